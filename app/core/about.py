@@ -1,4 +1,4 @@
-"""What this program is called, and which version of it runs."""
+"""The name of this program and its version."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
@@ -7,7 +7,7 @@ NAME: Final = "dependency-watchdog"
 
 
 def own_version() -> str:
-    """The version of the installed package; `unknown` where it runs from a bare checkout."""
+    """Returns the version of the installed package; `unknown` in a bare checkout."""
     try:
         return version(NAME)
     except PackageNotFoundError:

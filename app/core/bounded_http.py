@@ -1,9 +1,14 @@
-"""What aiohttp leaves open, closed: answers that cost more than they say, the end of a connection, asking again.
+"""An aiohttp connector for servers that may be hostile (threats T7, T18; docs/decisions/0043).
 
-aiohttp parses all that has come in one stretch: 256 KiB in chunks of one byte keep the loop for 150 ms.  It takes
-interim answers (1xx) without end, and answers that nobody asked for.  It ends a TLS connection politely: to a server
-that says nothing more, each would be kept for half a minute, with 300 KiB.  And it asks again by itself where a
-connection ended.
+aiohttp's own behaviour is too trusting for that:
+
+- It parses all bytes that have arrived in one stretch: 256 KiB in chunks of one byte block the event loop for 150 ms.
+  `BoundedReader` parses in slices and gives up the loop after `STRETCH`, to continue when the fair queue says so.
+- It accepts any number of interim answers (1xx), answers that nobody asked for, and bodies whose framing outweighs
+  their content. `BoundedReader` aborts the connection.
+- It closes TLS connections gracefully: towards a server that has gone silent, each would be kept for half a minute,
+  with 300 KiB. `BoundedReader` aborts instead.
+- It repeats a request whose connection ended. `asks_once` prevents that.
 """
 
 import asyncio
@@ -23,45 +28,47 @@ from app.core.crumbs import Crumbs
 from app.core.fair_queue import STRETCH, Consumer, FairQueue
 
 READ_AHEAD: Final = 64 * 1024
-"""Bytes of a body that may wait to be read, and 16 times the chunks; twice that for a moment."""
+"""Bytes of a body that may wait to be read, and 16 times as many chunks; briefly twice that."""
 _SLICE: Final = 8 * 1024
-"""Bytes that are parsed at once: at worst 1,400 chunks, 5 ms."""
+"""Bytes that are parsed without looking at the stopwatch: at worst 1,400 chunks, 5 ms."""
 _INTERIM: Final = range(100, 200)
 _MOST_INTERIM: Final = 10
 _FRAMING: Final = 24 * 1024
-"""Bytes that the chunks of a body may have besides what they carry: those of 4,096 chunks ..."""
+"""Bytes of chunk framing that any body may have: that of 4,096 chunks ..."""
 _SMALL: Final = 6 / 63.5
-"""... and of more for as long as they are 64 bytes long on average: those have 6 besides."""
+"""... and framing per byte of content beyond that: chunks of 64 bytes on average have 6 bytes of it."""
 
 
 class BoundedReader(ResponseHandler):
-    """Reads the answers of one connection in stretches, with a turn of the event loop in between."""
+    """Parses the answers of one connection in stretches, with turns of the event loop in between."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, queue: FairQueue) -> None:
-        """`queue`: where it waits to go on, unless its TLS context names somebody who is charged."""
+        """Creates the reader of one connection.
+
+        `queue` is where it waits for its turns, unless the connection's `BoundedContext` names a consumer with a queue.
+        """
         super().__init__(loop)
         self._consumer = Consumer(queue)
         self._tls: BoundedTls | None = None
         self._unparsed, self._at = b"", 0
-        """What came, and how much of it is parsed."""
+        """Received bytes, and how many of them are parsed."""
         self._parsing = self._waits = False
-        """The latter: for its turn."""
+        """Whether the parser is running; whether a turn was requested."""
         self._end: tuple[BaseException | None] | None = None
-        """Why the connection has ended, for as long as there is something left to parse."""
+        """The end of the connection, with its cause, while received bytes are still to be parsed."""
         self._begin()
-        self._answers = 1  # nothing was asked for yet
+        self._answers = 1  # until a request is sent, any answer is one too many
 
     def _begin(self) -> None:
         self._interims = self._answers = 0
         self._body: aiohttp.StreamReader | None = None
-        """Whose chunks are weighed."""
+        """The body whose framing is measured."""
         self._weighed = self._carried = 0
-        """Bytes of that body as they came, and what it had carried before they did."""
+        """Bytes received of that body, framing included, and its content before the measurement began."""
 
-    # What aiohttp and the event loop call.
+    # Methods that aiohttp and the event loop call.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
         early = self._unparsed
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
@@ -69,37 +76,37 @@ class BoundedReader(ResponseHandler):
             self._tls, self._consumer = tls, tls.consumer
             tls.interrupted, tls.wasteful = self._wait_for_turn, self._refuse
         if early:
-            self._refuse()  # nobody can have asked yet
+            self._refuse()  # bytes before the first request cannot be an answer
 
     def set_response_params(self, **params: Any) -> None:  # noqa: ANN401 - aiohttp's own
-        """Something is about to be asked for."""
+        """Resets the counts: aiohttp calls this before each request."""
         self._begin()
         super().set_response_params(**params)
 
     def set_parser(self, *parser: Any, **more: Any) -> None:  # noqa: ANN401 - aiohttp's own
-        """It goes on as a WebSocket, on which each byte may come by itself: a command writes them so."""
+        """Continues as a WebSocket, where many tiny messages are normal: a command may write byte by byte."""
         if self._tls is not None:
             self._tls.weighed = False
         super().set_parser(*parser, **more)
 
     @property
     def should_close(self) -> bool:
-        """Whether nothing more may be asked for on it."""
+        """Whether the connection must not be reused."""
         return bool(self._unparsed) or super().should_close
 
     def close(self) -> None:
-        """Ends the connection now; what was asked for has been answered, or given up."""
+        """Aborts the connection; by then the request has been answered or given up."""
         self.abort()
 
     def abort(self) -> None:
-        """Ends it, and forgets what came and was not parsed."""
+        """Aborts the connection and drops what was not parsed."""
         self._unparsed, self._at = b"", 0
         super().abort()
         if self._end is not None and not self._waits:
             self._go_on()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """It has ended; what had come before is parsed first."""
+        """Parses what has been received before it reports the end of the connection."""
         self._end = (exc,)
         if not self._waits:
             self._go_on()
@@ -107,7 +114,7 @@ class BoundedReader(ResponseHandler):
     def feed_data(
         self, data: tuple[RawResponseMessage, aiohttp.StreamReader], size: int = 0
     ) -> None:
-        """A head was parsed; one too many is kept from whoever waits for an answer."""
+        """Passes on a parsed head, unless there were too many."""
         if data[0].code in _INTERIM and data[0].code != HTTPStatus.SWITCHING_PROTOCOLS:
             self._interims += 1
         else:
@@ -119,8 +126,8 @@ class BoundedReader(ResponseHandler):
         return self._interims > _MOST_INTERIM or self._answers > 1
 
     def data_received(self, data: bytes) -> None:
-        """Something came; nothing where somebody has read what there was, and the parser may go on."""
-        if not data or self._parsing:  # the latter: what follows the head of another protocol
+        """Buffers and parses bytes; aiohttp passes none to resume its parser after a body was read."""
+        if not data or self._parsing:  # while parsing: the rest after a protocol switch
             super().data_received(data)
             return
         if self._tls is not None:
@@ -130,7 +137,10 @@ class BoundedReader(ResponseHandler):
             self._parse()
 
     def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - the signature
-        """Somebody has read what there was; called for each piece that was read, whether it was paused or not."""
+        """Resumes after some of the body was read.
+
+        aiohttp calls this for each piece that is read, whether reading was paused or not.
+        """
         if self._reading_paused:
             super().resume_reading(resume_parser)
             self._resumed()
@@ -142,10 +152,10 @@ class BoundedReader(ResponseHandler):
         if self._waits:
             self._pause_transport_reading()
 
-    # One stretch after the other.
+    # Parsing in stretches.
 
     def _parse(self) -> None:
-        """Parses what came until the stretch is over, or the body has to be read first."""
+        """Parses until the stretch is over, or until the body has to be read first."""
         begun = stopwatch()
         while self._unparsed and not self._reading_paused:
             if stopwatch() - begun > STRETCH:
@@ -166,16 +176,16 @@ class BoundedReader(ResponseHandler):
         super().data_received(part)
         self._parsing = False
         if self.transport is not None and self.transport.is_closing():
-            self.transport.abort()  # it is no HTTP, and aiohttp has ended it politely
+            self.transport.abort()  # not HTTP: aiohttp has begun a graceful close
         self._weigh(len(part))
 
     def _answered(self) -> bool:
-        """Whether nothing more is to come: it was not asked for."""
+        """Whether the answer is complete, so that further bytes were not asked for."""
         over = self._payload is None or self._payload.is_eof()
         return self._answers > 0 and over and not self._upgraded
 
     def _weigh(self, length: int) -> None:
-        """Ends an answer that comes in crumbs."""
+        """Refuses a body whose framing outweighs its content."""
         body = self._payload
         if self._too_many():
             self._refuse()
@@ -219,18 +229,18 @@ class BoundedReader(ResponseHandler):
 
 
 def bounded_readers() -> functools.partial[ResponseHandler]:
-    """What makes the readers of a pool's connections."""
+    """Returns the factory of the readers of one pool, which share a fair queue."""
     made = functools.partial(BoundedReader, loop=asyncio.get_running_loop(), queue=FairQueue())
     return cast("functools.partial[ResponseHandler]", made)
 
 
 class BoundedConnector(aiohttp.TCPConnector):
-    """Makes connections whose ends are `BoundedReader`s; hands are shaken beside the event loop."""
+    """A connector whose connections are read by `BoundedReader`s; TLS handshakes run in a thread."""
 
     def __init__(self, **more: Any) -> None:  # noqa: ANN401 - aiohttp's own
-        """As aiohttp has it."""
+        """Takes the arguments of `aiohttp.TCPConnector`."""
         super().__init__(**more)
-        self._factory = bounded_readers()  # aiohttp has no other way to say it
+        self._factory = bounded_readers()  # aiohttp has no public way to set it
 
     async def _wrap_create_connection(  # type: ignore[override]  # of what aiohttp calls it with
         self,
@@ -262,7 +272,11 @@ class BoundedConnector(aiohttp.TCPConnector):
 
 
 def asks_once(closed: type[aiohttp.ClientError]) -> aiohttp.ClientMiddlewareType:
-    """Raises `closed` where a connection ended before an answer began: by itself aiohttp would ask again."""
+    """Returns a middleware that prevents aiohttp's own retries.
+
+    It raises `closed` if the connection ended before an answer began; aiohttp would repeat the request after its own
+    errors.
+    """
 
     async def ask(
         request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType

@@ -1,13 +1,14 @@
-"""TLS towards servers that may be hostile: what they send is opened in short stretches, and none of it is expensive.
+"""TLS towards servers that may be hostile: records are opened in short stretches, and handshakes run in a thread.
 
-A TLS record is opened in 1.5 µs, whether it has 16 KiB or one byte, and a change of keys takes 20 µs for 27 bytes: what
-the buffers of one socket hold could keep the loop for half a second, before anybody has seen a byte of an answer.  An
-event loop hands OpenSSL all that has come, and reads until nothing is left.  So what it is given here for a connection
-hands that on in slices, and says that there is nothing more when a stretch is over.
+Opening a TLS record takes 1.5 µs, whether it carries 16 KiB or one byte, and a key update takes 20 µs for 27 bytes.
+What the receive buffer of one socket holds can therefore block the event loop for half a second before the HTTP parser
+sees a byte, because asyncio and uvloop hand OpenSSL everything that has arrived and read until nothing is left.
+`BoundedTls` stands between the event loop and OpenSSL: it hands the bytes on in slices and reports "no more data" when
+a stretch is over, although there is more. Its reader then waits for its turn in the fair queue.
 
-A handshake cannot be left half done, and the keys, chains and constraints that the other side chooses decide whether it
-takes 0.4 ms or 400.  OpenSSL gives up the interpreter's lock for it: so a thread does it, and the event loop is given
-the connection when hands have been shaken (`secured`).
+A handshake cannot be interrupted, and the server chooses the keys, chains and name constraints that decide whether it
+takes 0.4 ms or 400 ms. OpenSSL releases the GIL for it, so it runs in a thread; the event loop gets the connection when
+the handshake is complete (`secured`). docs/decisions/0043 has the measurements.
 """
 
 import asyncio
@@ -21,38 +22,39 @@ from app.core.clock import stopwatch
 from app.core.fair_queue import STRETCH, Consumer
 
 _SLICE: Final = 16 * 1024
-"""Bytes that OpenSSL is handed at once: at worst 600 changes of keys, some 10 ms."""
+"""Bytes that OpenSSL gets at once: at worst 600 key updates, some 10 ms."""
 _RECORDS: Final = 64
-"""Records after which the stopwatch is looked at."""
+"""Records after which the stopwatch is read."""
 _MOST_WASTED: Final = 128 * 1024
-"""Bytes that a connection may have received besides what they carried: certificates, tickets, changes of keys."""
+"""Overhead in bytes that any connection may have: certificates, session tickets, key updates."""
 _WASTED_OF_EACH: Final = 1 / 8
-"""And so many more for each byte that they carried: the shortest records of a Go server have 22 for 1,200."""
+"""Overhead beyond that, per byte of content: the shortest records of a Go server have 22 bytes for 1,200."""
 _GROUP: Final = "prime256v1"
 _CIPHERS: Final = "@SECLEVEL=2:ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM"
-"""Python's own for TLS 1.2, without those whose group the server makes up."""
+"""Python's default cipher list for TLS 1.2, without finite-field Diffie-Hellman, whose group the server makes up."""
 
 
 def agree_cheaply(context: ssl.SSLContext) -> None:
-    """From now on keys are agreed on P-256 alone, which RFC 8446 demands of everybody.
+    """Restricts key agreement to P-256, which RFC 8446 requires every implementation to support.
 
-    In a group of 8,192 bits, which OpenSSL would take too, one handshake takes 130 ms; Python names one group or all.
+    OpenSSL would also agree on a group of 8,192 bits, where one handshake takes 130 ms. Python's `ssl` can name one
+    group or leave all enabled.
     """
     context.set_ciphers(_CIPHERS)
     context.set_ecdh_curve(_GROUP)
 
 
 _SHAKEN: Final[ContextVar[list["BoundedTls"]]] = ContextVar("shaken")
-"""The connection that the event loop is about to be given: it has no other way to take one."""
+"""The connection that is about to be handed to the event loop, which has no parameter for it."""
 
 
 class BoundedContext(ssl.SSLContext):
-    """For clients: TLS 1.2 or newer; all that comes on its connections is charged to one consumer."""
+    """A client-side TLS context (1.2 or newer) whose connections are charged to one consumer."""
 
     consumer: Consumer
 
     def __new__(cls, consumer: Consumer | None = None) -> Self:
-        """Certificates and host names are checked; `consumer`: None where nobody asks what it takes."""
+        """Creates the context; certificates and host names are verified. `consumer` None charges nobody."""
         made = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
         made.minimum_version = ssl.TLSVersion.TLSv1_2
         made.options |= ssl.OP_NO_RENEGOTIATION
@@ -67,7 +69,7 @@ class BoundedContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> "BoundedTls":
-        """One connection; within `secured`, the one on which hands were shaken there."""
+        """Wraps a connection; within `secured`, returns the one whose handshake is already complete."""
         if shaken := _SHAKEN.get(None):
             return shaken.pop().carried_on(incoming, outgoing)
         handed = ssl.MemoryBIO()
@@ -76,7 +78,7 @@ class BoundedContext(ssl.SSLContext):
 
 
 class BoundedTls:
-    """One connection: an `ssl.SSLObject` that may say "nothing more now" while there is more."""
+    """An `ssl.SSLObject` that may report that it needs more data although there is some."""
 
     def __init__(
         self,
@@ -86,37 +88,45 @@ class BoundedTls:
         said: ssl.MemoryBIO,
         consumer: Consumer,
     ) -> None:
-        """`arrived` is filled by others; `wrapped` reads what is put from there into `handed`, and writes to `said`."""
+        """Wraps an `ssl.SSLObject`.
+
+        Args:
+            wrapped: the TLS object; reads from `handed` and writes to `said`.
+            arrived: filled by the event loop; its bytes are moved to `handed` in slices.
+            handed: input of `wrapped`.
+            said: output of `wrapped`.
+            consumer: charged for the time.
+        """
         self._wrapped, self._arrived, self._handed, self._said = wrapped, arrived, handed, said
         self.consumer = consumer
         self._outgoing = said
-        """Where others look for what it says."""
+        """Where the event loop picks up outgoing bytes."""
         self._received = self._carried = self._records = 0
         self._begun: float | None = None
-        """When this stretch was; None between two."""
+        """When the current stretch began; None between stretches."""
         self.interrupted = _nothing
-        """Called where a stretch is over and there is more: who reads has to ask to go on."""
+        """Called when a stretch ends although there is more data: the reader has to request another turn."""
         self.wasteful = _nothing
-        """Called where far more has come than what it carried: who reads has to end the connection."""
+        """Called when the overhead exceeds its limit: the reader has to abort the connection."""
         self.weighed = True
-        """Whether it is; not where small pieces are as they should be."""
+        """Whether the overhead is limited; not on a WebSocket, where small pieces are normal."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever that is
-        """What the other one has and this one does not change."""
+        """Delegates everything else to the wrapped object."""
         return getattr(self._wrapped, name)
 
     def do_handshake(self) -> None:
-        """As `ssl.SSLObject` has it: in one stretch, whatever it takes."""
+        """Performs the handshake in one stretch, however long it takes."""
         seconds, error = self._shake_hands()
         self.consumer.charge(seconds)
         if error is not None:
             raise error
 
     async def advance(self) -> bool:
-        """As `do_handshake`, beside the event loop; returns whether it is done, if not it needs more of the server.
+        """Advances the handshake in a thread; returns whether it is complete, otherwise it needs more data.
 
         Raises:
-            ssl.SSLError: it has failed.
+            ssl.SSLError: the handshake failed.
         """
         seconds, error = await asyncio.to_thread(self._shake_hands)
         self.consumer.charge(seconds)
@@ -125,7 +135,7 @@ class BoundedTls:
         return error is None
 
     def _shake_hands(self) -> tuple[float, ssl.SSLError | None]:
-        """The seconds that it took, and what went wrong; for any thread."""
+        """Advances the handshake in any thread; returns the seconds that it took, and its error."""
         begun, failed = stopwatch(), None
         try:
             self._hand(self._arrived.pending)
@@ -135,14 +145,13 @@ class BoundedTls:
         return stopwatch() - begun, failed
 
     def carried_on(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> Self:
-        """The same, where what comes and goes is put and looked for elsewhere from now on."""
+        """Continues this connection on other buffers."""
         if self._arrived.pending:
             incoming.write(self._arrived.read())
         self._arrived, self._outgoing = incoming, outgoing
         return self
 
     def unwrap(self) -> None:
-        """As `ssl.SSLObject` has it."""
         self._hand(self._arrived.pending)
         try:
             self._wrapped.unwrap()
@@ -150,22 +159,21 @@ class BoundedTls:
             self._hand_out()
 
     def write(self, data: bytes) -> int:
-        """As `ssl.SSLObject` has it."""
         try:
             return self._wrapped.write(data)
         finally:
             self._hand_out()
 
     def pending(self) -> int:
-        """Bytes that can be read, once they are opened."""
+        """Returns the number of bytes that can be read, some of them still encrypted."""
         return self._wrapped.pending() + self._handed.pending
 
     def read(self, most: int = 1024, buffer: bytearray | None = None) -> bytes | int:
-        """As `ssl.SSLObject` has it.
+        """Reads as `ssl.SSLObject.read` does.
 
         Raises:
-            ssl.SSLWantReadError: nothing more has come, or this stretch is over.
-            ssl.SSLError: what came is no TLS.
+            ssl.SSLWantReadError: nothing more has arrived, or this stretch is over.
+            ssl.SSLError: the bytes are not TLS.
         """
         if self._begun is None:
             self._begun = stopwatch()
@@ -176,7 +184,8 @@ class BoundedTls:
             self._hand(_SLICE)
         while True:
             try:
-                if buffer is None:  # OpenSSL's own wrapper tells the two apart by their number
+                # `ssl.SSLObject` distinguishes the two by the number of arguments
+                if buffer is None:
                     return self._carry(self._wrapped.read(most))
                 return self._carry(self._wrapped.read(most, buffer))
             except ssl.SSLWantReadError:
@@ -189,7 +198,7 @@ class BoundedTls:
                 self._hand_out()
 
     def rest(self) -> bytes:
-        """More of what came before the connection ended; empty where there is none, or it was interrupted."""
+        """Returns more of what arrived before the connection ended; empty if nothing is left or the stretch is over."""
         try:
             return bytes(self.read(_SLICE))
         except ssl.SSLError:
@@ -220,43 +229,42 @@ class BoundedTls:
             raise ssl.SSLWantReadError
 
     def end_stretch(self) -> None:
-        """What was done since it began is charged."""
+        """Ends the stretch and charges its time."""
         if self._begun is not None:
             self.consumer.charge(stopwatch() - self._begun)
             self._begun = None
 
 
 def _nothing() -> None:
-    """Until somebody reads."""
+    """The default of the callbacks: does nothing."""
 
 
 class Greeting(asyncio.Protocol):
-    """What a server says until hands have been shaken.
+    """The protocol of a connection until its TLS handshake is complete.
 
-    It is made before its connection: what the event loop does for a connection, it does in the context of that moment.
+    It has to be created before the connection: the event loop runs all callbacks of a connection in the context in
+    which it was made, and `wrap_bio` finds the completed connection in a context variable.
     """
 
     def __init__(self) -> None:
-        """Nothing has been said yet."""
         self.arrived = ssl.MemoryBIO()
         self.shaken: list[BoundedTls] = []
         _SHAKEN.set(self.shaken)
         self.more, self.ended = asyncio.Event(), False
-        """Set when something has happened; whether nothing more will come."""
+        """Set when bytes or the end have arrived; whether the connection has ended."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its type
+        # uvloop's transport does not inherit from it
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Something came; no handshake is that long."""
+        """Buffers received bytes; aborts if they exceed what any handshake needs."""
         self.arrived.write(data)
         self.more.set()
         if self.arrived.pending > _MOST_WASTED:
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended."""
         del exc
         self.ended = True
         self.more.set()
@@ -269,10 +277,12 @@ async def secured(
     host: str | None,
     protocol: asyncio.Protocol,
 ) -> asyncio.Transport:
-    """Shakes hands with the server at the other end; `protocol` reads what follows, and is told of no connection.
+    """Performs the TLS handshake on a plain connection and returns the encrypted transport.
+
+    `protocol` receives what follows; its `connection_made` is not called.
 
     Raises:
-        ssl.SSLError: the server, or what it says, is not as it should be.
+        ssl.SSLError: the handshake failed.
         ConnectionError: the connection ended.
     """
     said = ssl.MemoryBIO()
@@ -302,7 +312,7 @@ async def _shake_hands(
             done = await tls.advance()
         finally:
             if said.pending and not transport.is_closing():
-                transport.write(said.read())  # an alert, too
+                transport.write(said.read())  # also after a failure, to send the alert
         while not (done or greeting.arrived.pending or greeting.ended):
             greeting.more.clear()
             await greeting.more.wait()

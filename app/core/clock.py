@@ -1,7 +1,8 @@
-"""The only reader of time.
+"""The only module that reads the time.
 
-An instant is a float of seconds since the epoch on the process's own time line: the wall clock read once, at start,
-plus what the monotonic clock has counted since.  Setting the machine's clock changes nothing here (rules 3.1, Time).
+An instant is a float of seconds since the epoch on the process's own time line: the wall clock read once, at the start,
+plus what the monotonic clock has counted since. Setting the machine's clock changes nothing here (rules 3.1, Time;
+docs/decisions/0001).
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from typing import Self
 
 
 class Clock:
-    """Reads time and waits for it."""
+    """Reads the time and sleeps."""
 
     def __init__(self, epoch: float, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -19,32 +20,32 @@ class Clock:
 
     @classmethod
     def system(cls) -> Self:
-        """The process's time line, begun at the wall clock's now."""
+        """Creates the time line of the process, which begins at the wall clock's current time."""
         return cls(time.time(), time.monotonic)
 
     @classmethod
     def of_loop(cls, epoch: float = 1_800_000_000.0) -> Self:
-        """The running event loop's time as instants from `epoch` on: virtual where the loop's time is."""
+        """Creates a time line from the event loop's time, beginning at `epoch`; virtual if the loop's time is."""
         return cls(epoch, asyncio.get_running_loop().time)
 
     def now(self) -> float:
-        """The instant that it is."""
+        """Returns the current instant."""
         return self._base + self._monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Returns after `seconds`; at the next turn of the loop where that is not positive."""
+        """Sleeps for `seconds`; if that is not positive, until the next turn of the event loop."""
         await asyncio.sleep(max(seconds, 0.0))
 
     async def sleep_until(self, instant: float) -> None:
-        """Returns at `instant`, or at the next turn of the loop where it has passed."""
+        """Sleeps until `instant`; if that has passed, until the next turn of the event loop."""
         await self.sleep(instant - self.now())
 
 
 def wall_clock() -> float:
-    """The machine's clock now, for comparing it with another machine's; never for deciding."""
+    """Returns the machine's clock, to compare it with another machine's; never to base decisions on."""
     return time.time()
 
 
 def stopwatch() -> float:
-    """Seconds, for measuring how long code runs; an instant of no time line."""
+    """Returns seconds for measuring how long code runs; not an instant of any time line."""
     return time.perf_counter()

@@ -1,7 +1,7 @@
-"""What an answer is that costs more than it says."""
+"""The error for an answer that costs far more than its content."""
 
 import aiohttp
 
 
 class Crumbs(aiohttp.ClientPayloadError):
-    """It came in far more chunks, records or interim answers than it takes, or nobody had asked for it."""
+    """An answer came in far more chunks, records or interim answers than necessary, or nobody had requested it."""

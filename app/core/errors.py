@@ -1,22 +1,22 @@
-"""Every error that can be foreseen, in one tree.
+"""All foreseeable errors, in one tree.
 
     WatchdogError
     ├── ConfigurationError        a file or flag is wrong: all mistakes at once, exit code 2
     ├── DemoNotInstalled          the simulation is not part of this installation
     ├── CredentialRefused         a kubeconfig that may not be used (threats T1-T5)
-    ├── LeadershipLost            another instance leads, or nobody can tell
+    ├── LeadershipLost            another replica leads, or nobody can tell
     ├── Refused                   a rule forbids what a person asks for now
-    │   ├── RunInProgress         another manual scaling run goes on
+    │   ├── RunInProgress         another manual scaling run is in progress
     │   ├── EntryChanged          somebody else changed the same override
-    │   ├── VersionChanged        it is not what the caller saw (If-Match)
+    │   ├── VersionChanged        the resource is not what the caller saw (If-Match)
     │   └── OperationGone         an operation of an earlier leader
-    ├── NotKnownYet               what it depends on has not been read since the start
+    ├── NotKnownYet               a dependency has not been read since the start
     ├── FeatureOff                a part of the program that is off here, and why
-    ├── StoreFull                 the overrides would be too large to be kept
-    └── ClusterError              an API server did not give what was asked for
+    ├── StoreFull                 the overrides would be too large to be stored
+    └── ClusterError              a request to an API server failed
         ├── Unreachable           no answer: refused, cut, timed out
         │   └── NameUnresolved        the server's name has no address
-        ├── AddressForbidden      the server's name leads to an address that may not be asked (threat T5)
+        ├── AddressForbidden      the server's name resolves to a forbidden address (threat T5)
         ├── CertificateUntrusted  the server is not who the kubeconfig says
         ├── Unauthorized          401
         ├── Forbidden             403
@@ -29,8 +29,8 @@
         ├── BadAnswer             3xx, HTML with 200, wrong kind, cut or compressed bodies
         └── LimitExceeded         longer, deeper or more than we are willing to read
 
-Errors of libraries are translated where they enter (`core/kube/failures`), the cause chained.  Messages are for an
-operator: one line, trimmed, free of control characters, tokens and keys.
+Errors of libraries are translated where they enter (`core/kube/failures`), with the cause chained. Messages are for
+operators: one trimmed line, without control characters, tokens and keys.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ MAX_MESSAGE = 300
 
 
 def trimmed(text: str, limit: int = MAX_MESSAGE) -> str:
-    """`text` as one printable line of at most `limit` characters."""
+    """Returns `text` as one printable line of at most `limit` characters."""
     if len(text) <= limit and text.isprintable() and "  " not in text and text == text.strip():
         return text  # as almost all are
     line = text[: limit * 4]
@@ -52,12 +52,12 @@ def trimmed(text: str, limit: int = MAX_MESSAGE) -> str:
 
 
 class WatchdogError(Exception):
-    """Anything that the watchdog foresees going wrong."""
+    """The base of all foreseeable errors."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mistake:
-    """One thing that is wrong in a configuration file or flag."""
+    """One mistake in a configuration file or flag."""
 
     line: int | None
     path: str
@@ -73,7 +73,7 @@ class Mistake:
 
 
 class ConfigurationError(WatchdogError):
-    """A file or flag that is wrong; `mistakes` has all of them."""
+    """A file or flag is wrong; `mistakes` has all mistakes."""
 
     def __init__(self, source: str, mistakes: Sequence[Mistake]) -> None:
         self.source = source
@@ -82,11 +82,11 @@ class ConfigurationError(WatchdogError):
 
 
 class DemoNotInstalled(WatchdogError):
-    """`dwd demo` was asked for where the simulation is not."""
+    """`dwd demo` was called, but the simulation is not installed."""
 
 
 class CredentialRefused(WatchdogError):
-    """A kubeconfig that may not be used; the message names the field, never its value."""
+    """A kubeconfig may not be used; the message names the field, never its value."""
 
     def __init__(self, reason: str, message: str) -> None:
         self.reason = reason
@@ -95,30 +95,30 @@ class CredentialRefused(WatchdogError):
 
 
 class LeadershipLost(WatchdogError):
-    """This instance may not write any more."""
+    """This replica may not write any more."""
 
 
 class Refused(WatchdogError):
-    """A rule forbids what a person asks for, as things are; the message says which, and what would help."""
+    """A rule forbids what a person asks for in the current situation; the message says which, and what would help."""
 
 
 class RunInProgress(Refused):
-    """Another manual scaling run runs for the same shoot."""
+    """Another manual scaling run is in progress for the same shoot."""
 
     def __init__(self, operation: str, message: str) -> None:
         self.operation = operation
-        """Its id."""
+        """The id of that run."""
         super().__init__(message)
 
     @classmethod
     def of(cls, operation: str, namespace: str) -> "RunInProgress":
-        """This operation runs for this shoot, or is to be carried on."""
+        """Creates the error for an operation that runs for this shoot, or is to be resumed."""
         text = f"operation {operation} is running for {namespace}; cancel it, or wait for its end"
         return cls(operation, text)
 
 
 class EntryChanged(Refused):
-    """Somebody else changed the same override meanwhile; `now` is what is there, in the words of the ConfigMap."""
+    """Somebody else changed the same override concurrently; `now` is the current entry, as in the ConfigMap."""
 
     def __init__(self, message: str, now: object = None) -> None:
         self.now = now
@@ -126,19 +126,19 @@ class EntryChanged(Refused):
 
 
 class VersionChanged(Refused):
-    """The resources are not what the caller saw."""
+    """The resources are not what the caller saw (`If-Match`)."""
 
 
 class OperationGone(Refused):
-    """The operation is one of an earlier leader, and was not carried on."""
+    """The operation belongs to an earlier leader and was not resumed."""
 
 
 class NotKnownYet(WatchdogError):
-    """What this depends on has not been read since the start; it will be in a moment."""
+    """A dependency has not been read since the start, but soon will be."""
 
 
 class FeatureOff(WatchdogError):
-    """A part of the program that is off here; the message says why."""
+    """A part of the program is off here; the message says why."""
 
     def __init__(self, feature: str, message: str) -> None:
         self.feature = feature
@@ -146,18 +146,18 @@ class FeatureOff(WatchdogError):
 
 
 class StoreFull(WatchdogError):
-    """The overrides would be larger than what a ConfigMap may hold."""
+    """The overrides would exceed the size of a ConfigMap."""
 
 
 class ClusterError(WatchdogError):
-    """An API server did not give what was asked for."""
+    """A request to an API server failed."""
 
     def __init__(
         self, message: str, *, status: int | None = None, retry_after: float | None = None
     ) -> None:
         self.status = status
         self.retry_after = retry_after
-        """Seconds, where the server asked for a pause."""
+        """The pause that the server asked for, in seconds."""
         super().__init__(trimmed(message))
 
 
@@ -166,23 +166,23 @@ class Unreachable(ClusterError):
 
 
 class NameUnresolved(Unreachable):
-    """The server's name has no address, as far as the resolver says: it was never asked."""
+    """The resolver knows no address of the server's name, so the server was never asked."""
 
 
 class AddressForbidden(ClusterError):
-    """The server's name leads to an address that may not be asked (threat T5)."""
+    """The server's name resolves to a forbidden address (threat T5)."""
 
 
 class CertificateUntrusted(ClusterError):
-    """The server's certificate is not one that the kubeconfig's CA vouches for."""
+    """The server's certificate is not trusted by the kubeconfig's CA."""
 
 
 class Unauthorized(ClusterError):
-    """401: who we are is not accepted."""
+    """401: our credentials are not accepted."""
 
 
 class Forbidden(ClusterError):
-    """403: what we ask for is not ours to ask; the message has verb and resource."""
+    """403: the right is missing; the message has verb and resource."""
 
 
 class NotFound(ClusterError):
@@ -190,11 +190,11 @@ class NotFound(ClusterError):
 
 
 class Conflict(ClusterError):
-    """409: the object is newer than what was decided on."""
+    """409: the object has changed since it was read."""
 
 
 class Expired(ClusterError):
-    """410: a resourceVersion or page token that the server no longer knows."""
+    """410: the server no longer has this resourceVersion or continue token."""
 
 
 class Invalid(ClusterError):
@@ -202,7 +202,7 @@ class Invalid(ClusterError):
 
 
 class Throttled(ClusterError):
-    """429; `retry_after` where the server said."""
+    """429; `retry_after` if the server said how long to wait."""
 
 
 class ServerFault(ClusterError):
@@ -210,15 +210,15 @@ class ServerFault(ClusterError):
 
 
 class BadAnswer(ClusterError):
-    """An answer that is not what was asked for."""
+    """The answer is not what was asked for."""
 
 
 LIMITS: Final = ("size", "time", "depth", "count", "crumbs")
-"""Those that an answer may hit."""
+"""The limits that an answer may exceed."""
 
 
 class LimitExceeded(ClusterError):
-    """An answer that was cut off; `limit` is one of `LIMITS`."""
+    """An answer exceeded a limit, one of `LIMITS`, and was not read further."""
 
     def __init__(self, limit: str, message: str) -> None:
         self.limit = limit

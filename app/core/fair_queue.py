@@ -1,10 +1,10 @@
-"""The event loop's time, shared fairly by those whose answers take much of it (threats T7, T11).
+"""Shares the event loop's time fairly among those whose answers take much of it (threats T7, T11).
 
-Everything runs in one loop, in one thread: whatever is worked on in one stretch keeps everybody waiting.  Work that
-others decide the amount of (bytes to decrypt, parse or decode) is therefore done in stretches of a few milliseconds.
-What is left after the first stretch waits in a queue which lets one waiter in at each turn of the loop: the one whose
-consumer has taken least of late.  However many hostile shoots wait there, everybody else is kept waiting for one
-stretch at a time, and the large answer of an honest shoot goes first.
+Everything runs in one event loop in one thread: work done without a break keeps all others waiting. Work whose amount
+an outsider decides (bytes to decrypt, parse or decode) is therefore done in stretches of a few milliseconds. What is
+left after the first stretch waits in a queue that resumes one waiter at each turn of the loop: the one whose consumer
+has taken the least time recently. However many hostile shoots are waiting, everybody else waits for one stretch at a
+time, and the large answer of an honest shoot goes first (docs/decisions/0043).
 """
 
 import asyncio
@@ -17,20 +17,20 @@ from app.core.clock import stopwatch
 T = TypeVar("T")
 
 STRETCH: Final = 0.005
-"""Seconds for which one piece of work may keep the loop."""
+"""Seconds for which one piece of work may block the event loop."""
 _HALVED_AFTER: Final = 10.0
-"""Seconds after which what was taken counts half."""
+"""Half-life, in seconds, of the time that a consumer has taken."""
 
 
 class FairQueue:
-    """Consumers that wait to go on; one does at each turn of the loop."""
+    """A queue of waiting consumers; one is resumed at each turn of the event loop."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Consumer, Callable[[], None]]] = []
         self._serving = False
 
     def wait(self, consumer: "Consumer", resume: Callable[[], None]) -> None:
-        """`resume` is called once, when it is the turn of `consumer`."""
+        """Calls `resume` once, when it is the turn of `consumer`."""
         self._waiting.append((consumer, resume))
         if not self._serving:
             self._serving = True
@@ -47,41 +47,41 @@ class FairQueue:
 
 
 class Consumer:
-    """Somebody whose answers take the loop's time, such as one shoot."""
+    """One party whose answers take event-loop time, such as a shoot."""
 
     __slots__ = ("_at", "_queue", "_recent", "spent")
 
     def __init__(self, queue: FairQueue | None = None) -> None:
-        """`queue`: where it waits for its turns; None: there is nobody to share with."""
+        """Creates a consumer that waits for its turns in `queue`, or in a queue of its own."""
         self._queue = queue or FairQueue()
         self.spent = 0.0
-        """Seconds of the loop's time, all in all."""
+        """Seconds of event-loop time taken in total."""
         self._recent, self._at = 0.0, stopwatch()
 
     def charge(self, seconds: float) -> None:
-        """So much was taken just now."""
+        """Charges event-loop time that was taken just now."""
         self.spent += seconds
         now = stopwatch()
         self._recent, self._at = self.recent(now) + seconds, now
 
     def recent(self, now: float) -> float:
-        """Seconds that it has taken of late; `now` as the stopwatch has it."""
+        """Returns the seconds that it has taken recently, with exponential decay; `now` is of the stopwatch."""
         return float(self._recent * 0.5 ** ((now - self._at) / _HALVED_AFTER))
 
     def wait(self, resume: Callable[[], None]) -> None:
-        """`resume` is called once, when it is its turn: not before everybody else has had one of the loop's."""
+        """Calls `resume` once, in a later turn of the event loop, when this consumer's turn has come."""
         self._queue.wait(self, resume)
 
     async def turn(self) -> None:
-        """Returns when it is its turn."""
+        """Waits for its turn."""
         granted = asyncio.Event()
         self.wait(granted.set)
         await granted.wait()
 
     async def finish(self, steps: Generator[None, None, T]) -> T:
-        """What `steps` return in the end, in as many stretches as they take; whatever they raise is raised.
+        """Runs `steps` to their end in stretches, and returns what they return; their exceptions propagate.
 
-        A step is a part of the work that takes a millisecond or two; after each of them it can be left for a while.
+        A step should take a millisecond or two; between steps the work can be interrupted.
         """
         with contextlib.closing(steps):
             while True:

@@ -1,4 +1,4 @@
-"""What is made of files, and made anew as they change; while they are wrong, what was good last stays."""
+"""Values that are loaded from files, and reloaded when these change; while they are bad, the last good one stays."""
 
 import asyncio
 import os
@@ -18,19 +18,20 @@ C = TypeVar("C")
 V = TypeVar("V")
 
 EVERY: Final = 5.0
-"""Seconds between two probes."""
+"""Seconds between two checks."""
 
 
 class Reread(Generic[C, V]):
-    """The value of some files.
+    """A value that is loaded from files.
 
-    Their content is read and compared, not their times: a volume of Kubernetes swaps a link far above them, and two
-    writes may have the same time.
+    The content is compared, not the modification times: a volume of Kubernetes swaps a symbolic link far above the
+    files, and two writes may have the same time.
 
     Args:
-        what: how log and answers call them.
-        read: their content; blocks, and raises ConfigurationError.
-        make: the value of a content; may block, and raises ConfigurationError.
+        what: the name of the files in log and answers.
+        read: returns the content; blocks, and raises ConfigurationError.
+        make: turns the content into the value; may block, and raises ConfigurationError.
+        clock: times the checks.
     """
 
     def __init__(
@@ -40,15 +41,15 @@ class Reread(Generic[C, V]):
         self._read, self._make, self._clock = read, make, clock
         self._content = read()
         self.value = make(self._content)
-        """Of the last content that was good."""
+        """The value of the last good content."""
         self.trouble: str | None = None
-        """Why what is there now cannot be used; None while it can."""
+        """Why the current content cannot be used; None if it can."""
 
     @classmethod
     async def load(
         cls, what: str, read: Callable[[], C], make: Callable[[C], V], clock: Clock
     ) -> "Reread[C, V]":
-        """Reads them for the first time.
+        """Loads the files for the first time.
 
         Raises:
             ConfigurationError: they cannot be used.
@@ -56,13 +57,13 @@ class Reread(Generic[C, V]):
         return await asyncio.to_thread(cls, what, read, make, clock)
 
     async def run(self) -> None:
-        """Looks for ever whether they have changed."""
+        """Checks for changes until cancelled."""
         while True:
             await self._clock.sleep(EVERY)
             await self.check()
 
     async def check(self) -> None:
-        """Takes over what is there now, if it differs and is good."""
+        """Loads the current content if it differs and is good."""
         try:
             content = await asyncio.to_thread(self._read)
             if content != self._content:
@@ -84,28 +85,28 @@ class Reread(Generic[C, V]):
         self.trouble = trouble
 
 
-# Small files that may hold secrets: read whole, and refused where others on the machine may read them.
+# Small files that may hold secrets: read completely, and refused if others on the machine may read them.
 
 
 MAX_BYTES: Final = 1024 * 1024
-"""As much as a Secret can hold."""
+"""The maximum size of a Secret."""
 _OTHERS: Final = stat.S_IROTH | stat.S_IWOTH
 
 
 def read_file(path: Path, *, private: bool) -> bytes:
-    """The content of a file of at most 1 MiB; blocks.
+    """Reads a file of at most 1 MiB; blocks.
 
-    Links are followed, and the mode is that of the file which was opened.  The group may read a private file: it is how
-    a Secret's volume is made readable for a process that is not root (`fsGroup`).
+    Symbolic links are followed, and the mode is that of the opened file. The group may read a private file, because a
+    Secret's volume is made readable for a non-root process that way (`fsGroup`).
 
     Raises:
-        ConfigurationError: it cannot be read, is none, is larger, or is private and others may read or write it.
+        ConfigurationError: it cannot be read, is not a regular file, is too large, or is private but open to others.
     """
     try:
         with open(path, "rb", opener=_at_once) as file:
             _check(path, os.fstat(file.fileno()), private=private)
             content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+    except (OSError, ValueError) as error:  # ValueError: the path contains a NUL
         reason = getattr(error, "strerror", None) or str(error)
         raise unusable(path, f"cannot be read: {reason}") from error
     if len(content) > MAX_BYTES:
@@ -114,7 +115,7 @@ def read_file(path: Path, *, private: bool) -> bytes:
 
 
 def _at_once(path: str, flags: int) -> int:
-    """Opens a pipe, too, instead of waiting for who writes to it; it is refused then."""
+    """Opens without blocking on a pipe that nobody writes to; it is refused later."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -130,5 +131,5 @@ def _check(path: Path, found: os.stat_result, *, private: bool) -> None:
 
 
 def unusable(path: Path, message: str) -> ConfigurationError:
-    """The error for a file that as a whole cannot be used."""
+    """Returns the error for a file that cannot be used as a whole."""
     return ConfigurationError(str(path), [Mistake(None, "", message)])

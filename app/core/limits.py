@@ -1,4 +1,4 @@
-"""A bucket of tokens: so many at once, so many a second over time."""
+"""Rate limiting and back-off: a token bucket, exponential back-off, and fair shares for callers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from typing import Final
 
 
 class Bucket:
-    """Full at first; instants are handed in.
+    """A token bucket, full at first; the caller passes the time.
 
     Args:
-        rate: tokens a second that scaling run in.
-        burst: tokens that it holds.
-        now: the instant that it is.
+        rate: tokens that are added per second.
+        burst: capacity in tokens.
+        now: the current instant.
     """
 
     __slots__ = ("_at", "_burst", "_rate", "_tokens")
@@ -21,7 +21,7 @@ class Bucket:
         self._tokens, self._at = burst, now
 
     def take(self, now: float) -> bool:
-        """Takes one token, if there is one."""
+        """Takes one token if there is one; returns whether it did."""
         self._fill(now)
         if self._tokens < 1:
             return False
@@ -29,13 +29,13 @@ class Bucket:
         return True
 
     def owe(self, now: float) -> float:
-        """Takes one token, of those to come if need be; returns the seconds until it will be there."""
+        """Takes one token, in advance if necessary; returns the seconds until that token is due."""
         self._fill(now)
         self._tokens -= 1
         return max(0.0, -self._tokens / self._rate)
 
     def seconds_to(self, tokens: float, now: float) -> float:
-        """How long it takes until there are so many."""
+        """Returns the seconds until the bucket holds so many tokens."""
         self._fill(now)
         return max(0.0, (tokens - self._tokens) / self._rate)
 
@@ -44,21 +44,21 @@ class Bucket:
         self._at = now
 
 
-# How long to wait before the next try.
+# Delays between attempts.
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Doubles from `first` to `most`, in seconds."""
+    """Exponential back-off that doubles from `first` to `most` seconds."""
 
     first: float = 1.0
     most: float = 60.0
 
     def delay(self, failures: int) -> float:
-        """The wait after `failures` failures in a row, counted from 1.
+        """Returns the delay after `failures` consecutive failures, counted from 1.
 
         Raises:
-            ValueError: there was no failure.
+            ValueError: `failures` is less than 1.
         """
         if failures < 1:
             raise ValueError(f"a delay comes after a failure, not after {failures}")
@@ -66,26 +66,26 @@ class Backoff:
         return min(self.most, self.first * doublings)
 
     def jittered(self, failures: int, randomness: float) -> float:
-        """The same, up to half shorter for `randomness` in 0…1, so that many do not come back at once."""
+        """Returns the delay shortened by up to half, for `randomness` in 0…1: many clients must not retry together."""
         return self.delay(failures) * (1 - randomness / 2)
 
 
-# Who may have a line of the log: so many at once and so many a second for each caller, whatever others do.
+# Fair limits on log lines: a rate and a burst for each caller, whatever the others do.
 
 
 CALLERS: Final = 30
-"""Known callers with a share of their own; those that come while all have one share what is left for them."""
+"""Callers with a bucket of their own at a time; further ones share one bucket."""
 
 
 class FairShares:
-    """A share for each known caller, one for all the others of them, and one for nobody.
+    """A bucket for each known caller, one for all further ones, and one for unauthenticated callers.
 
-    A caller is forgotten when its share is whole again, and not before: no number of names makes a share whole sooner.
+    A caller is forgotten when its bucket is full again, and not earlier, so using many names refills none sooner.
 
     Args:
-        now: the instant that it is, as `Clock.now`.
-        rate: lines of one caller a second, over time.
-        at_once: lines of one caller after a quiet while.
+        now: returns the current instant, as `Clock.now`.
+        rate: lines per second of one caller.
+        at_once: burst of one caller.
     """
 
     def __init__(self, now: Callable[[], float], *, rate: float, at_once: float) -> None:
@@ -94,7 +94,7 @@ class FairShares:
         self._callers: dict[str, Bucket] = {}
 
     def take(self, caller: str | None) -> bool:
-        """Whether the caller may have a line now; None: nobody is known to call."""
+        """Takes a token of the caller and returns whether there was one; None is an unauthenticated caller."""
         return self._of(caller).take(self._now())
 
     def _whole(self) -> Bucket:
@@ -111,7 +111,7 @@ class FairShares:
         return self._callers[caller]
 
     def _forget(self) -> None:
-        """Lets those go who have had no line for a while."""
+        """Forgets callers whose bucket is full."""
         for name, bucket in list(self._callers.items()):
             if bucket.seconds_to(self._at_once, self._now()) <= 0:
                 del self._callers[name]

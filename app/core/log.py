@@ -1,7 +1,7 @@
 """The log of the process: structlog and the standard library's loggers through one pipeline, to one stream.
 
-Each line is a JSON object, or text for people; each has passed `redaction`, whoever wrote it.  Its fields are named as
-those of the API are: `time`, `message`, `namespace`, `wouldBe` (docs/logs.md).
+Each line is a JSON object, or text for people, and has passed `redaction`, whichever logger it came from. Fields are
+named as in the API: `time`, `message`, `namespace`, `wouldBe` (docs/logs.md).
 """
 
 import logging
@@ -15,25 +15,25 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from app.core import redaction
 
 _OURS: Final = ("timestamp", "level", "logger", "event")
-"""As structlog names them, in the order in which a line has them."""
+"""Names in structlog, in the order of a line."""
 _NAMES: Final = {"timestamp": "time", "event": "message"}
 _TRACES: Final = ("exception", "stack")
 _LIBRARIES: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
-"""They bring handlers of their own."""
+"""Loggers that bring handlers of their own."""
 _INDENT: Final = "\n    | "
-"""Before each line of a traceback on a console: no text in it can pass for a line of the log."""
+"""Precedes each line of a traceback on a console, so that no text in it can pass for a log line."""
 
 
 def configure_logs(level: str, style: str, stream: TextIO | None = None) -> None:
-    """Sends everything that is logged from now on to `stream`.
+    """Sends all log lines to `stream` from now on.
 
     Args:
-        level: `debug`, `info`, `warning` or `error`; less is dropped, of libraries too.
+        level: `debug`, `info`, `warning` or `error`; less severe lines are dropped, those of libraries too.
         style: `json`, or `console` for people.
-        stream: by default standard error, so that standard output is free.
+        stream: standard error by default, so that standard output remains free.
 
     Raises:
-        ValueError: there is no such level or style.
+        ValueError: the level or style does not exist.
     """
     if style not in {"json", "console"}:
         raise ValueError(f"the log format is json or console, not {style}")
@@ -43,10 +43,10 @@ def configure_logs(level: str, style: str, stream: TextIO | None = None) -> None
 
 
 def set_level(level: str) -> None:
-    """Logs what is at least so severe from now on, and drops the rest, of libraries too.
+    """Changes the level, for libraries too.
 
     Raises:
-        ValueError: there is no such level.
+        ValueError: the level does not exist.
     """
     number = _number(level)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(number))
@@ -54,7 +54,7 @@ def set_level(level: str) -> None:
 
 
 def level() -> str:
-    """The least severe messages that are logged now: `debug`, `info`, `warning` or `error`."""
+    """Returns the current level: `debug`, `info`, `warning` or `error`."""
     return logging.getLevelName(logging.getLogger().level).lower()
 
 
@@ -74,13 +74,13 @@ def _configure_structlog(level: int) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.stdlib.LoggerFactory(),
-        # Off, so that loggers made at import follow a later configuration, as tests make one.
+        # Off, so that loggers created at import follow a later configuration, as in tests.
         cache_logger_on_first_use=False,
     )
 
 
 def _described() -> list[Processor]:
-    """What every line has, whoever wrote it."""
+    """Returns the processors for every line, including those of libraries."""
     return [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -112,14 +112,14 @@ def _rendered(style: str, *, colors: bool) -> list[Processor]:
         colors=colors,
         exception_formatter=structlog.dev.plain_traceback,
         pad_event_to=0,
-        sort_keys=False,  # as they were said: where, what, why
+        sort_keys=False,  # in the order of the call: where, what, why
     )
     return [_in_camel_case, _indented, console]
 
 
 def _configure_library_logs(level: int, handler: logging.Handler) -> None:
     root = logging.getLogger()
-    root.handlers[:] = [handler]  # any other would write what this one redacts
+    root.handlers[:] = [handler]  # any other handler would write what this one redacts
     root.setLevel(level)
     for name in _LIBRARIES:
         library = logging.getLogger(name)
@@ -130,17 +130,17 @@ def _configure_library_logs(level: int, handler: logging.Handler) -> None:
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Writes lines; one that cannot be written is lost without a word.
+    """Writes lines; one that cannot be written is silently lost.
 
-    The standard handler prints the record itself, unredacted, when it fails.
+    The standard handler would print the record itself, unredacted.
     """
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
-        """Does nothing: there is no safe place left to complain."""
+        """Does nothing: there is no safe place left to report it."""
 
 
 def redact(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
-    """Makes every value of a line safe to show, and the line as a whole short enough; a structlog processor."""
+    """Redacts every value of a line and limits its length; a structlog processor."""
     safe: EventDict = {}
     for key in (*_OURS, *(key for key in line if key not in _OURS)):
         if key in line:
@@ -149,7 +149,7 @@ def redact(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
 
 
 def as_in_the_api(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
-    """Names the fields of a line as the API does; a structlog processor, the last before JSON."""
+    """Renames the fields of a line as in the API; a structlog processor, the last before JSON."""
     own = {_NAMES.get(key, key): line[key] for key in _OURS if key in line}
     fields = {camel_case(key): value for key, value in line.items() if key not in _OURS}
     return {**own, **{key: value for key, value in fields.items() if key not in own}}
@@ -160,7 +160,7 @@ def _in_camel_case(_logger: WrappedLogger, _method: str, line: EventDict) -> Eve
 
 
 def camel_case(name: str) -> str:
-    """`would_be` as the API writes it: `wouldBe`."""
+    """Returns `would_be` as `wouldBe`, the spelling of the API."""
     first, *others = name.split("_")
     return first + "".join(each.title() for each in others)
 
@@ -174,7 +174,7 @@ def _value(key: str, value: object) -> object:
 
 
 def _short(line: MutableMapping[str, Any]) -> EventDict:
-    """What of the line fits, in the order in which it was said."""
+    """Keeps the fields that fit, in their order."""
     left, kept = redaction.MAX_LINE, {}
     for key, value in line.items():
         left -= len(key) + len(str(value))

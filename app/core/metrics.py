@@ -9,10 +9,10 @@ from typing import Final, Protocol
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.metrics_core import GaugeMetricFamily
 
-# Families of metrics that are written as text by ourselves, in slices, as there are thousands of series in them.
+# Families of metrics with thousands of series, which we render as text ourselves, in slices.
 #
-# What prometheus_client makes of 12,000 series keeps the event loop for 70 to 100 ms.  Here a series is one string, and
-# whoever writes them stops after each slice, so that others in the loop have their turn (docs/performance.md).
+# prometheus_client blocks the event loop for 70 to 100 ms to render 12,000 series. Here a series is one string, and
+# rendering gives up the loop after each slice (docs/performance.md).
 
 
 _TOTAL: Final = "_total"
@@ -20,7 +20,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class Format(StrEnum):
-    """How an exposition is written."""
+    """The format of an exposition."""
 
     TEXT = "text"
     """Prometheus's own, 0.0.4 and 1.0.0."""
@@ -28,7 +28,7 @@ class Format(StrEnum):
 
 
 class FamilyKind(StrEnum):
-    """What the numbers of a family are."""
+    """The type of a family."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -36,44 +36,44 @@ class FamilyKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The name, the type and the labels of one family."""
+    """The name, type and labels of a family."""
 
     name: str
-    """As its samples have it: that of a counter ends in `_total`."""
+    """The name of its samples: that of a counter ends in `_total`."""
     kind: FamilyKind
     text: str
-    """What is counted or measured, and in which unit: one line without a backslash."""
+    """What is counted or measured, with the unit: one line without a backslash."""
     labels: tuple[str, ...]
 
     def head(self, written: Format) -> str:
-        """The lines before its samples; OpenMetrics knows a counter by its name without `_total`."""
+        """Renders the lines before its samples; in OpenMetrics a counter's family has no `_total`."""
         name = self.name.removesuffix(_TOTAL) if written is Format.OPEN_METRICS else self.name
         return f"# HELP {name} {self.text}\n# TYPE {name} {self.kind}\n"
 
     def sample(self, values: tuple[str, ...], number: float) -> str:
-        """One series; `values` are safe already (`escaped`), in the order of the labels."""
+        """Renders one sample; `values` are `escaped` already, in the order of the labels."""
         labels = ",".join([f'{label}="{value}"' for label, value in zip(self.labels, values)])  # noqa: B905 - as many, and this runs 12,000 times a scrape
         return f"{self.name}{{{labels}}} {float(number)!r}\n"
 
 
 def escaped(value: str) -> str:
-    """The value of a label as it is written between quotes."""
+    """Escapes a label value for use between quotes."""
     return value.translate(_ESCAPES)
 
 
 Slices = Generator[None, None, str]
-"""Work in slices: stops after each of them, and returns the whole text in the end."""
+"""Rendering in slices: a generator that pauses after each slice and finally returns the complete text."""
 
 
 class SlicedSource(Protocol):
-    """Whose families are written in slices."""
+    """A source of families that are rendered in slices."""
 
     def render(self, written: Format) -> Slices:
-        """All of its families with their samples, as of now."""
+        """Renders its families with their current samples."""
         ...
 
     def families(self) -> tuple[Family, ...]:
-        """What it writes."""
+        """Returns the families that it renders."""
         ...
 
 
@@ -84,21 +84,21 @@ _SCALING: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0
 
 
 NewGauge = Callable[[], GaugeMetricFamily]
-"""Makes an empty family, for the few series that are read off at each scrape."""
+"""Creates an empty family, for the few series that are computed at each scrape."""
 
 
 class Metrics:
-    """The instruments; one registry for each process, so that tests do not share counts.
+    """The metrics of a process, in a registry of its own, so that tests do not share counts.
 
     Args:
-        per_shoot: whether there are series for each shoot, but for the two that alerts on stranded shoots need.
+        per_shoot: whether there are series for each shoot, apart from the two that alerts on stranded shoots need.
     """
 
     def __init__(self, *, per_shoot: bool = True) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self.sliced: list[SlicedSource] = []
-        """What is shown after the registry, and too much to be made in one stretch of the event loop."""
+        """Sources that are rendered after the registry, in slices."""
         self.per_shoot = per_shoot
         self._declare_process()
         self._declare_probing()
@@ -270,7 +270,7 @@ class Metrics:
         )
 
     def _declare_shoots(self) -> None:
-        """Each is read off the shoots at a scrape (`app.core.reporting.gauges`)."""
+        """Declares the families that are computed from the shoots at each scrape (`app.core.reporting.gauges`)."""
         self.shoot_state = Family(
             "dwd_shoot_state",
             FamilyKind.GAUGE,

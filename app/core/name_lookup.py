@@ -1,8 +1,8 @@
-"""Names become addresses: in threads of our own, few of which slow names can hold.
+"""Resolves names in threads of its own, few of which slow names can occupy.
 
-`getaddrinfo` blocks, for half a minute where no resolver answers, and cannot be ended.  So it runs in no executor that
-others wait for; one that nobody waits for any more goes on by itself, and whoever asks for the same name meanwhile
-joins it.  Nothing is remembered of an answer.
+`getaddrinfo` blocks, for half a minute if no resolver answers, and cannot be cancelled. So it does not run in an
+executor that anything else waits for. A lookup that nobody waits for any more goes on by itself, and a new caller for
+the same name joins it. Answers are not cached.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 AT_ONCE: Final = 256
-"""Lookups that run at the same time: a thread each, and each shoot has a name of its own."""
+"""Maximum concurrent lookups: a thread each, and each shoot has a name of its own."""
 SLOW_AT_ONCE: Final = 16
-"""Those of them whose names were slow before."""
+"""Maximum concurrent lookups of names that were slow before."""
 SLOW: Final = 4.5
-"""Seconds after which a name is slow, until it is found faster."""
+"""Seconds after which a name counts as slow, until it is resolved faster."""
 _MOST_SLOW: Final = 10_000
-"""Names that are remembered as slow."""
+"""Maximum number of names that are remembered as slow."""
 
 
 class IpAddress(NamedTuple):
@@ -32,27 +32,27 @@ class IpAddress(NamedTuple):
 
 
 Found = tuple[IpAddress, ...]
-"""Addresses of a name, each once."""
+"""The addresses of a name, without duplicates."""
 Ask = Callable[[str], Found]
 
 
 def look_up(host: str) -> Found:
-    """Asks the system; blocks.
+    """Asks the system's resolver; blocks.
 
     Raises:
-        OSError: there is no address, or nobody who knows.
+        OSError: the name has no address, or no resolver answers.
     """
     try:
         infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-    except UnicodeError as error:  # a label that is too long for DNS
+    except UnicodeError as error:  # a label is too long for DNS
         raise socket.gaierror(socket.EAI_NONAME, "this is no name for DNS") from error
-    # the scope of a link-local address is left out: they are of no use here
+    # the scope of a link-local address is dropped: such addresses are of no use here
     found = (IpAddress(family, str(place[0])) for family, _, _, _, place in infos)
     return tuple(dict.fromkeys(found))
 
 
 class _Lane:
-    """Names of one kind, slow ones or others, that wait for their turn, and how many more may run."""
+    """The queue of slow names or that of the others, and how many more of them may run."""
 
     def __init__(self, at_once: int) -> None:
         self.free = at_once
@@ -60,17 +60,17 @@ class _Lane:
 
 
 class _Lookup:
-    """One name that is asked for."""
+    """The lookup of one name."""
 
     def __init__(self, host: str, lane: _Lane, number: int, answer: asyncio.Future[Found]) -> None:
         self.host, self.lane, self.answer = host, lane, answer
         self.number = number
-        """Who came first has the smallest."""
+        """Sequence number, for the order of arrival."""
         self.begun = False
         self.begun_at = 0.0
-        """As the event loop counts seconds."""
+        """Start, in the event loop's time."""
         self.waiting: list[Callable[[], None]] = []
-        """Of each who waits, what tells him that it is begun."""
+        """Callbacks of the waiting callers, called when the lookup begins."""
 
     def begins(self, now: float) -> None:
         self.begun, self.begun_at = True, now
@@ -80,7 +80,7 @@ class _Lookup:
     def ends(self, outcome: Found | Exception) -> None:
         if isinstance(outcome, Exception):
             self.answer.set_exception(outcome)
-            self.answer.exception()  # seen, if nobody waits for it
+            self.answer.exception()  # marks it as retrieved, in case nobody waits
         else:
             self.answer.set_result(outcome)
 
@@ -90,17 +90,17 @@ def _tell_nobody() -> None:
 
 
 class Lookups:
-    """Lookups that share their threads."""
+    """Lookups with shared threads."""
 
     def __init__(
         self, ask: Ask | None = None, *, at_once: int = AT_ONCE, slow_at_once: int = SLOW_AT_ONCE
     ) -> None:
-        """Needs a running event loop; starts nothing.
+        """Starts nothing yet; needs a running event loop.
 
         Args:
-            ask: blocks, and is called in a thread; None: `look_up`.
-            at_once: how many run at the same time.
-            slow_at_once: how many of them, of names that were slow before.
+            ask: blocks, and is called in a thread; None stands for `look_up`.
+            at_once: maximum concurrent lookups.
+            slow_at_once: maximum concurrent lookups of names that were slow before.
         """
         self._ask = ask or look_up
         self._loop = asyncio.get_running_loop()
@@ -111,14 +111,14 @@ class Lookups:
         self._known_slow: dict[str, None] = {}
 
     async def find(self, host: str, begun: Callable[[], None] = _tell_nobody) -> Found:
-        """The addresses of a name: those of a lookup that already runs, or of a new one.
+        """Returns the addresses of a name, from a lookup in progress or a new one.
 
         Args:
             host: the name.
-            begun: is called when a thread asks for the name, at once if one does; until then it waits for its turn.
+            begun: called when a thread starts to resolve the name, or at once if one already does.
 
         Raises:
-            OSError: there is none, or nobody who knows.
+            OSError: the name has no address, or no resolver answers.
         """
         lookup = self._running.get(host) or self._queued(host)
         lookup.waiting.append(begun)
@@ -151,17 +151,17 @@ class Lookups:
                 lookup.ends(error)
 
     def _lane_in_turn(self) -> _Lane | None:
-        """That of who came first, of those that may run."""
+        """Returns the lane whose first waiter came first, of those that may run another lookup."""
         lanes = [lane for lane in self._lanes if lane.free and lane.queue]
         return min(lanes, key=lambda lane: next(iter(lane.queue.values())).number, default=None)
 
     def _start(self, lookup: _Lookup) -> None:
         def run() -> None:
             outcome = self._outcome(lookup.host)
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits any more
                 self._loop.call_soon_threadsafe(self._ended, lookup, outcome)
 
-        # a daemon: the end of the process does not wait for a resolver that is silent
+        # a daemon, so that the process can end while a resolver is silent
         thread = threading.Thread(target=run, name=f"lookup of {lookup.host}", daemon=True)
         try:
             thread.start()
@@ -175,7 +175,7 @@ class Lookups:
     def _outcome(self, host: str) -> Found | Exception:
         try:
             return self._ask(host)
-        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+        except Exception as error:  # noqa: BLE001 - raised to those who wait
             return error
 
     def _ended(self, lookup: _Lookup, outcome: Found | Exception) -> None:

@@ -1,6 +1,11 @@
-"""The narrow adapters to the outside.  `core/kube` opens them on real clusters, `core/simulation` on a simulated one.
+"""Protocols between the rules and the outside world: the seed, the shoots, pods, overrides and reviews.
 
-Every method may raise a `ClusterError`; nothing else crosses these adapters.
+The prober, the weeder and the API depend on these protocols only. `app.core.kube` implements them on real API servers,
+`app.simulation` in a simulated world. Every method may raise a `ClusterError` (`app.core.errors`), and no other
+exception: an implementation translates what its HTTP client or decoder raises.
+
+Conventions that hold for all of them: instants are those of `Clock`, durations are seconds; "from the watch" means that
+a method reads local memory and sends nothing; "live" means one request to the API server.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
@@ -30,47 +35,50 @@ from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 
 
 class ShootCluster(Protocol):
-    """The API server of one shoot, through one kubeconfig."""
+    """The API server of one shoot, reached with the credentials of one kubeconfig."""
 
     async def version(self, *, new_connection: bool = False, within: float | None = None) -> str:
-        """`GET /version`, in `within` seconds (None: those of one probe) over all; returns gitVersion."""
+        """Sends `GET /version` and returns `gitVersion`.
+
+        `within` limits the whole call, in seconds; None stands for the time limit of one probe.
+        """
         ...
 
     async def leases(self, *, new_connection: bool = False) -> LeaseReading:
-        """All Leases of `kube-node-lease`, consistently, in pages of 500."""
+        """Lists all Leases of `kube-node-lease` in pages of 500, by a consistent read."""
         ...
 
     async def contact(self) -> float:
-        """Reads one page of one Lease, consistently; returns when the request was sent."""
+        """Reads one page of one Lease, consistently, and returns when the request was sent."""
         ...
 
     async def nodes(self, *, consistent: bool = False) -> tuple[NodeView, ...]:
-        """All Nodes; from the API server's watch cache, unless `consistent`; on a connection that is closed after."""
+        """Lists all Nodes, from the API server's watch cache unless `consistent`; closes the connection afterwards."""
         ...
 
 
 class ShootConnector(Protocol):
-    """Makes `ShootCluster`s of kubeconfigs and keeps their connections."""
+    """Creates a `ShootCluster` from a kubeconfig Secret and owns its connections."""
 
     async def connect(self, secret: SecretView) -> ShootCluster:
-        """The cluster of this Secret; the same connections while its content stays the same.
+        """Returns the shoot of this Secret, on the same connections while the content of the Secret is unchanged.
 
         Raises:
-            CredentialRefused: the kubeconfig is one that may not be used.
+            CredentialRefused: the kubeconfig is not accepted (threats T1-T5).
         """
         ...
 
     def consumer(self, namespace: str) -> Consumer:
-        """Who is charged for the time of the event loop that the answers of this shoot take."""
+        """Returns the consumer that is charged for the event-loop time which this shoot's answers take (threat T11)."""
         ...
 
     def forget(self, namespace: str) -> None:
-        """Closes what is open to the shoot of this namespace."""
+        """Closes all connections to the shoot of this namespace."""
         ...
 
 
 class Watched(StrEnum):
-    """What is watched in the seed."""
+    """The kinds of objects that the prober watches in the seed."""
 
     CLUSTERS = "clusters"
     SECRETS = "secrets"
@@ -84,103 +92,105 @@ STALE: Final = 90.0
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """How far a watch can be trusted."""
+    """Whether a watch has listed its objects, and when the server was last heard of."""
 
     synced: bool
-    """Listed once."""
+    """Whether the objects have been listed at least once."""
     last_contact: float | None
-    """When the server last proved that it is there: a list, an event, a bookmark, the end of a watch in its time."""
+    """When the server last proved that it is alive: by a list, an event, a bookmark, or a watch that it ended in
+    time."""
 
     def stale(self, now: float, after: float = STALE) -> bool:
-        """Whether it has been without contact for too long."""
+        """Whether the last contact is more than `after` seconds ago, or there was none."""
         return self.last_contact is None or now - self.last_contact > after
 
 
 @dataclass(frozen=True, slots=True)
 class SeedChange:
-    """Something in the seed changed; re-read what it is now."""
+    """A notification that something changed; it carries no state, so the listener reads the current one."""
 
     what: Watched
     namespace: str
 
 
 Starting = Callable[[], None]
-"""Asked right before a write is sent; raises what forbids it."""
+"""Called immediately before a write is sent; raises an error to forbid the write."""
 
 
 class SeedCluster(Protocol):
-    """The seed: what is watched of it, what is read live, what is written."""
+    """The seed: what the prober watches, reads live and writes there."""
 
     def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
-        """`listener` is called, soon and in the event loop, after each change."""
+        """Calls `listener` in the event loop, shortly after each change."""
         ...
 
     def watch_state(self, what: Watched) -> WatchState:
-        """How far the watch of this can be trusted; for several watches, the worst of them.
+        """Returns the state of the watch of `what`; where that is several watches, the worst of them.
 
-        A dependent that is `unavailable` holds up no other: it counts only where all of them are.
+        An `unavailable` dependent does not hold up the others: it counts only if all of them are unavailable.
         """
         ...
 
     def unavailable(self, ref: ResourceRef) -> str | None:
-        """Why nothing can be known of a configured dependent: the seed does not serve its kind, or lets nobody list it.
+        """Returns why nothing can be known of a configured dependent: its kind is not served, or may not be listed.
 
-        None where it is watched or may still be, and where its kind is not served and it is optional.
+        None while it is watched or may still become so, and for an optional dependent whose kind is not served.
         """
         ...
 
-    # From the watches: no request.
+    # From the watches; these send no request.
 
     def clusters(self) -> Mapping[str, ClusterView]:
-        """All Clusters by name."""
+        """Returns all Clusters by name."""
         ...
 
     def secret(self, namespace: str, route: Route = Route.INTERNAL) -> SecretView | None:
-        """The kubeconfig Secret of this route."""
+        """Returns the kubeconfig Secret of this route, or None if there is none."""
         ...
 
     def machines(self, namespace: str) -> tuple[MachineView, ...]:
-        """The Machines."""
+        """Returns the Machines of a namespace."""
         ...
 
     def dependent(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
-        """A configured dependent."""
+        """Returns a configured dependent, or None if it does not exist."""
         ...
 
-    # Live: one request each; `urgent` ones go before everything else, on the budget of protection.
+    # Live reads, one request each. `urgent` requests are charged to the budget of scale-downs (`--scale-down-qps`) and
+    # overtake everything else.
 
     async def read_cluster(self, namespace: str, *, urgent: bool = False) -> ClusterView | None:
-        """The Cluster; None where there is none."""
+        """Reads the Cluster; returns None if it does not exist."""
         ...
 
     async def read_secret(
         self, namespace: str, *, route: Route = Route.INTERNAL, urgent: bool = False
     ) -> SecretView | None:
-        """The kubeconfig Secret of this route; None where there is none."""
+        """Reads the kubeconfig Secret of this route; returns None if it does not exist."""
         ...
 
     async def read_machines(
         self, namespace: str, *, urgent: bool = False
     ) -> tuple[MachineView, ...]:
-        """The Machines, consistently."""
+        """Lists the Machines of the namespace, by a consistent read."""
         ...
 
-    # A `spare` one is made on what all others leave of the request budget, or not at all (`Throttled`).
+    # A `spare` read uses only what the other requests leave of the budget, and raises `Throttled` if that is nothing.
 
     async def read_dependent(
         self, namespace: str, ref: ResourceRef, *, urgent: bool = False, spare: bool = False
     ) -> WorkloadView | None:
-        """A dependent; None where there is none."""
+        """Reads a dependent; returns None if it does not exist."""
         ...
 
     async def read_scale(
         self, namespace: str, ref: ResourceRef, *, urgent: bool = False, spare: bool = False
     ) -> ScaleView:
-        """The `scale` subresource of a dependent."""
+        """Reads the `scale` subresource of a dependent."""
         ...
 
-    # Writes: `starting` is called when the request budget has let the write through, right before it is sent; what it
-    # raises ends the call, and nothing is sent.
+    # Writes. `starting` is called once the request budget has admitted the write, immediately before it is sent. If it
+    # raises, nothing is sent and the call ends with that error.
 
     async def patch_dependent(
         self,
@@ -191,7 +201,7 @@ class SeedCluster(Protocol):
         starting: Starting | None = None,
         urgent: bool = False,
     ) -> WorkloadView:
-        """One merge patch of the object itself; returns it as it is then."""
+        """Sends one merge patch of the object itself and returns the patched object."""
         ...
 
     async def patch_scale(
@@ -203,12 +213,12 @@ class SeedCluster(Protocol):
         starting: Starting | None = None,
         urgent: bool = False,
     ) -> ScaleView:
-        """One merge patch of the `scale` subresource."""
+        """Sends one merge patch of the `scale` subresource and returns the patched `scale`."""
         ...
 
 
 class Preparation(Enum):
-    """How far a process is that may come to lead."""
+    """How well prepared a standby is to take over."""
 
     NONE = "it has not listed all that it decides on"
     LISTED = "it has listed all of it"
@@ -216,93 +226,100 @@ class Preparation(Enum):
 
 
 class Leadership(Protocol):
-    """Which shoots are ours, and whether a write may start now."""
+    """Whether this replica may write now, and whether it probes shoots."""
 
     @property
     def leading(self) -> bool:
-        """Whether this instance leads: it may write."""
+        """Whether this replica leads, and so may write."""
         ...
 
     @property
     def observing(self) -> bool:
-        """Whether this instance looks at shoots: it leads, nobody does, or the leader has gone quiet."""
+        """Whether this replica probes shoots: it leads, nobody leads, or the leader has stopped renewing its Lease."""
         ...
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called after each change of either."""
+        """Calls `listener` after each change of `leading` or `observing`."""
         ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Permission:
-    """A right that the configuration needs."""
+    """An RBAC permission that the configuration needs."""
 
     verb: str
     group: str
     resource: str
-    """With its subresource: `deployments/scale`."""
+    """With its subresource, such as `deployments/scale`."""
     name: str = ""
     namespace: str = ""
     feature: str = ""
-    """The one feature that is off without it; empty: needed to protect."""
+    """The one feature that is switched off without it; empty if protection itself needs it."""
 
 
 class AccessReviewer(Protocol):
-    """Asks the seed what we may do."""
+    """Finds out which permissions this process has in the seed."""
 
     async def missing(self, needed: Iterable[Permission]) -> tuple[Permission, ...]:
-        """Those that a SelfSubjectAccessReview denies."""
+        """Returns the permissions that a SelfSubjectAccessReview denies."""
         ...
 
 
 class EventSink(Protocol):
-    """Takes Kubernetes Events."""
+    """Creates Kubernetes Events."""
 
     async def emit(self, namespace: str, event: dict[str, object]) -> None:
-        """Creates `event`, an `events.k8s.io/v1` object, in this namespace; raises a `ClusterError` where it cannot."""
+        """Creates `event`, an `events.k8s.io/v1` object, in this namespace.
+
+        Raises:
+            ClusterError: the Event was not created.
+        """
         ...
 
 
-# The adapters of the endpoint probes: who runs them, and which pods there are.
+# Endpoint probes: what runs them, and which pods they have as targets.
 
 
 class Handlers(Protocol):
-    """Runs a probe once."""
+    """Runs endpoint probes of all types."""
 
     async def run(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
-        """What one run brings, after `timeoutSeconds` at the latest; never raises for what a target may do."""
+        """Runs the probe once and returns its result after `timeoutSeconds` at the latest.
+
+        Never raises because of anything that the target does.
+        """
         ...
 
 
 class ProbedPods(Protocol):
-    """The pods that the configured selectors match, of the namespaces whose shoots are probed."""
+    """The pods that the configured selectors match, in the namespaces of the shoots that are probed."""
 
     def follow(self, namespace: str) -> None:
-        """The shoot of this namespace is probed: its pods are wanted from now on."""
+        """Starts to watch the pods of this namespace, because its shoot is probed from now on."""
         ...
 
     def leave(self, namespace: str) -> None:
-        """It is not any more: its pods are dropped."""
+        """Stops watching the pods of this namespace and drops them."""
         ...
 
     def pods(self, namespace: str, selector: LabelSelector) -> Collection[ProbedPod]:
-        """The pods of a namespace that match this selector, which is one of the configured ones, as last seen."""
+        """Returns the pods of a namespace that match one of the configured selectors, from the watch."""
         ...
 
     def watch_state(self, namespace: str, selector: LabelSelector) -> WatchState:
-        """How far the watch of this selector can be trusted; synced: the pods of this namespace were listed."""
+        """Returns the state of this selector's watch; `synced` says whether the pods of this namespace were listed."""
         ...
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
-        """`listener` is called with the namespace, in the event loop, after each change of its pods."""
+        """Calls `listener` with the namespace, in the event loop, after each change of its pods."""
         ...
 
 
 class Frame(NamedTuple):
-    """One message of an exec stream."""
+    """One message of an exec stream (subprotocols `v4.channel.k8s.io` and `v5.channel.k8s.io`)."""
 
     channel: int
-    """1 stdout, 2 stderr, 3 the status: a `Status` object as JSON."""
+    """1 is stdout, 2 is stderr, 3 is the final status: a `Status` object as JSON."""
     data: bytes
 
 
@@ -312,78 +329,78 @@ class ContainerExec(Protocol):
     def open(
         self, namespace: str, pod: str, container: str, command: tuple[str, ...]
     ) -> AbstractAsyncContextManager[AsyncIterator[Frame]]:
-        """Starts `command`, without a shell; its output comes as frames; leaving ends the connection.
+        """Starts `command` without a shell; yields its output as frames and closes the connection on exit.
 
         Raises:
-            ClusterError: the API server does not run it, or the stream broke.
+            ClusterError: the API server refused to run the command, or the stream broke.
         """
         ...
 
 
 class EndpointMeter(Protocol):
-    """Counts the runs of endpoint probes: called after each, hundreds of times a second, so it has to be cheap."""
+    """Counts runs of endpoint probes; called after each, hundreds of times a second, so it has to be cheap."""
 
     def ran(self, namespace: str, name: str, outcome: ProbeOutcome, seconds: float) -> None:
-        """One run of the probe `name` ended like this, after so long; an error is three of them where it stays one."""
+        """Counts one run of the probe `name`, which took `seconds`.
+
+        An error is repeated, so one that persists counts as three runs (rules 5).
+        """
         ...
 
 
 class Unmetered:
-    """Counts nothing; an `EndpointMeter`."""
+    """An `EndpointMeter` that counts nothing."""
 
     def ran(self, namespace: str, name: str, outcome: ProbeOutcome, seconds: float) -> None:
-        """Nobody wants to know."""
+        """Does nothing."""
 
 
-# The adapters to what people decided: the ConfigMap of the overrides, what is read of it, what is written to it.
+# Overrides: the ConfigMap that holds what people decided, and what follows from it.
 
 
 @dataclass(frozen=True, slots=True)
 class OverridesDocument:
-    """The ConfigMap as it was at one resourceVersion."""
+    """The ConfigMap of the overrides at one resourceVersion."""
 
     uid: str
     resource_version: str
     data: Mapping[str, str] = field(default_factory=dict)
-    """A JSON object by key: a control-plane namespace, or `_all`."""
+    """JSON objects by key: the name of a control-plane namespace, or `_all`."""
     whole: Mapping[str, Any] = field(default_factory=dict)
-    """The object itself, for writing it back with all that others put there."""
+    """The complete object, so that an update preserves labels, annotations and whatever else others put there."""
 
 
 class OverridesStore(Protocol):
-    """The ConfigMap `dependency-watchdog-overrides` of the own namespace.
-
-    Each method may raise a `ClusterError`.
-    """
+    """The ConfigMap `dependency-watchdog-overrides` in the watchdog's own namespace."""
 
     @property
     def forbidden(self) -> str | None:
-        """Why it may not be read; None while it may be, or nobody has said otherwise."""
+        """Why reading it is forbidden; None while it is allowed, or not known to be forbidden."""
         ...
 
     def watch_state(self) -> WatchState:
-        """How far its watch can be trusted."""
+        """Returns the state of its watch."""
         ...
 
     def document(self) -> OverridesDocument | None:
-        """As the watch shows it, no request; None where there is none."""
+        """Returns it as the watch shows it, without a request; None if it does not exist."""
         ...
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called, soon and in the event loop, after each change of the above."""
+        """Calls `listener` in the event loop, shortly after each change of `document`, `watch_state` or `forbidden`."""
         ...
 
     async def read(self) -> OverridesDocument | None:
-        """As it is now; None where there is none."""
+        """Reads it live; returns None if it does not exist."""
         ...
 
     async def create(
         self, data: Mapping[str, str], *, starting: Starting | None = None
     ) -> OverridesDocument:
-        """Makes it.
+        """Creates it.
 
         Raises:
-            Conflict: somebody else was quicker.
+            Conflict: it exists already.
         """
         ...
 
@@ -394,67 +411,64 @@ class OverridesStore(Protocol):
         *,
         starting: Starting | None = None,
     ) -> OverridesDocument:
-        """Writes `data` over the document as it was read.
+        """Replaces the data of `document`, under its resourceVersion.
 
         Raises:
-            Conflict: it has changed since.
+            Conflict: the ConfigMap has changed since `document` was read.
         """
         ...
 
 
 class OverridesView(Protocol):
-    """What people decided, as far as it is known now."""
+    """The overrides that are known now, for readers."""
 
     @property
     def synced(self) -> bool:
-        """Whether it has been read, or may count as none: nothing is scaled or deleted before."""
+        """Whether the overrides have been read, or may count as none; before that nothing is scaled or deleted."""
         ...
 
     @property
     def off(self) -> str | None:
-        """Why there are no overrides in this process; None while there are."""
+        """Why this process has no overrides; None while it has."""
         ...
 
     def effective(self, namespace: str) -> EffectiveOverrides:
-        """What is in force for this shoot now."""
+        """Returns the overrides that are in force for this shoot now."""
         ...
 
     def global_pause(self) -> Pause | None:
-        """The pause of all shoots that is in force now."""
+        """Returns the pause of all shoots that is in force now, if any."""
         ...
 
     def holds(self) -> Mapping[str, Hold]:
-        """The holds by namespace, expired ones included: their scaling runs may still have to be ended."""
+        """Returns the holds by namespace, including expired ones: their scaling runs may still have to be ended."""
         ...
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called after each change of what is in force, ends by the clock included."""
+        """Calls `listener` after each change of what is in force, including pauses and holds that expire."""
         ...
 
 
 class NoOverrides:
-    """Nothing is ever paused or held: of a process that has no ConfigMap (`OverridesView`, `OverridesService`)."""
+    """`OverridesView` and `OverridesService` of a process without a ConfigMap: nothing is ever paused or held."""
 
     synced = True
     off: str | None = "this process has no overrides"
 
     def effective(self, namespace: str) -> EffectiveOverrides:  # noqa: ARG002 - the port's signature
-        """Nothing."""
         return NOTHING
 
     def global_pause(self) -> Pause | None:
-        """None."""
         return None
 
     def holds(self) -> Mapping[str, Hold]:
-        """None."""
         return {}
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Nothing ever changes, so `listener` is never called."""
+        """Never calls `listener`, because nothing ever changes."""
 
     async def set_pause(self, key: str, pause: Pause) -> "OverrideWrite":  # noqa: ARG002 - the port's signature
-        """Raises FeatureOff, as all that follow."""
+        """Raises FeatureOff, as do the other methods that write."""
         raise self._refusal()
 
     async def end_pause(
@@ -463,7 +477,6 @@ class NoOverrides:
         *,
         by: str | None = None,  # noqa: ARG002 - as above
     ) -> "OverrideWrite":
-        """As above."""
         raise self._refusal()
 
     async def set_hold(
@@ -473,18 +486,16 @@ class NoOverrides:
         *,
         starting: Starting | None = None,  # noqa: ARG002 - as above
     ) -> "OverrideWrite":
-        """As above."""
         raise self._refusal()
 
     def note_done(self, namespace: str, operation: str) -> None:
-        """There is none."""
+        """Does nothing: there are no holds."""
 
     async def finish_hold(
         self,
         namespace: str,  # noqa: ARG002 - the port's signature
         operation: str,  # noqa: ARG002 - as above
     ) -> "OverrideWrite":
-        """As above."""
         raise self._refusal()
 
     async def end_hold(
@@ -494,7 +505,6 @@ class NoOverrides:
         operation: str | None = None,  # noqa: ARG002 - as above
         by: str | None = None,  # noqa: ARG002 - as above
     ) -> "OverrideWrite":
-        """As above."""
         raise self._refusal()
 
     def _refusal(self) -> FeatureOff:
@@ -503,7 +513,7 @@ class NoOverrides:
 
 @dataclass(frozen=True, slots=True)
 class OverrideWrite:
-    """What a write changed under one key."""
+    """One key of the ConfigMap before and after a write."""
 
     key: str
     before: OverrideEntry | Unreadable | None
@@ -511,144 +521,146 @@ class OverrideWrite:
 
 
 class OverridesService(Protocol):
-    """Writes overrides, one entry of one key at a time; what is written is in force here when the call returns.
+    """Writes overrides, one entry of one key at a time; a change is in force in this process when the call returns.
 
-    Each method may raise a `ClusterError`, `FeatureOff` where there are no overrides, `StoreFull` where the ConfigMap
-    would be larger than 900 KiB, and `EntryChanged` where somebody else changed the very same entry meanwhile.
-    Nothing has been changed then.
+    Each method may raise a `ClusterError`, `FeatureOff` if this process has no overrides, `StoreFull` if the ConfigMap
+    would exceed 900 KiB, and `EntryChanged` if somebody else changed the same entry concurrently. After any of them
+    nothing has been changed.
     """
 
     async def set_pause(self, key: str, pause: Pause) -> OverrideWrite:
-        """Pauses a shoot, or all; replaces a pause that is there."""
+        """Pauses a shoot, or all shoots; replaces an existing pause."""
         ...
 
     async def end_pause(self, key: str, *, by: str | None = None) -> OverrideWrite:
-        """Removes the pause; `before` and `after` are alike where there was none.  `by` is who ends it, for telling."""
+        """Removes the pause; `before` equals `after` if there was none. Notices name `by` as the one who ended it."""
         ...
 
     async def set_hold(
         self, namespace: str, hold: Hold, *, starting: Starting | None = None
     ) -> OverrideWrite:
-        """Holds a shoot; replaces a hold that is there.
+        """Holds a shoot; replaces an existing hold.
 
         Raises:
-            RunInProgress: the scaling run of another operation runs under it, or is to be carried on.
+            RunInProgress: the scaling run of another operation still runs under the hold, or is to be resumed.
         """
         ...
 
     def note_done(self, namespace: str, operation: str) -> None:
-        """Notes that the run has ended: in this process its hold is done from now on, even if the write fails."""
+        """Marks the hold of `operation` as done in this process, even if writing that fails."""
         ...
 
     async def finish_hold(self, namespace: str, operation: str) -> OverrideWrite:
-        """Writes `done: true` into the hold, if it still is of this operation."""
+        """Writes `done: true` into the hold if it still belongs to this operation."""
         ...
 
     async def end_hold(
         self, namespace: str, *, operation: str | None = None, by: str | None = None
     ) -> OverrideWrite:
-        """Removes the hold; only that of `operation`, where one is named.  `by` is who ends it, for telling."""
+        """Removes the hold, or only that of `operation` if one is given. Notices name `by` as the one who ended it."""
         ...
 
 
-# The adapter to the seed's word on who a caller is, and what he may do.
+# Authentication and authorization of API callers, delegated to the seed.
 
 
 AUDIENCE = "dependency-watchdog"
-"""Tokens must be made for it, so that they are worth nothing elsewhere (threat T14)."""
+"""Audience that a caller's token must be issued for, so that the token is worth nothing elsewhere (threat T14)."""
 GROUP = "dependency-watchdog.gardener.cloud"
-"""Of the resources that SubjectAccessReviews name."""
+"""API group of the virtual resources that SubjectAccessReviews name."""
 
 
 class Reviewer(Protocol):
-    """Asks the seed; each method may raise a `ClusterError`, and answers within 3 s."""
+    """Asks the seed by TokenReview and SubjectAccessReview; each method may raise a `ClusterError`, within 3 s."""
 
     async def authenticate(self, token: str, *, audience: str | None = AUDIENCE) -> Caller | None:
-        """Whose token it is, if it was made for `audience` (None: for the API server itself); None: nobody's."""
+        """Returns the owner of the token, or None if the token is not valid.
+
+        Args:
+            token: the bearer token that the caller sent.
+            audience: what the token must have been issued for; None: the seed's API server itself.
+        """
         ...
 
     async def allowed(self, caller: Caller, access: Access) -> bool:
-        """Whether the caller may do this."""
+        """Returns whether the caller has this access."""
         ...
 
 
-# The weeder's adapters to the seed: services and pods.
-#
-# `core/kube` opens them on a real seed, `core/simulation` on a simulated one.
-# Every method may raise a `ClusterError`; nothing else crosses these adapters.
+# The weeder's view of the seed: services and pods.
 
 
 Admission = Callable[[], Awaitable[None]]
-"""Waited for before each request: the weeder's budgets are its own, and fair between namespaces."""
+"""Awaited before each request, for the weeder's own budgets, which are fair between namespaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relisted:
-    """The slices were listed anew, after a time in which changes may have been missed."""
+    """A new list of the EndpointSlices, after a time in which changes may have been missed."""
 
     since: float | None
-    """Until when nothing was missed: the last that was heard of the server before."""
+    """The last contact before the list: no change up to then was missed. None for the first list."""
     changed: tuple[ServiceKey, ...]
-    """Services of which a slice is not what it was."""
+    """Services with a slice that differs from the one known before."""
 
 
 class ServiceListener(Protocol):
-    """Hears of services; called in the event loop, in the order of what happened."""
+    """Receives changes of services, in the event loop and in the order in which they happened."""
 
     def service_changed(self, key: ServiceKey) -> None:
-        """A slice of this service has changed; called for each event of the watch, before the next is taken up."""
+        """Called for each watch event about a slice of this service, before the next event is processed."""
         ...
 
     def services_relisted(self, relisted: Relisted) -> None:
-        """All slices are now as listed; called once for the list, after the first one too."""
+        """Called once after each list of all slices, including the first."""
         ...
 
 
 class PodWatch(Protocol):
-    """The pods of one namespace, for as long as `run` runs."""
+    """A watch of the pods of one namespace, active while `run` runs."""
 
     @property
     def synced(self) -> bool:
-        """Whether they have been listed."""
+        """Whether the pods have been listed."""
         ...
 
     @property
     def trouble(self) -> str | None:
-        """What it suffers from; None while all is well."""
+        """Why the watch does not work, in words for operators; None while it does."""
         ...
 
     def pods(self) -> Mapping[str, PodView]:
-        """The pods by name, as they were last seen."""
+        """Returns the pods by name, from the watch."""
         ...
 
     async def run(self) -> None:
-        """Lists once, then watches, until it is cancelled; survives everything that a watch dies of.
+        """Lists once, then watches until it is cancelled, whatever ends a single watch.
 
         Raises:
-            Forbidden: the right to list or to watch pods is missing, and that was no passing refusal.
+            Forbidden: the right to list or watch pods is missing, and has been for several attempts.
         """
         ...
 
 
 class WeederSeed(Protocol):
-    """The services and pods of the seed."""
+    """The services and pods of the seed, as the weeder needs them."""
 
     def subscribe(self, listener: ServiceListener) -> None:
-        """`listener` hears of what happens to services from now on."""
+        """Calls `listener` for each change of a service from now on."""
         ...
 
     def watch_state(self) -> WatchState:
-        """How far the watch of the slices can be trusted."""
+        """Returns the state of the watch of EndpointSlices."""
         ...
 
-    # From the watch: no request.
+    # From the watch; these send no request.
 
     def services(self) -> Collection[ServiceKey]:
-        """The configured services that have slices."""
+        """Returns the configured services that have slices."""
         ...
 
     def slices(self, key: ServiceKey) -> tuple[SliceView, ...]:
-        """The slices of a service; empty where it has none."""
+        """Returns the slices of a service; empty if it has none."""
         ...
 
     # Live.
@@ -660,62 +672,62 @@ class WeederSeed(Protocol):
         changed: Callable[[str], None],
         admitted: Admission,
     ) -> PodWatch:
-        """The pods of a namespace that match `selector` (None: all), which nobody asks for before it is run.
+        """Creates a watch of the pods of a namespace that match `selector`; it sends nothing before it is run.
 
         Args:
             namespace: the control-plane namespace.
-            selector: what the server is to select.
-            changed: called with the name of each pod that changed, in the event loop; of the first list, with each.
-            admitted: waited for before each request.
+            selector: evaluated by the API server; None matches all pods.
+            changed: called in the event loop with the name of each pod that changed; after the first list, with every
+                pod.
+            admitted: awaited before each request.
         """
         ...
 
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
-        """A pod, live; None where there is none."""
+        """Reads a pod live; returns None if it does not exist."""
         ...
 
     async def any_pod(self, selector: LabelSelector) -> bool:
-        """Whether a pod in any namespace matches, by one request for one pod."""
+        """Returns whether any pod in any namespace matches, by one request with `limit=1`."""
         ...
 
     async def delete_pod(
         self, namespace: str, name: str, *, uid: str, resource_version: str, starting: Starting
     ) -> None:
-        """Deletes a pod if it is still the one that was judged; `starting` is called right before it is sent.
+        """Deletes a pod under the preconditions uid and resourceVersion; calls `starting` immediately before.
 
         Raises:
-            NotFound: there is none of this name.
-            Conflict: it is another one, or has changed.
-            Unreachable: no answer in 5 s; it may have been deleted.
+            NotFound: no pod has this name.
+            Conflict: the pod of this name is another one, or has changed.
+            Unreachable: there was no answer within 5 s; the pod may have been deleted.
         """
         ...
 
 
 class Pauses(Protocol):
-    """What people paused."""
+    """Pauses, as the weeder needs them."""
 
     @property
     def synced(self) -> bool:
-        """Whether it is known what is paused: nothing is deleted before."""
+        """Whether the pauses are known; before that nothing is deleted."""
         ...
 
     def paused(self, namespace: str) -> str | None:
-        """Why nothing may be deleted in this namespace now; None where that is allowed."""
+        """Returns why nothing may be deleted in this namespace now; None if deleting is allowed."""
         ...
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called after each change."""
+        """Calls `listener` after each change."""
         ...
 
 
 class NoPauses:
-    """Nothing is ever paused: for a process without overrides (`Pauses`)."""
+    """`Pauses` of a process without overrides: nothing is ever paused."""
 
     synced = True
 
     def paused(self, namespace: str) -> str | None:  # noqa: ARG002 - the port's signature
-        """Never."""
         return None
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Nothing ever changes, so `listener` is never called."""
+        """Never calls `listener`, because nothing ever changes."""

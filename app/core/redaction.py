@@ -1,8 +1,9 @@
-"""Takes secrets, control characters and excess length out of what is about to be logged (threats T12, T13); pure.
+"""Removes secrets, control characters and excess length from what is about to be logged (threats T12, T13); pure.
 
-What has the shape of a secret is replaced wherever it stands: a bearer token, a JWT, a PEM block (base64-encoded ones
-too), a key of GitHub, Slack or AWS, a value behind a key such as `token` or `password`, or a flag of that name; and who
-calls, in a URL. It is searched for in what a reader sees: characters that have no width divide no word.
+Anything that looks like a secret is replaced: a bearer token, a JWT, a PEM block (base64-encoded ones too), a key of
+GitHub, Slack or AWS, a value behind a key such as `token` or `password` or a flag of that name, and user and password
+in a URL. The search runs on what a reader sees: invisible characters are removed first, so that they cannot divide a
+word.
 """
 
 import re
@@ -21,14 +22,15 @@ _UNSEEN: Final = frozenset({"Cc", "Cf"})
 _MAX_ITEMS: Final = 50
 _MAX_DEPTH: Final = 5
 _SCANNED: Final = 4
-"""How many times its final length of a text is searched for secrets: what is cut off needs no search."""
+"""A text is searched for secrets up to this multiple of its final length: the rest is cut off anyway."""
 
-# Each of them takes time in proportion to the text: none begins with a repetition.
+# Each pattern takes time proportional to the text: none begins with a repetition.
 _KEYS: Final = (
-    r"(?=[acpst])"  # how they begin: most places in a text need no further probe
+    r"(?=[acpst])"  # their first letters: rules out most positions at once
     r"(?:token|passw(?:or)?d|passphrase|client[-_]?key(?:[-_]?data)?|private[-_ ]?key|authorization|api[-_ ]?key|"
     r"access[-_ ]?key|secret(?:[-_]?key)?|credentials?|"
-    # Parts of other words, too: they begin a word, follow `_` or `-`, or have a capital behind a small letter.
+    # These are also parts of other words: they must begin a word, follow `_` or `-`, or be a capital after a small
+    # letter.
     r"(?:(?<![a-z])(?:pass|pwd|pw)|(?-i:(?<=[a-z])(?:Pass|Pwd|Pw))))"
 )
 _FLAG: Final = (
@@ -39,7 +41,7 @@ _SAID_OF_FLAGS: Final = (
     r"the|to|was|were|which|will|with|without)\b"
 )
 _PATTERNS: Final = (
-    # A block without its end (cut off) is taken to the end of the text.
+    # A block without its end (cut off) extends to the end of the text.
     (
         re.compile(
             r"-----BEGIN [A-Z0-9 ]{1,40}-----.*?(?:-----END [A-Z0-9 ]{1,40}-----|\Z)", re.DOTALL
@@ -47,8 +49,8 @@ _PATTERNS: Final = (
         REDACTED,
     ),
     (re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]*(?:\s+[A-Za-z0-9+/=]{16,})*"), REDACTED),
-    # A JWT with its further lines, the last of which may be a short one without another word. It goes before all that
-    # end at a space, and would leave those lines.
+    # A JWT that is broken into lines, the last of which may be short and without another word. It has to precede all
+    # patterns that end at a space, which would leave those lines.
     (
         re.compile(
             r"eyJ[A-Za-z0-9_=-]{8,}(?:\.[A-Za-z0-9_=-]*){0,2}"
@@ -70,9 +72,9 @@ _PATTERNS: Final = (
     ),
     (re.compile(r"(?i)\b(Bearer)\s+(?!tokens?\b)[A-Za-z0-9._~+/=-]+"), rf"\1 {REDACTED}"),
     (re.compile(r"(?i)\b(Basic)\s+(?=[a-z+/]*[0-9=])[a-z0-9+/=]{8,}"), rf"\1 {REDACTED}"),
-    # Who calls, in a URL; the password may have an @ in it.
+    # User and password in a URL; the password may contain an @.
     (re.compile(r"://[^\s/?#\"'<>]*@"), f"://{REDACTED}@"),
-    # --token value, unless that is the next flag, or the flag is the subject of a sentence.
+    # --token value, unless the next word is a flag, or the flag is the subject of a sentence.
     (
         re.compile(rf"(?i)({_FLAG}\s+)(?!-|{_SAID_OF_FLAGS})(?:\"[^\"]*\"?|'[^']*'?|[^\s,;\"']+)"),
         rf"\1{REDACTED}",
@@ -93,17 +95,17 @@ _SECRET_KEY: Final = re.compile(
 
 
 def clean(text: str, limit: int = MAX_VALUE) -> str:
-    """`text` as one printable line without secrets, of at most `limit` characters."""
+    """Returns `text` as one printable line without secrets, of at most `limit` characters."""
     return _cut(_printable(without_secrets(text[: limit * _SCANNED])), limit)
 
 
 def one_line(text: str, limit: int) -> str:
-    """What a person wrote, as one line without secrets; of a run of spaces one is left, of those at its ends none."""
+    """Returns what a person wrote as one line without secrets and superfluous spaces."""
     return trimmed(without_secrets(text[: limit * _SCANNED]), limit)
 
 
 def clean_trace(text: str) -> str:
-    """A traceback, its lines kept: the first and the last of them, where it is too long."""
+    """Returns a traceback without secrets, with its lines; if it is too long, its beginning and end."""
     safe = without_secrets(text[-MAX_TRACE * _SCANNED :])
     lines = "\n".join(_printable(line) for line in safe.split("\n"))
     if len(lines) <= MAX_TRACE:
@@ -113,7 +115,7 @@ def clean_trace(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """`text` with everything that looks like a secret replaced; its lines stay, what has no width goes."""
+    """Returns `text` with secrets replaced and invisible characters removed; line breaks are kept."""
     text = _visible(text)
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
@@ -121,7 +123,7 @@ def without_secrets(text: str) -> str:
 
 
 def clean_value(key: str, value: object, depth: int = 0) -> object:
-    """`value`, known as `key`, in a form that JSON has and that is safe to show."""
+    """Returns `value`, known as `key`, as JSON data that is safe to show."""
     if value is None:
         return None
     if _is_secret(key):
@@ -151,7 +153,7 @@ def _shown(value: object) -> str:
         return f"[{len(value)} bytes]"
     try:
         return str(value) if isinstance(value, BaseException) else repr(value)
-    except Exception:  # noqa: BLE001 - a broken repr must not cost the line that it stands in
+    except Exception:  # noqa: BLE001 - a broken repr must not cost the whole line
         return f"[a {type(value).__name__} that cannot be shown]"
 
 
@@ -160,9 +162,9 @@ def _is_secret(key: str) -> bool:
 
 
 def _visible(text: str) -> str:
-    """Without what could divide a secret, or its key, and is not seen: what joins, turns or controls, but for spaces.
+    """Removes invisible characters that could divide a secret or its key: joiners, direction marks, controls.
 
-    ESC leaves a space: what follows it is seen, as in `[31m`.
+    Spaces are kept. ESC becomes a space, because what follows it is visible, as in `[31m`.
     """
     if text.isprintable():
         return text
@@ -173,7 +175,7 @@ def _visible(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Without control characters, line ends and the characters that turn the direction of writing."""
+    """Replaces control characters, line breaks and characters that change the writing direction by spaces."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else " " for c in text)

@@ -1,7 +1,7 @@
-"""Supervised tasks: none is lost, and each says what its death means (rules 4.4).
+"""Supervised tasks: none is lost, and each has a defined consequence if it ends (rules 4.4).
 
-A *shared* loop serves all shoots: when it ends, for whatever reason, the process ends with a non-zero code.
-A *kept* loop serves one shoot: when it fails unexpectedly it is logged with its traceback, counted, and started again.
+A *shared* loop serves all shoots: if it ends, for whatever reason, the process ends with a non-zero code. A *kept* loop
+serves one shoot: if it fails unexpectedly it is logged with its traceback, counted, and restarted.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Job = Callable[[], Coroutine[Any, Any, None]]
 
 
 class SharedLoopDied(Exception):
-    """A loop that serves all shoots has ended: so must the process."""
+    """A loop that serves all shoots has ended, so the process must end."""
 
 
 class Tasks:
@@ -32,7 +32,7 @@ class Tasks:
         self._stopping = False
 
     def once(self, job: Job, name: str) -> asyncio.Task[None]:
-        """Runs `job` beside everything else; its failure is logged, and ends nothing else."""
+        """Runs `job` in the background; a failure is logged and has no other consequence."""
 
         async def guarded() -> None:
             try:
@@ -43,7 +43,7 @@ class Tasks:
         return self._start(guarded, name)
 
     def shared(self, job: Job, name: str) -> asyncio.Task[None]:
-        """Runs a loop that serves all shoots; its end makes `died` raise."""
+        """Runs a loop that serves all shoots; when it ends, `died` raises."""
 
         async def watched() -> None:
             cause: Exception | None = None
@@ -57,7 +57,7 @@ class Tasks:
                 death = SharedLoopDied(f"the {name} loop ended")
                 death.__cause__ = cause
                 self._death.set_exception(death)
-            # Last, so that nothing that goes wrong in telling can keep the process alive.
+            # Last, so that a failing log cannot keep the process alive.
             log.critical("shared loop died", loop=name, error=repr(cause), exc_info=cause)
 
         return self._start(watched, name)
@@ -69,7 +69,7 @@ class Tasks:
         failed: Callable[[Exception], None],
         backoff: Backoff | None = None,
     ) -> asyncio.Task[None]:
-        """Runs a loop of one shoot until it returns; `failed` hears of each unexpected end, then it starts again."""
+        """Runs a loop of one shoot until it returns; after an unexpected error it calls `failed` and starts again."""
 
         async def kept_running() -> None:
             failures, pace = 0, backoff or Backoff()
@@ -92,7 +92,7 @@ class Tasks:
         return task
 
     async def died(self) -> None:
-        """Waits, for ever if all goes well.
+        """Waits, forever if all goes well.
 
         Raises:
             SharedLoopDied: a loop that serves all shoots has ended.
@@ -100,11 +100,11 @@ class Tasks:
         await asyncio.shield(self._death)
 
     def stopping(self) -> None:
-        """From now on the end of a shared loop is no death."""
+        """Announces the shutdown: from now on shared loops may end."""
         self._stopping = True
 
     async def stop(self) -> None:
-        """Cancels all tasks and waits until each has ended."""
+        """Cancels all tasks and waits until all have ended."""
         self._stopping = True
         if not self._death.done():
             self._death.cancel()
@@ -118,6 +118,6 @@ class Tasks:
 
 
 async def cancelled(task: asyncio.Task[Any]) -> None:
-    """Cancels `task` and waits until it has ended; its own errors were its keeper's to report."""
+    """Cancels `task` and waits until it has ended; its own errors are reported elsewhere."""
     task.cancel()
     await asyncio.wait([task])

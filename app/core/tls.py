@@ -1,4 +1,4 @@
-"""Certificates with their keys, loaded from memory: OpenSSL wants a file, and the root file system is read-only."""
+"""Loads certificates and keys from memory: OpenSSL needs a file, and the root file system is read-only."""
 
 import mmap
 import os
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 
 def load_chain(context: ssl.SSLContext, pem: bytes) -> None:
-    """Loads a certificate chain and its private key, one after the other in `pem`.
+    """Loads a certificate chain and its private key, concatenated in `pem`.
 
     Raises:
-        ssl.SSLError: they are no pair.
+        ssl.SSLError: they do not belong together.
         ValueError: the key is encrypted.
     """
     with as_file(pem) as path:
@@ -21,8 +21,8 @@ def load_chain(context: ssl.SSLContext, pem: bytes) -> None:
 
 @contextmanager
 def as_file(content: bytes) -> Iterator[str]:
-    """The path of a file of this content, in memory and readable by us alone, for as long as the context lasts."""
-    if not hasattr(os, "memfd_create"):  # not on Linux: a file that only we can read, for a moment
+    """Yields the path of a file with this content, in memory and readable only by us, while the context lasts."""
+    if not hasattr(os, "memfd_create"):  # not on Linux: a temporary file that only we can read
         with tempfile.NamedTemporaryFile() as file:
             file.write(content)
             file.flush()
@@ -39,5 +39,5 @@ def as_file(content: bytes) -> Iterator[str]:
 
 
 def no_password() -> str:
-    """Refuses a key that is encrypted; without this OpenSSL would ask on the terminal, and wait."""
+    """Refuses an encrypted key; without this OpenSSL would prompt on the terminal and block."""
     raise ValueError("the key is encrypted")

@@ -1,4 +1,4 @@
-"""Reads the mappings of a file key by key: typed values out, mistakes and warnings noted."""
+"""Reads the mappings of a file key by key: returns typed values, records mistakes and warnings."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,61 +19,61 @@ _SHOWN: Final = 60
 
 
 class MappingEntry(NamedTuple):
-    """What a mapping holds under a key."""
+    """One key of a mapping with its value."""
 
     key: str
-    """As it is written."""
+    """As written in the file."""
     place: FilePlace
     node: yaml.Node
 
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How the keys of a mapping are told apart, and where a message says that they are."""
+    """How the keys of a mapping are compared, and how messages locate them."""
 
     base: FilePlace
-    """Of the mapping itself."""
+    """The place of the mapping itself."""
     same: Callable[[str], str]
-    """Two keys are the same one where this gives the same for both."""
+    """Two keys are equal if this returns the same for both."""
     place: Callable[[str, int], FilePlace]
-    """Of a key and its line."""
+    """Returns the place of a key, given its line."""
 
     @classmethod
     def of_data(cls, base: FilePlace) -> "Naming":
-        """For keys that are the operator's own words: their case counts."""
+        """Creates the naming for keys chosen by the operator, which are case-sensitive."""
         return cls(base, str, lambda key, line: base.key(trimmed(key, _SHOWN), line))
 
     @classmethod
     def of_labels(cls, base: FilePlace) -> "Naming":
-        """The same for keys that have dots of their own, written as Kubernetes does: `matchLabels[a.b/c]`."""
+        """Creates the naming for label keys, which contain dots, in the style of Kubernetes: `matchLabels[a.b/c]`."""
         return cls(
             base, str, lambda key, line: FilePlace(f"{base.path}[{trimmed(key, _SHOWN)}]", line)
         )
 
 
 def mapping(node: yaml.Node) -> yaml.Node:
-    """A mapping, which may be empty."""
+    """Accepts a mapping, which may be empty."""
     if kind(node) is not NodeKind.MAPPING:
         raise ValueError(f"must be a mapping, not {kind(node)}")
     return node
 
 
 def list_of_any(node: yaml.Node) -> yaml.Node:
-    """A list, which may be empty."""
+    """Accepts a list, which may be empty."""
     if kind(node) is not NodeKind.LIST:
         raise ValueError(f"must be a list, not {kind(node)}")
     return node
 
 
 def filled_list(node: yaml.Node) -> yaml.Node:
-    """A list with something in it."""
+    """Accepts a list that is not empty."""
     if not list_of_any(node).value:
         raise ValueError("must not be empty")
     return node
 
 
 def entries(node: yaml.Node, naming: Naming, findings: Findings) -> dict[str, MappingEntry]:
-    """What a mapping holds, by what makes its keys the same; what it merges never replaces its own keys."""
+    """Returns the entries of a mapping by normalized key; merged entries (`<<`) never replace its own."""
     found: dict[str, MappingEntry] = {}
     merges: list[yaml.Node] = []
     for key, value in node.value:
@@ -108,21 +108,21 @@ D = TypeVar("D")
 
 
 class Keys(NamedTuple):
-    """The keys that a mapping may have, as they are documented; they match whatever their case."""
+    """The keys that a mapping may have, as documented; they match in any case."""
 
     known: tuple[str, ...]
     obsolete: tuple[str, ...] = ()
-    """Accepted with a warning, and without effect."""
+    """Keys that are accepted with a warning and have no effect."""
     closed: bool = False
-    """Whether an unknown one is a mistake even where the reading is not strict."""
+    """Whether an unknown key is a mistake even if reading is not strict."""
 
 
 class Section:
-    """One mapping of a file; null is absent everywhere."""
+    """One mapping of a file; null counts as absent."""
 
     def __init__(self, node: yaml.Node, place: FilePlace, keys: Keys, findings: Findings) -> None:
         self.base = place
-        """Where the mapping itself is."""
+        """The place of the mapping itself."""
         self._keys = keys
         self._findings = findings
         self._names = {name.lower(): name for name in (*keys.known, *keys.obsolete)}
@@ -131,37 +131,37 @@ class Section:
         self._report_strangers()
 
     def place(self, key: str) -> FilePlace:
-        """Where `key` is, or would be."""
+        """Returns the place where `key` is, or would be."""
         entry = self._entries.get(key.lower())
         return self.base.key(key) if entry is None else entry.place
 
     def node(self, key: str) -> yaml.Node | None:
-        """What is written at `key`; None where nothing is.
+        """Returns the node of `key`; None if it is absent.
 
         Raises:
-            KeyError: `key` is none of those that the mapping may have.
+            KeyError: the mapping may not have this key.
         """
         entry = self._entries.get(self._names[key.lower()].lower())
         return None if entry is None or kind(entry.node) is NodeKind.NULL else entry.node
 
     def value(self, key: str, read: Reader[T], default: D) -> T | D:
-        """The value of `key`; `default` where it is absent or, with a mistake noted, wrong."""
+        """Returns the value of `key`; `default` if it is absent or, with a mistake recorded, wrong."""
         found = self._read(key, read)
         return default if found is None else found
 
     def required(self, key: str, read: Reader[T]) -> T | None:
-        """The value of `key`; None, with a mistake noted, where it is absent or wrong."""
+        """Returns the value of `key`; None, with a mistake recorded, if it is absent or wrong."""
         if self.node(key) is None:
             self._findings.mistake(self.place(key), "is required")
         return self._read(key, read)
 
     def section(self, key: str, keys: Keys) -> "Section | None":
-        """The mapping at `key`, which is required."""
+        """Returns the mapping of `key`, which is required."""
         node = self.required(key, mapping)
         return None if node is None else Section(node, self.place(key), keys, self._findings)
 
     def sections(self, key: str, keys: Keys, *, required: bool = True) -> Iterator["Section"]:
-        """The mappings of the list at `key`; where it is required, it must not be empty."""
+        """Returns the mappings in the list of `key`; if that is required it must not be empty."""
         for place, item in self.items(key, required=required):
             if kind(item) is NodeKind.MAPPING:
                 yield Section(item, place, keys, self._findings)
@@ -169,14 +169,14 @@ class Section:
                 self._findings.mistake(place, f"must be a mapping, not {kind(item)}")
 
     def items(self, key: str, *, required: bool) -> Iterator[tuple[FilePlace, yaml.Node]]:
-        """What the list at `key` holds; where it is required, it must not be empty."""
+        """Yields the items in the list of `key`; if that is required it must not be empty."""
         node = self.required(key, filled_list) if required else self._read(key, list_of_any)
         path = self.place(key).path
         for index, item in enumerate([] if node is None else node.value):
             yield FilePlace(f"{path}[{index}]", line_of(item)), item
 
     def attempts(self, key: str, read: Reader[T], *, required: bool) -> list[T | None]:
-        """What `read` makes of each of what the list at `key` holds; None, with a mistake noted, of what it refuses."""
+        """Returns `read` of each item in the list of `key`; None, with a mistake recorded, for each that it refuses."""
         items = self.items(key, required=required)
         return [self._findings.attempt(place, read, node) for place, node in items]
 
@@ -201,10 +201,10 @@ class Section:
 
 
 def top_section(root: yaml.Node | None, keys: Keys, whose: str, findings: Findings) -> Section:
-    """The mapping that a whole file is; `whose` keys it has is for the message.
+    """Returns the mapping that a file consists of; messages use `whose` to say which keys it has.
 
     Raises:
-        ConfigurationError: it is something else.
+        ConfigurationError: the file is something else.
     """
     if root is None or kind(root) is not NodeKind.MAPPING:
         found = "nothing" if root is None else kind(root)
@@ -218,11 +218,11 @@ def top_section(root: yaml.Node | None, keys: Keys, whose: str, findings: Findin
 
 SELECTOR_KEYS: Final = Keys(known=("matchLabels", "matchExpressions"), closed=True)
 REQUIREMENT_KEYS: Final = Keys(known=("key", "operator", "values"), closed=True)
-"""An unknown key is never overlooked here: without what it says, more pods would match than are meant."""
+"""Unknown keys are always mistakes here: without them, more pods would match than intended."""
 
 
 def read_selector(section: Section, findings: Findings) -> LabelSelector:
-    """The selector that a section with `SELECTOR_KEYS` describes; what is wrong of it is noted and left out."""
+    """Returns the selector that a section with `SELECTOR_KEYS` describes; wrong parts are recorded and left out."""
     return LabelSelector((*_labels(section, findings), *_expressions(section, findings)))
 
 

@@ -1,4 +1,4 @@
-"""The configuration files: bytes of a path → text → policy, with all mistakes at once."""
+"""Reads the configuration files: path to text to policy, with all mistakes at once."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from app.core.model.policy import ConfigWarning, ProberPolicy
 from app.core.model.weeding import WeederPolicy
 
 MAX_BYTES: Final = 1024 * 1024
-"""As much as a ConfigMap can hold."""
+"""The maximum size of a ConfigMap."""
 
 _KEYS: Final = {FileKind.PROBER: PROBER_KEYS, FileKind.WEEDER: WEEDER_KEYS}
 _WEEDER_SIGNS: Final = ("watchDuration", "servicesAndDependantSelectors")
@@ -25,7 +25,7 @@ _WEEDER_SIGNS: Final = ("watchDuration", "servicesAndDependantSelectors")
 
 @dataclass(frozen=True, slots=True)
 class LoadedProber:
-    """A prober file that is in order."""
+    """A valid prober file."""
 
     policy: ProberPolicy
     warnings: tuple[ConfigWarning, ...] = ()
@@ -33,7 +33,7 @@ class LoadedProber:
 
 @dataclass(frozen=True, slots=True)
 class LoadedWeeder:
-    """A weeder file that is in order."""
+    """A valid weeder file."""
 
     policy: WeederPolicy
     warnings: tuple[ConfigWarning, ...] = ()
@@ -86,17 +86,17 @@ def parse_weeder(text: str, source: str, *, strict: bool) -> LoadedWeeder:
 
 
 def file_kind(text: str, source: str) -> FileKind:
-    """What `text` is: a weeder file where it has keys that tell, else a prober file.
+    """Returns which file `text` is: a weeder file if it has keys of one, otherwise a prober file.
 
     Raises:
-        ConfigurationError: it is not one YAML document.
+        ConfigurationError: it is not a single YAML document.
     """
     root = compose(text, source)
     return FileKind.WEEDER if _given(root, Keys(_WEEDER_SIGNS)) else FileKind.PROBER
 
 
 def _root(text: str, source: str, wanted: FileKind) -> yaml.Node | None:
-    """The document; refused where it is plainly a file of the other kind, whose mistakes would be a long list."""
+    """Parses the document; refuses a file of the other kind, whose mistakes would be a long list."""
     root = compose(text, source)
     (other,) = set(FileKind) - {wanted}
     strange = _given(root, _KEYS[other])
@@ -107,7 +107,7 @@ def _root(text: str, source: str, wanted: FileKind) -> yaml.Node | None:
 
 
 def _given(root: yaml.Node | None, keys: Keys) -> list[str]:
-    """Which of the keys a file has, obsolete ones aside."""
+    """Returns which of the keys a file has, apart from obsolete ones."""
     if root is None or kind(root) is not NodeKind.MAPPING:
         return []
     nowhere = FilePlace("", None)
@@ -118,10 +118,10 @@ def _given(root: yaml.Node | None, keys: Keys) -> list[str]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of at most 1 MiB in UTF-8.
+    """Reads a text file of at most 1 MiB in UTF-8.
 
     Raises:
-        ConfigurationError: it is not there, may not be read, or is no such text.
+        ConfigurationError: it cannot be read, is too large, or is not UTF-8.
     """
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Collects what is wrong with a file, so that all of it can be said at once."""
+"""Collects the mistakes in a file, so that all of them are reported at once."""
 
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn, TypeVar
@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 class FilePlace(NamedTuple):
-    """Where something is in a file."""
+    """A place in a file."""
 
     path: str
-    """As in `dependentResourceInfos[1].ref.name`; empty for the file itself."""
+    """Such as `dependentResourceInfos[1].ref.name`; empty for the file itself."""
     line: int | None
 
     def key(self, name: str, line: int | None = None) -> "FilePlace":
-        """The place of a key within this one."""
+        """Returns the place of a key within this one."""
         path = f"{self.path}.{name}" if self.path else name
         return FilePlace(path, self.line if line is None else line)
 
@@ -33,11 +33,11 @@ class Findings:
         self._warnings: list[ConfigWarning] = []
 
     def mistake(self, place: FilePlace, message: str) -> None:
-        """Notes what makes the file unusable."""
+        """Records a mistake, which makes the file unusable."""
         self._mistakes.append(Mistake(place.line, place.path, message))
 
     def attempt(self, place: FilePlace, read: Callable[[V], T], value: V) -> T | None:
-        """What `read` makes of `value`; None, with its ValueError noted as a mistake, where it refuses it."""
+        """Returns `read(value)`; if that raises ValueError, records it as a mistake and returns None."""
         try:
             return read(value)
         except ValueError as error:
@@ -45,24 +45,24 @@ class Findings:
             return None
 
     def warn(self, place: FilePlace, message: str) -> None:
-        """Notes what is accepted and deserves a look."""
+        """Records a warning: accepted, but worth checking."""
         self._warnings.append(ConfigWarning(place.path, message, place.line))
 
     def unknown(self, place: FilePlace, message: str) -> None:
-        """Notes a key that nobody reads: a mistake where the reading is strict, else a warning."""
+        """Records an unknown key: a mistake if reading is strict, otherwise a warning."""
         (self.mistake if self._strict else self.warn)(place, message)
 
     def refuse(self, place: FilePlace, message: str) -> NoReturn:
-        """Notes a mistake after which there is nothing to read.
+        """Records a mistake that ends the reading.
 
         Raises:
-            ConfigurationError: always; it has all mistakes.
+            ConfigurationError: always, with all mistakes.
         """
         self.mistake(place, message)
         raise self._error()
 
     def check(self) -> None:
-        """Does nothing where there is no mistake.
+        """Raises an error if there are mistakes.
 
         Raises:
             ConfigurationError: there are mistakes; it has all of them, in the order of their lines.
@@ -74,7 +74,7 @@ class Findings:
         return ConfigurationError(self._source, sorted(self._mistakes, key=_order))
 
     def warnings(self) -> tuple[ConfigWarning, ...]:
-        """The warnings in the order of their lines."""
+        """Returns the warnings in the order of their lines."""
         return tuple(sorted(self._warnings, key=_order))
 
 

@@ -1,4 +1,4 @@
-"""Command line and environment to the settings of a command, with all mistakes at once."""
+"""Parses command line and environment to the settings of a command, with all mistakes at once."""
 
 import re
 import textwrap
@@ -48,54 +48,54 @@ COMMAND_SETTINGS: Final[tuple[type[CommandSettings], ...]] = (
 _SERVICE_LINK: Final = re.compile(
     r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
-"""Variables that a kubelet sets for each Service of the namespace: one named `dwd-…` would look like ours."""
+"""Names of variables that the kubelet sets for each Service: those of one named `dwd-…` would look like ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[S]):
-    """What a command line said."""
+    """The result of parsing a command line."""
 
     settings: S
     rest: tuple[str, ...]
-    """Arguments that are no flags."""
+    """Arguments that are not flags."""
     warnings: tuple[ConfigWarning, ...]
 
 
 def flag_name(field: str) -> str:
-    """The flag of a field, without dashes."""
+    """Returns the flag of a field, without dashes."""
     return field.replace("_", "-")
 
 
 def flags_of(model: type[CommandSettings]) -> Flags:
-    """The flags of a command."""
+    """Returns the flags of a command."""
     return Flags(_booleans(model), _accepted(model), model.aliases)
 
 
 def _accepted(model: type[CommandSettings]) -> dict[str, bool]:
-    """What is understood beside a command's own: its sibling's flags too, so that two Deployments can share theirs."""
+    """Returns the flags that are accepted: also those of sibling commands, so that two Deployments can share them."""
     if not issubclass(model, SeedSettings):
         return {}
     return dict(ORIGINAL_FLAGS) | _booleans(ProberOptions) | _booleans(WeederOptions)
 
 
 def _booleans(model: type[CommandSettings]) -> dict[str, bool]:
-    """Flags, and whether each is a boolean."""
+    """Returns the flags, and whether each is a boolean."""
     fields = model.model_fields.items()
     return {flag_name(name): FlagType("") in field.metadata for name, field in fields}
 
 
 def wants_help(model: type[CommandSettings], words: Sequence[str]) -> bool:
-    """Whether help is asked for among `words`."""
+    """Returns whether `words` ask for help."""
     return take_apart(words, flags_of(model)).help
 
 
 def read_flags(
     model: type[S], words: Sequence[str], environ: Mapping[str, str], source: str
 ) -> Read[S]:
-    """The settings that `words` and the `DWD_*` of `environ` ask for; a flag wins over its variable.
+    """Returns the settings from `words` and the `DWD_*` variables of `environ`; a flag overrides its variable.
 
     Raises:
-        ConfigurationError: any of it is wrong; all mistakes at once, under the name of `source`.
+        ConfigurationError: something is wrong; has all mistakes at once, under the name of `source`.
     """
     arguments = take_apart(words, flags_of(model))
     given = arguments.flags | mapped(arguments.flags)
@@ -134,26 +134,26 @@ def _mistake(error: Mapping[str, Any], origin: "_Origin") -> Mistake:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Where values came from."""
+    """The origin of values."""
 
     model: type[CommandSettings]
     flags: Mapping[str, str]
     environ: Mapping[str, str]
 
     def or_variable(self, field: str) -> str:
-        """The other way to give this flag, where there is one."""
+        """Returns the variable of this flag, if there is one, for a message."""
         by_flag_only = flag_only(self.model.model_fields[field])
         return "" if by_flag_only else f" (or {environment_name(field)})"
 
     def of(self, field: str) -> str:
-        """What the operator wrote: a flag, or its variable where that decided."""
+        """Returns what the operator used: a flag, or its variable if that decided."""
         name = spelled(flag_name(field), self.flags)
         variable = variable_of(field, self.model.model_fields[field], self.environ)
         return f"--{name}" if name in self.flags or variable is None else variable
 
 
 def _of_siblings(model: type[CommandSettings], flags: Iterable[str]) -> Iterator[ConfigWarning]:
-    """One for each flag that only another command heeds."""
+    """Returns one warning for each flag that only another command uses."""
     for name in flags:
         if name not in ORIGINAL_FLAGS and name not in _booleans(model):
             yield ConfigWarning(f"--{name}", "has no effect on this command")
@@ -192,12 +192,12 @@ _CLIENT_FLAGS: Final = (
 
 
 def shown_type(field: FieldInfo) -> str:
-    """How the type of a flag is named; empty for a boolean."""
+    """Returns the name of a flag's type; empty for a boolean."""
     return next(each.as_ for each in field.metadata if isinstance(each, FlagType))
 
 
 def shown_default(field: FieldInfo) -> str:
-    """The default as it would be written; `required` or `none` where there is none."""
+    """Returns the default as it would be written; `required` or `none` if there is none."""
     if field.is_required():
         return "required"
     for each in field.metadata:
@@ -214,7 +214,7 @@ def shown_default(field: FieldInfo) -> str:
 
 
 def usage(line: str, about: str, model: type[CommandSettings]) -> str:
-    """The help text of a command: its usage line, what it does, its flags."""
+    """Returns the help text of a command: its usage line, its description, its flags."""
     fields = model.model_fields.values()
     head = _CLIENT_FLAGS if any(flag_only(each) for each in fields) else _FLAGS
     flags = [_wrapped(head), *_flags(model)] if fields else []
@@ -233,7 +233,7 @@ def _flags(model: type[CommandSettings]) -> Iterator[str]:
 
 
 def _head(model: type[CommandSettings], name: str, kind: str) -> str:
-    """A flag and its other names: `--output FORMAT, -o FORMAT`."""
+    """Returns a flag with its other names: `--output FORMAT, -o FORMAT`."""
     flag = flag_name(name)
     others = [alias for alias, meant in model.aliases.items() if meant == flag]
     spelled = [f"--{flag}", *(f"-{each}" if len(each) == 1 else f"--{each}" for each in others)]

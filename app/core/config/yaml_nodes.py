@@ -1,6 +1,7 @@
-"""YAML text to nodes that know their lines, and what a scalar is; nothing is ever constructed of a tag.
+"""Parses YAML text to nodes with line numbers, and classifies scalars; no tag ever constructs an object.
 
-The text may come from anywhere: its depth, its size and what its aliases expand to are bounded before it is composed.
+The text may come from anywhere, so its depth, its size and the expansion of its aliases are limited before it is
+composed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,14 +14,14 @@ from app.core.errors import ConfigurationError, Mistake, trimmed
 
 MAX_DEPTH: Final = 20
 MAX_VALUES: Final = 20_000
-"""Scalars, lists and mappings, each alias counted as all that it stands for."""
+"""Maximum number of scalars, lists and mappings, where an alias counts as all that it stands for."""
 
 _TAG: Final = "tag:yaml.org,2002:"
 _SHOWN: Final = 60
 
 
 class NodeKind(StrEnum):
-    """What a node is."""
+    """The type of a node."""
 
     NULL = "null"
     BOOLEAN = "a boolean"
@@ -29,7 +30,7 @@ class NodeKind(StrEnum):
     LIST = "a list"
     MAPPING = "a mapping"
     TAGGED = "something else"
-    """With a tag that is none of YAML's core."""
+    """With a tag outside YAML's core schema."""
 
 
 _KINDS: Final = {
@@ -48,13 +49,13 @@ _SHAPES: Final = {NodeKind.LIST: yaml.SequenceNode, NodeKind.MAPPING: yaml.Mappi
 
 
 def kind(node: yaml.Node) -> NodeKind:
-    """What `node` is; a tag that does not fit its node's shape makes it `TAGGED`."""
+    """Returns the type of `node`; a tag that does not fit its shape makes it `TAGGED`."""
     found = _KINDS.get(node.tag, NodeKind.TAGGED)
     return found if isinstance(node, _SHAPES.get(found, yaml.ScalarNode)) else NodeKind.TAGGED
 
 
 def describe(node: yaml.Node) -> str:
-    """`node` as a message names it: with its value where that is a scalar."""
+    """Describes `node` for a message; a scalar with its value."""
     found = kind(node)
     match found:
         case NodeKind.NULL | NodeKind.LIST | NodeKind.MAPPING:
@@ -69,15 +70,15 @@ def describe(node: yaml.Node) -> str:
 
 
 def line_of(node: yaml.Node) -> int:
-    """The line that `node` begins at, counted from 1."""
+    """Returns the line at which `node` begins, counted from 1."""
     return int(node.start_mark.line) + 1
 
 
 def compose(text: str, source: str) -> yaml.Node | None:
-    """The one document of `text`; None where it is empty.
+    """Parses the only document in `text`; returns None if it is empty.
 
     Raises:
-        ConfigurationError: it is not YAML, has several documents, is too deep, or stands for too much.
+        ConfigurationError: it is not YAML, has several documents, is too deep, or expands to too much.
     """
     try:
         _Bounds(source).check(yaml.parse(text, Loader=yaml.CSafeLoader))
@@ -94,15 +95,15 @@ def _refused(source: str, line: int | None, message: str) -> ConfigurationError:
 
 
 class _Open(NamedTuple):
-    """A list or mapping whose end has not come."""
+    """A list or mapping that is still being parsed."""
 
     anchor: str | None
     before: int
-    """Values that were counted before it."""
+    """Number of values counted before it."""
 
 
 class _Bounds:
-    """Counts what a stream of events would become, without building it."""
+    """Counts the values that a stream of parser events would become, without building them."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -110,7 +111,7 @@ class _Bounds:
         self._values = 0
         self._open: list[_Open] = []
         self._sizes: dict[str, int] = {}
-        """What each finished anchor stands for."""
+        """Number of values that each complete anchor stands for."""
 
     def check(self, events: Iterable[yaml.Event]) -> None:
         """Raises ConfigurationError at the first event that is over a bound."""
@@ -156,15 +157,15 @@ class _Bounds:
 
 
 def is_merge(key: yaml.Node) -> bool:
-    """Whether it is YAML's merge key, `<<`."""
+    """Returns whether a key is YAML's merge key, `<<`."""
     return key.tag == _TAG + "merge"
 
 
 def merged(node: yaml.Node) -> Iterator[yaml.MappingNode]:
-    """The mappings that the value of a merge key names, the strongest first.
+    """Yields the mappings that a merge key refers to, the one with the highest precedence first.
 
     Raises:
-        ValueError: it is neither a mapping nor a list of them.
+        ValueError: the value is neither a mapping nor a list of mappings.
     """
     for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
         if not isinstance(each, yaml.MappingNode):

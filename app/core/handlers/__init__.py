@@ -1,12 +1,12 @@
-"""Runs endpoint probes as the kubelet runs its own: one run each, bounded in time, memory and connections.
+"""Runs endpoint probes as the kubelet does: one run at a time, bounded in time, memory and connections.
 
-- `handlers`      the adapter: finds a place for a run, ends it after `timeoutSeconds`, says how it ended
-- `httpget`, `tcpsocket`, `grpchealth`, `execute`   one kind of handler each
-- `running`       one run as it goes: what it means if its time is over now
-- `places`        how many runs go on at once, fairly between namespaces
-- `lookup`        names become addresses (`app.core.name_lookup`), in threads of the handlers' own
-- `reasons`       what went wrong with a connection, in a few words
+- `handlers`      the adapter: finds a slot for a run, ends it after `timeoutSeconds`, returns its result
+- `http_get`, `tcp_socket`, `grpc`, `exec`   one kind of handler each
+- `runs`          one run in progress: what its result is if its time ends now
+- `places`        how many runs go on at once, shared fairly between namespaces
+- `lookup`        resolves names (`app.core.name_lookup`), in threads of the handlers' own
 
-A target that refuses, is silent, has no address or answers wrongly has failed.  An error is what says nothing about the
-target: a port name that its container has not got, a command that the API server does not run, no time left to try.
+A target that refuses, is silent, has no address or answers wrongly has failed. An error is a result that says nothing
+about the target: its container has no port of this name, the API server does not run a command, there was no time left
+to try.
 """

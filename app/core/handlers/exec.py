@@ -1,4 +1,4 @@
-"""exec: a command inside the container ends with exit code 0; the API server runs it, with the seed's credentials."""
+"""The exec handler: passes if a command in the container exits with code 0; the API server of the seed runs it."""
 
 from typing import Final
 
@@ -12,12 +12,12 @@ from app.core.model.endpoints import Exec, Ran
 from app.core.ports import ContainerExec, Frame
 
 A_SECOND: Final = 10
-"""Commands that are begun (rules 4.3)."""
+"""Commands that are started per second (rules 4.3)."""
 _OUTPUT: Final = frozenset({1, 2})
 _STATUS: Final = 3
 _MOST_STATUS: Final = 64 * 1024
 _MOST_SHOWN: Final = 60
-"""Characters of the output that a message has."""
+"""Characters of the output in a message."""
 
 
 class _Cause(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class _Details(msgspec.Struct, frozen=True):
 
 
 class _ExecStatus(msgspec.Struct, frozen=True):
-    """A `Status`, as far as it says how a command ended."""
+    """The fields of a `Status` that say how a command ended."""
 
     status: str = ""
     reason: str = ""
@@ -39,17 +39,17 @@ class _ExecStatus(msgspec.Struct, frozen=True):
 
 
 class ExecCommands:
-    """Runs commands, 10 a second."""
+    """Runs commands, at most 10 per second."""
 
     def __init__(self, container_exec: ContainerExec, clock: Clock) -> None:
         self._container_exec, self._clock = container_exec, clock
         self._pace = RateLimit(A_SECOND)
 
     async def run(self, handler: Exec, run: HandlerRun) -> Ran:
-        """What one command brings.  A connection that ends does not end the command: nobody here can.
+        """Runs one command. Closing the connection does not end the command: nobody can end it from here.
 
         Raises:
-            CannotRun: too many are begun.
+            CannotRun: too many commands are started.
         """
         await self._wait(run)
         run.errs_if_late("the API server did not begin it")
@@ -70,7 +70,7 @@ class ExecCommands:
         return error("the stream ended, and nobody told how the command did")
 
     async def _wait(self, run: HandlerRun) -> None:
-        """Returns when it is its turn."""
+        """Waits for its turn."""
         wait = self._pace.turn(self._clock.now(), run.probe.timeout)
         if wait is None:
             raise CannotRun(f"not run: more than {A_SECOND} commands a second")
@@ -97,7 +97,7 @@ def _ended(data: bytes, output: bytearray) -> Ran:
 
 
 def _exit_code(status: _ExecStatus) -> int | None:
-    """The exit code; None where the command was not run, or nobody told."""
+    """Returns the exit code; None if the command was not run or the code is unknown."""
     if status.reason != "NonZeroExitCode" or status.details is None:
         return None
     codes = [each.message for each in status.details.causes or () if each.reason == "ExitCode"]

@@ -1,7 +1,8 @@
-"""grpc: the standard health service (grpc.health.v1) answers SERVING; without TLS, as the kubelet asks.
+"""The grpc handler: passes if the health service (grpc.health.v1) answers SERVING; without TLS, as in the kubelet.
 
-One call on an HTTP/2 connection of its own, in our event loop: gRPC's own library goes on reading what a target floods
-it with, in threads that no probe can end.  Here every byte is counted, and the end of a run ends its connection.
+It makes one call on an HTTP/2 connection of its own, in our event loop (docs/decisions/0036). gRPC's own library goes
+on reading what a target floods it with, in threads that no probe can end. Here every byte is counted, and the end of a
+run ends its connection.
 """
 
 import asyncio
@@ -28,33 +29,34 @@ from app.core.handlers.runs import CannotRun, HandlerRun, failure, success
 from app.core.handlers.tcp_socket import connect, why
 from app.core.model.endpoints import Grpc, Ran
 
-# The two messages of `grpc.health.v1.Health/Check`, as bytes: pure.
+# Encodes and decodes the two messages of `grpc.health.v1.Health/Check`; pure.
 #
-# A request is one string (field 1), an answer one enum (field 1): too little for the library of Protocol Buffers.
+# The request has one string (field 1), the answer one enum (field 1): too little to justify the library of Protocol
+# Buffers.
 
 
 SERVING: Final = 1
 STATUSES: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
-"""The words of `ServingStatus`, by number."""
+"""The names of `ServingStatus`, by number."""
 _PREFIX: Final = 5
-"""Bytes before a message: whether it is compressed, and how long it is."""
+"""Length of the prefix of a message: a compression flag and the length."""
 _STRING: Final = b"\x0a"
 _MOST_SHIFT: Final = 63
 
 
 class Malformed(ValueError):
-    """This is no such message."""
+    """The bytes are not a valid message."""
 
 
 def request(service: str) -> bytes:
-    """`HealthCheckRequest`, with its prefix; the name of the whole server is empty."""
+    """Encodes a `HealthCheckRequest` with its prefix; an empty service stands for the whole server."""
     name = service.encode()
     message = _STRING + _varint(len(name)) + name if name else b""
     return b"\0" + len(message).to_bytes(_PREFIX - 1, "big") + message
 
 
 def status(answer: bytes) -> int:
-    """The status in a `HealthCheckResponse` with its prefix.
+    """Returns the status in a `HealthCheckResponse` with its prefix.
 
     Raises:
         Malformed: it is something else, or compressed, which was not asked for.
@@ -64,13 +66,13 @@ def status(answer: bytes) -> int:
         raise Malformed
     found = 0
     for number, value in _fields(answer[_PREFIX:]):
-        if number == 1:  # the last one counts, as Protocol Buffers have it
+        if number == 1:  # the last one counts, as in Protocol Buffers
             found = value
     return found
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int]]:
-    """The numbers of its fields, with the values of those that are numbers."""
+    """Yields field numbers and, for integer fields, their values."""
     at = 0
     while at < len(message):
         key, at = _read(message, at)
@@ -93,7 +95,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _read(message: bytes, at: int) -> tuple[int, int]:
-    """A varint, and where it ends."""
+    """Returns a varint and the position after it."""
     value = 0
     for shift in range(0, _MOST_SHIFT + 1, 7):
         if at >= len(message):
@@ -114,18 +116,18 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-# it would log, at level debug, whatever a target says
+# at level debug it would log whatever a target sends
 logging.getLogger("hpack").setLevel(logging.CRITICAL + 1)
 
 _AGENT: Final = f"{NAME}/{own_version()}"
 _PATH: Final = "/grpc.health.v1.Health/Check"
 _STREAM: Final = 1
 _MOST_READ: Final = 16 * 1024
-"""Bytes of all that a target says; the answer that is asked for has some hundred.  As empty frames they take 12 ms."""
+"""Maximum bytes that a target may send; a valid answer has about a hundred. As empty frames they take 12 ms."""
 _MOST_ANSWER: Final = 4096
-"""Bytes of the message, of which the one that is asked for has two."""
+"""Maximum bytes of the message; a valid one has two."""
 _MOST_ASKED: Final = 16_000
-"""Bytes of a request: it fits into one frame, and into the window that every server opens."""
+"""Maximum bytes of a request, which fits into one frame and into the window that every server opens."""
 _HTTP_OK: Final = 200
 _CODES: Final = (
     "OK",
@@ -146,7 +148,7 @@ _CODES: Final = (
     "DATA_LOSS",
     "UNAUTHENTICATED",
 )
-"""The words of gRPC's status codes, by number."""
+"""The names of gRPC's status codes, by number."""
 _MEANINGS: Final = {
     "UNIMPLEMENTED": "it has no health service (grpc.health.v1)",
     "NOT_FOUND": "its health service does not know this service",
@@ -155,16 +157,16 @@ _NO_GRPC: Final = "the answer is not gRPC"
 
 
 class GrpcChecks:
-    """Asks health services."""
+    """Runs grpc probes."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
     async def run(self, handler: Grpc, run: HandlerRun) -> Ran:
-        """What one check brings.
+        """Runs one probe.
 
         Raises:
-            CannotRun: there is no such port, or the name of the service is too long.
+            CannotRun: the port does not exist, or the name of the service is too long.
         """
         port, message = run.port(handler.port), request(handler.service)
         if len(message) > _MOST_ASKED:
@@ -203,7 +205,7 @@ def _authority(host: str, port: int) -> str:
 
 
 class _Call(asyncio.Protocol):
-    """One call, from the connection on; `answer` is what it brings."""
+    """One call and its connection; `answer` is the result."""
 
     def __init__(self, headers: list[tuple[str, str]], message: bytes) -> None:
         self._headers, self._message = headers, message
@@ -211,11 +213,11 @@ class _Call(asyncio.Protocol):
         self._read = 0
         self._body = bytearray()
         self._said: dict[bytes, bytes] = {}
-        """Its headers and trailers."""
+        """Headers and trailers of the answer."""
         self.answer: asyncio.Future[Ran] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Asks at once: a server must take it before it has greeted."""
+        """Sends the request at once: a server must accept it before it has sent its own settings."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its type
         self._http.initiate_connection()
         self._http.send_headers(_STREAM, self._headers)
@@ -223,7 +225,7 @@ class _Call(asyncio.Protocol):
         self._send()
 
     def data_received(self, data: bytes) -> None:
-        """Takes what the server says, until there is an answer or it has said too much."""
+        """Processes received bytes until there is an answer or the target has sent too much."""
         self._read += len(data)
         if self._read > _MOST_READ:
             self._end(failure("RESOURCE_EXHAUSTED"))
@@ -231,13 +233,12 @@ class _Call(asyncio.Protocol):
             return
         try:
             self._take(self._http.receive_data(data))
-        except (H2Error, ValueError):  # ValueError: numbers and encodings that are none
+        except (H2Error, ValueError):  # ValueError: invalid numbers and encodings
             self._end(failure(_NO_GRPC))
         else:
             self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended."""
         del exc
         self._end(failure("the connection was closed before an answer came"))
 
@@ -246,7 +247,7 @@ class _Call(asyncio.Protocol):
             self._transport.write(data)
 
     def _end(self, ran: Ran) -> None:
-        """The first word counts; whoever waits ends the connection."""
+        """Sets the result, of which only the first counts, and aborts the connection."""
         if not self.answer.done():
             self.answer.set_result(ran)
             self._transport.abort()
@@ -268,7 +269,7 @@ class _Call(asyncio.Protocol):
                     continue
 
     def _gather(self, data: bytes) -> None:
-        """No window is opened again: it holds more than an answer may have."""
+        """Collects the body; the window is never extended, because it is larger than any valid answer."""
         self._body += data
         if len(self._body) > _MOST_ANSWER:
             self._end(failure("RESOURCE_EXHAUSTED"))

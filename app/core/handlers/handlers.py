@@ -1,4 +1,4 @@
-"""The adapter of the handlers: a place for each run, a hard end to it, and how it ended."""
+"""The adapter of the handlers: finds a slot for each run, limits its time, and returns its result."""
 
 import asyncio
 from dataclasses import dataclass
@@ -26,34 +26,34 @@ from app.core.ports import ContainerExec
 
 @dataclass(frozen=True, slots=True)
 class HandlerLimits:
-    """How much goes on at once; a quarter of each is kept for namespaces in which nothing does."""
+    """How many runs go on at once; a quarter of each limit is reserved for namespaces that have none."""
 
     runs: int = 160
-    """Runs, but for those below."""
+    """All other runs."""
     gates: int = 4096
     """Runs of probes that gate a scale-down.
 
-    Each worker has one at most, and those of all shoots begin at once.  None may wait for a place: a run that waited
-    and was late says nothing, and the gate would never close.
+    Each worker has one at most, and those of all shoots begin at the same time. None may wait for a slot: a run that
+    waited and was late counts as an error, and the gate would never close.
     """
     commands: int = 20
     """Commands in containers."""
     lookups: int = THREADS
-    """Names that are looked up."""
+    """Name lookups."""
 
 
 class NetworkHandlers:
-    """Runs probes over the network; see the package."""
+    """Runs endpoint probes over the network (`ports.Handlers`)."""
 
     def __init__(
         self, clock: Clock, execs: ContainerExec | None = None, limits: HandlerLimits | None = None
     ) -> None:
-        """Connects to nothing yet; needs a running event loop.
+        """Opens no connection yet; needs a running event loop.
 
         Args:
-            clock: tells when commands may begin.
-            execs: runs commands in containers; None where that is not allowed.
-            limits: how much goes on at once.
+            clock: times the rate of commands.
+            execs: runs commands in containers; None if that is not allowed.
+            limits: how many runs go on at once.
         """
         limits = limits or HandlerLimits()
         lookup = Lookup(limits.lookups)
@@ -66,9 +66,10 @@ class NetworkHandlers:
         self._executions = _places(limits.commands)
 
     async def run(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
-        """What one run brings, after `timeoutSeconds` at the latest; never raises for what a target may do.
+        """Runs the probe once and returns its result after `timeoutSeconds` at the latest.
 
-        The time that it waits for a place is part of them, so a run that had little left, and was late, has not failed.
+        Never raises because of anything that the target does. The wait for a slot is part of the time, so a run that
+        had little time left and was late is an error and not a failure.
         """
         run = HandlerRun(probe, address)
         try:
@@ -84,7 +85,7 @@ class NetworkHandlers:
             return run.late
 
     async def close(self) -> None:
-        """Closes what is open; nothing may run any more."""
+        """Closes all connections; no probe may run any more."""
         await self._http.close()
 
     def _places_of(self, probe: EndpointProbe) -> ProbeSlots:

@@ -1,9 +1,9 @@
-"""httpGet: an answer of 2xx or 3xx passes; a new connection each time, and none of our credentials on it.
+"""The httpGet handler: passes on an answer of 2xx or 3xx; uses a new connection each time, without credentials of ours.
 
-As the kubelet has it (pkg/probe/http): a body that is cut or does not come in time is an error, as the status was well;
-of a longer one the beginning is read; certificates are not verified, and TLS is 1.2 or newer.  Not as there: HTTP/2 is
-not offered, a head has at most 64 fields of 8 KiB, user and password in a redirect are left out, and what is secret in
-`httpHeaders` does not follow one from https to http.
+As in the kubelet (pkg/probe/http): a body that is cut off or late is an error, because the status was good; only the
+beginning of a longer body is read; certificates are not verified, and TLS is 1.2 or newer. Unlike the kubelet: no
+HTTP/2, at most 64 header fields of 8 KiB, user and password in a redirect are dropped, and secrets in `httpHeaders` do
+not follow a redirect from https to http.
 """
 
 import functools
@@ -31,25 +31,25 @@ _PASSING: Final = range(200, 400)
 _REDIRECTS: Final = range(300, 400)
 _SCHEMES: Final = frozenset({"http", "https"})
 _OF_THE_MESSAGE: Final = frozenset({"content-length", "transfer-encoding", "trailer"})
-"""Fields that say how a request is written, which only who writes it can know."""
+"""Header fields about how a message is encoded, which only its sender can know."""
 _SAFE: Final = "%!$&'()*+,;=:@/?[]"
 _SECRET: Final = ("Authorization", "Cookie")
 _AUTOMATIC: Final = ("User-Agent", "Accept", "Accept-Encoding")
 
 
 class HttpGets:
-    """Makes GET requests."""
+    """Runs httpGet probes."""
 
     def __init__(self, lookup: Lookup) -> None:
-        """Connects to nothing yet; needs a running event loop."""
+        """Opens no connection yet; needs a running event loop."""
         self._session = _session(lookup)
         self._context = _unverified()
 
     async def run(self, handler: HttpGet, run: HandlerRun) -> Ran:
-        """What a request brings, redirects to the same host included.
+        """Runs one probe; follows redirects to the same host.
 
         Raises:
-            CannotRun: there is no such port, or no such request can be made.
+            CannotRun: the port does not exist, or no such request can be sent.
         """
         url, headers = _url(handler, run), _headers(handler)
         RUNNING.set(run)
@@ -60,7 +60,7 @@ class HttpGets:
             return failure(why(problem))
 
     async def close(self) -> None:
-        """Closes what is open."""
+        """Closes all connections."""
         await self._session.close()
 
     async def _follow(self, url: URL, headers: CIMultiDict[str], run: HandlerRun) -> Ran:
@@ -76,7 +76,7 @@ class HttpGets:
         return failure(f"stopped after {_MOST_REDIRECTS} redirects")
 
     async def _ask(self, url: URL, headers: CIMultiDict[str], run: HandlerRun) -> Ran | str:
-        """What the answer means; where it leads on, its Location."""
+        """Sends one request; returns its result, or the Location of a redirect to follow."""
         run.fails_if_late("no answer")
         async with await self._request(url, headers) as response:
             location = response.headers.get("Location", "")
@@ -97,12 +97,12 @@ class HttpGets:
                 ssl=self._context,
                 allow_redirects=False,
             )
-        except ValueError as problem:  # a field that cannot be sent; aiohttp.InvalidURL is one, too
+        except ValueError as problem:  # an invalid header field, or aiohttp.InvalidURL
             raise CannotRun("no request can be made of its path and headers") from problem
 
 
 async def _read(response: aiohttp.ClientResponse) -> None:
-    """Reads the beginning of the body; what is left closes the connection."""
+    """Reads the beginning of the body; leaving the rest unread closes the connection."""
     left = MOST_READ
     while left > 0 and (part := await response.content.read(left)):
         left -= len(part)
@@ -124,7 +124,7 @@ def _url(handler: HttpGet, run: HandlerRun) -> URL:
 
 @functools.lru_cache(maxsize=1024)
 def _built(scheme: str, host: str, port: int, path: str) -> URL:
-    """Of the path only what no URL may have is written in another way; what it has of a query stays one."""
+    """Builds the URL; of the path only characters that no URL may contain are escaped, and a query remains one."""
     beginning = URL.build(scheme=scheme, host=host, port=port)
     shown = f"[{host}]" if ":" in host else beginning.raw_host
     rest = quote(path.partition("#")[0].removeprefix("/"), safe=_SAFE)
@@ -141,12 +141,12 @@ def _headers(handler: HttpGet) -> CIMultiDict[str]:
             headers[name] = value
     for name in ("User-Agent", "Accept", "Host"):
         if not headers.get(name, "-"):
-            del headers[name]  # set to nothing: it is not sent, or as ever
+            del headers[name]  # set to an empty value: not sent, or the default
     return headers
 
 
 def _same_host(url: URL, location: str) -> bool:
-    """Whether a redirect stays with its host; one that cannot be read does, and fails."""
+    """Returns whether a redirect stays on its host; one that cannot be parsed counts as such, and fails."""
     following = _following(url, location)
     return following is None or following.raw_host == url.raw_host
 
@@ -164,7 +164,7 @@ def _following(url: URL, location: str) -> URL | None:
 def _headers_for(
     following: URL, before: URL, location: str, headers: CIMultiDict[str]
 ) -> CIMultiDict[str]:
-    """What goes with a redirect: a Host of one's own with a relative one only, as Go's client has it."""
+    """Returns the headers for a redirect: a custom Host only with a relative one, as in Go's client."""
     headers = headers.copy()
     if URL(location).absolute:
         headers.popall("Host", None)
@@ -176,7 +176,7 @@ def _headers_for(
 
 def _session(lookup: Lookup) -> aiohttp.ClientSession:
     connector = BoundedConnector(
-        limit=0,  # places are found before
+        limit=0,  # slots are assigned before
         force_close=True,
         resolver=HandlerResolver(lookup),
         use_dns_cache=False,
@@ -186,7 +186,7 @@ def _session(lookup: Lookup) -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,  # no proxy variables, no .netrc
         auto_decompress=False,
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # the run has an end
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # the run has a time limit
         middlewares=(asks_once(Closed),),
         read_bufsize=MOST_READ,
         max_headers=_MOST_FIELDS,
@@ -195,7 +195,7 @@ def _session(lookup: Lookup) -> aiohttp.ClientSession:
 
 
 def _unverified() -> ssl.SSLContext:
-    """Certificates are looked at no more than the kubelet looks at them; nothing of ours is shown."""
+    """Returns a TLS context that verifies no certificates, like the kubelet's, and presents none."""
     context = BoundedContext()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

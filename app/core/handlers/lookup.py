@@ -1,4 +1,4 @@
-"""Names become addresses for a run, which learns what it means if that takes too long."""
+"""Resolves names for runs, and records in a run what it means if that takes too long."""
 
 import ipaddress
 import socket
@@ -12,13 +12,13 @@ from app.core.handlers.runs import HandlerRun
 from app.core.name_lookup import Found, IpAddress, Lookups
 
 THREADS: Final = 16
-"""Names that are looked up at once: threads of the handlers' own, as the API servers of shoots have theirs."""
+"""Concurrent lookups: threads of the handlers' own, separate from those for the API servers of shoots."""
 RUNNING: Final[ContextVar[HandlerRun]] = ContextVar("run")
-"""The run for which aiohttp asks: it has no way to hand it on."""
+"""The run that aiohttp resolves a name for, which it cannot pass on itself."""
 
 
 GATE_THREADS: Final = 64
-"""The same for probes that gate a scale-down: no other can keep theirs waiting."""
+"""The same for probes that gate a scale-down, so that no other probe can delay them."""
 
 
 class NoAddress(OSError):
@@ -26,20 +26,20 @@ class NoAddress(OSError):
 
 
 class Lookup:
-    """Asks the system's resolver; keeps nothing."""
+    """Asks the system's resolver, without a cache."""
 
     def __init__(self, threads: int = THREADS, of_gates: int = GATE_THREADS) -> None:
-        """Starts nothing; needs a running event loop.
+        """Starts nothing yet; needs a running event loop.
 
         Args:
-            threads: how many names are looked up at once; all of them may be slow, as a name that is has failed.
-            of_gates: as many for probes that gate, of their own: where every name is silent, those are what counts.
+            threads: how many lookups run at once; all of them may be slow, because a slow lookup is a failed probe.
+            of_gates: as many for probes that gate a scale-down: if no name resolves, those are the ones that matter.
         """
         self._lookups = Lookups(at_once=threads, slow_at_once=threads)
         self._of_gates = Lookups(at_once=of_gates, slow_at_once=of_gates)
 
     async def addresses(self, host: str, run: HandlerRun) -> Found:
-        """The addresses of `host`, which may be one itself.
+        """Returns the addresses of `host`, which may be an address itself.
 
         Raises:
             NoAddress: there is none.
@@ -59,7 +59,7 @@ class Lookup:
 
 
 def literal_of(host: str) -> IpAddress | None:
-    """The address that `host` is; None where it is a name."""
+    """Returns the address that `host` is; None if it is a name."""
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
@@ -68,7 +68,7 @@ def literal_of(host: str) -> IpAddress | None:
 
 
 class HandlerResolver(AbstractResolver):
-    """A lookup as aiohttp asks for it."""
+    """A `Lookup` with aiohttp's interface."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
@@ -76,7 +76,7 @@ class HandlerResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """The addresses of `host`, of every family: `family` says no more than that it may be any."""
+        """Returns the addresses of `host` in every family; aiohttp's `family` only says that any will do."""
         del family
         found = await self._lookup.addresses(host, RUNNING.get())
         RUNNING.get().fails_if_late("no connection")
@@ -93,4 +93,4 @@ class HandlerResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: there is nothing to close."""

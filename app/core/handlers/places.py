@@ -1,4 +1,4 @@
-"""How many runs go on at once: those of one namespace, however slow, cannot fill the places of the others."""
+"""Limits how many runs go on at once, so that slow runs of one namespace cannot take the slots of the others."""
 
 import asyncio
 from collections import Counter, deque
@@ -7,17 +7,17 @@ from contextlib import asynccontextmanager
 
 
 class ProbeSlots:
-    """A number of places, some of which are kept for namespaces that have none.
+    """A number of slots, some of which are reserved for namespaces that have none.
 
-    Who waits gets the next free one before those whose namespace has more of them already.
+    A free slot goes to the waiting namespace that has the fewest.
     """
 
     def __init__(self, total: int, spare: int) -> None:
-        """All places are free.
+        """Creates free slots.
 
         Args:
-            total: how many there are.
-            spare: how many of them are for a namespace that has none.
+            total: the number of slots.
+            spare: how many of them are reserved for a namespace that has none.
         """
         self._total, self._spare = total, spare
         self._taken: Counter[str] = Counter()
@@ -26,12 +26,12 @@ class ProbeSlots:
 
     @property
     def used(self) -> int:
-        """How many are taken."""
+        """How many slots are taken."""
         return self._used
 
     @asynccontextmanager
     async def place(self, namespace: str) -> AsyncIterator[None]:
-        """Waits for a place; it is free again at the end."""
+        """Waits for a slot, and frees it on exit."""
         if self._free(namespace):
             self._take(namespace)
         else:
@@ -57,7 +57,8 @@ class ProbeSlots:
             await granted
         except asyncio.CancelledError:
             if granted.done() and not granted.cancelled():
-                self._give_back(namespace)  # it came in the same turn of the loop, for nobody
+                # the slot was granted in the same turn of the loop, to nobody
+                self._give_back(namespace)
             else:
                 self._leave(namespace, granted)
             raise
@@ -65,7 +66,7 @@ class ProbeSlots:
     def _leave(self, namespace: str, granted: asyncio.Future[None]) -> None:
         queue = self._waiting.get(namespace)
         if queue is None or granted not in queue:
-            return  # passed over already
+            return  # skipped already
         queue.remove(granted)
         if not queue:
             del self._waiting[namespace]
@@ -83,7 +84,7 @@ class ProbeSlots:
         return min(entitled, key=lambda each: self._taken[each], default=None)
 
     def _grant(self, namespace: str) -> None:
-        """Gives a place to who waits longest there; one whose wait has just been given up is passed over."""
+        """Grants a slot to the longest waiting run of the namespace, skipping one that has just been cancelled."""
         queue = self._waiting[namespace]
         granted = queue.popleft()
         if not queue:
@@ -94,18 +95,18 @@ class ProbeSlots:
 
 
 class RateLimit:
-    """So many a second, and as many at once after a pause; asks no clock."""
+    """A rate limit with a burst of one second; the caller passes the time."""
 
     def __init__(self, a_second: int) -> None:
-        """All of a second may begin at once."""
+        """Creates the limit with its full burst available."""
         self._apart = 1.0 / a_second
         self._at_once = (a_second - 1) * self._apart
         self._free_at = float("-inf")
 
     def turn(self, now: float, most: float) -> float | None:
-        """Takes the next turn; returns the seconds until it comes.
+        """Takes the next turn and returns the seconds until it comes.
 
-        None, and the turn is not taken, where that is more than `most`.
+        Returns None, without taking it, if that is more than `most`.
         """
         at = max(now, self._free_at)
         wait = max(at - now - self._at_once, 0.0)

@@ -1,4 +1,4 @@
-"""One run of a probe as it goes."""
+"""One run of a probe in progress."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,25 +8,26 @@ from app.core.errors import trimmed
 from app.core.model.endpoints import EndpointProbe, Port, ProbeOutcome, Ran, TargetAddress
 
 MOST_READ: Final = 10 * 1024
-"""Bytes of a body, or of a command's output, that are read or kept: as the kubelet has it."""
+"""Bytes of a body or of a command's output that are read or kept, as in the kubelet."""
 _MOST_SAID: Final = 160
 _MOST_WAITED: Final = 0.1
-"""Of the time of a run, what it may have waited for its place and still be late by its target's doing."""
+"""Share of a run's time that it may have waited for its slot, and still count as a failure of the target if it is
+late."""
 _PORTS: Final = range(1, 65536)
 
 
 def success(message: str) -> Ran:
-    """The target does what it should."""
+    """Returns the result that the target is healthy."""
     return Ran(ProbeOutcome.SUCCESS, trimmed(message, _MOST_SAID))
 
 
 def failure(message: str) -> Ran:
-    """It does not."""
+    """Returns the result that the target is not healthy."""
     return Ran(ProbeOutcome.FAILURE, trimmed(message, _MOST_SAID))
 
 
 def error(message: str) -> Ran:
-    """Nobody knows: the probe could not be run."""
+    """Returns the result that the probe could not be run."""
     return Ran(ProbeOutcome.ERROR, trimmed(message))
 
 
@@ -35,7 +36,7 @@ class CannotRun(Exception):
 
 
 class HandlerRun:
-    """One run: what is asked of whom, and what it has come to if its time is over now."""
+    """One run: its probe, its target, and the result that it has if its time ends now (`late`)."""
 
     __slots__ = ("_begun", "_created", "address", "late", "probe")
 
@@ -45,14 +46,14 @@ class HandlerRun:
         self._created = self._begun = asyncio.get_running_loop().time()
 
     def begins(self) -> None:
-        """It has a place."""
+        """Records that the run has got its slot."""
         self._begun = asyncio.get_running_loop().time()
 
     def port(self, port: Port) -> int:
-        """The number of `port`, which may be the name of a port of the container.
+        """Returns the number of `port`, which may be the name of a port of the container.
 
         Raises:
-            CannotRun: the container has no port of this name, or the number is none.
+            CannotRun: the container has no port of this name, or the number is not a port.
         """
         number = port if isinstance(port, int) else _numbered(port, self.address.ports)
         if number not in _PORTS:
@@ -60,7 +61,7 @@ class HandlerRun:
         return number
 
     def fails_if_late(self, what: str) -> None:
-        """From now on a run whose time is over has failed: so long it took `what`."""
+        """Makes the run a failure if its time ends from now on; `what` says what took too long."""
         waited, timeout = self._begun - self._created, self.probe.timeout
         if waited > timeout * _MOST_WAITED:
             self.late = error(
@@ -70,14 +71,14 @@ class HandlerRun:
             self.late = failure(f"{what} within {timeout} s")
 
     def errs_if_late(self, what: str) -> None:
-        """From now on a run whose time is over says nothing about its target."""
+        """Makes the run an error if its time ends from now on, which says nothing about the target."""
         self.late = error(f"{what} within {self.probe.timeout} s")
 
 
 def _numbered(name: str, ports: Mapping[str, int]) -> int:
     if name in ports:
         return ports[name]
-    if name.isascii() and name.isdigit():  # the kubelet takes a number in quotes for one, too
+    if name.isascii() and name.isdigit():  # the kubelet accepts a quoted number, too
         return int(name[:6])
     return _no_such_port(name)
 

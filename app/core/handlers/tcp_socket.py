@@ -1,4 +1,4 @@
-"""tcpSocket: a connection can be made; it is closed at once, and nothing is said on it."""
+"""The tcpSocket handler: passes if a connection can be made, which is closed at once without sending anything."""
 
 import asyncio
 import os
@@ -13,11 +13,11 @@ from app.core.handlers.runs import HandlerRun, failure, success
 from app.core.model.endpoints import Ran, TcpSocket
 from app.core.name_lookup import Found
 
-# What went wrong with a connection, in a few words: never a byte of what the other side said.
+# Reasons for failed connections, in a few words; never a byte of what the other side sent.
 
 
 FOREIGN: Final = (aiohttp.ClientError, OSError)
-"""What a connection may raise; TimeoutError and ssl.SSLError are OSErrors."""
+"""Errors that a connection may raise; TimeoutError and ssl.SSLError are OSErrors."""
 
 
 class Closed(aiohttp.ClientError):
@@ -25,7 +25,7 @@ class Closed(aiohttp.ClientError):
 
 
 def why(error: Exception) -> str:
-    """The reason, for an operator."""
+    """Returns the reason, for operators."""
     match error:
         case NoAddress() | aiohttp.ClientConnectorDNSError():
             return "the name cannot be resolved"
@@ -41,7 +41,7 @@ def why(error: Exception) -> str:
             return f"no answer ({type(error).__name__})"
 
 
-# A connection to one of several addresses, in the time that there is.
+# Connecting to one of several addresses within a time limit.
 
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -50,10 +50,10 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 async def connect(
     protocol: Callable[[], P], addresses: Found, port: int, within: float
 ) -> tuple[asyncio.Transport, P]:
-    """Connects to the first that lets it; the others get what is left of `within` seconds, in equal parts.
+    """Connects to the first address that accepts; the attempts share `within` seconds equally.
 
     Raises:
-        OSError: none of them does.
+        OSError: no address accepts.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + within
@@ -67,16 +67,16 @@ async def connect(
 
 
 class TcpConnects:
-    """Makes connections."""
+    """Runs tcpSocket probes."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
     async def run(self, handler: TcpSocket, run: HandlerRun) -> Ran:
-        """What an attempt to connect brings.
+        """Runs one probe.
 
         Raises:
-            CannotRun: there is no such port.
+            CannotRun: the port does not exist.
         """
         port = run.port(handler.port)
         try:

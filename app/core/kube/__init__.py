@@ -1,9 +1,14 @@
-"""The real clusters: the adapters of `app.core.ports`, opened on Kubernetes API servers.
+"""Adapters to Kubernetes API servers: the implementation of `app.core.ports`.
 
-From the bottom: `credentials` and `tls` say whom to speak to, `wire` connects, `client` speaks (`sender` sends its
-`requests`, `answers` reads what comes back), `failures` and `translate` turn that into our own errors and records (both
-pure).  On these stand `shoot` (the hot path) with `connector` (one for each kubeconfig), `seedapi` with `reflector`,
-`resources` and `seed` (what is watched, read and written), `weederseed` with `podwatch` and `serviceindex` (the same
-for the weeder), `probedpods` with `selectedpods` and `namespacedreplica` (the pods that are probed), `election`,
-`access` and `events`.
+From the bottom up:
+
+- `connections` (pools), `client` (requests, watches, WebSockets), `responses` (reads answers under limits, with
+  `byte_budget`), `failures` and `decoding` (pure: errors and records of our own, with `nesting`);
+- the shoots: `kubeconfig` (parses credentials), `addresses` (which servers may be reached), `connector` (one `shoot`
+  for each kubeconfig; the hot path);
+- the seed: `seed_credentials` (our identity), `seed_api` (requests within budgets), `resources` (discovery),
+  `reflector` with `replica` and `sources` (list and watch), `seed` (what the prober watches, reads and writes);
+- the weeder: `weeder_view` and `pods`; endpoint probes: `selected_pods` with `namespaced_replica`, and `pod_exec`;
+- the process itself: `leases`, `election` and `leader_slice`, `access` and `reviews` (permissions), `events`,
+  `overrides_store`.
 """

@@ -1,4 +1,4 @@
-"""What we may do in the seed: which rights the configuration needs, and which of them are missing (threat T16)."""
+"""Which permissions the configuration needs in the seed, and which of them are missing (threat T16)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -55,13 +55,13 @@ def permissions_needed(
     dry_run: bool = False,
     allow_exec: bool = False,
 ) -> tuple[Permission, ...]:
-    """The rights that the prober needs (threat T16).
+    """Returns the permissions that the prober needs (threat T16).
 
     Args:
         policy: names the Secrets, the dependents and the endpoint probes.
-        resources: how the API serves the kinds of the dependents; of those that are missing here the names are guessed.
-        lease: namespace and name of the Lease, where there is an election.
-        dry_run: whether nothing is written; to ask a container is a probe.
+        resources: how the API serves the kinds of the dependents; missing ones are guessed.
+        lease: namespace and name of the Lease, if there is an election.
+        dry_run: whether nothing is written; running a probe command is not a write.
         allow_exec: whether commands may be run in containers.
     """
     needed = [*_of(CLUSTERS, _READ)]
@@ -78,7 +78,7 @@ def permissions_needed(
 
 
 def _of_probes(probes: Iterable[EndpointProbe], *, allow_exec: bool) -> Iterator[Permission]:
-    """Protection goes on without any of them: a gate that nobody can judge is open."""
+    """Permissions of endpoint probes; protection works without them, because a gate that cannot be judged is open."""
     of_pods = [each for each in probes if each.pods is not None]
     if of_pods:
         yield from _of(PODS, ("list", "watch"), feature=PODS_FEATURE)
@@ -89,10 +89,10 @@ def _of_probes(probes: Iterable[EndpointProbe], *, allow_exec: bool) -> Iterator
 def weeder_permissions(
     *, lease: tuple[str, str] | None = None, dry_run: bool = False
 ) -> tuple[Permission, ...]:
-    """The rights that the weeder needs (threat T16).
+    """Returns the permissions that the weeder needs (threat T16).
 
     Args:
-        lease: namespace and name of the Lease, where there is an election.
+        lease: namespace and name of the Lease, if there is an election.
         dry_run: whether nothing is written.
     """
     verbs = _READ if dry_run else (*_READ, "delete")
@@ -103,13 +103,13 @@ def weeder_permissions(
 def process_permissions(
     namespace: str, *, reviews: bool = False, leader_slice: str | None = None, dry_run: bool = False
 ) -> tuple[Permission, ...]:
-    """The rights that a process needs beside those of its loops (threat T16); each has its feature.
+    """Returns the permissions that a process needs besides those of its loops (threat T16), each with its feature.
 
     Args:
-        namespace: the watchdog's own.
+        namespace: the watchdog's own namespace.
         reviews: whether callers are reviewed by the seed.
-        leader_slice: the EndpointSlice that the leader writes its address into, where one is configured.
-        dry_run: whether nothing is written; to ask who a caller is writes nothing.
+        leader_slice: the EndpointSlice that the leader writes its address into, if one is configured.
+        dry_run: whether nothing is written; a review of a caller is not a write.
     """
     needed = [*_of_overrides(namespace, dry_run=dry_run)]
     if reviews:
@@ -170,16 +170,16 @@ def _of(
 
 
 class KubeAccessReviewer:
-    """Asks the seed with a SelfSubjectAccessReview for each right (`ports.AccessReviewer`)."""
+    """Sends a SelfSubjectAccessReview for each permission (`ports.AccessReviewer`)."""
 
     def __init__(self, api: SeedApi) -> None:
         self._api = api
 
     async def missing(self, needed: Iterable[Permission]) -> tuple[Permission, ...]:
-        """Those that are denied.
+        """Returns the permissions that are denied.
 
         Raises:
-            ClusterError: the seed could not be asked; nothing is known then.
+            ClusterError: the seed could not be asked, so nothing is known.
         """
         return tuple([each for each in needed if not await self._allowed(each)])
 

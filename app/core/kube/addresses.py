@@ -1,7 +1,7 @@
-"""Which addresses an external API server may have (threat T5): pure.
+"""Which addresses an external API server may have (threat T5); pure.
 
-The name in an external kubeconfig, and what its DNS zone says, may be a shoot owner's: neither may lead a request into
-this machine, to the metadata service of the cloud, or to everybody at once.
+The owner of a shoot may control the name in an external kubeconfig and its DNS zone. Neither may direct a request to
+this machine, to the metadata service of the cloud, or to a multicast group.
 """
 
 import ipaddress
@@ -14,7 +14,7 @@ from app.core.errors import AddressForbidden
 FLAG: Final = "--external-server-pattern"
 
 _THIS_NETWORK: Final = ipaddress.IPv4Network("0.0.0.0/8")
-"""Unspecified (0.0.0.0 is this machine, to connect to), and what else can be nobody's address."""
+"""Unspecified (connecting to 0.0.0.0 reaches this machine) and other addresses that no host can have."""
 _HOLDING_IPV4: Final = tuple(
     ipaddress.IPv6Network(text)
     for text in (
@@ -25,12 +25,12 @@ _HOLDING_IPV4: Final = tuple(
         "64:ff9b:1::/48",  # NAT64 within one network
     )
 )
-"""Prefixes of addresses whose last 32 bits are an IPv4 address."""
+"""IPv6 prefixes whose last 32 bits are an IPv4 address."""
 _LAST_32_BITS: Final = 0xFFFF_FFFF
 
 
 def is_literal(host: str) -> bool:
-    """Whether a host is an IP address as written, without brackets, and no name."""
+    """Returns whether a host is an IP address literal, without brackets."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -39,9 +39,9 @@ def is_literal(host: str) -> bool:
 
 
 def is_forbidden(text: str) -> bool:
-    """Whether an address is loopback, link-local, multicast or unspecified, also as IPv6 that stands for IPv4.
+    """Returns whether an address is loopback, link-local, multicast or unspecified, also as IPv6 with embedded IPv4.
 
-    What is no address at all is forbidden, too.
+    Text that is not an address is forbidden, too.
     """
     try:
         address = ipaddress.ip_address(text)
@@ -58,7 +58,7 @@ def _is_special(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 def _within(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> tuple[ipaddress.IPv4Address, ...]:
-    """The IPv4 addresses that an IPv6 address stands for."""
+    """Returns the IPv4 addresses that are embedded in an IPv6 address."""
     if isinstance(address, ipaddress.IPv4Address):
         return ()
     found = [ipaddress.IPv4Address(int(address) & _LAST_32_BITS)]
@@ -73,22 +73,22 @@ def _within(
 
 @dataclass(frozen=True, slots=True)
 class AddressRule:
-    """Which addresses may be connected to."""
+    """The addresses that may be connected to."""
 
     literals: bool = False
-    """Whether a server that is named by its address may have any: the flag was given, and allows it as written."""
+    """Whether a server that is named by an address may have any: the flag is set and matches it as written."""
 
     def check(self, host: str) -> None:
-        """Refuses a server that is named by an address which it may not have.
+        """Checks a server that is named by an address.
 
         Raises:
-            AddressForbidden: this is one.
+            AddressForbidden: the address is not allowed.
         """
         if not self.literals and is_literal(host) and is_forbidden(host):
             raise _forbidden("the server's address is")
 
     def allowed(self, addresses: Iterable[str]) -> frozenset[str]:
-        """Those of the addresses of a name that may be connected to.
+        """Returns the addresses of a name that may be connected to.
 
         Raises:
             AddressForbidden: none of them may.

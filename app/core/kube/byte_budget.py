@@ -1,4 +1,4 @@
-"""How many undecoded bytes the process holds at most, over all answers that are being read (threat T7)."""
+"""Limits the undecoded bytes of all answers that are being read (threat T7)."""
 
 import asyncio
 from types import TracebackType
@@ -10,10 +10,10 @@ MAX_TOTAL: Final = 256 * MIB
 
 
 class ByteBudget:
-    """A total that answers share; who does not fit waits.
+    """A total that all answers share; an answer that does not fit waits.
 
-    Answers grow while they are read, so two that wait for each other's bytes could wait for ever.  The banker's rule
-    prevents it: bytes are lent only while what is left would still let the largest answer be read to its end.
+    Answers grow while they are read, so two that wait for each other's bytes could deadlock. The banker's algorithm
+    prevents that: bytes are lent only if what remains still lets the largest answer be read to its end.
     """
 
     def __init__(self, total: int = MAX_TOTAL, largest: int = MAX_BODY) -> None:
@@ -26,17 +26,17 @@ class ByteBudget:
 
     @property
     def used(self) -> int:
-        """Bytes held now."""
+        """Bytes that are lent now."""
         return self._used
 
     def claim(self) -> "Claim":
-        """What one answer holds; as a context it is given back at the end, whatever the end is."""
+        """Returns the claim of one answer, a context manager that gives its bytes back."""
         claim = Claim(self)
         self._held[claim] = 0
         return claim
 
     def give_back(self, claim: "Claim") -> None:
-        """The bytes of `claim` are free again."""
+        """Frees the bytes of `claim`."""
         self._used -= self._held.pop(claim)
         self._wake()
 

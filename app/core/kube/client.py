@@ -1,4 +1,12 @@
-"""One API server: requests, streams and WebSockets, bounded in time and bytes, counted, their failures our own."""
+"""The HTTP client of one API server: requests, watches and WebSockets.
+
+Every call is limited in time and bytes, counted in metrics, and raises `ClusterError`s only (`failures` translates the
+errors of aiohttp, OpenSSL and msgspec).
+
+A request goes out on a kept-alive connection if there is one. That connection may be dead without anybody having
+noticed, so it gets only part of the time for the first byte of an answer; a GET without one is then sent once more on a
+new connection (rules 3.2). aiohttp's own retries are off (`bounded_http.asks_once`), because they would repeat writes.
+"""
 
 import asyncio
 import contextlib
@@ -41,28 +49,28 @@ from app.core.kube.responses import (
     lines_of,
 )
 
-# One attempt at a request: on which connection it goes out, and how long the first byte of an answer may take.
+# One attempt at a request: which connection it uses, and how long the first byte of the answer may take.
 
 
 _SHARE_OF_FIRST: Final = 0.6
-"""Of the time that there is, what a reused connection may take at most: a second attempt needs the rest."""
+"""Share of the time limit that an attempt on a reused connection may take: a second attempt needs the rest."""
 _LARGE: Final = 1 << 20
 
 
 class DeadConnection(Exception):
-    """A connection that was open before gave no answer."""
+    """A reused connection gave no answer."""
 
 
 @dataclass(slots=True)
 class RequestProgress:
-    """How far a request has come."""
+    """How far a request has come when its time is over."""
 
     answered: bool = False
     attempt: RequestAttempt | None = None
 
     @property
     def spent_on_name(self) -> bool:
-        """Whether its time went into looking for the server's address."""
+        """Whether its time was spent on resolving the server's name."""
         return self.attempt is not None and self.attempt.spent_on_name
 
 
@@ -72,7 +80,7 @@ class RequestSender:
     def __init__(
         self, pool: ConnectionPool, origin: str, context: ssl.SSLContext, limits: ResponseLimits
     ) -> None:
-        """Connects to nothing yet; the arguments are those of `client.ApiClient`."""
+        """Opens no connection yet; the arguments are those of `ApiClient`."""
         self._pool, self._origin, self._context = pool, origin, context
         self._limits = limits
         self._urls: dict[str, URL] = {}
@@ -84,12 +92,12 @@ class RequestSender:
         token: str | None,
         progress: RequestProgress,
     ) -> tuple[aiohttp.ClientResponse, RequestAttempt]:
-        """Sends it, and waits for the head of the answer.
+        """Sends the request and waits for the head of the answer.
 
         Raises:
-            DeadConnection: the connection was open before, and is so no more.
-            aiohttp.ClientError: none could be made, or it broke.
-            OSError: as before, or (TimeoutError) no answer began in time.
+            DeadConnection: the request went out on a reused connection that turned out to be dead.
+            aiohttp.ClientError: no connection could be made, or it broke.
+            OSError: as above; TimeoutError: no answer began in time.
         """
         limits, attempt = self._limits, None
         try:
@@ -128,12 +136,12 @@ class RequestSender:
     async def switch(
         self, request: ApiRequest, token: str | None, protocols: tuple[str, ...]
     ) -> aiohttp.ClientWebSocketResponse:
-        """Sends it as one for a WebSocket, and waits until the other side has agreed.
+        """Sends the request as a WebSocket handshake and waits until the server has accepted it.
 
         Raises:
-            NotSwitched: it has not.
+            NotSwitched: the server answered with something else.
             aiohttp.ClientError: no connection could be made, or it broke.
-            OSError: as before, or (TimeoutError) no answer began in time.
+            OSError: as above; TimeoutError: no answer began in time.
         """
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         async with asyncio.timeout(request.within) as timer:
@@ -148,7 +156,7 @@ class RequestSender:
             )
 
     def _url(self, request: ApiRequest) -> URL:
-        """Its parts are found once, and kept in it, where it will be asked for again."""
+        """Returns the URL of the request; parses it only once if it is requested `again`."""
         known = self._urls.get(request.path)
         if known is not None:
             return known
@@ -159,7 +167,7 @@ class RequestSender:
 
 
 def _payload(body: object) -> bytes | io.BytesIO:
-    """JSON; a large one as a stream, which aiohttp sends in pieces instead of blocking the loop, and so warns of."""
+    """Encodes the body as JSON; a large one as a stream, which aiohttp sends in pieces instead of blocking the loop."""
     encoded = msgspec.json.encode(body)
     return encoded if len(encoded) <= _LARGE else io.BytesIO(encoded)
 
@@ -177,7 +185,7 @@ __all__ = [
 T = TypeVar("T")
 
 _GOODBYE: Final = 0.1
-"""Seconds that the other side of a WebSocket has to say that it ends, too."""
+"""Seconds that the server has to answer the close frame of a WebSocket."""
 _NO_REQUEST: Final = aiohttp.RequestInfo(URL(), "", CIMultiDictProxy(CIMultiDict()), URL())
 _FOREIGN: Final = (
     aiohttp.ClientError,
@@ -189,7 +197,7 @@ _FOREIGN: Final = (
 
 
 class ApiClient:
-    """One API server: where it is, and the TLS context that its connections are made with."""
+    """The client of one API server, at one origin and with one TLS context."""
 
     def __init__(
         self,
@@ -201,15 +209,15 @@ class ApiClient:
         consumer: Consumer | None = None,
         trusted: bool = False,
     ) -> None:
-        """Connects to nothing yet.
+        """Opens no connection yet.
 
         Args:
-            pool: the pools to connect through.
+            pool: the connection pools.
             origin: `https://host:port`.
-            context: trusts this server's CA, and has the client certificate.
-            limits: what an answer may cost.
-            consumer: who is charged for the time that decoding answers takes; None: nobody.
-            trusted: whether the server's own words may appear in messages: the seed's may, a shoot's may not.
+            context: trusts this server's CA and holds the client certificate; identifies the server in the pools.
+            limits: how many bytes and seconds an answer may take.
+            consumer: charged for the event-loop time that decoding takes (threat T11); None charges nobody.
+            trusted: whether messages may quote the server: the seed is trusted, a shoot is not.
         """
         self._pool, self._context = pool, context
         limits = limits or ResponseLimits()
@@ -217,7 +225,7 @@ class ApiClient:
         self._answers = ResponseReader(pool, limits.body, consumer or Consumer(), trusted=trusted)
 
     def close(self) -> None:
-        """Closes its connections; a request on its way fails."""
+        """Closes its connections; requests in flight fail."""
         self._pool.drop(self._context)
 
     async def call(
@@ -228,12 +236,19 @@ class ApiClient:
         *,
         new_connection: bool = False,
     ) -> Reply[T]:
-        """Asks, and decodes the answer.
+        """Sends the request and decodes the answer.
 
-        A GET that met a dead kept-alive connection is made once more on a new one; nothing else is ever repeated.
+        A GET that met a dead kept-alive connection is sent once more on a new connection. Nothing else is ever
+        repeated.
+
+        Args:
+            request: what to ask.
+            decode: turns the body into the value.
+            token: the bearer token; None sends none.
+            new_connection: use a connection of its own, closed afterwards.
 
         Raises:
-            ClusterError: what was asked for did not come.
+            ClusterError: the request failed, or the answer was not what was asked for.
         """
         progress = RequestProgress()
         session = self._pool.single if new_connection else self._pool.kept
@@ -263,7 +278,7 @@ class ApiClient:
         try:
             response, attempt = await self._sender.send(session, request, token, progress)
             code, progress.answered = str(response.status), True
-            async with response:  # what is left unread at the end closes the connection
+            async with response:  # leaving a body unread closes the connection
                 return await self._answers.read(request, response, attempt, decode)
         except _FOREIGN as error:
             if isinstance(error, TimeoutError) and progress.spent_on_name:
@@ -276,15 +291,15 @@ class ApiClient:
     async def watch(
         self, request: ApiRequest, token: str | None, *, silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Opens a stream, and gives its lines as they come; leaving closes its connection.
+        """Opens a watch and yields its lines as they arrive; closes the connection on exit.
 
         Args:
-            request: what to watch; its beginning must come `within` its limit.
-            token: who asks.
-            silence: seconds without a byte after which the stream is given up.
+            request: what to watch; the stream must begin `within` its limit.
+            token: the bearer token; None sends none.
+            silence: seconds without a byte after which the stream is abandoned.
 
         Raises:
-            ClusterError: there is no stream, or it broke, or (Silent) nothing came for too long.
+            ClusterError: the stream could not be opened or broke; Silent: nothing came for `silence` seconds.
         """
         code, begun = NO_ANSWER, self._pool.clock.now()
         try:
@@ -310,15 +325,15 @@ class ApiClient:
     async def socket(
         self, request: ApiRequest, token: str | None, protocols: tuple[str, ...]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """Opens a WebSocket, on a connection of its own; leaving closes it.
+        """Opens a WebSocket on a connection of its own; closes it on exit.
 
         Args:
-            request: where; the other side must have agreed `within` its limit.
-            token: who asks.
-            protocols: which ones we speak, the best first.
+            request: where; the server must have accepted `within` its limit.
+            token: the bearer token; None sends none.
+            protocols: the subprotocols that we speak, the preferred one first.
 
         Raises:
-            ClusterError: there is none.
+            ClusterError: the server did not open it, or the connection broke.
         """
         code, begun = NO_ANSWER, self._pool.clock.now()
         try:
@@ -345,7 +360,7 @@ class ApiClient:
     async def _switched(
         self, request: ApiRequest, token: str | None, protocols: tuple[str, ...]
     ) -> aiohttp.ClientWebSocketResponse | aiohttp.ClientResponse:
-        """The WebSocket, or what was answered instead, unread."""
+        """Returns the WebSocket, or the unread response that the server sent instead."""
         try:
             return await self._sender.switch(request, token, protocols)
         except NotSwitched as refused:
@@ -368,7 +383,7 @@ class ApiClient:
 
 
 def _cause(error: Exception) -> Exception:
-    """The error without the head of the request, which aiohttp keeps in it, token and all."""
+    """Removes the request head, which includes the token, from an error of aiohttp."""
     if isinstance(error, aiohttp.ClientResponseError):
         error.request_info, error.args = _NO_REQUEST, ()
     return error

@@ -1,7 +1,12 @@
-"""The connections of the process: aiohttp, set up so that nothing is followed, inflated, remembered or repeated.
+"""The connection pools of the process, on aiohttp.
 
-All API servers share two pools: one that keeps connections open and one that closes each after its request.  A server
-is known by its own `ssl.SSLContext`, so two of them never share a connection, and those of one can be closed together.
+All API servers share two pools: one keeps connections open, the other closes each after its request. A server is
+identified by its own `ssl.SSLContext`, so two servers never share a connection, and those of one server can be closed
+together, for instance when its CA changes.
+
+aiohttp's conveniences are off: redirects, decompression, cookies, proxies from the environment, automatic retries. With
+them a server or the environment could decide where a token is sent, how much memory an answer takes, or how often a
+write is made.
 """
 
 import asyncio
@@ -31,54 +36,57 @@ NO_ANSWER: Final = "<error>"
 _CODES: Final = frozenset({NO_ANSWER, *(str(each.value) for each in HTTPStatus)})
 _NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 _OTHER: Final = "other"
-"""The label of every status that is none of HTTP's: a server may make up hundreds, and each would be a series."""
+"""Metric label of every status code that HTTP does not define: a server could make up hundreds, each a new series."""
 KEEP_ALIVE: Final = 80.0
-"""Seconds that an idle connection is kept: longer than two probe intervals of 30 s, shorter than the 90 s after which
-kube-apiserver closes it, so that a request rarely meets a connection that is just being closed."""
+"""Seconds that an idle connection is kept: longer than two probe intervals of 30 s, and shorter than the 90 s after
+which kube-apiserver closes it, so that a request rarely meets a connection that is just being closed."""
 
 
 @dataclass(slots=True)
 class RequestAttempt:
-    """One request on its way, as its connection tells it."""
+    """One attempt at a request; the connector and the resolver record in it how far it has come.
+
+    aiohttp passes no context of ours to them, so they find it in a context variable.
+    """
 
     clock: Clock
     reused_within: float
-    """Seconds for the first byte on a connection that was open before."""
+    """Seconds for the first byte of the answer on a reused connection."""
     timer: asyncio.Timeout
     reused: bool = False
     begun: float = 0.0
     sent: float = 0.0
     _asked_for_name: float | None = None
-    """Since when an address of the server's name is waited for."""
+    """When the pending name lookup began; None if none is pending."""
     _named_within: float = 0.0
 
     def begin(self) -> None:
-        """The next connection that this task asks for is for this one."""
+        """Registers this attempt for the next connection that the current task requests."""
         self.begun = self.clock.now()
         _ATTEMPT.set(self)
 
     def naming(self) -> None:
-        """The server's name is looked up from now on."""
+        """Records that the lookup of the server's name begins."""
         self._asked_for_name = self.clock.now()
 
     def named(self) -> None:
-        """Its addresses are known."""
+        """Records that the lookup has ended."""
         if self._asked_for_name is not None:
             self._named_within += self.clock.now() - self._asked_for_name
             self._asked_for_name = None
 
     @property
     def spent_on_name(self) -> bool:
-        """Whether it waits for the server's address, or has done so for most of its time.
+        """Whether it is waiting for the server's address, or spent most of its time on that.
 
-        If it ends without an answer now, it says nothing about the path to the server.
+        If so, an attempt without an answer says nothing about the path to the server.
         """
         if self._asked_for_name is not None:
             return True
         return self._named_within * 2 > self.clock.now() - self.begun
 
     def connected(self, *, reused: bool) -> None:
-        """There is a connection: the request is sent now."""
+        """Records that the request is sent now; a reused connection gets less time for the first byte."""
         self.sent, self.reused = self.clock.now(), reused
         if reused:
             self.timer.reschedule(asyncio.get_running_loop().time() + self.reused_within)
@@ -88,30 +96,37 @@ _ATTEMPT: Final[ContextVar[RequestAttempt]] = ContextVar("attempt")
 
 
 class NotSwitched(Exception):
-    """The server answered, and did not change to the protocol that was asked for."""
+    """The server answered a WebSocket handshake without switching protocols."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         super().__init__(f"status {response.status}")
         self.response = response
-        """Unread."""
+        """The response, unread."""
 
 
 class ConnectionCut(aiohttp.ClientError):
-    """The connection ended before an answer began; aiohttp would repeat the request by itself, of this it does not."""
+    """The connection ended before an answer began.
+
+    aiohttp itself repeats a request after its own error for this, but not after this one.
+    """
 
 
 class PinnedResolver(AbstractResolver):
-    """Gives the addresses that are then connected to, and no other: nobody looks a second time."""
+    """Resolves a name to the addresses that are then connected to.
+
+    Nothing resolves the name a second time, so a name cannot pass the check with one address and be connected to at
+    another (DNS rebinding).
+    """
 
     def __init__(self, lookups: Lookups, addresses: AddressRule | None = None) -> None:
-        """`addresses`: which ones servers may have; None: any."""
+        """Creates the resolver; `addresses` restricts the addresses that servers may have, None allows any."""
         self._lookups, self._addresses = lookups, addresses
 
     def check(self, host: str) -> None:
-        """Refuses a host that is an address, and none that servers may have: it needs no lookup.
+        """Checks a host that is an address literal and so needs no lookup.
 
         Raises:
-            AddressForbidden: it is one.
+            AddressForbidden: servers may not have this address.
         """
         if self._addresses is not None:
             self._addresses.check(host)
@@ -122,11 +137,11 @@ class PinnedResolver(AbstractResolver):
         port: int = 0,
         family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - the signature: any family is as good
     ) -> list[ResolveResult]:
-        """The addresses of a name, as they are now, that its server may have.
+        """Returns the current addresses of a name that its server may have.
 
         Raises:
-            OSError: it has none.
-            AddressForbidden: it has others only.
+            OSError: the name has no address.
+            AddressForbidden: it has only addresses that are not allowed.
         """
         attempt = _ATTEMPT.get()
         attempt.naming()
@@ -143,11 +158,11 @@ class PinnedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Lookups end by themselves."""
+        """Does nothing: lookups end by themselves."""
 
 
 class _Connector(BoundedConnector):
-    """Remembers which connections belong to which server, so that they can be closed by server."""
+    """A connector that records which connections belong to which server, so that they can be closed by server."""
 
     def __init__(
         self,
@@ -157,12 +172,12 @@ class _Connector(BoundedConnector):
         force_close: bool = False,
     ) -> None:
         super().__init__(
-            limit=0,  # one slow shoot must not keep another one waiting
+            limit=0,  # no common limit: one slow shoot must not make others wait
             limit_per_host=per_server,
             force_close=force_close,
             keepalive_timeout=None if force_close else KEEP_ALIVE,
             resolver=resolver,
-            use_dns_cache=False,  # so that each attempt looks for itself, and knows whether it still does
+            use_dns_cache=False,  # each attempt looks the name up itself, so it knows whether it still waits for that
         )
         self._addresses = resolver
         self._open_to: dict[ssl.SSLContext, set[asyncio.Transport]] = {}
@@ -177,7 +192,7 @@ class _Connector(BoundedConnector):
         return connection
 
     def _known(self, context: object, transport: asyncio.Transport | None) -> bool:
-        """Whether this connection was used before; it is known from now on."""
+        """Returns whether this connection was used before, and records it."""
         if not isinstance(context, ssl.SSLContext) or transport is None:
             return False
         known = self._open_to.setdefault(context, set())
@@ -190,11 +205,11 @@ class _Connector(BoundedConnector):
     def drop(self, context: ssl.SSLContext) -> None:
         """Closes all connections made with `context`, busy or idle."""
         for transport in self._open_to.pop(context, ()):
-            transport.abort()  # a server that is gone would never answer a polite end
+            transport.abort()  # a dead server would never complete a graceful close
 
 
 class ConnectionPool:
-    """The pools, with what every request through them shares."""
+    """The two pools, and what all requests through them share: clock, metrics and byte budget."""
 
     def __init__(
         self,
@@ -206,18 +221,19 @@ class ConnectionPool:
         budget: ByteBudget | None = None,
         resolver: PinnedResolver | None = None,
     ) -> None:
-        """Opens the pools; needs a running event loop.
+        """Creates the pools; needs a running event loop.
 
         Args:
-            host: `seed` or `shoot`: the label of the metrics.
+            host: `seed` or `shoot`, the label of the metrics.
             clock: tells when requests are sent.
-            metrics: where requests are counted.
-            connections: how many are kept open to one server; 0 = as many as needed.
-            budget: the bytes that undecoded answers may hold.
-            resolver: makes addresses of names; None: any that they have.
+            metrics: counts requests.
+            connections: how many connections to one server may be open; 0 is unlimited.
+            budget: bytes that all undecoded answers may hold together.
+            resolver: resolves names; None allows any address.
         """
         self.host, self.clock, self.metrics = host, clock, metrics
-        metrics.throttled.labels(host)  # from 0 on: an increase is seen from the first one on
+        # starts the series at 0: `increase()` does not see the first count of a new series
+        metrics.throttled.labels(host)
         for limit in LIMITS:
             metrics.limit_hits.labels(limit)
         self.budget = budget or ByteBudget()
@@ -227,11 +243,11 @@ class ConnectionPool:
         self.kept = _session(self._kept_pool)
         self.single = _session(self._single_pool)
         self.switched = _session(self._single_pool, _switched)
-        """For connections that change to another protocol."""
+        """For WebSockets."""
         self._instruments: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
 
     def instruments(self, method: str, code: str) -> tuple[Counter, Histogram]:
-        """The number and the duration of requests with this method and code."""
+        """Returns the request counter and the duration histogram for this method and code."""
         code = code if code in _CODES else _OTHER
         found = self._instruments.get((method, code))
         if found is None:
@@ -263,7 +279,7 @@ def _session(pool: _Connector, *more: aiohttp.ClientMiddlewareType) -> aiohttp.C
         read_bufsize=READ_AHEAD,
         timeout=aiohttp.ClientTimeout(
             total=None, sock_connect=None
-        ),  # the client has its own limits
+        ),  # `ApiClient` has its own limits
         middlewares=(*more, asks_once(ConnectionCut)),
         headers={
             "User-Agent": _AGENT,
@@ -275,7 +291,7 @@ def _session(pool: _Connector, *more: aiohttp.ClientMiddlewareType) -> aiohttp.C
 async def _switched(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Hands on nothing but 101: aiohttp would follow a redirect, and throw away what a refusal says."""
+    """Passes on only 101: aiohttp would follow a redirect, and would discard the body of a refusal."""
     response = await handler(request)
     if response.status != HTTPStatus.SWITCHING_PROTOCOLS:
         raise NotSwitched(response)

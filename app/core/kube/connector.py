@@ -1,4 +1,4 @@
-"""The API servers of the shoots, each by its kubeconfigs: what is known of them, and the pools of their connections."""
+"""Creates and keeps one `KubeShoot` for each kubeconfig Secret, and owns the connection pools."""
 
 import asyncio
 import hashlib
@@ -29,7 +29,7 @@ from app.core.name_lookup import Lookups
 
 @dataclass(frozen=True, slots=True)
 class _KnownCredential:
-    """What a Secret's content was found to be."""
+    """The result of parsing a Secret."""
 
     resource_version: str
     digest: bytes
@@ -41,8 +41,8 @@ class _KnownCredential:
 class KubeConnector:
     """Keeps one `KubeShoot` for each kubeconfig (`ports.ShootConnector`).
 
-    The internal route keeps one connection to each server open.  The external one makes a new one for each request, to
-    an address that was looked up and checked for it.
+    The internal route keeps one connection to each server open. The external route makes a new connection for each
+    request, to an address that was resolved and checked for it.
     """
 
     def __init__(
@@ -55,20 +55,21 @@ class KubeConnector:
         probe_timeout: float = 30.0,
         budget: ByteBudget | None = None,
     ) -> None:
-        """Opens the pools; needs a running event loop.
+        """Creates the pools; needs a running event loop.
 
         Args:
-            clock: tells when requests are sent.
-            metrics: where requests, limits and refused kubeconfigs are counted.
-            servers: which servers a kubeconfig may name.
-            external: which servers one of the external route may name, and which addresses they may have.
-            probe_timeout: seconds of one whole probe; no request takes longer.
-            budget: the bytes that undecoded answers of all shoots may hold.
+            clock: timestamps requests.
+            metrics: counts requests, limits that were hit, and refused kubeconfigs.
+            servers: which servers an internal kubeconfig may name.
+            external: which servers an external kubeconfig may name, and which addresses they may have.
+            probe_timeout: time limit of a whole probe in seconds, which also limits each request.
+            budget: bytes that the undecoded answers of all shoots may hold.
         """
         external, budget = external or ExternalServerPolicy(), budget or ByteBudget()
         self._clock, self._metrics = clock, metrics
         self._servers: dict[Route, Servers] = {Route.INTERNAL: servers, Route.EXTERNAL: external}
-        for reason in REASONS:  # from 0 on: an increase is seen from the first one on
+        # starts the series at 0: `increase()` does not see the first count of a new series
+        for reason in REASONS:
             metrics.credentials_rejected.labels(reason)
         self._requests = ShootRequests(probe_timeout)
         self._limits = ResponseLimits(first_byte_reused=min(3.0, probe_timeout / 3))
@@ -82,13 +83,14 @@ class KubeConnector:
         self._known: dict[tuple[str, Route], _KnownCredential] = {}
         self._queue = FairQueue()
         self._consumers: dict[str, Consumer] = {}
-        """By namespace."""
 
     async def connect(self, secret: SecretView) -> KubeShoot:
-        """The cluster of this Secret, by its route: the same while its content is, on connections made with its CA.
+        """Returns the shoot of this Secret and route; the same object while the content is the same.
+
+        Connections are kept as long as the server, its CA and the client certificate stay the same.
 
         Raises:
-            CredentialRefused: the kubeconfig is one that may not be used, or there is none.
+            CredentialRefused: the kubeconfig is not accepted, or is missing.
         """
         place = secret.namespace, secret.route
         known = self._known.get(place)
@@ -108,7 +110,8 @@ class KubeConnector:
             link = await self._link(credential, before, secret)
         except CredentialRefused as refused:
             self._metrics.credentials_rejected.labels(refused.reason).inc()
-            if refused.reason == NO_TOKEN and before:  # it will be back, with the same CA perhaps
+            # the token will be back, perhaps with the same CA
+            if refused.reason == NO_TOKEN and before:
                 return replace(before, digest=digest, outcome=refused)
             if before and before.link:
                 before.link.client.close()
@@ -141,11 +144,11 @@ class KubeConnector:
         self._metrics.limit_hits.labels(limit).inc()
 
     def consumer(self, namespace: str) -> Consumer:
-        """Who is charged for the time of the event loop that the answers of this shoot take."""
+        """Returns the consumer that is charged for the event-loop time which this shoot's answers take."""
         return self._consumers.setdefault(namespace, Consumer(self._queue))
 
     def forget(self, namespace: str) -> None:
-        """Closes what is open to the shoot of this namespace, by any route."""
+        """Closes all connections to the shoot of this namespace, on all routes."""
         self._consumers.pop(namespace, None)
         for route in Route:
             known = self._known.pop((namespace, route), None)
@@ -153,7 +156,7 @@ class KubeConnector:
                 known.link.client.close()
 
     async def close(self) -> None:
-        """Closes everything that is open to any shoot."""
+        """Closes all connections to all shoots."""
         self._known.clear()
         for pool in self._pools.values():
             await pool.close()

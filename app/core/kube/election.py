@@ -1,13 +1,18 @@
-"""Who leads: election by a Lease (`ports.Leadership`).
+"""Leader election by a Lease (`ports.Leadership`).
 
-Changes of the Lease that we see ourselves, on our own clock, tell that its holder lives; the times in it were written
-by another clock.  A leader that could not renew within the renew deadline starts no write any more: `leading` asks the
-clock, so it ends at that instant whether or not anything of ours runs then.  A standby follows one lease duration
-after the last renewal: counted from when it saw it, or from earlier, where two clocks that know nothing of each other
-both say so (docs/decisions/0041).
+The protocol is that of client-go: replicas compete for a Lease, and its holder renews it every retry period. What it
+guarantees is that at most one replica starts writes. A leader whose last successful renewal *began* longer ago than the
+renew deadline (10 s) starts no more writes: `leading` compares with the clock at each call, so it turns false at that
+instant even if the event loop was blocked until then. A standby takes over no earlier than one lease duration (15 s)
+after that renewal. Each replica counts on its own monotonic clock.
 
-Of several that may take a free Lease, the one that knows most comes first: who has yet to list the seed would lead
-without being able to act.
+The times in the Lease were written by another machine's clock, so a standby normally counts from when it *saw* the
+Lease change. It counts from earlier only if two independent clocks, the holder's and the API server's, both say that
+the renewal is older (docs/decisions/0041). Without that, a standby that saw a renewal late, because the seed was away,
+would wait for another lease duration.
+
+Of several standbys that could take a free Lease, the best prepared one goes first: a replica that has not listed the
+seed yet would lead without being able to act.
 """
 
 import asyncio
@@ -29,23 +34,24 @@ from app.core.ports import Leadership, Preparation
 log = structlog.get_logger(__name__)
 
 _JITTER: Final = 0.2
-"""By how much a standby's tries come early, at random, so that two do not always try together."""
+"""Share by which a standby's attempts come early, at random, so that two do not always collide."""
 _RELEASE_WITHIN: Final = 1.0
 _READ_WITHIN: Final = 1.5
-"""Retry periods that a standby waits for the Lease: what hangs when the seed goes hangs as well when it is back."""
+"""Retry periods that a standby waits for a read of the Lease: a request that hangs because the seed went away goes on
+hanging when it is back."""
 _MOST_TRANSITIONS: Final = 2**31 - 1
-"""The API has an int32 for them, and refuses a write with more: the count stays there."""
+"""`leaseTransitions` is an int32 and the API server rejects larger values, so the count stops there."""
 _CHECK_INTERVAL: Final = 0.1
-"""Seconds between two looks at our own preparation, while nothing else keeps us from a Lease that is free."""
+"""Seconds between two checks of our own preparation, while only that keeps us from taking a free Lease."""
 _SIGHTINGS: Final = 10
-"""How many renewals of a holder tell how its clock stands to ours."""
+"""How many observed renewals are kept to relate the holder's clock to ours."""
 _SIGHTED_WITHIN: Final = 600.0
-"""Seconds for which they do: two clocks that are 0.1 ‰ apart differ by 60 ms after that."""
+"""Seconds for which an observed renewal is used: two clocks that drift by 0.1 ‰ differ by 60 ms after that."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionTimes:
-    """Seconds; lease duration > renew deadline > 1.2 × retry period."""
+    """Timing of the election in seconds; lease duration > renew deadline > 1.2 × retry period."""
 
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
@@ -53,7 +59,7 @@ class ElectionTimes:
 
 
 class SoleOwner:
-    """No election: this instance leads, always."""
+    """No election: this replica always leads."""
 
     leading = True
     observing = True
@@ -61,10 +67,10 @@ class SoleOwner:
     trouble: str | None = None
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Nothing ever changes, so `listener` is never called."""
+        """Never calls `listener`, because nothing ever changes."""
 
     def prepare(self, prepared: Callable[[], Preparation]) -> None:
-        """It leads, prepared or not: nobody else could."""
+        """Does nothing: it leads whether it is prepared or not."""
 
 
 class LeaseElection:
@@ -81,16 +87,16 @@ class LeaseElection:
         *,
         behind: Leadership | None = None,
     ) -> None:
-        """Asks for nothing yet.
+        """Sends nothing yet.
 
         Args:
-            store: the Lease.
-            identity: who we are; no two processes may have the same.
+            store: reads and writes the Lease.
+            identity: the holder identity of this process, which must be unique.
             times: how long a term lasts and how often it is renewed.
-            clock: our own time line.
-            metrics: where the leader shows.
-            random: spreads the tries of standbys.
-            behind: the Lease is observed from the start, and taken only while this one is held.
+            clock: the monotonic time line of this process.
+            metrics: exports who leads.
+            random: spreads the attempts of standbys.
+            behind: another election; this Lease is observed from the start but taken only while that one is held.
         """
         self._store, self._identity, self._times = store, identity, times
         self._clock, self._random, self._behind = clock, random, behind
@@ -100,37 +106,37 @@ class LeaseElection:
         self._listeners: list[Callable[[], None]] = []
         self._record: LeaseRecord | None = None
         self._read = False
-        """Whether the Lease was read at all: None in `_record` means then that there is none."""
+        """Whether the Lease was read at all; if so, None in `_record` means that it does not exist."""
         self._moved_at = clock.now()
         self._sightings: deque[tuple[float, float]] = deque(maxlen=_SIGHTINGS)
-        """Renewals of the holder: when we saw each, and when that was by the holder's clock."""
+        """Observed renewals of the holder: when we saw each, and its `renewTime` by the holder's clock."""
         self._stirred = asyncio.Event()
-        """Something has changed that a standby waits for."""
+        """Set when something changes that a standby waits for."""
         self._renewed_at: float | None = None
         self._released = False
         self._told = (False, False)
         self.trouble: str | None = None
-        """What keeps us from reading or writing the Lease, for readiness; None while all is well."""
+        """Why the Lease cannot be read or written, for readiness; None while it can."""
         if behind is not None:
             behind.subscribe(self._stirred.set)
 
     def prepare(self, prepared: Callable[[], Preparation]) -> None:
-        """`prepared` says how far this process is: the less, the longer it leaves a free Lease to others."""
+        """Sets what tells how prepared this process is: the less it is, the longer it leaves a free Lease to others."""
         self._prepared = prepared
 
     @property
     def leading(self) -> bool:
-        """Whether this instance leads: it may start a write."""
+        """Whether this replica leads, and so may start a write."""
         return self._renewed_at is not None and self._clock.now() < self._deadline
 
     @property
     def observing(self) -> bool:
-        """Whether it leads, or nobody does, or the leader's Lease has not moved for a third of its duration."""
+        """Whether this replica leads, nobody leads, or the Lease was not renewed for a third of its duration."""
         return self.leading or self._clock.now() >= self._quiet_at
 
     @property
     def leader_identity(self) -> str | None:
-        """Who holds the Lease, as far as we know."""
+        """The holder of the Lease as last seen; None if nobody holds it or it was never read."""
         return None if self._record is None else self._record.holder or None
 
     @property
@@ -147,13 +153,14 @@ class LeaseElection:
 
     @property
     def _free_at(self) -> float:
-        """From when on anybody may take it."""
+        """The instant from which anybody may take the Lease."""
         return self._moved_at if self._unheld else self._moved_at + self._duration
 
     def _lets_others_go_first(self) -> float:
-        """For how long a Lease that is free is left to whoever is better prepared.
+        """Returns how many seconds a free Lease is left to replicas that are better prepared.
 
-        Standbys look while a Lease runs out, but not before one is given back: then all of them have only listed.
+        Standbys start to probe while a Lease runs out, so one of them may be completely prepared when it expires. A
+        Lease that was given back was renewed until then: all standbys have only listed, and waiting would gain nothing.
         """
         match self._prepared():
             case Preparation.LISTED if not self._unheld:
@@ -169,14 +176,14 @@ class LeaseElection:
         return theirs if theirs is not None and theirs > 0 else self._times.lease_duration
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called after each change of `leading` or `observing`."""
+        """Calls `listener` after each change of `leading` or `observing`."""
         self._listeners.append(listener)
 
     async def run(self) -> None:
-        """Stands by, leads, and ends when leadership is lost.
+        """Stands by, then leads, and ends when leadership is lost.
 
         Raises:
-            LeadershipLost: another instance leads, or we could not renew in time.
+            LeadershipLost: another replica holds the Lease, or the renew deadline has passed.
         """
         while not await self._try_to_acquire():
             pass
@@ -188,9 +195,9 @@ class LeaseElection:
             self._tell()
 
     async def release(self) -> None:
-        """Gives the Lease back, so that a standby need not wait; at most a second, and never an error.
+        """Gives the Lease back, so that a standby need not wait for it to expire; takes at most a second, never raises.
 
-        To be called when nothing is being written any more.
+        To be called when no write is in flight any more.
         """
         held = self._renewed_at is not None or self._holds()
         self._released, self._renewed_at = True, None
@@ -216,33 +223,34 @@ class LeaseElection:
             try:
                 self._record = await self._store.replace(self._record, term, _RELEASE_WITHIN)
             except Conflict:
-                # a renewal that was cancelled on its way has arrived all the same
+                # a renewal that was cancelled in flight may have arrived nevertheless
                 self._record = await self._store.read(_RELEASE_WITHIN)
 
     def _holds(self) -> bool:
         return self._record is not None and self._record.holder == self._identity
 
     async def _try_to_acquire(self) -> bool:
-        """One try, and the wait for the next; whether we lead now."""
+        """Makes one attempt and waits for the next; returns whether we lead now."""
         began = self._clock.now()
         try:
             if await self._acquire():
                 return True
             early = True
         except Conflict:
-            early = False  # another one was quicker
+            early = False  # another replica was quicker
         except ClusterError as error:
             self._suffer(error)
             early = False
         finally:
             self._tell()
-        # From begin to begin: a seed that swallows a request and is back then is asked at once.
+        # Counted from the beginning of the attempt: after one that hung in an unreachable seed, the next follows at
+        # once.
         pause = self._times.retry_period * (1 - _JITTER * self._random.random())
         await self._stand_by(began + pause, early=early)
         return False
 
     async def _acquire(self) -> bool:
-        """Reads the Lease, and takes it where it may be ours; whether it did."""
+        """Reads the Lease and takes it if that is allowed; returns whether it did."""
         times = self._times
         within = times.renew_deadline / 2
         self._observe(await self._store.read(min(_READ_WITHIN * times.retry_period, within)))
@@ -254,21 +262,21 @@ class LeaseElection:
         return True
 
     def _may_take(self) -> bool:
-        """Whether the Lease may be ours, as far as we know it."""
+        """Whether we may take the Lease, as far as we know it."""
         if self._released or (self._behind is not None and not self._behind.leading):
             return False
         if self._holds():
-            return True  # we took it, and the answer got lost
+            return True  # we took it, but the answer got lost
         now = self._clock.now()
         free = self._read and now >= self._free_at
         return free and now >= self._free_at + self._lets_others_go_first()
 
     async def _stand_by(self, until: float, *, early: bool) -> None:
-        """Waits; tells when the leader's Lease becomes quiet in between, and returns `early` where it may be ours."""
+        """Waits until `until`, or if `early` until we may take the Lease; notifies of changes of `observing`."""
         while (now := self._clock.now()) < until and not (early and self._may_take()):
             marks = [each for each in (self._quiet_at, self._free_at) if now < each < until]
             if now >= self._free_at:
-                # Our own preparation may be all that is missing, and nobody tells of that.
+                # Only our own preparation may be missing, and no event announces that.
                 marks.append(now + _CHECK_INTERVAL)
             self._stirred.clear()
             try:
@@ -292,12 +300,13 @@ class LeaseElection:
             self._moved_at = self._renewed_by_then(record, now)
 
     def _renewed_by_then(self, record: LeaseRecord, now: float) -> float:
-        """The latest instant at which the holder can have begun a renewal that we see only now.
+        """Returns the latest instant at which the holder can have begun a renewal that we see only now.
 
-        After an absence of the seed, or of ours, that may be long ago.  By the holder's own clock it is as long ago as
-        the holder says, counted from renewals that we saw; by the API server's clock as long as it says that it was
-        asked for the write.  The later of the two counts, so one clock that is wrong does no harm; but for the rounding
-        of the API server's, as far as there is room for that between the renew deadline and the lease duration.
+        If the seed or we were away, that may be long ago. Two estimates exist. By the holder's clock: how much its
+        `renewTime` has advanced since renewals that we observed. By the API server's clock: how long before its `Date`
+        it stamped the write. The later one counts, so one wrong clock does no harm. The API server's times are whole
+        seconds; that rounding error is taken into account as far as the margin between renew deadline and lease
+        duration does not cover it.
         """
         renewed = parse_rfc3339(record.renewed)
         if renewed is None:
@@ -312,7 +321,7 @@ class LeaseElection:
         return min(now, max(by_holder, by_server))
 
     async def _write(self, now: float, within: float) -> LeaseRecord:
-        """Writes our term, as a new one unless we hold the Lease already."""
+        """Writes our term: a new one, or a renewal if we hold the Lease already."""
         record, holds = self._record, self._holds()
         duration = self._times.lease_duration
         if record is None:
@@ -333,10 +342,10 @@ class LeaseElection:
                 raise LeadershipLost("the Lease could not be renewed within the renew deadline")
 
     async def _renew(self) -> None:
-        """One try to renew, that ends at the deadline at the latest.
+        """Makes one attempt to renew, which ends at the renew deadline at the latest.
 
         Raises:
-            LeadershipLost: another one holds the Lease.
+            LeadershipLost: another replica holds the Lease.
         """
         began = self._clock.now()
         within = min(self._deadline - began, self._times.renew_deadline / 2)
@@ -354,7 +363,7 @@ class LeaseElection:
         try:
             self._observe(await self._write(began, within))
         except (Conflict, NotFound):
-            # perhaps it was our own write, of which the answer got lost: only the Lease itself can tell
+            # the conflicting write may be our own, whose answer got lost: only the Lease itself can tell
             self._observe(await self._store.read(within))
             if self._record is not None and not self._holds():
                 raise LeadershipLost(f"{self._record.holder or 'nobody'} holds the Lease") from None
@@ -370,7 +379,7 @@ class LeaseElection:
         self.trouble = str(error)
 
     def _tell(self) -> None:
-        """Calls the listeners where something has changed since the last time."""
+        """Calls the listeners if `leading` or `observing` has changed since the last time."""
         state = (self.leading, self.observing)
         if state == self._told:
             return

@@ -1,4 +1,4 @@
-"""Kubernetes Events, as they are written (`ports.EventSink`)."""
+"""Creates Kubernetes Events (`ports.EventSink`)."""
 
 from typing import Final
 
@@ -9,15 +9,15 @@ from app.core.kube.resources import EVENTS
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 
 _GIVES_WAY: Final = 1.0
-"""Seconds that an Event waits at most for the end of what protection asks for.  An outage of 300 shoots keeps the loop
-busy for a second: there, Events beside it made the first writes three times as late."""
+"""Maximum seconds for which an Event waits for the requests of scale-downs to end. An outage of 300 shoots keeps the
+event loop busy for a second; sending Events at the same time made the first writes three times as late."""
 _TERMINATING: Final = "unable to create new content in namespace"
-"""A 403 with these words is no missing right: the namespace is being deleted.  Why is said after its name, where a long
-message is cut off."""
+"""A 403 with these words is not a missing right: the namespace is being deleted. The reason follows the name of the
+namespace, where a long message is cut off."""
 
 
 class KubeEvents:
-    """Creates Events in the seed, at the pace of whoever asks, and not beside what protection asks for."""
+    """Creates Events in the seed at the caller's rate, giving way to the requests of scale-downs."""
 
     def __init__(self, api: SeedApi) -> None:
         self._api = api
@@ -27,9 +27,9 @@ class KubeEvents:
 
         Raises:
             Throttled: the seed asks for a pause.
-            Forbidden: we may not.
+            Forbidden: the right is missing.
             NotFound: the namespace is being deleted, or gone.
-            ClusterError: it could not be created.
+            ClusterError: the Event was not created.
         """
         request = ApiRequest(
             RequestedRight("create", EVENTS.plural, namespace),
@@ -48,4 +48,4 @@ class KubeEvents:
 
 
 def _nothing(_: bytes | bytearray) -> None:
-    """What is answered does not matter."""
+    """Ignores the answer."""

@@ -1,7 +1,7 @@
-"""What went wrong, as one of our own errors: pure.
+"""Translates HTTP statuses and exceptions of libraries into our own errors; pure.
 
-The text of a shoot's answer never gets into a message: whoever owns the shoot could plant what he likes there.
-Only the seed's own explanation is passed on, trimmed.
+A message never contains text of a shoot's answer, because the owner of the shoot could plant anything there. Only the
+seed's own explanations are quoted, trimmed.
 """
 
 import ssl
@@ -43,7 +43,7 @@ _LONGEST_PAUSE_DIGITS: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class RequestedRight:
-    """What was asked for, in the words of RBAC, so that a refusal names the right that is missing."""
+    """What a request was for, in the words of RBAC, so that a refusal names the missing right."""
 
     verb: str
     resource: str
@@ -58,13 +58,13 @@ class RequestedRight:
 def of_status(
     asked: RequestedRight, status: int, *, retry_after: float | None = None, detail: str = ""
 ) -> ClusterError:
-    """The error that an answer with this status is.
+    """Returns the error for an answer with this status.
 
     Args:
         asked: what the request was for.
         status: the HTTP status, or the code of a Status object.
         retry_after: the pause that the server asked for, in seconds.
-        detail: what a trusted server said about it; empty for a shoot.
+        detail: the explanation of a trusted server; empty for a shoot.
     """
     if 300 <= status < 400:  # noqa: PLR2004 - the classes of HTTP statuses are plain numbers to any reader
         return BadAnswer(f"{asked}: a redirect ({status}), which is never followed", status=status)
@@ -87,7 +87,7 @@ def _class_of(status: int) -> type[ClusterError]:
 
 
 def of_exception(asked: RequestedRight, error: Exception) -> ClusterError:
-    """The error that an exception of aiohttp, ssl, the system or the decoder is."""
+    """Returns the error for an exception of aiohttp, ssl, the operating system or the decoder."""
     match error:
         case ClusterError():
             return error
@@ -142,9 +142,9 @@ def _why_unreachable(error: Exception) -> str:
 
 
 def pause(header: str | None, date: str | None) -> float | None:
-    """Seconds that a `Retry-After` header asks to wait; None where it is absent or makes no sense.
+    """Returns the seconds that a `Retry-After` header asks for; None if it is absent or invalid.
 
-    A header that names a point in time is measured against the `Date` of the same answer: our clocks may differ.
+    A header that names an instant is compared with the `Date` of the same answer, because our clocks may differ.
     """
     if header is None:
         return None
@@ -156,7 +156,7 @@ def pause(header: str | None, date: str | None) -> float | None:
 
 
 def http_date(header: str | None) -> float | None:
-    """The instant that an HTTP date names; None where it names none."""
+    """Returns the instant of an HTTP date; None if it is absent or invalid."""
     if not header:
         return None
     try:

@@ -1,7 +1,9 @@
-"""The strict reader of a shoot's kubeconfig (threats T1-T5): pure, an allow-list, never evaluates or shows a value.
+"""The strict parser of a shoot's kubeconfig (threats T1-T5): pure, an allow-list, evaluates and reveals no value.
 
-What kubectl and Gardener write is read: one context, one cluster and one user that fit together, an https server, an
-inline CA bundle, an inline token or client certificate and key.  Any other field is refused by its name.
+Whoever can write the Secret chooses its content, and the watchdog uses it with its own network access. So the parser
+accepts only what kubectl and Gardener write: one context, one cluster and one user that fit together, an https server,
+an inline CA bundle, and an inline token or client certificate with its key. Any other field is refused by name. Error
+messages name fields and never quote values, which may be secrets.
 """
 
 import binascii
@@ -21,41 +23,40 @@ from app.core.fair_queue import Consumer
 from app.core.kube.addresses import FLAG, AddressRule, is_literal
 from app.core.tls import as_file, load_chain
 
-# YAML from strangers as text, lists and mappings: no anchors, no tags, no types, no size that could hurt; pure.
+# YAML from an untrusted source, as text, lists and mappings only: no anchors, tags, types or sizes that could hurt
+# (threat T18).
 #
-# What a text could cost is bounded before it is parsed, and while it is: the parser's events are counted, and no more
-# of
-# them are asked for.  Of PyYAML only libyaml's parser is used, which takes a time in proportion to the text.  Nothing
-# is
-# resolved, constructed or merged: there it has integers of base 60, timestamps, and hashes that collide.
+# The cost of a text is bounded before it is parsed (its bytes) and while it is (the number of parser events). Only
+# libyaml's event parser is used, whose time is proportional to the text. PyYAML's resolver and constructor are not
+# used: they have base-60 integers, timestamps, merge keys and hashes that collide.
 
 
 Value = None | str | list["Value"] | dict[str, "Value"]
-"""What YAML holds; every scalar is text as it is written, and one that is left out, or a plain `null`, is None."""
+"""A YAML value. Every scalar is text as written; an omitted one, or a plain `null`, is None."""
 
 MAX_BYTES: Final = 384 * 1024
-"""A hundred certificates in base64 are 300 kB."""
+"""A hundred certificates take 300 kB in base64."""
 MAX_EVENTS: Final = 1_000
-"""A kubeconfig of one context has some 60."""
+"""A kubeconfig with one context has about 60."""
 _MAX_DEPTH: Final = 16
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _DIRECTIVE: Final = re.compile("[\r\n\u0085\u2028\u2029\ufeff]%")
-"""What follows another line; libyaml compares each `%TAG` with all before it."""
+"""A `%` at the start of a line; libyaml compares each `%TAG` directive with all before it."""
 
 
 class YamlRefused(Exception):
-    """The text is not one that we read; the message quotes none of it."""
+    """The text is refused; the message quotes none of it."""
 
 
 class _Open:
-    """A list or a mapping whose end has not come yet."""
+    """A list or mapping that is still being parsed."""
 
     def __init__(self, value: list[Value] | dict[str, Value]) -> None:
         self.value = value
         self._key: str | None = None
 
     def put(self, value: Value) -> None:
-        """One more item, key, or value of the key before."""
+        """Adds an item, a key, or the value of the last key."""
         if isinstance(self.value, list):
             self.value.append(value)
         elif self._key is not None:
@@ -69,10 +70,10 @@ class _Open:
 
 
 def load(raw: bytes, *, max_bytes: int = MAX_BYTES, max_events: int = MAX_EVENTS) -> Value:
-    """The one document in `raw`.
+    """Parses the single YAML document in `raw`.
 
     Raises:
-        YamlRefused: it is too long, too deep, malformed, or uses anchors, aliases, tags, directives or repeated keys.
+        YamlRefused: it is too long, too deep, malformed, or uses anchors, aliases, tags, directives or duplicate keys.
     """
     if len(raw) > max_bytes:
         raise YamlRefused(f"it is longer than {max_bytes} bytes")
@@ -87,7 +88,7 @@ def load(raw: bytes, *, max_bytes: int = MAX_BYTES, max_events: int = MAX_EVENTS
 
 
 def _built(events: Iterator[yaml.Event], max_events: int) -> Value:
-    """What these events describe; it does not recurse, and nothing expands."""
+    """Builds the value from parser events, without recursion or expansion."""
     root: list[Value] = []
     above = [_Open(root)]
     for number, event in enumerate(events):
@@ -112,7 +113,7 @@ def _built(events: Iterator[yaml.Event], max_events: int) -> Value:
 
 
 def _check(event: yaml.Event) -> None:
-    """Refuses what is more than text, lists and mappings."""
+    """Refuses anchors, aliases and tags."""
     if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
         raise YamlRefused("it uses an anchor or an alias")
     if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag is not None:
@@ -126,7 +127,7 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,65536}")
 _DEFAULT_PORTS: Final = frozenset({443, 6443})
 _MAX_PORT: Final = 65535
 _MAX_BLOCKS: Final = 100
-"""Certificates in a bundle or a chain."""
+"""Maximum number of certificates in a bundle or a chain."""
 _SPACE: Final = b" \t\r\n\v\f"
 _CERTIFICATE: Final = "CERTIFICATE"
 _PRIVATE_KEY: Final = "PRIVATE KEY"
@@ -138,10 +139,11 @@ _BLOCKS: Final = {
         rb"-----BEGIN ((?:[A-Z]+ )?PRIVATE KEY)-----[A-Za-z0-9+/=\s]++-----END \1-----"
     ),
 }
-"""Without headers: for a certificate that says that it is encrypted OpenSSL would ask on the terminal, and wait."""
+"""PEM headers are not accepted: for a certificate that claims to be encrypted, OpenSSL would prompt on the terminal and
+block."""
 _MAX_LABEL: Final = 63
 _NUMBER: Final = re.compile(r"(^|\.)([0-9]+|0x[0-9a-f]*)$")
-"""A host whose last label is a number is meant to be an IPv4 address."""
+"""A host whose last label is a number is an IPv4 address to some resolvers."""
 
 _TOP: Final = frozenset(
     {"apiVersion", "kind", "preferences", "current-context", "clusters", "contexts", "users"}
@@ -168,37 +170,39 @@ _METRIC_WORDS: Final = {
 }
 
 NO_TOKEN: Final = "no-token"  # noqa: S105 - the reason's name, not a token
-"""Reason of a user without token and certificate: Gardener writes it so at first, the token comes later."""
+"""Reason for a user without token and certificate: Gardener first writes the kubeconfig like that and adds the token
+later."""
 
 NO_KUBECONFIG: Final = "no-kubeconfig"
-"""Reason of a Secret without the key `kubeconfig`."""
+"""Reason for a Secret without the key `kubeconfig`."""
 
 REASONS: Final = frozenset(
     (*_METRIC_WORDS.values(), "ambiguous", "field", "malformed", "server", NO_TOKEN, NO_KUBECONFIG)
 )
-"""All reasons for which a kubeconfig is refused, as the metric has them."""
+"""All reasons for refusing a kubeconfig, as in the metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerPolicy:
-    """Which servers a kubeconfig may name (T5)."""
+    """Which servers the kubeconfig of a control plane may name (threat T5)."""
 
     cluster_domain: str = "cluster.local"
     pattern: str | None = None
-    """Regular expression on `host:port`, full match; `{namespace}` stands for the namespace. Replaces the rule."""
+    """Regular expression that must match all of `host:port`; `{namespace}` stands for the namespace. Replaces the
+    default rule."""
 
     @property
     def flag(self) -> str:
-        """What gives the pattern."""
+        """The flag that sets the pattern."""
         return "--shoot-server-pattern"
 
     @property
     def rule(self) -> str:
-        """What it allows, for an operator."""
+        """What the policy allows, in words for operators."""
         return "the API server of its own namespace" if self.pattern is None else "one it allows"
 
     def allows(self, namespace: str, host: str, port: int) -> bool:
-        """Whether the kubeconfig of `namespace` may name this server."""
+        """Returns whether the kubeconfig of `namespace` may name this server."""
         if self.pattern is not None:
             return _matches(self.pattern, namespace, host, port)
         name = f"kube-apiserver.{namespace}.svc"
@@ -207,28 +211,31 @@ class ServerPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ExternalServerPolicy:
-    """Which servers the external kubeconfig of endpoint mode may name (T5); their addresses are checked elsewhere."""
+    """Which servers the external kubeconfig of endpoint mode may name (threat T5).
+
+    The addresses that their names resolve to are checked when connecting (`AddressRule`).
+    """
 
     pattern: str | None = None
-    """As that of `ServerPolicy`; None: any."""
+    """As in `ServerPolicy`; None allows any server."""
 
     @property
     def flag(self) -> str:
-        """What gives the pattern."""
+        """The flag that sets the pattern."""
         return FLAG
 
     @property
     def rule(self) -> str:
-        """What it allows, for an operator."""
+        """What the policy allows, in words for operators."""
         return "a name or an address" if self.pattern is None else "one it allows"
 
     def allows(self, namespace: str, host: str, port: int) -> bool:
-        """Whether the kubeconfig of `namespace` may name this server."""
+        """Returns whether the kubeconfig of `namespace` may name this server."""
         return self.pattern is None or _matches(self.pattern, namespace, host, port)
 
     @property
     def addresses(self) -> AddressRule:
-        """Which addresses these servers may have."""
+        """The addresses that these servers may have."""
         return AddressRule(literals=self.pattern is not None)
 
 
@@ -242,7 +249,7 @@ def _matches(pattern: str, namespace: str, host: str, port: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """A client certificate with its key, PEM."""
+    """A client certificate and its private key, in PEM."""
 
     certificate: bytes
     key: bytes
@@ -253,13 +260,13 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class ShootCredential:
-    """All that is taken from a kubeconfig."""
+    """Everything that is taken from a kubeconfig."""
 
     host: str
-    """In brackets where it is an IPv6 address."""
+    """An IPv6 address is in brackets."""
     port: int
     ca: str
-    """The CA bundle, PEM."""
+    """The CA bundle in PEM."""
     token: str | None = None
     client: ClientCertificate | None = None
 
@@ -267,7 +274,7 @@ class ShootCredential:
         return f"ShootCredential({self.host}:{self.port})"
 
     def same_server(self, other: "ShootCredential") -> bool:
-        """Whether connections made with `other` are as good with this one: only the token may differ."""
+        """Returns whether connections made with `other` can be reused: at most the token differs."""
         return (self.host, self.port, self.ca, self.client) == (
             other.host,
             other.port,
@@ -277,10 +284,10 @@ class ShootCredential:
 
 
 def parse_kubeconfig(raw: bytes, namespace: str, servers: Servers) -> ShootCredential:
-    """Reads the kubeconfig of the shoot whose control plane is in `namespace`.
+    """Parses the kubeconfig of the shoot whose control plane is in `namespace`.
 
     Raises:
-        CredentialRefused: it is one that may not be used; names the field, never its value.
+        CredentialRefused: the kubeconfig is not accepted; names the field, never its value.
     """
     try:
         document = load(raw)
@@ -315,7 +322,7 @@ def _refuse_field(key: object, path: str) -> None:
     name = str(key)
     if name in _METRIC_WORDS:
         raise _refused(f"{path}.{name}", "is not allowed", _METRIC_WORDS[name])
-    # an unknown key may itself be something that was meant to be a value
+    # an unknown key may itself be a misplaced value
     shown = name if re.fullmatch(r"[A-Za-z-]{1,40}", name) else "a field with an unusual name"
     raise _refused(f"{path}.{shown}", "is not allowed", "field")
 
@@ -384,7 +391,8 @@ def _server(cluster: Mapping[str, Any], namespace: str, servers: Servers) -> tup
 
 def _is_host(host: str) -> bool:
     if not host.startswith("["):
-        # `127.1` and `0x7f000001` are addresses to some, names to others; too long a label is nothing to anybody
+        # Some resolvers take `127.1` and `0x7f000001` for addresses, others for names; a label that is too long is
+        # neither.
         short = all(0 < len(label) <= _MAX_LABEL for label in host.split("."))
         return short and (is_literal(host) or _NUMBER.search(host) is None)
     try:
@@ -394,7 +402,7 @@ def _is_host(host: str) -> bool:
 
 
 def _pem(mapping: Mapping[str, Any], key: str, path: str, label: str) -> bytes:
-    """The PEM blocks of this kind, and nothing of what stands between them."""
+    """Returns the PEM blocks of this kind, without the text between them."""
     text = _string(mapping, key, path)
     try:
         packed = text.encode("ascii").translate(None, _SPACE)
@@ -440,26 +448,26 @@ def _token(value: object, path: str) -> str:
 def client_context(
     ca: str, client: ClientCertificate | None = None, consumer: Consumer | None = None
 ) -> BoundedContext:
-    """A context for servers whose certificate the bundle `ca` (PEM) vouches for; host names are checked.
+    """Creates a TLS context that trusts the bundle `ca` (PEM) and verifies host names.
 
-    What a stranger wrote is for another thread.
+    Takes up to 30 ms for a bundle from an untrusted source, so such a call belongs in a thread.
 
     Args:
-        ca: the bundle.
-        client: what we show.
-        consumer: who is charged for what the servers answer.
+        ca: the CA bundle.
+        client: our certificate and key, if any.
+        consumer: charged for processing the servers' answers.
 
     Raises:
-        CredentialRefused: the bundle, the client certificate or its key is none.
+        CredentialRefused: the bundle, the client certificate or its key cannot be loaded.
     """
     context = BoundedContext(consumer)
     agree_cheaply(context)
     try:
-        # as a file: only then does Python let others run meanwhile, and a hundred certificates take 10 to 30 ms
+        # As a file, because only then does Python release the GIL; a hundred certificates take 10 to 30 ms.
         with as_file(ca.encode()) as path:
             context.load_verify_locations(cafile=path)
     except (ssl.SSLError, ValueError):
-        # the cause may quote what it could not read
+        # the cause may quote what it could not parse
         raise CredentialRefused("malformed", "certificate-authority-data is no CA bundle") from None
     if client is not None:
         _load(context, client)

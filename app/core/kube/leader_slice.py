@@ -1,4 +1,4 @@
-"""The EndpointSlice that says where the leader is, as an API object: read, and written back with another address."""
+"""The EndpointSlice that points to the leader's API (docs/decisions/0032): read, and written with another address."""
 
 import asyncio
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ from app.core.metrics import Metrics
 from app.core.ports import Leadership, Starting
 
 _MOST: Final = 2 * MIB
-"""Bytes of an answer: a slice has up to 1,000 endpoints."""
+"""Maximum bytes of an answer: a slice has up to 1,000 endpoints."""
 _PORT_NAME: Final = "api"
-"""Of a slice that came without ports; otherwise the name stays, as it must be that of the Service's port."""
+"""Name of the port of a slice without ports; otherwise the name is kept, because it has to match the Service's port."""
 
 
 class ApiEndpoint(NamedTuple):
-    """Where an API is."""
+    """The address and port of an API."""
 
     ip: str
     port: int
@@ -47,23 +47,23 @@ class ApiEndpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeaderSlice:
-    """What matters of the slice; `whole` is the object as it was, for writing it back."""
+    """The relevant fields of the slice; `whole` is the complete object, for writing it back."""
 
     place: ApiEndpoint | None
-    """Where it sends to, if that is one place."""
+    """The one address that it points to; None if there is not exactly one."""
     exact: bool
-    """Whether that is all it says: one endpoint, that is ready, and one port."""
+    """Whether it consists of exactly that: one ready endpoint and one port."""
     whole: dict[str, Any]
 
     def leading_to(self, place: ApiEndpoint) -> dict[str, Any]:
-        """The object that sends everybody to this place, and is the same in all else."""
+        """Returns the object with this address, and otherwise unchanged."""
         ports = self.whole.get("ports") or [{"name": _PORT_NAME, "protocol": "TCP"}]
         endpoint = {"addresses": [place.ip], "conditions": {"ready": True}}
         return self.whole | {"endpoints": [endpoint], "ports": [ports[0] | {"port": place.port}]}
 
 
 class LeaderSliceStore:
-    """One EndpointSlice.  It is not made here: the chart does that, with the Service that it belongs to."""
+    """Reads and writes one EndpointSlice, which the chart creates together with its Service."""
 
     def __init__(self, api: SeedApi, namespace: str, name: str) -> None:
         self._api, self._where = api, f"{namespace}/{name}"
@@ -73,11 +73,11 @@ class LeaderSliceStore:
         return f"EndpointSlice {self._where}"
 
     async def read(self) -> LeaderSlice:
-        """The slice as it is now.
+        """Reads the slice.
 
         Raises:
-            NotFound: there is none.
-            Forbidden: we may not.
+            NotFound: it does not exist.
+            Forbidden: the right is missing.
         """
         asked = RequestedRight("get", ENDPOINT_SLICES.plural, self._where)
         return await self._api.call(ApiRequest(asked, self._path, WITHIN, most=_MOST), _slice)
@@ -85,12 +85,12 @@ class LeaderSliceStore:
     async def replace(
         self, found: LeaderSlice, place: ApiEndpoint, starting: Starting
     ) -> LeaderSlice:
-        """Writes a place into the slice as it was read.
+        """Writes an address into the slice, under the resourceVersion that was read.
 
         Raises:
-            Conflict: it has changed since.
-            Forbidden: we may not.
-            Invalid: its `addressType` is of another kind than the address.
+            Conflict: the slice has changed since.
+            Forbidden: the right is missing.
+            Invalid: its `addressType` does not fit the address.
         """
         asked = RequestedRight("update", ENDPOINT_SLICES.plural, self._where)
         request = ApiRequest(
@@ -140,41 +140,41 @@ def _slice(raw: Raw) -> LeaderSlice:
     return LeaderSlice(place, exact=conditions.well and len(addresses) == 1, whole=whole)
 
 
-# Where the leader is: it says so in an EndpointSlice, and a standby reads it there.
+# The leader writes its address into an EndpointSlice, and standbys read it there.
 #
-# A leader that ends leaves its address behind: the next one writes its own over it, at once.
+# A leader that ends leaves its address behind; the next leader overwrites it at once.
 
 
 log = structlog.get_logger(__name__)
 
 _CHECK_INTERVAL: Final = 60.0
-"""Seconds between two probes of a leader at its slice."""
+"""Seconds between two checks of the slice by the leader."""
 _ASKS_EVERY: Final = 10.0
-"""Seconds between two probes of a standby, and from a leader's failure to its next try."""
+"""Seconds between two reads by a standby, and from a leader's failure to its next attempt."""
 _BELIEVED: Final = 60.0
-"""Seconds for which a standby believes what it read, while it can read no more."""
+"""Seconds for which a standby uses what it read last, if reading fails."""
 _TRIES: Final = 3
-"""Of a leader whose write met another one."""
+"""Attempts of a leader whose write conflicts."""
 _OFF: Final = (Forbidden, NotFound, Invalid)
-"""What only a person can mend; anything else passes."""
+"""Errors that only a person can resolve; all others pass."""
 
 
 class LeaderAddressOff:
-    """No leader's address is written or read here."""
+    """Used if the leader's address is neither written nor read."""
 
     def __init__(self, off: str, metrics: Metrics) -> None:
-        """`off` says why."""
+        """Takes the reason why the feature is off."""
         self.off: str | None = off
         metrics.feature_off.labels(ADDRESS_FEATURE).set(1)
         log.info("the leader's address is not told", feature=ADDRESS_FEATURE, error=off)
 
     def address(self) -> str | None:
-        """Nobody's."""
+        """None: the address is not known."""
         return None
 
 
 class LeaderAddress:
-    """Keeps the slice right while we lead, and what it says in memory while we do not."""
+    """Keeps the slice up to date while we lead, and caches its address while we do not."""
 
     def __init__(
         self,
@@ -184,14 +184,14 @@ class LeaderAddress:
         clock: Clock,
         metrics: Metrics,
     ) -> None:
-        """Asks for nothing yet.
+        """Sends nothing yet.
 
         Args:
             store: the slice.
-            own: where our API is, as others reach it.
-            leadership: whether we lead.
-            clock: the time line.
-            metrics: where it shows that this does not work.
+            own: the address of our API, as others reach it.
+            leadership: says whether we lead.
+            clock: times the checks.
+            metrics: exports whether the feature is off.
         """
         self._store, self._own, self._leadership, self._clock = store, own, leadership, clock
         self._gauge = metrics.feature_off.labels(ADDRESS_FEATURE)
@@ -199,11 +199,11 @@ class LeaderAddress:
         self._read: ApiEndpoint | None = None
         self._read_at = float("-inf")
         self.off: str | None = None
-        """Why this does not work; None while it does, or nothing is known yet."""
+        """Why the feature is off; None while it works, or nothing is known yet."""
         leadership.subscribe(self._changed.set)
 
     def address(self) -> str | None:
-        """`host:port` of the leader's API, from memory; None where it is not known."""
+        """`host:port` of the leader's API, from memory; None if it is not known."""
         if self._leadership.leading:
             return str(self._own)
         if self._read is None or self._clock.now() - self._read_at > _BELIEVED:
@@ -211,7 +211,7 @@ class LeaderAddress:
         return str(self._read)
 
     async def run(self) -> None:
-        """Looks for ever: at once after each change of leadership, and again and again in between."""
+        """Checks the slice until cancelled: at once after each change of leadership, and periodically."""
         while True:
             self._changed.clear()
             try:
@@ -242,7 +242,7 @@ class LeaderAddress:
         raise Unreachable(f"{self._store} changes all the time")
 
     async def _write(self, found: LeaderSlice) -> bool:
-        """Whether it is written, or need not be any more."""
+        """Writes our address; returns whether that is done, or no longer necessary."""
         try:
             await self._store.replace(found, self._own, self._leading_still)
         except Conflict:

@@ -1,4 +1,4 @@
-"""The Lease that says who leads, as an API object: read, taken, renewed, given back."""
+"""The Lease of the leader election as an API object: read, acquire, renew, release."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -14,30 +14,30 @@ from app.core.kube.seed_api import Budget, SeedApi
 from app.core.model.instants import parse_rfc3339, rfc3339
 
 ROUNDED: Final = 1.5
-"""Seconds by which what the API server says of its own time may be off: its stamps and its `Date` have whole ones."""
+"""Seconds by which times of the API server may be off: its timestamps and `Date` are in whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """What matters of the Lease; `whole` is the object as it was, for writing it back."""
+    """The relevant fields of a Lease; `whole` is the complete object, for writing it back."""
 
     version: str
     holder: str
-    """Empty: nobody."""
+    """Empty if nobody holds it."""
     duration: float | None
-    """Seconds after which a holder that has not renewed may be followed."""
+    """Seconds after which a holder that has not renewed may be replaced."""
     renewed: str
-    """`renewTime` as text, on whatever clock it was written."""
+    """`renewTime` as text, by the holder's clock."""
     transitions: int
     whole: dict[str, Any]
     written: float | None = None
-    """When the API server was asked for the last change, by its own clock, in whole seconds; None: it does not say."""
+    """When the API server received the last change, by its own clock in whole seconds; None if unknown."""
     read: float | None = None
     """When it answered, by the same clock, to half a second."""
 
     @property
     def age(self) -> float | None:
-        """Seconds from when the API server was asked for the last change to its answer; None: unknown."""
+        """Seconds from the last change to the answer, by the API server's clock; None if unknown."""
         if self.written is None or self.read is None:
             return None
         return self.read - self.written
@@ -45,7 +45,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerm:
-    """What a holder writes."""
+    """The fields that a holder writes."""
 
     holder: str
     duration: float
@@ -55,7 +55,7 @@ class LeaseTerm:
     """Whether this begins a new term, so that `acquireTime` is now."""
 
     def spec(self, before: dict[str, Any]) -> dict[str, Any]:
-        """The `spec` that follows `before`."""
+        """Returns the new `spec`, given the one before."""
         text = rfc3339(self.now, micro=True)
         acquired = text if self.acquired else before.get("acquireTime") or text
         return before | {
@@ -68,7 +68,7 @@ class LeaseTerm:
 
 
 class LeaseStore:
-    """One Lease."""
+    """Reads and writes one Lease."""
 
     def __init__(self, api: SeedApi, namespace: str, name: str) -> None:
         self._api = api
@@ -77,7 +77,7 @@ class LeaseStore:
         self._fresh = False
 
     async def read(self, within: float) -> LeaseRecord | None:
-        """The Lease; None where there is none."""
+        """Reads the Lease; returns None if it does not exist."""
         try:
             return await self._ask(
                 "get", "GET", LEASES.path(self._namespace, self.name), None, within
@@ -86,10 +86,10 @@ class LeaseStore:
             return None
 
     async def create(self, term: LeaseTerm, within: float) -> LeaseRecord:
-        """Makes the Lease.
+        """Creates the Lease.
 
         Raises:
-            Conflict: somebody else was quicker.
+            Conflict: it exists already.
         """
         body = {
             "apiVersion": f"{LEASES.group}/{LEASES.version}",
@@ -100,10 +100,10 @@ class LeaseStore:
         return await self._ask("create", "POST", LEASES.path(self._namespace), body, within)
 
     async def replace(self, record: LeaseRecord, term: LeaseTerm, within: float) -> LeaseRecord:
-        """Writes a term over the Lease as it was read.
+        """Replaces the `spec` of the Lease, under the resourceVersion of `record`.
 
         Raises:
-            Conflict: it has changed since.
+            Conflict: the Lease has changed since.
         """
         body = record.whole | {"spec": term.spec(record.whole.get("spec") or {})}
         return await self._ask(
@@ -115,7 +115,7 @@ class LeaseStore:
     ) -> LeaseRecord:
         asked = RequestedRight(verb, "leases", f"{self._namespace}/{self.name}")
         request = ApiRequest(asked, path, within, method=method, body=body)
-        # a write is never repeated, so after a failure the next one does not trust the connections that are open
+        # a write is never repeated, so after a failure the next request does not trust kept-alive connections
         fresh, self._fresh = self._fresh, True
         record = await self._api.call(request, _record, Budget.LEASE, new_connection=fresh)
         self._fresh = False

@@ -1,11 +1,11 @@
-"""A copy of the objects of some namespaces, from one watch of all of them; which ones may change while it runs.
+"""A copy of the objects of some namespaces, from one watch of all namespaces; the set may change while it runs.
 
-A namespace that is followed when a list begins is *covered* by it.  One that is followed later *joins*: from then on
-the changes that the watch delivers are kept, and then its objects are listed.  Where the watch has told of an object
-since, that list says nothing about it: the watch delivers every change, in order, so what it told is how the object was
-at the place where the watch is now, and the list may be older than that.  Of all others the list is as new as the watch
-or newer, and what it is ahead, the watch will tell again.  So no resourceVersions are compared, no object is missed,
-and none stays that is gone.
+A namespace that is followed when a list begins is *covered* by it. One that is followed later *joins*: from then on the
+changes that the watch delivers are recorded, and then its objects are listed separately. If the watch has reported an
+object since the join began, the separate list is ignored for that object: the watch delivers every change in order, so
+its last report is the state at the watch's current position, and the list may be older. For all other objects the list
+is at least as new as the watch, and any change that it is ahead will be delivered again. So no resourceVersions are
+compared, no object is missed, and none remains that is gone.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class NamespacedReplica(Replica[T]):
-    """What is known of the objects of one kind in the namespaces that are followed."""
+    """The copy of the objects of one kind in the namespaces that are followed."""
 
     def __init__(
         self,
@@ -26,67 +26,67 @@ class NamespacedReplica(Replica[T]):
         decode: Callable[[decoding.Raw], T],
         complaint: Callable[[T], str | None],
     ) -> None:
-        """Nothing is followed; the arguments are those of `Replica`."""
+        """Follows no namespace yet; the arguments are those of `Replica`."""
         super().__init__(label, decode, complaint)
         self._followed: set[str] = set()
         self._kept: set[str] = set()
-        """Of which changes are taken."""
+        """Namespaces whose changes are recorded."""
         self._covered: set[str] = set()
-        """Of which everything is known."""
+        """Namespaces that are completely known."""
         self._told: dict[str, set[str]] = {}
-        """Of which objects the watch has told, of each namespace that joins."""
+        """The objects that the watch has reported, by joining namespace."""
         self._listing = True
-        """Whether a list is to come, or on its way, which will cover what was followed when it began."""
+        """Whether a list is due or in progress, which will cover what was followed when it began."""
 
     @property
     def followed(self) -> Collection[str]:
-        """The namespaces that are wanted."""
+        """The namespaces that are followed."""
         return self._followed
 
     def follow(self, namespace: str) -> None:
-        """Its objects are wanted from now on."""
+        """Follows a namespace from now on."""
         self._followed.add(namespace)
 
     def leave(self, namespace: str) -> None:
-        """They are not any more, and are dropped; nobody is told."""
+        """Stops following a namespace and drops its objects, without a notification."""
         for those in (self._followed, self._kept, self._covered):
             those.discard(namespace)
         self._told.pop(namespace, None)
         self.drop(namespace)
 
     def covers(self, namespace: str) -> bool:
-        """Whether all objects of a namespace are known."""
+        """Returns whether all objects of a namespace are known."""
         return namespace in self._covered
 
     def waiting(self) -> tuple[str, ...]:
-        """The namespaces that have to join; none while a list is to come."""
+        """Returns the namespaces that have to join; none while a list is due."""
         return () if self._listing else tuple(sorted(self._followed - self._covered))
 
-    # What the reflector tells.
+    # Called by the reflector.
 
     def keeps(self, namespace: str) -> bool:
-        """Whether changes of this namespace are taken."""
+        """Returns whether changes of this namespace are recorded."""
         return namespace in self._kept
 
     def list_begins(self) -> None:
-        """Covers what is followed now; whoever was joining needs that no more, or begins anew."""
+        """Covers what is followed now; joins in progress are superseded."""
         self._listing = True
         self._kept = set(self._followed)
         self._told.clear()
 
     def replace(self, found: Mapping[ObjectKey, T]) -> tuple[ObjectKey, ...]:
-        """These are all objects of the namespaces that were followed all the time since the list began."""
+        """Replaces all objects of the namespaces that were followed since the list began."""
         self._listing = False
         self._covered = set(self._kept)
         return super().replace({key: each for key, each in found.items() if key[0] in self._kept})
 
     def put(self, key: ObjectKey, record: T) -> bool:
-        """This object is so now; returns whether that is news."""
+        """Stores a record; returns whether it differs from the one before."""
         self._note(key)
         return super().put(key, record)
 
     def remove(self, key: ObjectKey) -> bool:
-        """This object is gone; returns whether that is news."""
+        """Removes an object; returns whether it was there."""
         self._note(key)
         return super().remove(key)
 
@@ -95,17 +95,17 @@ class NamespacedReplica(Replica[T]):
         if told is not None:
             told.add(key[1])
 
-    # How a namespace joins.
+    # Joining.
 
     def join(self, namespace: str) -> None:
-        """Changes of it are taken from now on: only a list that is asked for after this may be merged."""
+        """Records changes of this namespace from now on; only a list that is requested after this may be merged."""
         self._kept.add(namespace)
         self._told.setdefault(namespace, set())
 
     def merge(self, namespace: str, found: Mapping[ObjectKey, T]) -> bool:
-        """These are its objects, but for those that the watch has told of; returns whether that covers it.
+        """Merges a list, apart from objects that the watch has reported; returns whether that covers the namespace.
 
-        It does not where the namespace was left meanwhile, or a list of everything has begun.
+        It does not if the namespace was left meanwhile, or a list of everything has begun.
         """
         told = self._told.pop(namespace, None)
         if told is None:

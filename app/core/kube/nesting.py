@@ -1,8 +1,9 @@
-"""JSON that is nested more deeply than our decoder goes, cut so that it can be read.
+"""Cuts JSON that is nested too deeply for our decoder, so that the rest can be read.
 
-kube-apiserver takes thousands of levels in a field that it does not know; msgspec gives up at some 950, for the whole
-list or event around such an object, and names nobody.  Nothing that we read lies deeper than a dozen levels, so what
-does is left out, and the rest stays as it is.  Depth is counted over brackets alone, without recursion.
+kube-apiserver accepts thousands of levels in a field that it does not know. msgspec gives up at about 950, for the
+whole list or event around such an object, without saying which object it is. Nothing that we read is nested more than a
+dozen levels, so deeper parts are cut out and the rest is kept as it is. Depth is found by counting brackets, without
+recursion.
 """
 
 import re
@@ -11,23 +12,23 @@ from typing import Final
 from app.core.clock import Clock
 
 DEEPEST: Final = 64
-"""Levels that are kept."""
+"""Number of levels that are kept."""
 CUT: Final = b"\tnull"
-"""What stands where something was left out.  The tab tells it apart: no string of JSON may hold one, and no API server
-writes one in between."""
+"""Placeholder for what was cut out. Its tab identifies it: JSON strings cannot contain one, and no API server writes
+one between tokens."""
 _OPENING: Final = 1
 _STRING: Final = 3
 _AT_ONCE: Final = 16_384
-"""Bytes, some milliseconds of nothing but brackets, after which others have their turn."""
+"""Bytes, a few milliseconds if they are all brackets, after which the event loop gets a turn."""
 _RUNS: Final = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+")*+(?:([\[{]++)|([\]}]++)|(")|\Z)')
-"""A run of brackets that open, or that close, after what has none and strings without escapes; another string; the end
-of what is looked at."""
+"""Skips text without brackets and strings without escapes, then matches a run of opening brackets, a run of closing
+ones, another string, or the end."""
 
 
 async def shallow(raw: bytes, clock: Clock) -> bytes:
-    """`raw` without what is nested deeper than `DEEPEST` levels; the loop is never held for long.
+    """Returns `raw` without anything nested deeper than `DEEPEST` levels; yields to the event loop in between.
 
-    What is no JSON is no better afterwards, and it is for the decoder to say so.
+    Input that is not JSON stays invalid: reporting that is left to the decoder.
     """
     cutter = _Cutter(raw)
     for end in range(_AT_ONCE, len(raw) + _AT_ONCE, _AT_ONCE):
@@ -37,26 +38,26 @@ async def shallow(raw: bytes, clock: Clock) -> bytes:
 
 
 class _Cutter:
-    """Walks over a text once."""
+    """Scans a text once."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self._at = self._depth = 0
         self._parts: list[bytes] = []
         self._begin = 0
-        """Where what is kept after them begins."""
+        """Where the next kept part begins."""
 
     def kept(self) -> bytes:
-        """What is kept."""
+        """Returns the text without what was cut out."""
         return b"".join((*self._parts, self._raw[self._begin :]))
 
     def go_on(self, end: int) -> None:
-        """To this place, or to the end of a string that goes beyond it."""
+        """Scans up to `end`, or to the end of a string that extends beyond it."""
         while self._at < end:
             self._at = self._pass_brackets(self._at, end)
 
     def _pass_brackets(self, at: int, end: int) -> int:
-        """To `end`, or behind the next string with escapes; gives where that is."""
+        """Scans to `end` or past the next string with escapes; returns the position."""
         raw, depth = self._raw, self._depth
         for run in _RUNS.finditer(raw, at, end):
             kind, before = run.lastindex, depth
@@ -75,7 +76,7 @@ class _Cutter:
         return end
 
     def _end_of_string(self, at: int) -> int:
-        """Behind the next quotation mark that is not escaped."""
+        """Returns the position after the next unescaped quotation mark."""
         while (end := self._raw.find(b'"', at)) >= 0:
             text = self._raw[at:end]
             if (len(text) - len(text.rstrip(b"\\"))) % 2 == 0:

@@ -1,4 +1,4 @@
-"""The ConfigMap of the overrides, as the watchdog reads and writes it (`overrides_ports.OverridesStore`)."""
+"""Watches, reads and writes the ConfigMap of the overrides (`ports.OverridesStore`)."""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 class KubeOverridesStore:
-    """One ConfigMap of the seed, and a copy of it."""
+    """The ConfigMap in the seed, with a copy of it."""
 
     def __init__(
         self,
@@ -37,15 +37,15 @@ class KubeOverridesStore:
         metrics: Metrics,
         random: Random,
     ) -> None:
-        """Asks for nothing yet.
+        """Sends nothing yet.
 
         Args:
-            api: the requests.
-            namespace: the watchdog's own.
-            clock: says when the watch was last in contact.
-            tasks: keeps the watch; when it dies the process ends.
-            metrics: where watches are counted.
-            random: spreads retries and the ends of watches.
+            api: sends the requests.
+            namespace: the watchdog's own namespace.
+            clock: timestamps the contacts of the watch.
+            tasks: owns the watch task; if it dies the process ends.
+            metrics: counts watch restarts.
+            random: spreads retries and the durations of watches.
         """
         self._api, self._namespace, self._tasks = api, namespace, tasks
         self._listeners: list[Callable[[], None]] = []
@@ -58,36 +58,36 @@ class KubeOverridesStore:
         self._reflector.tell_lists(self._listed)
 
     async def start(self) -> None:
-        """Opens the watch; it syncs on its own time."""
+        """Starts the watch; does not wait until it is synced."""
         watch = self._tasks.shared(self._reflector.run, f"watch {CONFIG_MAPS.plural}")
         self._running.append(watch)
 
     async def close(self) -> None:
-        """Ends the watch."""
+        """Stops the watch."""
         for task in self._running:
             await cancelled(task)
         self._running.clear()
 
     def troubles(self) -> Mapping[str, str]:
-        """What the watch suffers from, by its name; empty while all is well."""
+        """Returns why the watch does not work, by its name; empty if it does."""
         trouble = self._reflector.trouble
         return {} if trouble is None else {CONFIG_MAPS.plural: trouble}
 
     @property
     def forbidden(self) -> str | None:
-        """Why it may not be read; None while it may be, or nobody has said otherwise."""
+        """Why reading it is forbidden; None while it is allowed, or not known to be forbidden."""
         return self._requests.forbidden
 
     def watch_state(self) -> WatchState:
-        """How far the watch can be trusted."""
+        """Returns the state of the watch."""
         return self._reflector.state
 
     def document(self) -> OverridesDocument | None:
-        """As the watch shows it; None where there is none."""
+        """Returns it as the watch shows it; None if it does not exist."""
         return self._reflector.of(self._namespace).get(OVERRIDES)
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called after each change of the document and of `forbidden`, and after each list."""
+        """Calls `listener` after each change of the document or of `forbidden`, and after each list."""
         self._listeners.append(listener)
 
     def _refusal_changed(self) -> None:
@@ -114,7 +114,7 @@ class KubeOverridesStore:
     # Live.
 
     async def read(self) -> OverridesDocument | None:
-        """As it is now; None where there is none."""
+        """Reads it live; returns None if it does not exist."""
         request = ApiRequest(self._asked("get"), self._path(), WITHIN, most=CONFIG_MAP_BYTES)
         try:
             return await self._api.call(request, _document)
@@ -124,11 +124,11 @@ class KubeOverridesStore:
     async def create(
         self, data: Mapping[str, str], *, starting: Starting | None = None
     ) -> OverridesDocument:
-        """Makes it.
+        """Creates it.
 
         Raises:
-            Conflict: somebody else was quicker.
-            Forbidden: we may not.
+            Conflict: it exists already.
+            Forbidden: the right is missing.
             Invalid: it is too large.
         """
         body = {
@@ -147,12 +147,12 @@ class KubeOverridesStore:
         *,
         starting: Starting | None = None,
     ) -> OverridesDocument:
-        """Writes `data` over the document as it was read; whatever else is in that stays.
+        """Replaces the data of `document`, under its resourceVersion; everything else in the object is preserved.
 
         Raises:
             Conflict: it has changed since, or is gone.
-            Forbidden: we may not.
-            Invalid: it is too large, or may not be changed any more (`immutable`).
+            Forbidden: the right is missing.
+            Invalid: it is too large, or `immutable`.
         """
         body = {**document.whole, "data": dict(data)}
         try:
@@ -168,7 +168,7 @@ class KubeOverridesStore:
         body: Mapping[str, Any],
         starting: Starting | None,
     ) -> OverridesDocument:
-        """On a new connection: a dead kept-alive one would cost seconds, and a write is never repeated here."""
+        """Writes on a new connection: a dead kept-alive one would cost seconds, and a write is never repeated here."""
         request = ApiRequest(
             self._asked(verb), path, WITHIN, method=method, body=body, most=CONFIG_MAP_BYTES
         )
@@ -182,7 +182,7 @@ class KubeOverridesStore:
 
 
 def _document(raw: decoding.Raw) -> OverridesDocument:
-    """An answer that should be our ConfigMap."""
+    """Decodes an answer that should be our ConfigMap."""
     found = decoding.overrides(raw)
     name = (found.whole.get("metadata") or {}).get("name")
     if found.whole.get("kind") != "ConfigMap" or name != OVERRIDES:

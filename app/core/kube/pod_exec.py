@@ -1,6 +1,6 @@
-"""Commands in containers: the `exec` subresource of pods, over WebSocket, with the seed's credentials.
+"""Runs commands in containers: the `exec` subresource of pods, over WebSocket, with the seed's credentials.
 
-The API server opens a stream to the kubelet and hands its channels on; how the command ended comes on one of them.
+The API server opens a stream to the kubelet and forwards its channels; one of them reports how the command ended.
 Nothing is sent: no stdin, no terminal.
 """
 
@@ -18,12 +18,12 @@ from app.core.kube.seed_api import WITHIN, SeedApi
 from app.core.ports import Frame
 
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-"""Both tell the exit code on channel 3."""
+"""Both report the exit code on channel 3."""
 MOST_MESSAGE: Final = 1 << 20
 MOST_OUTPUT: Final = 4 << 20
-"""Bytes of all messages of one command."""
+"""Maximum bytes of all messages of one command."""
 _EMPTY: Final = 64
-"""Bytes that a message counts for at least: empty ones without end are an end, too."""
+"""Minimum bytes that a message counts for, so that endless empty messages reach the limit, too."""
 
 
 class KubeExec:
@@ -36,10 +36,10 @@ class KubeExec:
     async def open(
         self, namespace: str, pod: str, container: str, command: tuple[str, ...]
     ) -> AsyncIterator[AsyncIterator[Frame]]:
-        """Starts `command`, without a shell; its output comes as frames; leaving ends the connection.
+        """Starts `command` without a shell; yields its output as frames and closes the connection on exit.
 
         Raises:
-            ClusterError: the API server does not run it, or the stream broke.
+            ClusterError: the API server refused to run the command, or the stream broke.
         """
         asked = RequestedRight("create", "pods/exec", f"{namespace}/{pod}")
         request = ApiRequest(
@@ -78,7 +78,7 @@ async def _frames(
 
 
 def _frame(asked: RequestedRight, message: aiohttp.WSMessage) -> Frame | None:
-    """The frame that a message is; None at the end of the stream."""
+    """Decodes a message to a frame; None at the end of the stream."""
     match message.type:
         case aiohttp.WSMsgType.BINARY if message.data:
             return Frame(message.data[0], bytes(message.data[1:]))

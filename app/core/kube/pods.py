@@ -1,4 +1,4 @@
-"""The pods whose containers are probed, from watches of the seed (`endpoint_ports.ProbedPods`)."""
+"""Watches pods: those that are probed (`ports.ProbedPods`), and those of one recovery (`ports.PodWatch`)."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 
 class KubeProbedPods:
-    """One watch for each selector, and none where there is none."""
+    """One watch for each selector; no watch if no selector is configured."""
 
     def __init__(
         self,
@@ -36,15 +36,15 @@ class KubeProbedPods:
         metrics: Metrics,
         random: Random,
     ) -> None:
-        """Asks for nothing yet.
+        """Sends nothing yet.
 
         Args:
-            api: the requests, on the normal budget.
-            selectors: those of the configured probes; of equal ones there is one watch.
-            clock: says when watches were last in contact.
-            tasks: keeps the watches; when one dies the process ends.
-            metrics: where watches are counted.
-            random: spreads retries and the ends of watches.
+            api: sends the requests, on the normal budget.
+            selectors: the selectors of the configured probes; equal ones share a watch.
+            clock: timestamps the contacts of watches.
+            tasks: owns the watch tasks; if one dies the process ends.
+            metrics: counts watch restarts.
+            random: spreads retries and the durations of watches.
         """
         self._tasks = tasks
         self._off = metrics.feature_off.labels(PODS_FEATURE)
@@ -65,46 +65,46 @@ class KubeProbedPods:
         }
 
     async def start(self) -> None:
-        """From now on there is a watch of each selector while anybody is followed."""
+        """Starts to keep a watch of each selector while any namespace is followed."""
         for each in self._selected.values():
             self._running.append(self._tasks.shared(each.run, each.label))
 
     async def close(self) -> None:
-        """Ends the watches."""
+        """Stops the watches."""
         for task in self._running:
             await cancelled(task)
         self._running.clear()
 
     def troubles(self) -> Mapping[str, str]:
-        """What watches suffer from, by name; empty while all is well."""
+        """Returns why watches do not work, by name; empty if all do."""
         found = {each.label: each.trouble for each in self._selected.values()}
         return {name: trouble for name, trouble in found.items() if trouble is not None}
 
     @property
     def forbidden(self) -> str | None:
-        """Why pods may not be watched; None while they may be, or nobody has said otherwise."""
+        """Why watching pods is forbidden; None while it is allowed, or not known to be forbidden."""
         return next((each.forbidden for each in self._selected.values() if each.forbidden), None)
 
     def follow(self, namespace: str) -> None:
-        """The shoot of this namespace is probed."""
+        """Follows the pods of this namespace, because its shoot is probed from now on."""
         for each in self._selected.values():
             each.follow(namespace)
 
     def leave(self, namespace: str) -> None:
-        """It is not any more: its pods are dropped."""
+        """Stops following the pods of this namespace and drops them."""
         for each in self._selected.values():
             each.leave(namespace)
 
     def pods(self, namespace: str, selector: LabelSelector) -> Collection[ProbedPod]:
-        """The pods of a namespace that match a configured selector, as last seen; none before all were listed."""
+        """Returns the pods that match a configured selector, from the watch; none until all were listed."""
         return self._selected[selector].pods(namespace)
 
     def watch_state(self, namespace: str, selector: LabelSelector) -> WatchState:
-        """How far the watch of this selector can be trusted; synced: the pods of this namespace were listed."""
+        """Returns the state of this selector's watch; `synced` says whether the pods of this namespace were listed."""
         return self._selected[selector].state(namespace)
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
-        """`listener` is called with the namespace after each change of its pods, and when they have been listed."""
+        """Calls `listener` with the namespace after each change of its pods, and when they have been listed."""
         self._listeners.append(listener)
 
     def _changed(self, namespace: str) -> None:
@@ -121,20 +121,20 @@ class KubeProbedPods:
             log.error("the pods of probes may not be watched", feature=PODS_FEATURE, error=why)
 
 
-# The pods of one namespace, for as long as a recovery lasts (`weeding_ports.PodWatch`).
+# The pods of one namespace, for the time of a recovery (`ports.PodWatch`).
 
 
 R = TypeVar("R")
 
 
 class AdmittedRequests:
-    """Requests on a budget of whoever asks (`reflector.Requests`): each waits until it is admitted."""
+    """`reflector.WatchRequests` on the caller's budget: each request waits until it is admitted."""
 
     def __init__(self, api: SeedApi, admitted: Admission) -> None:
         self._api, self._admitted = api, admitted
 
     async def call(self, request: ApiRequest, decode: Decode[R]) -> R:
-        """Asks, and decodes the answer."""
+        """Sends the request and decodes the answer."""
         await self._admitted()
         return await self._api.call(request, decode, Budget.PACED)
 
@@ -142,7 +142,7 @@ class AdmittedRequests:
     async def watch(
         self, request: ApiRequest, *, silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Opens a watch; gives its lines as they come."""
+        """Opens a watch and yields its lines as they arrive."""
         await self._admitted()
         opened = self._api.watch(request, silence=silence, budget=Budget.PACED)
         async with opened as lines:
@@ -150,30 +150,30 @@ class AdmittedRequests:
 
 
 class KubePodWatch:
-    """Reflects the pods of one namespace until it is cancelled."""
+    """A copy of the pods of one namespace, kept up to date by `run`."""
 
     def __init__(self, namespace: str, reflector: Reflector[PodView]) -> None:
         self._namespace, self._reflector = namespace, reflector
 
     @property
     def synced(self) -> bool:
-        """Whether they have been listed."""
+        """Whether the pods have been listed."""
         return self._reflector.state.synced
 
     @property
     def trouble(self) -> str | None:
-        """What it suffers from; None while all is well."""
+        """Why the watch does not work; None while it does."""
         return self._reflector.trouble
 
     def pods(self) -> Mapping[str, PodView]:
-        """The pods by name, as they were last seen; of this moment, whatever comes later."""
+        """Returns a snapshot of the pods by name, from the watch."""
         return dict(self._reflector.of(self._namespace))
 
     async def run(self) -> None:
-        """Lists once, then watches, until it is cancelled.
+        """Lists once, then watches until it is cancelled.
 
         Raises:
-            Forbidden: the right to list or to watch pods is missing, or we are not who we say that we are.
+            Forbidden: the right to list or watch pods is missing, or our credentials are not accepted.
         """
         try:
             await self._reflector.run()

@@ -1,8 +1,16 @@
-"""A copy of what the seed has of one kind: listed once, then watched, for as long as the process lives.
+"""Keeps a local copy of one kind of the seed's objects by list and watch, as client-go's Reflector does.
 
-It survives what watches die of: a server that closes, cuts, stalls, sends garbage, refuses or asks for a pause, a
-resourceVersion that is too old (as a status and as an event).  Nothing vanishes from the copy unless the server said
-so.
+The reflector lists once, page by page, then follows a watch from the resourceVersion of the list, for as long as the
+process lives. When a watch ends it opens the next one where the last one stopped. It lists anew when the server no
+longer has that position (410, as a status or as an event), when a watch was silent for `SILENCE` seconds, when an event
+was too long to read, and after several failures in a row whose cause may be the position itself.
+
+It survives a server that closes, cuts, stalls, sends garbage, refuses, or asks for a pause. An object vanishes from the
+copy only if the server says so: a failed list leaves the copy as it was, and an object that cannot be decoded keeps its
+last good record (`replica.Replica`).
+
+`state` tells readers how far to trust the copy: whether there was a list, and when the server was last heard of. A
+watch without contact for 90 s counts as stale (rules 4.1).
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -39,18 +47,19 @@ from app.core.limits import Backoff
 from app.core.metrics import Metrics
 from app.core.ports import WatchState
 
-# How often in a row a watch has failed.
+# Consecutive failures, which decide how long to wait and when to list anew.
 
 
 STEADY: Final = 5.0
-"""Seconds that a watch must have lived for its end to be no failure."""
+"""A watch that lived for so many seconds does not count as a failure when it ends."""
 
 
 class ConsecutiveFailures:
-    """Failures in a row, as they count for the next pause.
+    """Counts consecutive failures of a watch, for the back-off.
 
-    A failure of another kind than before begins a new count: an API server that starts is first not there, then refuses
-    (403, 429), then has forgotten (410), and is well a second later.  Each kind does so once, until the watch is well.
+    A failure of another kind starts a new count. An API server that restarts first does not answer, then refuses (403,
+    429), then has forgotten the resourceVersion (410), and is well a second later; a count over all kinds would have
+    grown to a long wait by then. Each kind starts a new count only once until the watch is well again.
     """
 
     def __init__(self) -> None:
@@ -58,7 +67,12 @@ class ConsecutiveFailures:
         self._kinds: set[type[ClusterError] | None] = set()
 
     def after(self, error: ClusterError | None, lived: float) -> int:
-        """How many they are, after a watch that lived for so many seconds and ended well or with `error`."""
+        """Returns the number of consecutive failures after a watch that lived for `lived` seconds.
+
+        Args:
+            error: what ended the watch; None if the server ended it properly.
+            lived: seconds since the attempt began.
+        """
         kind = None if error is None else type(error)
         if lived >= STEADY:
             self._failures, self._kinds = 0, set()
@@ -66,7 +80,8 @@ class ConsecutiveFailures:
             self._failures = self._failures + 1 if kind in self._kinds else 1
         self._kinds.add(kind)
         if error is not None and not isinstance(error, Silent):
-            self._failures = max(self._failures, 1)  # after silence the next try is made at once
+            # after silence the next attempt is made at once
+            self._failures = max(self._failures, 1)
         return self._failures
 
 
@@ -76,77 +91,80 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _SHORTEST, _LONGEST = 45, 60
-"""`timeoutSeconds`, at random in between, so that not all watches end together.  Short, because a quiet watch says
-nothing (bookmarks are promised to nobody, and kube-apiserver sends none where nothing ever happens): its end is the
-proof that the server is still there, and to open it again where it ended is one small request a minute."""
+"""Range of `timeoutSeconds`, random so that not all watches end together. Short, because a quiet watch proves nothing
+(bookmarks are not guaranteed, and kube-apiserver sends none while nothing changes): only its end proves that the server
+is still there. Resuming it costs one small request a minute."""
 SILENCE: Final = 70.0
-"""Seconds without a byte after which a watch is given up: longer than any that the server ends by itself, and short
-enough that a half-open connection is noticed, and the list asked for anew, before the copy counts as stale (90 s)."""
+"""Seconds without a byte after which a watch is abandoned: longer than the server lets any watch live, and short enough
+to notice a half-open connection, and to list anew, before the copy counts as stale (90 s)."""
 _REFUSED_PAUSE: Final = 15.0
-"""The least wait, in seconds, after a 401 or 403 that goes on: only a person can mend it."""
+"""Minimum wait in seconds after a persistent 401 or 403, which only a person can resolve."""
 _REFUSED_IN_PASSING: Final = 2
-"""So many refusals are tried again as soon as any failure: an API server that has just started refuses for a moment
-what it is about to allow."""
+"""So many consecutive refusals count as transient, with the normal back-off: an API server that has just started
+refuses for a moment what it is about to allow."""
 _LONGEST_PAUSE: Final = 60.0
 _LIST_ANEW_AFTER: Final = 5
-"""Failures in a row after which the position in the stream is given up for a new list."""
+"""Consecutive failures after which the reflector lists anew instead of resuming the watch."""
 _BACKOFF: Final = Backoff(first=1.0, most=30.0)
 MOST_PAGE: Final = 4 * MIB
-"""Bytes of one page, split in 35 ms at worst, in which nobody else has a turn; etcd takes objects of 1.5 MiB."""
+"""Bytes of one page: splitting it blocks the event loop for 35 ms at worst. etcd accepts objects of 1.5 MiB."""
 _AT_ONCE: Final = 1 << 18
-"""Bytes of objects that are decoded before others have their turn."""
+"""Bytes of objects that are decoded before the event loop gets a turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchSource(Generic[T]):
-    """What to reflect."""
+    """Which objects a reflector copies, and how it decodes them."""
 
     label: str
-    """Its name in metrics and log."""
+    """Name of the watch in metrics and log."""
     kind: str
     resource: str
     path: Callable[[], Awaitable[str]]
-    """Where it is; may have to ask."""
+    """Returns the URL path of the collection; may have to ask the discovery API for it."""
     decode: Callable[[decoding.Raw], T]
     complaint: Callable[[T], str | None] = lambda _: None
-    """What of a decoded object could not be understood."""
+    """Returns which part of a decoded object could not be understood, if any."""
     name: str = ""
-    """Only objects of this name, in all namespaces."""
+    """Restricts the copy to objects of this name, in all namespaces."""
     selector: str = ""
-    """Only objects with such labels: a `labelSelector`."""
+    """Restricts the copy to objects that match this `labelSelector`."""
     where: str = ""
     """The namespace that `path` is limited to; empty for all."""
     page: int = 500
     most: int = MOST_PAGE
-    """Bytes that a page may have."""
+    """Maximum size of a page in bytes."""
     may_be_unserved: bool = False
-    """A kind that the seed does not serve counts as listed, and empty (docs/decisions/0012)."""
+    """Whether a kind that the seed does not serve counts as listed and empty (docs/decisions/0012)."""
     short_lived: bool = False
-    """One of many, for minutes: a refusal that goes on ends it, and its last contact is no metric."""
+    """Whether this is one of many watches that live for minutes: a persistent refusal ends it, and its last contact is
+    not exported as a metric."""
     dispensable: bool = False
-    """A refusal that goes on turns one feature off, which is told elsewhere, and is not logged again and again."""
+    """Whether a persistent refusal only switches off one feature; that is reported elsewhere, so it is not logged
+    repeatedly here."""
 
 
 class WatchRequests(Protocol):
-    """What makes the requests, within whatever budget they belong to (`seedapi.SeedApi` does)."""
+    """Sends the requests of a watch under some budget; `seed_api.SeedApi` is one."""
 
     async def call(self, request: ApiRequest, decode: Decode[R]) -> R:
-        """Asks, and decodes the answer."""
+        """Sends the request and decodes the answer."""
         ...
 
     def watch(
         self, request: ApiRequest, *, silence: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Opens a watch; gives its lines as they come."""
+        """Opens a watch and yields its lines as they arrive."""
         ...
 
 
 Replaced = Callable[[float | None, tuple[ObjectKey, ...]], None]
-"""Told of a list: until when nothing was missed before it (None: it is the first), and what is not as it was."""
+"""Called after a list with the instant up to which no change was missed before it (None for the first list), and with
+the keys of all objects that differ from before."""
 
 
 class Reflector(Generic[T]):
-    """Keeps the copy of one source."""
+    """Lists and watches one source, and keeps the copy."""
 
     def __init__(
         self,
@@ -157,7 +175,7 @@ class Reflector(Generic[T]):
         random: Random,
         changed: Callable[[str, str], None],
     ) -> None:
-        """`changed` is called with namespace and name after each change of the copy."""
+        """Sends nothing until `run`; `changed` is called with namespace and name after each change of the copy."""
         self._source, self._api, self._clock = source, api, clock
         self._metrics, self._random, self._changed = metrics, random, changed
         self._replaced: Replaced | None = None
@@ -167,40 +185,40 @@ class Reflector(Generic[T]):
         self._last_contact: float | None = None
         self._nothing_missed: float | None = None
         self._denials = 0
-        """In a row."""
+        """Consecutive 404 and 403."""
         self.trouble: str | None = None
-        """What it suffers from, for readiness; None while all is well."""
+        """Why the watch does not work, for readiness; None while it does."""
         self.unavailable: str | None = None
-        """Why nothing was ever listed and will not be soon: the kind is not served, or may not be listed, and not in
-        passing.  It is asked for again all the same."""
+        """Why the objects could never be listed: the kind is not served, or listing is forbidden, repeatedly. The
+        reflector keeps trying."""
 
     @property
     def state(self) -> WatchState:
-        """How far the copy can be trusted."""
+        """Whether the copy was listed, and when the server was last heard of."""
         return WatchState(self._synced, self._last_contact)
 
     def of(self, namespace: str) -> Mapping[str, T]:
-        """The objects of a namespace by name; of cluster-scoped kinds, those of the namespace ''."""
+        """Returns the objects of a namespace by name; cluster-scoped objects are in the namespace ''."""
         return self._replica.of(namespace)
 
     def tell_lists(self, replaced: Replaced) -> None:
-        """A list is told to `replaced` from now on, once and as a whole, and not as one change for each object."""
+        """Reports each list to `replaced` as a whole, instead of one change for each object."""
         self._replaced = replaced
 
     def keep_in(self, replica: Replica[T]) -> None:
-        """The copy is kept in this one; said before it runs."""
+        """Keeps the copy in `replica`; to be called before `run`."""
         self._replica = replica
 
     def list_anew(self) -> None:
-        """It begins with a list when it is run again; what is known stays until then."""
+        """Makes the next `run` begin with a list; the copy stays until then."""
         self._version = None
 
     async def run(self) -> None:
-        """Lists and watches for ever.
+        """Lists and watches until it is cancelled.
 
         Raises:
-            Unauthorized: of a source that is short-lived: it is refused, and not in passing.
-            Forbidden: the same.
+            Unauthorized: a source that is `short_lived` was refused repeatedly.
+            Forbidden: as above.
         """
         in_a_row = ConsecutiveFailures()
         while True:
@@ -215,7 +233,7 @@ class Reflector(Generic[T]):
             await self._clock.sleep(self._pause(error, failures))
 
     async def _once(self) -> ClusterError | None:
-        """One watch, after a list where there is no position; the error that ended it, or None where it ended well."""
+        """Runs one watch, after a list if there is no position to resume from; returns what ended it, if an error."""
         try:
             if self._version is None:
                 await self._list()
@@ -235,9 +253,9 @@ class Reflector(Generic[T]):
             self.unavailable = str(error)
 
     def _suffer(self, why: ClusterError | None, failures: int) -> None:
-        """Reports, and forgets the position in the stream where it may be what is wrong.
+        """Logs and counts a failure, and drops the resourceVersion if that may be the cause.
 
-        `why` is None where the server ended the watch as soon as it was open.
+        `why` is None if the server closed the watch as soon as it was open.
         """
         error = why or Unreachable("the server closed the watch at once")
         reason = type(error).__name__
@@ -253,8 +271,8 @@ class Reflector(Generic[T]):
             failures=failures,
         )
         passing = isinstance(why, Unreachable | Throttled | Unauthorized | Forbidden)
-        # Silence is no proof that nothing happened: a path may take watches and pass nothing of them.  An event that is
-        # too long will be no shorter the next time.
+        # Silence does not prove that nothing happened: a proxy may accept watches and pass on none of their events. An
+        # event that is too long will be no shorter the next time.
         lost = isinstance(why, Expired | Silent | LimitExceeded)
         if lost or (failures >= _LIST_ANEW_AFTER and not passing):
             self._version = None
@@ -270,19 +288,19 @@ class Reflector(Generic[T]):
         return seconds
 
     async def _list(self) -> None:
-        """Replaces the copy by what the server has now, page by page, and tells what changed."""
+        """Replaces the copy by a new list, and reports what changed."""
         found: dict[ObjectKey, T] = {}
         path = await self._source.path()
-        asked_at = self._clock.now()  # all pages are of the moment of the first
+        asked_at = self._clock.now()  # all pages show the snapshot of the first
         self._replica.list_begins()
         version = await self._pages(path, self._asked("list"), found, self._in_contact)
         self._replace(found, version, asked_at)
 
     async def read(self, path: str, where: str) -> Mapping[ObjectKey, T]:
-        """What the server has of the source in one namespace, at `path`; the copy stays as it is.
+        """Lists the source in one namespace, at `path`; the copy stays as it is.
 
         Raises:
-            ClusterError: the server did not tell.
+            ClusterError: the list failed.
         """
         found: dict[ObjectKey, T] = {}
         _ = await self._pages(path, self._asked("list", where), found, lambda: None)
@@ -295,10 +313,10 @@ class Reflector(Generic[T]):
         found: dict[ObjectKey, T],
         answered: Callable[[], None],
     ) -> str:
-        """Puts all pages of a list into `found`; gives its resourceVersion.
+        """Puts all pages of a list into `found` and returns the list's resourceVersion.
 
-        A page that is too long is asked for again with fewer objects, down to one; of one that is too long even alone
-        the metadata is read.
+        A page that is too long is requested again with fewer objects, down to one. Of a single object that is too long,
+        only the metadata is read.
         """
         params, limit, alone = self._selector(), self._source.page, False
         while True:
@@ -318,14 +336,15 @@ class Reflector(Generic[T]):
             if not page.continues:
                 return page.resource_version
             params = params | {"continue": page.continues}
-            # no more than twice as many, as the next ones may weigh more, and no more than would fit if they do not
+            # Grow again, but at most to twice as many objects, because the next ones may be larger, and to no more than
+            # would fit if they are not.
             fit = self._source.most * 3 // 4 * len(page.items) // size if size else limit
             limit, alone = max(min(2 * limit, self._source.page, fit), 1), False
 
     async def _page(
         self, path: str, asked: RequestedRight, params: Mapping[str, str], *, metadata: bool
     ) -> tuple[RawPage[msgspec.Raw], bool]:
-        """One page, its objects undecoded, and whether some of it was cut; or what of them is metadata alone."""
+        """Reads one page without decoding its objects; the flag says whether too deeply nested parts were cut out."""
         read = decoding.raw_page("PartialObjectMetadata" if metadata else self._source.kind)
         accept = METADATA_LIST if metadata else JSON
         request = ApiRequest(asked, path, WITHIN, params, most=self._source.most, accept=accept)
@@ -349,7 +368,7 @@ class Reflector(Generic[T]):
         *,
         cut: bool,
     ) -> int:
-        """Puts the records of objects into `found`, in turns with others; gives how many bytes they were."""
+        """Decodes objects into `found`, yielding to the event loop in between; returns their size in bytes."""
         size, turn = 0, _AT_ONCE
         for item in items:
             key, _, record = await self._decode(item, problem, cut=cut)
@@ -364,7 +383,7 @@ class Reflector(Generic[T]):
     async def _decode(
         self, raw: decoding.Raw, problem: str | None = None, *, cut: bool
     ) -> tuple[ObjectKey, str | None, T | None]:
-        """As the copy decodes it, without what is nested too deeply; `cut`: that may be left out already."""
+        """Decodes an object; removes what is nested too deeply. `cut`: some of it may have been removed already."""
         try:
             key, version, record = self._replica.decode(raw, problem)
         except RecursionError:
@@ -376,7 +395,7 @@ class Reflector(Generic[T]):
         return key, version, record
 
     def _replace(self, found: Mapping[ObjectKey, T], version: str, asked_at: float) -> None:
-        """Tells of it last: whoever hears of it finds all of it."""
+        """Reports the changes last, so that a listener finds the complete new copy."""
         news = self._replica.replace(found)
         since, self._nothing_missed = self._nothing_missed, asked_at
         self._version, self._synced, self.trouble, self.unavailable = version, True, None, None
@@ -389,8 +408,8 @@ class Reflector(Generic[T]):
     async def _watch(self) -> None:
         """Follows the stream until the server ends it.
 
-        That it opens is no contact: whatever stands before the server may say so, and never pass a change on.  A line
-        is one, and so is the end that the server sends in its time.
+        Opening the stream is not a contact, because a proxy in front of the server may accept watches and never pass on
+        a change. A line is a contact, and so is an end that the server sends in time.
         """
         seconds = self._random.randint(_SHORTEST, _LONGEST)
         params = self._selector() | {
@@ -426,14 +445,14 @@ class Reflector(Generic[T]):
             self._version = version
 
     async def _event(self, line: bytes) -> tuple[decoding.WatchEvent, bool]:
-        """What a line says, and whether some of it was cut as it is nested too deeply."""
+        """Decodes a line; the flag says whether too deeply nested parts were cut out."""
         try:
             return decoding.watch_event(line), False
         except RecursionError:
             return decoding.watch_event(await shallow(line, self._clock)), True
 
     async def _take(self, event: decoding.WatchEvent, *, cut: bool) -> str | None:
-        """Brings the copy up to this event; returns the position behind it."""
+        """Applies the event to the copy; returns its resourceVersion."""
         if event.type == "BOOKMARK":
             return decoding.bookmark(event.object).resource_version
         if event.type == "DELETED":
@@ -463,19 +482,15 @@ class Reflector(Generic[T]):
 
 
 def _refused(error: ClusterError | None, failures: int) -> bool:
-    """Whether this is a refusal, and none in passing."""
+    """Whether this is a refusal that is no longer considered transient."""
     return isinstance(error, Unauthorized | Forbidden) and failures > _REFUSED_IN_PASSING
 
 
-# Whether a watch may be had at all: a right that is missing turns a feature off, and is no fault of the server.
-
-
-"""So many refusals in a row are not believed: an API server that has just started refuses for a moment what it is
-about to allow."""
+# Detects watches that are forbidden: a missing right switches off a feature and is not a failure of the server.
 
 
 class RefusalWatch:
-    """The requests of the watch (`reflector.WatchRequests`); says whether they are refused, and not in passing."""
+    """`WatchRequests` that note in `forbidden` whether the requests are refused repeatedly."""
 
     def __init__(self, api: WatchRequests, changed: Callable[[], None]) -> None:
         self.forbidden: str | None = None
@@ -483,7 +498,7 @@ class RefusalWatch:
         self._in_a_row = 0
 
     async def call(self, request: ApiRequest, decode: Decode[R]) -> R:
-        """Asks, and decodes the answer."""
+        """Sends the request and decodes the answer."""
         try:
             found = await self._api.call(request, decode)
         except Forbidden as refusal:
@@ -495,7 +510,7 @@ class RefusalWatch:
     async def watch(
         self, request: ApiRequest, *, silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Opens a watch; gives its lines as they come.  Only this proves that all rights are there."""
+        """Opens a watch and yields its lines as they arrive; only an open watch proves that all rights are there."""
         try:
             async with self._api.watch(request, silence=silence) as lines:
                 self._allowed()

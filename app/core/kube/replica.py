@@ -1,4 +1,4 @@
-"""The objects of one kind as they were last seen; of one that cannot be decoded, the last good record stays."""
+"""The objects of one kind as last seen; an object that cannot be decoded keeps its last good record."""
 
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
@@ -14,11 +14,11 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 ObjectKey = tuple[str, str]
-"""Namespace and name; the namespace of what is in none is ''."""
+"""Namespace and name; cluster-scoped objects have the namespace ''."""
 
 
 class Replica(Generic[T]):
-    """What is known of the objects of one kind."""
+    """The copy of a reflector: records of the objects of one kind."""
 
     def __init__(
         self,
@@ -26,12 +26,12 @@ class Replica(Generic[T]):
         decode: Callable[[decoding.Raw], T],
         complaint: Callable[[T], str | None],
     ) -> None:
-        """It is empty.
+        """Creates an empty copy.
 
         Args:
-            label: the name of its watch in the log.
-            decode: makes a record of an object.
-            complaint: what of a record could not be understood.
+            label: the name of the watch in the log.
+            decode: turns an object into a record.
+            complaint: returns which part of a record could not be understood, if any.
         """
         self._label, self._record_of, self._complaint = label, decode, complaint
         self._objects: dict[str, dict[str, T]] = {}
@@ -39,33 +39,33 @@ class Replica(Generic[T]):
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing."""
+        """Whether there are no objects."""
         return not self._objects
 
     def of(self, namespace: str) -> Mapping[str, T]:
-        """The objects of a namespace by name."""
+        """Returns the objects of a namespace by name."""
         return self._objects.get(namespace, {})
 
     def list_begins(self) -> None:
-        """From now on what is decoded is of a new list, until `replace` is told all of it."""
+        """Announces that what is decoded until `replace` belongs to a new list."""
 
     def keeps(self, namespace: str) -> bool:  # noqa: ARG002  a copy of all namespaces asks for none
-        """Whether the objects of this namespace are kept; what is not is not decoded."""
+        """Returns whether objects of this namespace are kept; others are not decoded."""
         return True
 
     def decode(
         self, raw: decoding.Raw, problem: str | None = None
     ) -> tuple[ObjectKey, str | None, T | None]:
-        """Key, resourceVersion and record of an object; the last good record, or None, where it cannot be decoded.
+        """Decodes an object to its key, resourceVersion and record.
 
-        Of one that is not kept there is no record.
+        The record is the last good one (or None) if the object cannot be decoded, and None if it is not kept.
 
         Args:
-            raw: the object; its metadata is enough where there is a problem.
+            raw: the object; its metadata suffices if there is a problem.
             problem: why it is not to be decoded.
 
         Raises:
-            msgspec.MsgspecError: it cannot even be told which one it is.
+            msgspec.MsgspecError: not even its name can be decoded.
             RecursionError: it is nested too deeply.
         """
         meta = decoding.identity(raw)
@@ -85,13 +85,13 @@ class Replica(Generic[T]):
         return key, meta.resource_version, record
 
     def complain(self, key: ObjectKey, version: str | None, text: str, **more: object) -> None:
-        """Warns of an object, once of each of its versions."""
+        """Logs a warning about an object, once for each of its versions."""
         if self._complained.get(key) != (version or ""):
             self._complained[key] = version or ""
             log.warning(text, watch=self._label, namespace=key[0], name=key[1], **more)
 
     def put(self, key: ObjectKey, record: T) -> bool:
-        """This object is so now; returns whether that is news."""
+        """Stores a record; returns whether it differs from the one before."""
         objects = self._objects.setdefault(key[0], {})
         if objects.get(key[1]) == record:
             return False
@@ -99,7 +99,7 @@ class Replica(Generic[T]):
         return True
 
     def remove(self, key: ObjectKey) -> bool:
-        """This object is gone; returns whether that is news."""
+        """Removes an object; returns whether it was there."""
         self._complained.pop(key, None)
         objects = self._objects.get(key[0], {})
         if objects.pop(key[1], None) is None:
@@ -109,13 +109,13 @@ class Replica(Generic[T]):
         return True
 
     def drop(self, namespace: str) -> None:
-        """Forgets all of a namespace."""
+        """Drops all objects of a namespace."""
         self._objects.pop(namespace, None)
         for key in [key for key in self._complained if key[0] == namespace]:
             del self._complained[key]
 
     def replace(self, found: Mapping[ObjectKey, T]) -> tuple[ObjectKey, ...]:
-        """These are all objects now; returns those that are not what they were."""
+        """Replaces all objects; returns the keys of those that changed, appeared or vanished."""
         before = [(ns, name) for ns, objects in self._objects.items() for name in objects]
         gone = [key for key in before if key not in found and self.remove(key)]
         news = [key for key, record in found.items() if self.put(key, record)]

@@ -1,4 +1,4 @@
-"""Where objects are in the API: the path of a kind, found by discovery where it is not one that everybody knows."""
+"""URL paths of objects; the path of a kind that is not well known is found by discovery."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +23,7 @@ class ApiResource:
     has_scale: bool = False
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of an object, of a namespace's objects, or of all of them."""
+        """Returns the path of an object, of all objects of a namespace, or of all objects."""
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         parts = [base, f"namespaces/{namespace}" if namespace else "", self.plural]
         return "/".join(part for part in [*parts, name, subresource] if part)
@@ -47,7 +47,7 @@ _KNOWN: Final = {
 
 
 def assumed(ref: ResourceRef) -> ApiResource:
-    """How the kind of `ref` is most likely served: a guess by the rules of English, for when nobody can be asked."""
+    """Guesses how the kind of `ref` is served, by the plural rules of English, for when discovery is not available."""
     known = _KNOWN.get((ref.api_version, ref.kind))
     if known is not None:
         return known
@@ -62,18 +62,18 @@ def _plural(word: str) -> str:
 
 
 class Resources:
-    """Finds kinds, and remembers them."""
+    """Discovers kinds and caches them."""
 
     def __init__(self, api: SeedApi) -> None:
         self._api = api
         self._found = dict(_KNOWN)
 
     async def find(self, ref: ResourceRef, *, urgent: bool = False) -> ApiResource:
-        """How the API serves the kind of `ref`.
+        """Returns how the API serves the kind of `ref`.
 
         Raises:
-            NotFound: it does not serve it.
-            ClusterError: it does not answer.
+            NotFound: the API does not serve it.
+            ClusterError: discovery failed.
         """
         key = (ref.api_version, ref.kind)
         if key not in self._found:
@@ -99,20 +99,20 @@ class Resources:
         }
 
 
-# Finds what carries the meltdown key and is not configured: one metadata list for each kind.
+# Finds objects that have the meltdown key but are not configured: one metadata list for each kind.
 
 
 _PAGE: Final = 500
 
 
 class UnconfiguredScan:
-    """Looks over the kinds of the configured dependents."""
+    """Scans the kinds of the configured dependents."""
 
     def __init__(self, api: SeedApi, resources: Resources, policy: ProberPolicy) -> None:
         self._api, self._resources, self._policy = api, resources, policy
 
     async def __call__(self) -> tuple[str, ...]:
-        """Each as `namespace/Kind/name`.
+        """Returns the objects as `namespace/Kind/name`.
 
         Raises:
             Forbidden: a kind may not be listed.

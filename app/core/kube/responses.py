@@ -1,4 +1,8 @@
-"""The answers of an API server: checked, read under caps, and decoded while their bytes are counted."""
+"""Requests to an API server, and its answers: checked, read under caps, and decoded.
+
+An answer may be huge, slow or endless (threat T7). Its bytes are counted while they arrive, per answer and in all
+undecoded answers of the process (`byte_budget`), and the time for decoding is charged to a consumer (threat T11).
+"""
 
 import asyncio
 import contextlib
@@ -16,14 +20,14 @@ from app.core.kube.byte_budget import MAX_BODY, MIB, Claim
 from app.core.kube.connections import ConnectionPool, RequestAttempt
 from app.core.kube.failures import RequestedRight
 
-# What is asked of an API server, what its answer may cost, and what came back.
+# Requests, the limits of their answers, and replies.
 
 
 T = TypeVar("T")
 Decode = Callable[[bytes | bytearray], T]
-"""Makes a value of an answer."""
+"""Decodes the body of an answer into a value."""
 Decoding = Callable[[bytes | bytearray], T | Generator[None, None, T]]
-"""The same, or in steps where it takes longer."""
+"""As `Decode`, or as a generator of steps if decoding takes long (`Consumer.finish`)."""
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -31,7 +35,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 
 @dataclass(frozen=True, slots=True)
 class ResponseLimits:
-    """What an answer may cost: seconds and bytes."""
+    """How long the first byte of an answer may take, in seconds, and how many bytes the body may have."""
 
     first_byte_reused: float = 3.0
     first_byte_new: float = 5.0
@@ -40,62 +44,62 @@ class ResponseLimits:
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """What to ask."""
+    """One request to an API server."""
 
     asked: RequestedRight
     path: str
     within: float
-    """Seconds for all of it, a second attempt included; of a watch, for its beginning."""
+    """Seconds for the whole call, including a second attempt; for a watch, until it is open."""
     params: Mapping[str, str] = field(default_factory=dict)
     method: str = "GET"
     body: object = field(default=None, repr=False)
-    """JSON data; in no message, as it may hold a token."""
+    """JSON data; never part of a message or repr, because it may hold a token."""
     secret: bool = False
-    """Whether the body holds one: the server's own words, which may repeat it, are in no message then."""
+    """Whether the body holds a secret; if so, messages do not quote the server, which might repeat it."""
     content_type: str = JSON
     accept: str = JSON
     most: int = MAX_BODY
-    """Bytes that the answer may have, where that is less than the limit of the channel."""
+    """Maximum size of the body in bytes, if that is less than `ResponseLimits.body`."""
     again: bool = False
-    """Asked again and again: its URL is kept."""
+    """Whether the same request will be sent again and again, so that its parsed URL is worth keeping."""
 
 
 class Reply(NamedTuple, Generic[T]):
-    """What came back."""
+    """The decoded value of an answer, and when it was obtained."""
 
     value: T
     sent: float
-    """When the request that brought it was sent."""
+    """When the request was sent."""
     received: float
-    """When the last of it had arrived."""
+    """When the last byte had arrived."""
     dated: str | None = None
-    """The header `Date`."""
+    """The `Date` header."""
 
     @property
     def date(self) -> float | None:
-        """What the server's clock said, in whole seconds; read only where somebody asks, as few do."""
+        """The server's clock in whole seconds; parsed only on demand, because few callers need it."""
         return failures.http_date(self.dated)
 
 
 _MAX_ERROR_BODY: Final = 64 * 1024
 _OK: Final = frozenset({200, 201})
 _ACCEPTED: Final = 202
-"""What a deletion may be answered with, too: it is on its way."""
+"""A valid answer to a deletion, too: it has been accepted but not finished."""
 
 
 class ResponseReader:
-    """Reads the answers of one API server."""
+    """Checks, reads and decodes the answers of one API server."""
 
     def __init__(
         self, pool: ConnectionPool, most: int, consumer: Consumer, *, trusted: bool
     ) -> None:
-        """Keeps its arguments.
+        """Creates the reader of one server's answers.
 
         Args:
-            pool: has what the answers of all servers share.
-            most: bytes that an answer may have.
-            consumer: who is charged for the time that decoding takes.
-            trusted: whether the server's own words may appear in messages.
+            pool: the clock, and the byte budget that all servers share.
+            most: maximum size of a body in bytes.
+            consumer: charged for the event-loop time that decoding takes.
+            trusted: whether messages may quote the server.
         """
         self._clock, self._budget = pool.clock, pool.budget
         self._most, self._consumer, self._trusted = most, consumer, trusted
@@ -107,13 +111,13 @@ class ResponseReader:
         attempt: RequestAttempt,
         decode: Decoding[T],
     ) -> Reply[T]:
-        """Decodes what was asked for.
+        """Reads and decodes the body.
 
         Raises:
-            ClusterError: the answer brings something else, or too much.
-            msgspec.MsgspecError: it is not what it should be; UnicodeDecodeError and RecursionError say the same.
+            ClusterError: the server refused the request, or sent too much.
+            msgspec.MsgspecError: the body cannot be decoded; also UnicodeDecodeError and RecursionError.
             aiohttp.ClientError: the connection broke.
-            OSError: as before.
+            OSError: as above.
         """
         await self.check(request, response)
         with self._budget.claim() as claim:
@@ -126,7 +130,7 @@ class ResponseReader:
         return Reply(value, attempt.sent, received, response.headers.get("Date"))
 
     async def _decoded(self, decode: Decoding[T], body: bytearray) -> T:
-        """Whatever it is, it is done in stretches that keep nobody waiting for long."""
+        """Decodes in stretches that block the event loop only briefly."""
         begun = stopwatch()
         try:
             value = decode(body)
@@ -137,10 +141,10 @@ class ResponseReader:
         return value
 
     async def check(self, request: ApiRequest, response: aiohttp.ClientResponse) -> None:
-        """Looks at the head of the answer.
+        """Checks status and headers.
 
         Raises:
-            ClusterError: what the answer is, if it does not bring what was asked for.
+            ClusterError: the server refused the request, or compressed its answer.
         """
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise BadAnswer(f"{request.asked}: the answer is compressed, which was not asked for")
@@ -149,7 +153,7 @@ class ResponseReader:
             raise await self.refusal(request, response)
 
     async def refusal(self, request: ApiRequest, response: aiohttp.ClientResponse) -> ClusterError:
-        """What an answer means that is a refusal."""
+        """Reads a refusal (up to 64 KiB of it) and returns the error that it means."""
         body = await response.content.read(_MAX_ERROR_BODY)
         rest = bytes(body)
         while rest and len(body) < _MAX_ERROR_BODY:
@@ -181,8 +185,11 @@ class ResponseReader:
 
 
 def _let_go(body: bytearray) -> None:
-    """Frees the bytes now: an error that refers to its frame would keep them until the next garbage collection."""
-    with contextlib.suppress(BufferError):  # something still looks into them
+    """Frees the bytes now, not at the next garbage collection.
+
+    The traceback of an error refers to the frame that holds them.
+    """
+    with contextlib.suppress(BufferError):  # a memoryview of them still exists
         body.clear()
 
 
@@ -190,29 +197,34 @@ def _too_long(request: ApiRequest, most: int) -> LimitExceeded:
     return LimitExceeded("size", f"{request.asked}: more than {most} bytes")
 
 
-# The lines of a watch, one for each event.
+# The lines of a watch: one event each.
 
 
 MAX_LINE: Final = 16 * MIB
-"""Bytes of one watch event: etcd takes objects up to 1.5 MiB, so this is more than any real one."""
+"""Maximum bytes of one watch event. etcd accepts objects up to 1.5 MiB, so this exceeds every real one."""
 
 
 class Silent(Unreachable):
-    """A watch on which nothing came for too long: its connection may be dead."""
+    """A watch was silent for too long: its connection may be dead."""
 
 
 async def lines_of(
     asked: RequestedRight, response: aiohttp.ClientResponse, silence: float
 ) -> AsyncIterator[bytes]:
-    """The lines of a stream as they come.
+    """Yields the lines of a stream as they arrive.
+
+    Args:
+        asked: names the request in messages.
+        response: the stream.
+        silence: seconds without a byte, or between the first byte of a line and its end, after which it is abandoned.
 
     Raises:
-        Silent: nothing came for `silence` seconds, or no end of a line that had begun.
+        Silent: no byte arrived for `silence` seconds, or a line that had begun was not completed.
         LimitExceeded: a line is too long.
     """
     loop, rest, dripping, until = asyncio.get_running_loop(), bytearray(), False, 0.0
     while True:
-        if not dripping:  # more bytes of a line that had begun before give it no more time
+        if not dripping:  # a slow drip of bytes must not extend the time for one line
             until = loop.time() + silence
         try:
             async with asyncio.timeout_at(until):
@@ -220,9 +232,10 @@ async def lines_of(
         except TimeoutError as error:
             raise Silent(f"{asked}: nothing was heard for {silence:g} s") from error
         if not chunk:
-            return  # half a line at the end of a stream is none
+            return  # an incomplete last line is dropped
         dripping = bool(rest) and b"\n" not in chunk
-        first, *lines = chunk.split(b"\n")  # and not what came before it, which may be long
+        # splits only the new chunk: what came before it may be long
+        first, *lines = chunk.split(b"\n")
         rest += first
         for line in lines:
             if rest.strip():

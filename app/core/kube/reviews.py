@@ -1,7 +1,7 @@
-"""Who a caller is and what he may do, asked of the seed (`review_ports.Reviewer`; threats T12 and T14).
+"""Authenticates and authorizes callers by reviews of the seed (`ports.Reviewer`; threats T12 and T14).
 
-Whatever goes wrong here, no message has the caller's token: it is in the body of a request alone, and what a server
-says of a review that it refuses is left out, as it may repeat it.
+No message contains the caller's token, whatever goes wrong: it is only in the body of a request, and what a server says
+when it refuses a review is left out, because it may repeat the token.
 """
 
 import asyncio
@@ -22,27 +22,27 @@ from app.core.ports import AUDIENCE, GROUP
 T = TypeVar("T")
 
 REVIEWED_WITHIN: Final = 3.0
-"""Seconds for one review, a second attempt included; then the seed counts as away."""
+"""Time limit of a review in seconds, including a second attempt; after that the seed counts as unavailable."""
 _MOST: Final = 256 * 1024
-"""Bytes of an answer: it repeats the question, and the groups of a user are many at times."""
+"""Maximum bytes of an answer, which repeats the question; a user may have many groups."""
 
 
 class KubeReviewer:
-    """Asks the seed with TokenReviews and SubjectAccessReviews; how many of them is for those to limit who ask."""
+    """Sends TokenReviews and SubjectAccessReviews to the seed; limiting their rate is left to the caller."""
 
     def __init__(self, api: SeedApi) -> None:
         self._api = api
 
     async def authenticate(self, token: str, *, audience: str | None = AUDIENCE) -> Caller | None:
-        """Whose token it is, if it was made for `audience` (None: for the API server itself); None: nobody's.
+        """Returns the owner of the token; None if it is not valid for `audience` (None: the API server itself).
 
         Raises:
-            Throttled: too many are asked for at once; nothing was sent.
-            Forbidden: we may not ask.
-            ClusterError: there was no answer, or none that makes sense.
+            Throttled: the seed asks for a pause.
+            Forbidden: the right to review tokens is missing.
+            ClusterError: there was no answer, or an invalid one.
         """
         if not token:
-            return None  # that a server would call a bad request
+            return None  # a server would answer 400
         spec = {"token": token} | ({} if audience is None else {"audiences": [audience]})
         status = await self._review(TOKEN_REVIEWS, "TokenReview", spec, _token_review)
         if not status.authenticated or not _made_for(audience, status.audiences):
@@ -50,12 +50,12 @@ class KubeReviewer:
         return _caller(status.user)
 
     async def allowed(self, caller: Caller, access: Access) -> bool:
-        """Whether the caller may do this.
+        """Returns whether the caller has this access.
 
         Raises:
-            Throttled: too many are asked for at once; nothing was sent.
-            Forbidden: we may not ask.
-            ClusterError: there was no answer, or none that makes sense.
+            Throttled: the seed asks for a pause.
+            Forbidden: the right to review access is missing.
+            ClusterError: there was no answer, or an invalid one.
         """
         user = {
             "user": caller.name,
@@ -88,7 +88,7 @@ class KubeReviewer:
             raise Unreachable(f"{asked}: no answer within {REVIEWED_WITHIN:g} s") from late
 
     async def _ask(self, request: ApiRequest, decode: Decode[T]) -> T:
-        """Once more on a new connection where the one that was open is dead: a review changes nothing."""
+        """Sends a review; repeats it on a new connection if the kept-alive one is dead: a review changes nothing."""
         try:
             return await self._api.call(request, decode, Budget.PACED)
         except Unreachable:
@@ -96,7 +96,10 @@ class KubeReviewer:
 
 
 def _made_for(audience: str | None, audiences: tuple[str, ...]) -> bool:
-    """A server that knows nothing of audiences leaves them out: what it says of a token is of no use to us then."""
+    """Whether the token is meant for `audience`.
+
+    A server without support for audiences omits them, so what it says of a token is of no use.
+    """
     return audience is None or audience in audiences
 
 

@@ -1,4 +1,8 @@
-"""The seed: what is watched of it, what is read live, what is written (`ports.SeedCluster`)."""
+"""The seed as the prober needs it (`ports.SeedCluster`): watches, live reads and writes.
+
+One reflector per kind covers all namespaces. Secrets and dependents are watched with a `metadata.name` field selector,
+one watch for each name, and every object is decoded to the few fields that rules read (rules 3.2).
+"""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -32,7 +36,7 @@ MAX_MACHINES: Final = 20_000
 
 
 class KubeSeed:
-    """The seed's API server, and a copy of the little of it that the prober needs."""
+    """The seed's API server, with a copy of those of its objects that the prober needs."""
 
     def __init__(
         self,
@@ -43,15 +47,15 @@ class KubeSeed:
         metrics: Metrics,
         random: Random,
     ) -> None:
-        """Asks for nothing yet.
+        """Sends nothing yet.
 
         Args:
-            api: the requests.
-            policy: names the Secrets and the dependents, and says whether Machines matter.
-            clock: says when watches were last in contact.
-            tasks: keeps the watches; one that dies ends the process.
-            metrics: where watches are counted.
-            random: spreads retries and the ends of watches.
+            api: sends the requests.
+            policy: names the Secrets and dependents, and says whether Machines are needed.
+            clock: timestamps the contacts of watches.
+            tasks: owns the watch tasks; one that dies ends the process.
+            metrics: counts watch restarts.
+            random: spreads retries and the durations of watches.
         """
         self._api, self._tasks, self._metrics, self._clock = api, tasks, metrics, clock
         self._secret_names = policy.secret_names
@@ -63,7 +67,7 @@ class KubeSeed:
             return Reflector(source, api, clock, metrics, random, self._teller(what))
 
         self._clusters = reflect(Watched.CLUSTERS, sources.clusters())
-        # endpoint mode reads no Machine: rights for them need not even be there
+        # endpoint mode reads no Machines, and must work without the right to
         self._machines = (
             reflect(Watched.MACHINES, sources.machines()) if policy.endpoint_mode is None else None
         )
@@ -80,18 +84,18 @@ class KubeSeed:
         }
 
     async def start(self) -> None:
-        """Opens the watches; they sync on their own time."""
+        """Starts the watches; does not wait until they are synced."""
         for name, reflector in self._by_name().items():
             self._running.append(self._tasks.shared(reflector.run, f"watch {name}"))
 
     async def close(self) -> None:
-        """Ends the watches."""
+        """Stops the watches."""
         for task in self._running:
             await cancelled(task)
         self._running.clear()
 
     def troubles(self) -> Mapping[str, str]:
-        """What watches suffer from, by name; empty while all is well."""
+        """Returns why watches do not work, by name of the watch; empty if all do."""
         found = {name: reflector.trouble for name, reflector in self._by_name().items()}
         return {name: trouble for name, trouble in found.items() if trouble is not None}
 
@@ -103,12 +107,12 @@ class KubeSeed:
         return named | {str(ref): reflector for ref, reflector in self._dependents.items()}
 
     def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
-        """`listener` is called, in the event loop, after each change of what is watched."""
+        """Calls `listener` in the event loop after each change of a watched object."""
         self._listeners.append(listener)
 
     def _teller(self, what: Watched) -> Callable[[str, str], None]:
         def tell(namespace: str, name: str) -> None:
-            # a Cluster is in no namespace: its name is that of the control plane
+            # a Cluster is cluster-scoped; its name is that of the control-plane namespace
             change = SeedChange(what, name if what is Watched.CLUSTERS else namespace)
             for listener in self._listeners:
                 try:
@@ -119,9 +123,9 @@ class KubeSeed:
         return tell
 
     def watch_state(self, what: Watched) -> WatchState:
-        """How far the watch of this can be trusted; of several, the worst, those that are unavailable aside.
+        """Returns the state of the watch of `what`; of several watches the worst, apart from unavailable ones.
 
-        In endpoint mode Machines are not watched, and nothing waits for them: they count as just heard of.
+        In endpoint mode Machines are not watched and nothing may wait for them, so they count as synced just now.
         """
         match what:
             case Watched.CLUSTERS:
@@ -138,39 +142,38 @@ class KubeSeed:
                 return _worst(available or [each.state for each in every])
 
     def unavailable(self, ref: ResourceRef) -> str | None:
-        """Why nothing can be known of a configured dependent (docs/decisions/0012)."""
+        """Returns why nothing can be known of a configured dependent (docs/decisions/0012)."""
         return self._dependents[ref].unavailable
 
     # From the watches.
 
     def clusters(self) -> Mapping[str, ClusterView]:
-        """All Clusters by name."""
+        """Returns all Clusters by name."""
         return MappingProxyType(dict(self._clusters.of("")))
 
     def secret(self, namespace: str, route: Route = Route.INTERNAL) -> SecretView | None:
-        """The kubeconfig Secret of this route; None where there is none, or the route is not used."""
+        """Returns the kubeconfig Secret of this route; None if it does not exist or the route is not used."""
         name = self._secret_names.get(route)
         return None if name is None else self._secrets[route].of(namespace).get(name)
 
     def machines(self, namespace: str) -> tuple[MachineView, ...]:
-        """The Machines; none in endpoint mode."""
+        """Returns the Machines; none in endpoint mode."""
         return () if self._machines is None else tuple(self._machines.of(namespace).values())
 
     def dependent(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
-        """A configured dependent."""
         return self._dependents[ref].of(namespace).get(ref.name)
 
     # Live.
 
     async def read_cluster(self, namespace: str, *, urgent: bool = False) -> ClusterView | None:
-        """The Cluster; None where there is none."""
+        """Reads the Cluster; returns None if it does not exist."""
         request = _get(CLUSTERS, "", namespace, urgent=urgent)
         return await self._read(request, decoding.cluster, urgent=urgent)
 
     async def read_secret(
         self, namespace: str, *, route: Route = Route.INTERNAL, urgent: bool = False
     ) -> SecretView | None:
-        """The kubeconfig Secret of this route; None where there is none, or the route is not used."""
+        """Returns the kubeconfig Secret of this route; None if it does not exist or the route is not used."""
         name = self._secret_names.get(route)
         if name is None:
             return None
@@ -180,7 +183,7 @@ class KubeSeed:
     async def read_machines(
         self, namespace: str, *, urgent: bool = False
     ) -> tuple[MachineView, ...]:
-        """The Machines of a namespace, consistently.
+        """Lists the Machines of a namespace, by a consistent read.
 
         Raises:
             LimitExceeded: there are more than 20,000.
@@ -202,7 +205,7 @@ class KubeSeed:
     async def read_dependent(
         self, namespace: str, ref: ResourceRef, *, urgent: bool = False, spare: bool = False
     ) -> WorkloadView | None:
-        """A dependent; None where there is none."""
+        """Reads a dependent; returns None if it does not exist."""
         resource = await self.resources.find(ref, urgent=urgent)
         request = _get(resource, namespace, ref.name, urgent=urgent)
         decode = decoding.workload(ref)
@@ -211,7 +214,7 @@ class KubeSeed:
     async def read_scale(
         self, namespace: str, ref: ResourceRef, *, urgent: bool = False, spare: bool = False
     ) -> ScaleView:
-        """The `scale` subresource of a dependent."""
+        """Reads the `scale` subresource of a dependent."""
         resource = await self.resources.find(ref, urgent=urgent)
         request = _get(resource, namespace, ref.name, "scale", urgent=urgent)
         return await self._api.call(request, decoding.scale, _budget(urgent=urgent, spare=spare))
@@ -235,11 +238,11 @@ class KubeSeed:
         starting: Starting | None = None,
         urgent: bool = False,
     ) -> WorkloadView:
-        """One merge patch of the object itself; returns it as it is then.
+        """Sends one merge patch of the object itself and returns the patched object.
 
         Raises:
             Conflict: the object is newer than the patch.
-            NotFound: it is gone.
+            NotFound: the object does not exist any more.
         """
         request = await self._request(namespace, ref, "", patch, urgent=urgent)
         return await self._write(request, decoding.workload(ref), starting, urgent=urgent)
@@ -253,11 +256,11 @@ class KubeSeed:
         starting: Starting | None = None,
         urgent: bool = False,
     ) -> ScaleView:
-        """One merge patch of the `scale` subresource.
+        """Sends one merge patch of the `scale` subresource and returns the patched `scale`.
 
         Raises:
             Conflict: the object is newer than the patch.
-            NotFound: it is gone.
+            NotFound: the object does not exist any more.
         """
         request = await self._request(namespace, ref, "scale", patch, urgent=urgent)
         return await self._write(request, decoding.scale, starting, urgent=urgent)
@@ -279,7 +282,7 @@ class KubeSeed:
     async def _write(
         self, request: ApiRequest, decode: Decode[T], starting: Starting | None, *, urgent: bool
     ) -> T:
-        """On a new connection: a dead kept-alive one would cost seconds, and a write is never repeated."""
+        """Writes on a new connection: a dead kept-alive one would cost seconds, and a write is never repeated."""
         budget = _budget(urgent=urgent)
         return await self._api.call(request, decode, budget, new_connection=True, starting=starting)
 

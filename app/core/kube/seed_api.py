@@ -1,4 +1,8 @@
-"""Requests to the seed: with our credentials as they are now, and within the budget that they belong to (rules 4.3)."""
+"""Sends requests to the seed's API server, with current credentials and within their budgets (rules 4.3).
+
+Budgets keep one kind of request from delaying another: what a scale-down needs overtakes everything, and reads for the
+API use only what is left.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -31,9 +35,9 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 WITHIN: Final = 10.0
-"""Seconds for one request to the seed."""
+"""Time limit of a request in seconds."""
 URGENT_WITHIN: Final = 5.0
-"""Seconds for one that protection waits for."""
+"""Time limit of a request that a scale-down waits for, in seconds."""
 URGENT_IN_FLIGHT: Final = 50
 MOST_SKEW: Final = 5.0
 _SKEW_REPORTED_EVERY: Final = 3600.0
@@ -41,32 +45,33 @@ _LIMITS: Final = ResponseLimits(first_byte_reused=4.0, first_byte_new=WITHIN)
 
 
 class Budget(StrEnum):
-    """What a request counts against."""
+    """The budget that a request is charged to."""
 
     NORMAL = "normal"
     """`--kube-api-qps` and `--kube-api-burst`."""
     URGENT = "urgent"
     """`--scale-down-qps`, at most 50 in flight: what a scale-down needs."""
     SPARE = "spare"
-    """What is left of the normal budget, but for half of its burst; where nothing is, the request is not made."""
+    """What others leave of the normal budget, and only the upper half of its burst; if that is used up, nothing is
+    sent."""
     LEASE = "lease"
-    """Nothing: our own Lease goes before everything."""
+    """No limit: renewing our own Lease goes before everything."""
     PACED = "paced"
-    """Nothing here: who asks has a budget of his own (the weeder's, that of Events, that of exec probes, and that of
-    reviews, `app.api.auth.budgets`)."""
+    """No limit here: the caller has a budget of its own (the weeder, Events, exec probes, and reviews,
+    `app.api.auth.budgets`)."""
 
 
 class _Deep(bytes):
-    """An answer that is nested too deeply to be decoded as it is."""
+    """An answer that is nested too deeply to be decoded directly."""
 
 
 def within(*, urgent: bool) -> float:
-    """Seconds that a request may take."""
+    """Returns the time limit of a request in seconds."""
     return URGENT_WITHIN if urgent else WITHIN
 
 
 class SeedApi:
-    """The seed's API server."""
+    """The client of the seed's API server."""
 
     def __init__(
         self,
@@ -78,37 +83,37 @@ class SeedApi:
         burst: int = 10,
         scale_down_qps: float = 200.0,
     ) -> None:
-        """Connects to nothing yet; needs a running event loop.
+        """Opens no connection yet; needs a running event loop.
 
         Args:
-            credentials: who we are.
-            clock: tells when requests are sent.
-            metrics: where requests are counted.
-            qps: requests a second, protection and the Lease aside.
-            burst: how many of these may come at once.
-            scale_down_qps: requests a second that protection may make.
+            credentials: our identity.
+            clock: timestamps requests.
+            metrics: counts requests.
+            qps: rate of requests, other than those of scale-downs and the Lease.
+            burst: burst of these requests.
+            scale_down_qps: rate of requests of scale-downs.
         """
         self._credentials, self._clock, self._metrics = credentials, clock, metrics
         self._pool = ConnectionPool("seed", clock, metrics)
         self._open: tuple[SeedIdentity, ApiClient] | None = None
         self._normal = AsyncLimiter(burst, burst / qps)
-        # Half of the burst is never spent on what may be dropped: after a mass outage the writes that bring controllers
-        # back would else wait behind the Events that tell of them.
+        # `SPARE` requests, which may be refused, never use the lower half of the burst: after a mass outage the writes
+        # that bring controllers back would otherwise wait behind them.
         self._reserve = max(burst / 2, 1.0)
         self._urgent = AsyncLimiter(URGENT_IN_FLIGHT, URGENT_IN_FLIGHT / scale_down_qps)
         self._in_flight = asyncio.Semaphore(URGENT_IN_FLIGHT)
         self._urgent_ones = 0
-        """Waiting for the budget, or in flight."""
+        """Urgent requests that wait for the budget or are in flight."""
         self._calm = asyncio.Event()
-        """There are none."""
+        """Set while there are no urgent requests."""
         self._calm.set()
         self.clock_skew: float | None = None
-        """Our wall clock minus the seed's, seconds; None until it answered."""
+        """Our wall clock minus the seed's, in seconds; None before the first answer."""
         self._skew_reported = float("-inf")
 
     @property
     def server_time(self) -> float | None:
-        """What the API server's clock shows, to half a second, as of the last answer; None until there was one."""
+        """The API server's clock to half a second, derived from its last answer; None before the first answer."""
         return None if self.clock_skew is None else wall_clock() - self.clock_skew
 
     async def call(
@@ -120,17 +125,22 @@ class SeedApi:
         new_connection: bool = False,
         starting: Starting | None = None,
     ) -> T:
-        """Asks, and decodes the answer; what is nested too deeply for `decode` is left out of it.
+        """Sends the request and decodes the answer; what is nested too deeply for `decode` is cut out.
 
-        `starting` is called when the budget has let the request through, and before it is made once more; what it
-        raises ends the call.
+        After a 401 the credentials are read again. If they have changed, the request, which was not executed, is sent
+        once more.
 
-        After a 401 the credentials are read again, and where that changed them the request, which was not executed,
-        is made once more.
+        Args:
+            request: what to ask.
+            decode: turns the body into the value.
+            budget: what the request is charged to.
+            new_connection: use a connection of its own, closed afterwards.
+            starting: called after the budget has admitted the request, and before it is repeated; its exceptions
+                propagate.
 
         Raises:
-            Throttled: the seed asks for a pause, or nothing is left in a budget that nobody waits for.
-            ClusterError: what was asked for did not come.
+            Throttled: the seed answered 429, or a `SPARE` request found nothing left.
+            ClusterError: the request failed, or the answer was not what was asked for.
         """
 
         def read(raw: bytes | bytearray) -> T | _Deep:
@@ -183,7 +193,7 @@ class SeedApi:
         )
 
     async def _another_than(self, refused: SeedIdentity, refusal: Unauthorized) -> SeedIdentity:
-        """Who we are after reading again; raises `refusal` where that is still the same."""
+        """Reads the credentials again; raises `refusal` if they are unchanged."""
         await self._credentials.refresh()
         identity = await self._credentials.current()
         if (identity.token, identity.context) == (refused.token, refused.context):
@@ -194,12 +204,10 @@ class SeedApi:
     async def watch(
         self, request: ApiRequest, *, silence: float, budget: Budget = Budget.NORMAL
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Opens a watch; gives its lines as they come.
-
-        Its budget is asked for its opening alone.
+        """Opens a watch and yields its lines as they arrive; only opening it is charged to the budget.
 
         Raises:
-            ClusterError: there is no watch, or it broke, or nothing came for `silence` seconds.
+            ClusterError: the watch could not be opened or broke, or nothing came for `silence` seconds.
         """
         async with AsyncExitStack() as opening:
             await self._wait_for(budget, opening)
@@ -218,10 +226,10 @@ class SeedApi:
     async def socket(
         self, request: ApiRequest, protocols: tuple[str, ...]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """Opens a WebSocket, which speaks one of `protocols`; who asks has a budget of his own.
+        """Opens a WebSocket that speaks one of `protocols`; the caller has a budget of its own.
 
         Raises:
-            ClusterError: there is none.
+            ClusterError: the server did not open it.
         """
 
         def opening(
@@ -237,7 +245,7 @@ class SeedApi:
         opening: Callable[[SeedIdentity], AbstractAsyncContextManager[T]],
         stack: AsyncExitStack,
     ) -> T:
-        """What `opening` opens; after a 401 with the credentials that were read again."""
+        """Enters what `opening` returns; after a 401 once more, with credentials read again."""
         identity = await self._credentials.current()
         try:
             return await stack.enter_async_context(opening(identity))
@@ -246,7 +254,7 @@ class SeedApi:
         return await stack.enter_async_context(opening(identity))
 
     async def calm(self, within: float) -> None:
-        """Returns when no urgent request is on its way or waits to be; or after so many seconds, whatever there is."""
+        """Waits until no urgent request is queued or in flight, for at most so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._calm.wait()
@@ -282,7 +290,7 @@ class SeedApi:
             before, client = self._open
             if before.context is identity.context and before.origin == identity.origin:
                 return client
-            client.close()  # made with a CA or a certificate that is no longer ours
+            client.close()  # made with a CA or certificate that has been replaced
         client = ApiClient(
             self._pool, identity.origin, identity.context, limits=_LIMITS, trusted=True
         )
@@ -292,7 +300,7 @@ class SeedApi:
     def _compare_clocks(self, reply: Reply[T]) -> None:
         if reply.date is None:
             return
-        # the header has whole seconds, so on average it is half a second old
+        # the header is in whole seconds, so on average it is half a second old
         self.clock_skew = wall_clock() - (reply.date + 0.5)
         self._metrics.clock_skew.set(self.clock_skew)
         now = self._clock.now()

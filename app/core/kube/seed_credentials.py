@@ -1,4 +1,4 @@
-"""Who we are in the seed: the pod's ServiceAccount, or the operator's kubeconfig; both read again as they rotate."""
+"""Our identity in the seed: the pod's ServiceAccount or an operator's kubeconfig, read again as they rotate."""
 
 import asyncio
 import importlib
@@ -20,16 +20,16 @@ log = structlog.get_logger(__name__)
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 READ_AGAIN: Final = 60.0
-"""Seconds after which the files are read again: the kubelet renews a token minutes before its end."""
+"""Seconds after which the files are read again: the kubelet renews a token minutes before it expires."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeedIdentity:
-    """Where the seed's API server is, whom it trusts us to be; never shown."""
+    """The address of the seed's API server and our credentials; its repr shows no secret."""
 
     origin: str
     context: ssl.SSLContext
-    """The same object as long as CA and client certificate are the same."""
+    """The same object while CA and client certificate are unchanged."""
     token: str | None
 
     def __repr__(self) -> str:
@@ -37,33 +37,33 @@ class SeedIdentity:
 
 
 class SeedCredentials(Protocol):
-    """A source of identities."""
+    """A source of `SeedIdentity`s."""
 
     async def current(self) -> SeedIdentity:
-        """Who we are now."""
+        """Returns the current identity."""
         ...
 
     async def refresh(self) -> None:
-        """Reads again at once; keeps what there was where that fails."""
+        """Reads the files again at once; keeps the former identity if that fails."""
         ...
 
 
 class _Rereading(ABC):
-    """Keeps what was read last, for when reading fails in mid-rotation."""
+    """Keeps the last identity for when reading fails in the middle of a rotation."""
 
     def __init__(self, clock: Clock, first: SeedIdentity) -> None:
         self._clock, self._identity = clock, first
         self._read_at = clock.now()
 
     async def current(self) -> SeedIdentity:
-        """Who we are now, read within the last minute."""
+        """Returns the identity, read within the last minute."""
         if self._clock.now() - self._read_at > READ_AGAIN:
             await self.refresh()
         return self._identity
 
     async def refresh(self) -> None:
-        """Reads again at once; keeps what there was where that fails."""
-        self._read_at = self._clock.now()  # set first: those who come meanwhile take what there is
+        """Reads the files again at once; keeps the former identity if that fails."""
+        self._read_at = self._clock.now()  # set first: concurrent callers take the current identity
         try:
             self._identity = await self._read(self._identity)
         except ConfigurationError as error:
@@ -71,7 +71,7 @@ class _Rereading(ABC):
 
     @abstractmethod
     async def _read(self, before: SeedIdentity) -> SeedIdentity:
-        """Who we are by what is there now; `before` is who we were."""
+        """Reads the identity; `before` is the former one."""
 
 
 class InClusterCredentials(_Rereading):
@@ -105,7 +105,7 @@ class InClusterCredentials(_Rereading):
 
     async def _read(self, before: SeedIdentity) -> SeedIdentity:
         files = await asyncio.to_thread(_MountedFiles.read, self._folder)
-        # while it is being renewed the file may be empty for a moment
+        # the file may be empty for a moment while it is renewed
         token = files.token or before.token
         context = before.context if files.ca == self._files.ca else files.context()
         self._files = files
@@ -114,7 +114,7 @@ class InClusterCredentials(_Rereading):
 
 @dataclass(frozen=True, slots=True)
 class _MountedFiles:
-    """What the kubelet mounted."""
+    """The contents of the mounted files."""
 
     folder: Path
     token: str
@@ -142,7 +142,7 @@ class _MountedFiles:
 
 
 class KubeconfigCredentials(_Rereading):
-    """The operator's own kubeconfig: trusted, so kubernetes_asyncio may do with it whatever kubectl would."""
+    """A kubeconfig of the operator; it is trusted, so kubernetes_asyncio may do with it whatever kubectl would."""
 
     def __init__(
         self, clock: Clock, path: Path, settings: "_Settings", first: SeedIdentity
@@ -171,7 +171,7 @@ class KubeconfigCredentials(_Rereading):
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """What kubernetes_asyncio made of a kubeconfig; certificates are files that it wrote."""
+    """The configuration that kubernetes_asyncio loads from a kubeconfig; certificates are files that it writes."""
 
     path: Path
     origin: str
@@ -195,7 +195,7 @@ class _Settings:
 
     @classmethod
     def read(cls, path: Path) -> "_Settings":
-        """Runs in a thread of its own: it reads files, and may start a credential plugin and wait for it."""
+        """To be called in a thread: it reads files, and may run a credential plugin and wait for it."""
         configuration = asyncio.run(_load(path))
         for unsupported in ("tls_server_name", "proxy"):
             if getattr(configuration, unsupported, None):
@@ -219,14 +219,14 @@ class _Settings:
                 context.load_cert_chain(self.cert_file, self.key_file, password=no_password)
         except (OSError, ValueError) as error:
             raise _mistake(str(self.path), "", "its certificates cannot be used") from error
-        if not self.verify:  # the operator wrote insecure-skip-tls-verify into his own file
+        if not self.verify:  # the operator set insecure-skip-tls-verify in this file
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context
 
 
 async def _load(path: Path) -> Any:  # noqa: ANN401 - kubernetes_asyncio has no types
-    # imported here: it costs half a second and 78 MB, and in a cluster nobody needs it
+    # imported lazily: it costs half a second and 78 MB, and is not needed in a cluster
     client = importlib.import_module("kubernetes_asyncio.client")
     config = importlib.import_module("kubernetes_asyncio.config")
     configuration = client.Configuration()
@@ -234,7 +234,7 @@ async def _load(path: Path) -> Any:  # noqa: ANN401 - kubernetes_asyncio has no 
         await config.load_kube_config(
             config_file=str(path), client_configuration=configuration, persist_config=False
         )
-    except Exception as error:  # it lets everything through that can go wrong in a file or plugin
+    except Exception as error:  # it raises whatever goes wrong in a file or plugin
         known = isinstance(error, config.ConfigException) and str(error)
         message = (
             f"cannot be used: {error}" if known else f"is no kubeconfig ({type(error).__name__})"

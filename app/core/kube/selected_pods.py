@@ -1,6 +1,6 @@
-"""The pods that one selector matches, of the namespaces that are followed: one watch of all namespaces.
+"""The pods that one selector matches in the followed namespaces, from one watch of all namespaces.
 
-It is open from the first that is followed until the last was left a while ago.
+The watch is open from the first followed namespace until a while after the last was left.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ from app.core.tasks import Tasks, cancelled
 log = structlog.get_logger(__name__)
 
 SETTLING: Final = 1.0
-"""Seconds from the first namespace that is followed to the list: at a start there are hundreds more at once."""
+"""Seconds from the first followed namespace to the list: at a start hundreds more follow at once."""
 DESERTED: Final = 60.0
-"""Seconds after which a watch that nobody needs any more is closed."""
+"""Seconds after which an unused watch is closed."""
 MOST_JOINS: Final = 10
-"""Namespaces that are listed one by one; of more than that, everything is listed anew."""
+"""Namespaces that are listed one by one; for more than that, everything is listed anew."""
 LISTS_APART: Final = 5.0
-"""The least seconds between two such lists."""
+"""Minimum seconds between two such lists."""
 _BACKOFF: Final = Backoff(first=1.0, most=30.0)
 
 
 class SelectedPods:
-    """A copy of the pods of one selector; `run` keeps it."""
+    """A copy of the pods of one selector, kept up to date by `run`."""
 
     def __init__(
         self,
@@ -52,15 +52,15 @@ class SelectedPods:
         changed: Callable[[str], None],
         refusal_changed: Callable[[], None],
     ) -> None:
-        """Asks for nothing yet.
+        """Sends nothing yet.
 
         Args:
-            selector: which pods.
-            api: the requests.
-            clock: says when the watch was last in contact.
-            tasks: keeps the watch; when it dies the process ends.
-            metrics: where the watch is counted.
-            random: spreads retries and the ends of watches.
+            selector: selects the pods.
+            api: sends the requests.
+            clock: timestamps the contacts of the watch.
+            tasks: owns the watch task; if it dies the process ends.
+            metrics: counts watch restarts.
+            random: spreads retries and the durations of watches.
             changed: called with a namespace after each change of its pods.
             refusal_changed: called after each change of `forbidden`.
         """
@@ -68,7 +68,7 @@ class SelectedPods:
         self._random, self._changed = random, changed
         source = sources.probed_pods(selector)
         self.label = source.label
-        """Its name in metrics, log and troubles."""
+        """Name of the watch in metrics, log and status."""
         self._requests = RefusalWatch(api, refusal_changed)
         self._replica = NamespacedReplica(source.label, source.decode, source.complaint)
         self._reflector = Reflector(
@@ -78,41 +78,41 @@ class SelectedPods:
         self._reflector.tell_lists(self._listed)
         self._watching: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()
-        """Something has changed that `run` has to look at."""
+        """Set when something changes that concerns `run`."""
         self._join_trouble: str | None = None
         self._failures = 0
         self._listed_all_at = float("-inf")
 
     @property
     def trouble(self) -> str | None:
-        """What it suffers from; None while all is well, or nobody is followed."""
+        """Why the watch does not work; None while it does, or nothing is followed."""
         if self._watching is None:
             return None
         return self._reflector.trouble or self._join_trouble
 
     @property
     def forbidden(self) -> str | None:
-        """Why pods may not be watched; None while they may be, or nobody has said otherwise."""
+        """Why watching pods is forbidden; None while it is allowed, or not known to be forbidden."""
         return self._requests.forbidden
 
     def follow(self, namespace: str) -> None:
-        """The pods of this namespace are wanted."""
+        """Follows a namespace."""
         self._replica.follow(namespace)
         self._stirred.set()
 
     def leave(self, namespace: str) -> None:
-        """They are not any more."""
+        """Stops following a namespace."""
         self._replica.leave(namespace)
         self._stirred.set()
 
     def pods(self, namespace: str) -> Collection[ProbedPod]:
-        """The pods of a namespace as last seen; none before all of them were."""
+        """Returns the pods of a namespace, from the watch; none until all of them are known."""
         if not self._replica.covers(namespace):
             return ()
         return tuple(self._replica.of(namespace).values())
 
     def state(self, namespace: str) -> WatchState:
-        """How far the watch can be trusted for this namespace."""
+        """Returns the state of the watch for this namespace."""
         return WatchState(self._replica.covers(namespace), self._reflector.state.last_contact)
 
     def _pod_changed(self, namespace: str, _name: str) -> None:
@@ -120,16 +120,16 @@ class SelectedPods:
             self._changed(namespace)
 
     def _listed(self, _since: float | None, _news: tuple[ObjectKey, ...]) -> None:
-        """Everybody is told: whose pods are the same may not have been known to be complete."""
+        """Notifies for every namespace: even if its pods are the same, they may not have been known to be complete."""
         self._stirred.set()
         for namespace in sorted(self._replica.followed):
             if self._replica.covers(namespace):
                 self._changed(namespace)
 
-    # The watch, and who needs it.
+    # The watch and its users.
 
     async def run(self) -> None:
-        """Watches while anybody is followed, for ever."""
+        """Watches while any namespace is followed, until cancelled."""
         try:
             while True:
                 await self._until_followed()
@@ -146,7 +146,7 @@ class SelectedPods:
             await self._stirred.wait()
 
     async def _until_deserted(self) -> None:
-        """Lets namespaces join, until nobody has been followed for a while."""
+        """Lets namespaces join, until none has been followed for a while."""
         while True:
             self._stirred.clear()
             if not self._replica.followed:
@@ -158,7 +158,7 @@ class SelectedPods:
                 await self._stirred.wait()
 
     async def _quiet(self, seconds: float) -> bool:
-        """Whether nothing happens for so long."""
+        """Returns whether nothing changes for so long."""
         try:
             async with asyncio.timeout(seconds):
                 await self._stirred.wait()
@@ -168,17 +168,18 @@ class SelectedPods:
 
     async def _take_in(self, waiting: tuple[str, ...]) -> None:
         if len(waiting) <= MOST_JOINS:
-            await self._join(waiting[self._failures % len(waiting)])  # one must not keep the others
+            # in rotation: one that fails must not delay the others
+            await self._join(waiting[self._failures % len(waiting)])
             return
         await self._clock.sleep(self._listed_all_at + LISTS_APART - self._clock.now())
         await self._list_all()
 
     async def _list_all(self) -> None:
-        """Lists everything, and watches from there."""
+        """Lists everything and watches from there."""
         if self._watching is not None:
             await cancelled(self._watching)
         self._listed_all_at = self._clock.now()
-        self._replica.list_begins()  # nobody joins meanwhile
+        self._replica.list_begins()  # until the list is complete no namespace joins
         self._reflector.list_anew()
         self._watching = self._tasks.shared(self._reflector.run, f"watch {self.label}")
 
@@ -201,7 +202,7 @@ class SelectedPods:
         await self._clock.sleep(max(pause, error.retry_after or 0.0))
 
     async def _close(self) -> None:
-        """Ends the watch."""
+        """Closes the watch."""
         watching, self._watching = self._watching, None
         if watching is None:
             return

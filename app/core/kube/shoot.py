@@ -1,4 +1,8 @@
-"""One shoot's API server: one kept connection, small requests, pages with caps."""
+"""The client of one shoot's API server (`ports.ShootCluster`): the hot path of probing.
+
+A probe in the steady state is two small requests on one connection that stays open. Everything a shoot sends is
+limited: time, bytes of an answer, number of Leases and Nodes (threat T7).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,17 +20,17 @@ from app.core.model.shoots import Route
 T = TypeVar("T")
 
 LEASES_WITHIN: Final = 5.0
-"""Seconds for one request for Leases: a later answer says nothing about now."""
+"""Time limit of a request for Leases in seconds: a later answer says nothing about now."""
 PAGE: Final = 500
 MAX_LEASES: Final = 10_000
 MAX_NODES: Final = 10_000
 PAGED_FOR: Final = 3600.0
-"""Seconds for which Nodes are read in pages once they did not fit into one answer."""
+"""Seconds for which Nodes are read in pages after they did not fit into one answer."""
 
 _MAX_SMALL: Final = 1 << 20
-"""Bytes of an answer that has one object: no shoot may hold the bytes of all with these."""
+"""Maximum bytes of an answer with one object, so that no shoot can use up the byte budget of all with these."""
 _MAX_LEASE_PAGE: Final = 8 << 20
-"""Bytes of a page of Leases: 500 of them, of less than a kilobyte each where nobody plays tricks."""
+"""Maximum bytes of a page of 500 Leases, which have less than a kilobyte each unless somebody plays tricks."""
 
 _VERSION: Final = RequestedRight("get", "/version")
 _LEASES: Final = RequestedRight("list", "leases", "kube-node-lease")
@@ -35,10 +39,10 @@ _LEASES_PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/l
 
 
 class ShootRequests:
-    """What is asked of every shoot, made once: hundreds of probes a second ask for the same."""
+    """The requests that every shoot gets, created once because hundreds of probes per second send the same."""
 
     def __init__(self, within: float) -> None:
-        """`within`: the seconds of one whole probe."""
+        """Creates the requests; `within` is the time limit of a whole probe in seconds."""
         self.within = within
         self.leases_within = min(LEASES_WITHIN, within)
         self.version = ApiRequest(_VERSION, "/version", within, most=_MAX_SMALL, again=True)
@@ -47,7 +51,7 @@ class ShootRequests:
         self._versions: dict[float, ApiRequest] = {}
 
     def version_in(self, within: float | None) -> ApiRequest:
-        """The same in so many seconds; None: those of one probe."""
+        """Returns the request for `/version` with this time limit; None stands for that of a probe."""
         if within is None or within >= self.within:
             return self.version
         if within not in self._versions:
@@ -59,18 +63,18 @@ class ShootRequests:
         return ApiRequest(_LEASES, path, self.leases_within, most=most, again=True)
 
     def more_leases(self, continues: str) -> ApiRequest:
-        """The page after the one that named this token."""
+        """Returns the request for the page after the one with this continue token."""
         params = _page_params(PAGE, continues)
         return ApiRequest(_LEASES, _LEASES_PATH, self.leases_within, params, most=_MAX_LEASE_PAGE)
 
     def nodes(self, params: dict[str, str]) -> ApiRequest:
-        """One page of Nodes, or all."""
+        """Returns the request for one page of Nodes, or all."""
         return ApiRequest(_NODES, "/api/v1/nodes", self.within, params)
 
 
 @dataclass(slots=True)
 class Link:
-    """What outlives a token: the connections to one server, and what was learnt about it."""
+    """What survives a change of the token: the connections to one server, and what was learnt about it."""
 
     origin: str
     client: ApiClient
@@ -79,7 +83,7 @@ class Link:
 
 
 class KubeShoot:
-    """One shoot's API server with one credential (`ports.ShootCluster`)."""
+    """The API server of one shoot with one credential (`ports.ShootCluster`)."""
 
     def __init__(
         self,
@@ -97,24 +101,24 @@ class KubeShoot:
         return f"KubeShoot({self._link.origin})"
 
     async def version(self, *, new_connection: bool = False, within: float | None = None) -> str:
-        """`GET /version`; returns gitVersion.
+        """Sends `GET /version` and returns `gitVersion`.
 
         Raises:
-            BadAnswer: what answers is no API server.
+            BadAnswer: the server is not an API server.
             NameUnresolved: the server's name has no address, or none was found in time.
-            AddressForbidden: it has none that may be asked.
-            ClusterError: there is no answer, or a refusal.
+            AddressForbidden: its addresses are not allowed.
+            ClusterError: there was no answer, or a refusal.
         """
         request = self._requests.version_in(within)
         reply = await self._call(request, decoding.version, new_connection=new_connection)
         return reply.value
 
     async def leases(self, *, new_connection: bool = False) -> LeaseReading:
-        """All node Leases, read consistently in pages of 500.
+        """Lists all node Leases consistently, in pages of 500.
 
         Raises:
             LimitExceeded: there are more than 10,000.
-            ClusterError: a page did not come.
+            ClusterError: a page could not be read.
         """
         found: list[LeaseView] = []
         request = self._requests.first_leases
@@ -131,10 +135,10 @@ class KubeShoot:
         raise self._too_many(_LEASES, MAX_LEASES)
 
     async def contact(self) -> float:
-        """Reads one page of one Lease, consistently; returns when the request was sent.
+        """Reads one page of one Lease, consistently, and returns when the request was sent.
 
         Raises:
-            ClusterError: the page did not come.
+            ClusterError: the read failed.
         """
         return (await self._leases(self._requests.one_lease)).sent
 
@@ -144,14 +148,14 @@ class KubeShoot:
         return await self._call(request, decoding.leases, new_connection=new_connection)
 
     async def nodes(self, *, consistent: bool = False) -> tuple[NodeView, ...]:
-        """All Nodes, on connections that are closed afterwards: their answers are large and the buffers stay large.
+        """Lists all Nodes, on connections that are closed afterwards: answers and buffers are large.
 
-        One page from the API server's watch cache; in consistent pages of 500 where `consistent` is asked for, and for
-        an hour after they did not fit into one answer.
+        Reads one page from the API server's watch cache, or consistent pages of 500 if `consistent`, and for an hour
+        after the Nodes did not fit into one answer.
 
         Raises:
-            LimitExceeded: they are too many.
-            ClusterError: a page did not come.
+            LimitExceeded: there are too many.
+            ClusterError: a page could not be read.
         """
         if not consistent and self._clock.now() >= self._link.nodes_paged_until:
             try:

@@ -1,4 +1,4 @@
-"""What of the seed is reflected: one watch each, by name wherever there is one, so that RBAC can name it too."""
+"""The sources of all reflectors: one watch each, by name if possible, so that RBAC can restrict it to that name."""
 
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final
@@ -26,17 +26,17 @@ from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.ports import OverridesDocument
 
 CLUSTER_PAGE: Final = 50
-"""A Cluster embeds the whole CloudProfile, some 70 kB."""
+"""A Cluster embeds the whole CloudProfile, about 70 kB."""
 POD_PAGE: Final = 100
-"""A pod has some 20 kB; most control planes fit in one page."""
+"""A pod takes about 20 kB; most control planes fit into one page."""
 PROBED_POD_PAGE: Final = 250
-"""Of all control planes at once, of which there are many pages."""
+"""For the pods of all control planes together, which fill many pages."""
 CONFIG_MAP_BYTES: Final = 8 * MIB
-"""Bytes of an answer that is one ConfigMap: it has up to 1 MiB of text, and JSON may write a byte as six."""
+"""Maximum bytes of an answer with one ConfigMap: it has up to 1 MiB of text, and JSON may encode a byte as six."""
 
 
 def clusters() -> WatchSource[ClusterView]:
-    """All Clusters."""
+    """Returns the source of all Clusters."""
     return WatchSource(
         label="clusters",
         kind="Cluster",
@@ -53,12 +53,12 @@ def _complaint(view: ClusterView) -> str | None:
 
 
 def machines() -> WatchSource[MachineView]:
-    """The Machines of all control-plane namespaces."""
+    """Returns the source of the Machines of all control-plane namespaces."""
     return WatchSource("machines", "Machine", MACHINES.plural, _at(MACHINES), decoding.machine)
 
 
 def secrets(name: str, route: Route = Route.INTERNAL) -> WatchSource[SecretView]:
-    """The Secrets of this name, whose kubeconfigs lead this way."""
+    """Returns the source of the Secrets of this name, whose kubeconfigs belong to this route."""
     return WatchSource(
         secrets_label(route),
         "Secret",
@@ -70,14 +70,14 @@ def secrets(name: str, route: Route = Route.INTERNAL) -> WatchSource[SecretView]
 
 
 def secrets_label(route: Route) -> str:
-    """The name of their watch in metrics, log and troubles."""
+    """Returns the name of that watch in metrics, log and status."""
     return "secrets" if route is Route.INTERNAL else f"{route}-secrets"
 
 
 def dependent(
     ref: ResourceRef, resources: Resources, *, optional: bool = False
 ) -> WatchSource[WorkloadView]:
-    """The dependents of this kind and name; where they are may have to be discovered."""
+    """Returns the source of the dependents of this kind and name; its path may have to be discovered."""
 
     async def path() -> str:
         return (await resources.find(ref)).path()
@@ -94,7 +94,7 @@ def dependent(
 
 
 def slices(services: Collection[str]) -> WatchSource[SliceView]:
-    """The EndpointSlices of the services of these names, in all namespaces."""
+    """Returns the source of the EndpointSlices of services with these names, in all namespaces."""
     of_services = Requirement(decoding.SERVICE_LABEL, Operator.IN, frozenset(services))
     return WatchSource(
         "endpointslices",
@@ -107,7 +107,7 @@ def slices(services: Collection[str]) -> WatchSource[SliceView]:
 
 
 def pods(namespace: str, selector: LabelSelector | None) -> WatchSource[PodView]:
-    """The pods of a namespace, all or those that `selector` matches: for as long as a recovery lasts."""
+    """Returns the source of the pods of a namespace that match `selector` (None: all), for the time of a recovery."""
     return WatchSource(
         "pods",
         "Pod",
@@ -122,7 +122,7 @@ def pods(namespace: str, selector: LabelSelector | None) -> WatchSource[PodView]
 
 
 def probed_pods(selector: LabelSelector) -> WatchSource[ProbedPod]:
-    """The pods of all namespaces that `selector` matches; which of them are kept is said to the copy."""
+    """Returns the source of the pods that match `selector` in all namespaces; the replica keeps some of them."""
     return WatchSource(
         f"pods {selector}".rstrip(),
         "Pod",
@@ -136,7 +136,7 @@ def probed_pods(selector: LabelSelector) -> WatchSource[ProbedPod]:
 
 
 def overrides(namespace: str) -> WatchSource[OverridesDocument]:
-    """The ConfigMap of the overrides, in the namespace of the watchdog."""
+    """Returns the source of the ConfigMap of the overrides, in the watchdog's own namespace."""
     return WatchSource(
         CONFIG_MAPS.plural,
         "ConfigMap",

@@ -1,4 +1,4 @@
-"""The services and pods of the seed, as the weeder reads and deletes them (`weeding_ports.WeederSeed`)."""
+"""The seed as the weeder needs it (`ports.WeederSeed`): watches services, reads and deletes pods."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
@@ -24,30 +24,30 @@ from app.core.model.weeding import ServiceKey
 from app.core.ports import Admission, Relisted, ServiceListener, Starting, WatchState
 from app.core.tasks import Tasks, cancelled
 
-# The EndpointSlices of each configured service: pure.
+# Index of the EndpointSlices of each configured service; pure.
 
 
 class ServiceIndex:
-    """Which slices a service has, and which service a slice has."""
+    """Maps services to their slices, and slices to their service."""
 
     def __init__(self, services: Collection[str]) -> None:
-        """Knows no slice; those of services that are not in `services` are never taken in."""
+        """Creates an empty index; slices of services that are not in `services` are ignored."""
         self._configured = frozenset(services)
         self._slices: dict[ServiceKey, dict[str, SliceView]] = {}
         self._service_of: dict[tuple[str, str], ServiceKey] = {}
 
     def services(self) -> tuple[ServiceKey, ...]:
-        """Those that have slices."""
+        """Returns the services that have slices."""
         return tuple(self._slices)
 
     def slices(self, key: ServiceKey) -> tuple[SliceView, ...]:
-        """The slices of a service; empty where it has none."""
+        """Returns the slices of a service; empty if it has none."""
         return tuple(self._slices.get(key, {}).values())
 
     def put(self, namespace: str, name: str, view: SliceView | None) -> tuple[ServiceKey, ...]:
-        """This slice is so now, or gone; returns the services that this concerns.
+        """Stores or removes a slice; returns the affected services.
 
-        Two where it went from one to another; first the one that lost it.
+        There are two if the slice moved from one service to another: first the one that lost it.
         """
         before, now = self._service_of.pop((namespace, name), None), self._key(view)
         if before is not None and before != now:
@@ -71,14 +71,14 @@ class ServiceIndex:
 log = structlog.get_logger(__name__)
 
 DELETED_WITHIN: Final = 5.0
-"""Seconds for one deletion (rules 6)."""
+"""Time limit of a deletion in seconds (rules 6)."""
 ONE_POD: Final = 4 * MIB
-"""Bytes of an answer that is one pod: etcd keeps 1.5 MiB of it, and JSON is longer.  A hundred deletions may be on
-their way at once, and each of them might be answered with nonsense without end."""
+"""Maximum bytes of an answer with one pod: etcd stores 1.5 MiB of it, and JSON is longer. A hundred deletions may be in
+flight, and each could be answered with endless nonsense."""
 
 
 class KubeWeederSeed:
-    """The seed's API server, and a copy of the EndpointSlices of the configured services."""
+    """The seed's API server, with a copy of the EndpointSlices of the configured services."""
 
     def __init__(
         self,
@@ -89,15 +89,15 @@ class KubeWeederSeed:
         metrics: Metrics,
         random: Random,
     ) -> None:
-        """Asks for nothing yet.
+        """Sends nothing yet.
 
         Args:
-            api: the requests.
+            api: sends the requests.
             services: the names of the configured services.
-            clock: says when watches were last in contact.
-            tasks: keeps the watch of the slices; when it dies the process ends.
-            metrics: where watches are counted.
-            random: spreads retries and the ends of watches.
+            clock: timestamps the contacts of watches.
+            tasks: owns the watch of the slices; if it dies the process ends.
+            metrics: counts watch restarts.
+            random: spreads retries and the durations of watches.
         """
         self._api, self._clock, self._tasks = api, clock, tasks
         self._metrics, self._random = metrics, random
@@ -110,34 +110,34 @@ class KubeWeederSeed:
         self._slices.tell_lists(self._slices_listed)
 
     async def start(self) -> None:
-        """Opens the watch of the slices; it syncs on its own time."""
+        """Starts the watch of the slices; does not wait until it is synced."""
         self._running.append(self._tasks.shared(self._slices.run, "watch endpointslices"))
 
     async def close(self) -> None:
-        """Ends the watch of the slices."""
+        """Stops the watch of the slices."""
         for task in self._running:
             await cancelled(task)
         self._running.clear()
 
     def troubles(self) -> Mapping[str, str]:
-        """What the watch of the slices suffers from, by its name; empty while all is well."""
+        """Returns why the watch of the slices does not work, by its name; empty if it does."""
         trouble = self._slices.trouble
         return {} if trouble is None else {"endpointslices": trouble}
 
     def subscribe(self, listener: ServiceListener) -> None:
-        """`listener` hears of what happens to services from now on."""
+        """Calls `listener` for each change of a service from now on."""
         self._listeners.append(listener)
 
     def watch_state(self) -> WatchState:
-        """How far the watch of the slices can be trusted."""
+        """Returns the state of the watch of EndpointSlices."""
         return self._slices.state
 
     def services(self) -> Collection[ServiceKey]:
-        """The configured services that have slices."""
+        """Returns the configured services that have slices."""
         return self._index.services()
 
     def slices(self, key: ServiceKey) -> tuple[SliceView, ...]:
-        """The slices of a service; empty where it has none."""
+        """Returns the slices of a service; empty if it has none."""
         return self._index.slices(key)
 
     def _slice_changed(self, namespace: str, name: str) -> None:
@@ -152,7 +152,7 @@ class KubeWeederSeed:
         self._tell(lambda listener: listener.services_relisted(relisted))
 
     def _index_anew(self, slices: Iterable[ObjectKey]) -> tuple[ServiceKey, ...]:
-        """The services that these slices belong to, or belonged to."""
+        """Returns the services that these slices belong to, or belonged to."""
         touched: dict[ServiceKey, None] = {}  # each once, in order
         for namespace, name in slices:
             view = self._slices.of(namespace).get(name)
@@ -175,7 +175,7 @@ class KubeWeederSeed:
         changed: Callable[[str], None],
         admitted: Admission,
     ) -> KubePodWatch:
-        """The pods of a namespace that match `selector` (None: all), which nobody asks for before it is run."""
+        """Creates a watch of the pods of a namespace that match `selector` (None: all), to be started by `run`."""
         reflector = Reflector(
             sources.pods(namespace, selector),
             AdmittedRequests(self._api, admitted),
@@ -187,7 +187,7 @@ class KubeWeederSeed:
         return KubePodWatch(namespace, reflector)
 
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
-        """A pod, live; None where there is none.  On the budget of whoever asks."""
+        """Reads a pod live, on the caller's budget; returns None if it does not exist."""
         asked = RequestedRight("get", PODS.plural, f"{namespace}/{name}")
         request = ApiRequest(asked, PODS.path(namespace, name), WITHIN, most=ONE_POD)
         try:
@@ -196,24 +196,25 @@ class KubeWeederSeed:
             return None
 
     async def any_pod(self, selector: LabelSelector) -> bool:
-        """Whether a pod in any namespace matches, by one request for one pod."""
+        """Returns whether any pod in any namespace matches, by one request with `limit=1`."""
         params = {"limit": "1"} | ({"labelSelector": str(selector)} if str(selector) else {})
         request = ApiRequest(RequestedRight("list", PODS.plural), PODS.path(), WITHIN, params)
         page = await self._api.call(request, decoding.raw_page("Pod"))
-        return bool(page.items or page.continues)  # a list that goes on is no proof of none
+        # a list with further pages does not prove that there is none
+        return bool(page.items or page.continues)
 
     async def delete_pod(
         self, namespace: str, name: str, *, uid: str, resource_version: str, starting: Starting
     ) -> None:
-        """Deletes a pod if it is still the one that was judged.  On the budget of whoever asks.
+        """Deletes a pod under the preconditions uid and resourceVersion, on the caller's budget.
 
-        On a new connection: a dead kept-alive one would cost seconds, and a deletion is never repeated here.
+        Uses a new connection: a dead kept-alive one would cost seconds, and a deletion is never repeated here.
 
         Raises:
-            NotFound: there is none of this name.
-            Conflict: it is another one, or has changed.
-            Throttled: not now; `retry_after` where the server said when.
-            Unreachable: no answer in 5 s; it may have been deleted.
+            NotFound: no pod has this name.
+            Conflict: the pod of this name is another one, or has changed.
+            Throttled: the seed asks for a pause; `retry_after` if it said how long.
+            Unreachable: there was no answer within 5 s; the pod may have been deleted.
         """
         request = ApiRequest(
             RequestedRight("delete", PODS.plural, f"{namespace}/{name}"),

@@ -1,4 +1,4 @@
-"""Endpoint probes with the kubelet's semantics: what is configured, what a run brings, what counts."""
+"""Endpoint probes with the kubelet's semantics: configuration, targets and results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,25 +9,25 @@ from app.core.model.selectors import LabelSelector
 
 
 class ProbeType(StrEnum):
-    """What a probe is for, as Kubernetes has it."""
+    """The type of a probe, as in Kubernetes."""
 
     STARTUP = "Startup"
-    """Until it passes once, the other probes of its target wait."""
+    """Until it has passed once, the other probes of its target wait."""
     READINESS = "Readiness"
     LIVENESS = "Liveness"
 
 
 class Effect(StrEnum):
-    """What a result leads to."""
+    """What a result causes."""
 
     OBSERVE = "Observe"
-    """It is reported, and that is all."""
+    """Nothing: the result is only reported."""
     GATE_SCALE_DOWN = "GateScaleDown"
     """While all targets of the probe fail, no scale-down starts."""
 
 
 class Scheme(StrEnum):
-    """How an HTTP probe speaks."""
+    """The scheme of an HTTP probe."""
 
     HTTP = "HTTP"
     HTTPS = "HTTPS"
@@ -39,7 +39,7 @@ Port = int | str
 
 @dataclass(frozen=True, slots=True)
 class HttpGet:
-    """Passes with an answer of 2xx or 3xx."""
+    """Passes on an answer of 2xx or 3xx."""
 
     port: Port
     scheme: Scheme = Scheme.HTTP
@@ -49,14 +49,14 @@ class HttpGet:
 
 @dataclass(frozen=True, slots=True)
 class TcpSocket:
-    """Passes when a connection is made."""
+    """Passes if a connection can be made."""
 
     port: Port
 
 
 @dataclass(frozen=True, slots=True)
 class Grpc:
-    """Passes when the standard health service answers SERVING."""
+    """Passes if the standard health service answers SERVING."""
 
     port: int
     service: str = ""
@@ -64,7 +64,7 @@ class Grpc:
 
 @dataclass(frozen=True, slots=True)
 class Exec:
-    """Passes with exit code 0; run inside the container, without a shell."""
+    """Passes on exit code 0; runs inside the container, without a shell."""
 
     command: tuple[str, ...]
 
@@ -74,17 +74,17 @@ Handler = HttpGet | TcpSocket | Grpc | Exec
 
 @dataclass(frozen=True, slots=True)
 class EndpointProbe:
-    """One entry of `endpointProbes`; seconds, as Kubernetes has them."""
+    """One entry of `endpointProbes`; times in seconds, as in Kubernetes."""
 
     name: str
     handler: Handler
     type: ProbeType = ProbeType.READINESS
     host: str | None = None
-    """Who is asked, with `{namespace}` in it where it differs by shoot; None where the targets are containers."""
+    """The host to probe, which may contain `{namespace}`; None if the targets are containers."""
     pods: LabelSelector | None = None
-    """Whose containers are asked, in the control-plane namespace; None where it is a host."""
+    """Selects the pods whose containers are probed, in the control-plane namespace; None if the target is a host."""
     container: str | None = None
-    """The only container of these pods that is asked; None: each."""
+    """The name of the only container to probe in these pods; None for each container."""
     initial_delay: int = 0
     period: int = 10
     timeout: int = 1
@@ -104,34 +104,34 @@ class ProbeOutcome(StrEnum):
     SUCCESS = "Success"
     FAILURE = "Failure"
     ERROR = "Error"
-    """It could not be run, and says nothing about its target."""
+    """The probe could not be run, which says nothing about its target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What one run brought."""
+    """The result of one run."""
 
     outcome: ProbeOutcome
     message: str
-    """One line for an operator, trimmed: nothing of a password, and of an answer a few characters at most."""
+    """One trimmed line for operators; contains no passwords, and at most a few characters of an answer."""
 
 
 class ProbedContainer(NamedTuple):
-    """One container of a pod, as far as its probes depend on it."""
+    """What probes need to know of one container."""
 
     name: str
     id: str = ""
-    """`containerID`; empty before it has been created."""
+    """`containerID`; empty until the container is created."""
     running: bool = False
     started_at: float | None = None
     """`state.running.startedAt`, an instant."""
     ports: Mapping[str, int] = {}
-    """Its named ports."""
+    """The named ports."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbedPod:
-    """A pod, as far as the probes of its containers depend on it."""
+    """What probes of containers need to know of a pod."""
 
     namespace: str
     name: str
@@ -145,20 +145,20 @@ class ProbedPod:
 
     @property
     def finished(self) -> bool:
-        """Whether all its containers have ended for good."""
+        """Whether all its containers have terminated for good."""
         return self.phase in {"Succeeded", "Failed"}
 
 
 @dataclass(frozen=True, slots=True)
 class TargetAddress:
-    """Where one run of a probe goes."""
+    """The target of one run of a probe."""
 
     namespace: str
     """The control-plane namespace."""
     host: str
-    """A name or an IP address without brackets; of a container, its pod's IP."""
+    """A name, or an IP address without brackets; for a container the pod IP."""
     pod: str = ""
-    """The name of the pod; empty where the target is a host."""
+    """The name of the pod; empty if the target is a host."""
     container: str = ""
     ports: Mapping[str, int] = field(default_factory=dict)
     """The container's named ports."""

@@ -1,4 +1,4 @@
-"""Scaling runs as people see them: what was asked for, by whom, and how far each step has come."""
+"""Scaling runs as the API shows them: who asked for what, and the progress of each step."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from app.core.model.workloads import Direction, ResourceRef
 
 
 class Trigger(StrEnum):
-    """What a scaling run began for, as the metrics name it."""
+    """What started a scaling run, as in the metrics."""
 
     AUTO = "auto"
     """A verdict."""
@@ -16,24 +16,24 @@ class Trigger(StrEnum):
 
 
 class OperationPhase(StrEnum):
-    """How far a scaling run has come."""
+    """The progress of a scaling run."""
 
     PENDING = "Pending"
-    """An automatic scaling run that it replaces has not ended yet."""
+    """The automatic scaling run that it replaces has not ended yet."""
     RUNNING = "Running"
     DONE = "Done"
     FAILED = "Failed"
-    """It went to its end, and some resource failed; or a failure stopped it."""
+    """It was completed but some resource failed, or a failure ended it."""
     CANCELLED = "Cancelled"
 
 
 class StepPhase(StrEnum):
-    """How far one resource has come in a scaling run."""
+    """The progress of one resource in a scaling run."""
 
     WAITING = "Waiting"
     """Its level has not begun."""
     RUNNING = "Running"
-    """Its delay, its write, or the wait for its pods."""
+    """In its delay, its write, or the wait for its pods."""
     DONE = "Done"
     SKIPPED = "Skipped"
     FAILED = "Failed"
@@ -69,36 +69,36 @@ class Operation:
     phase: OperationPhase
     created: float
     reason: str = ""
-    """What the author said, or the verdict's message."""
+    """The author's reason, or the message of the verdict."""
     author: str | None = None
-    """Who asked for it; None of an automatic one."""
+    """Who asked for it; None for an automatic run."""
     forced: bool = False
     carried_on: bool = False
-    """An earlier leader began it."""
+    """Whether an earlier leader began it."""
     started: float | None = None
     ended: float | None = None
     message: str = ""
-    """How it ended, or what it waits for."""
+    """How it ended, or what it is waiting for."""
     hold_until: float | None = None
-    """When the hold of a manual one ends."""
+    """When the hold of a manual run ends."""
     steps: tuple[OperationStep, ...] = ()
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it is pending or running."""
         return self.phase in {OperationPhase.PENDING, OperationPhase.RUNNING}
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleOrder:
-    """A person's wish to scale a shoot's dependents."""
+    """A person's request to scale a shoot's dependents."""
 
     namespace: str
     direction: Direction
     reason: str
     author: str
     hold: float
-    """Seconds that the automatic verdicts are not acted on."""
+    """Seconds for which automatic verdicts are not acted on."""
     force: bool = False
     if_match: str | None = None
     """The ETag that the caller saw."""
@@ -117,9 +117,9 @@ class PlannedStep:
     before: int | None
     after: int | None
     initial_delay: float
-    """Seconds that it would wait before its write."""
+    """Delay before its write, in seconds."""
     etag: str | None
-    """Of the resource; None where it does not exist."""
+    """ETag of the resource; None if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,6 @@ class Plan:
     order: ScaleOrder
     steps: tuple[PlannedStep, ...]
     etag: str
-    """Of all resources: for `If-Match`."""
+    """ETag of all resources, for `If-Match`."""
     replaces: str | None = None
     """The id of the automatic scaling run that it would end."""

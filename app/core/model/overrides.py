@@ -1,4 +1,4 @@
-"""What people decided about shoots: pauses and holds, and what of them is in force."""
+"""Overrides: pauses and holds that people decided on, and which of them are in force."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,17 +7,17 @@ from typing import Final
 from app.core.model.workloads import Direction, ResourceRef
 
 ALL_SHOOTS: Final = "_all"
-"""The key of what holds for every shoot; no namespace can have this name."""
+"""The key for all shoots; no namespace can have this name."""
 OVERRIDES: Final = "dependency-watchdog-overrides"
 """The ConfigMap in the watchdog's own namespace."""
 DEFAULT_PAUSE: Final = 3_600.0
 DEFAULT_HOLD: Final = 1_800.0
 LONGEST: Final = 86_400.0
-"""Seconds that a pause or a hold lasts at most."""
+"""Maximum duration of a pause or hold in seconds."""
 
 
 class Scope(StrEnum):
-    """What a pause holds back."""
+    """What a pause prevents."""
 
     ALL = "all"
     """Scaling in both directions, and weeding."""
@@ -26,7 +26,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A person's wish that we keep our hands off."""
+    """A person's decision that the watchdog must not act."""
 
     scope: Scope
     reason: str
@@ -34,53 +34,53 @@ class Pause:
     created_at: float
     until: float
     stand_in: bool = False
-    """Nobody may have wished it: it stands in for an entry that cannot be read."""
+    """Whether it stands in for an entry that cannot be read, so that perhaps nobody asked for a pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """After a manual scaling run, or a release: automatic verdicts are shown, and not acted on."""
+    """After a manual scaling run or a release: automatic verdicts are shown but not acted on."""
 
     reason: str
     author: str
     created_at: float
     until: float
     direction: Direction | None = None
-    """Of its scaling run; None: it came without one."""
+    """Direction of its scaling run; None if it has none."""
     operation: str | None = None
     """The id of its scaling run."""
     force: bool = False
-    """The scaling run goes on although the shoot is not probed."""
+    """Whether the scaling run continues even if the shoot is not probed."""
     done: bool = True
-    """Its scaling run has ended, this way or that."""
+    """Whether its scaling run has ended, successfully or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreOrder:
-    """A person's wish that nobody scales one resource any more, or that it is scaled again."""
+    """A person's request that one resource is not scaled any more, or is scaled again."""
 
     namespace: str
     ref: ResourceRef
     ignored: bool
     author: str
     reason: str | None = None
-    """None where it is scaled again: nobody has to say why."""
+    """None if it is scaled again, which needs no reason."""
     force: bool = False
-    """Also where it is at 0, and would stay there."""
+    """Whether to do so even if the resource is at 0 and would stay there."""
     if_match: str | None = None
-    """The ETag that the caller saw, of the resource or of all."""
+    """The ETag that the caller saw, of the resource or of all resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverrideEntry:
-    """What the ConfigMap says under one key; entries that have ended may still be there."""
+    """The content of one key of the ConfigMap; may include expired entries."""
 
     pause: Pause | None = None
     hold: Hold | None = None
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing in it."""
+        """Whether there is neither a pause nor a hold."""
         return self.pause is None and self.hold is None
 
 
@@ -94,27 +94,28 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class EffectiveOverrides:
-    """What people decided about one shoot, as far as it is in force at one instant."""
+    """The overrides of one shoot that are in force at one instant."""
 
     pause: Pause | None = None
-    """The shoot's own."""
+    """The pause of this shoot."""
     global_pause: Pause | None = None
-    """That of all shoots."""
+    """The pause of all shoots."""
     hold: Hold | None = None
     unreadable: str | None = None
-    """Why its key, or that of all shoots, cannot be read; while that pauses the shoot, `pause` says so as well."""
+    """Why the key of the shoot or of all shoots cannot be read; while that pauses the shoot, `pause` is the stand-
+    in."""
     changes_at: float | None = None
-    """When the next of these ends by itself."""
+    """When the next of these expires."""
 
     @property
     def covering(self) -> Pause | None:
-        """The pause that holds back most; of two alike, the shoot's own."""
+        """The pause with the wider scope; of two equal ones, the shoot's own."""
         found = [each for each in (self.pause, self.global_pause) if each is not None]
         wide = [each for each in found if each.scope is Scope.ALL]
         return next(iter(wide or found), None)
 
     def pause_against(self, direction: Direction) -> Pause | None:
-        """The pause that forbids automatic scaling this way."""
+        """Returns the pause that forbids automatic scaling in this direction, if any."""
         covering = self.covering
         if covering is None:
             return None

@@ -1,4 +1,4 @@
-"""What a probe saw, what was decided, and the words for both; they are the words of the API, logs and metrics too."""
+"""Results of probes and the verdicts on them; the words are also those of the API, logs and metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
     @property
     def direction(self) -> Direction | None:
-        """The scaling run that it asks for; None for HOLD."""
+        """The direction of the scaling run that it asks for; None for HOLD."""
         return _DIRECTIONS.get(self)
 
 
@@ -26,9 +26,9 @@ _DIRECTIONS = {Verdict.SCALE_UP: Direction.UP, Verdict.SCALE_DOWN: Direction.DOW
 
 
 class VerdictReason(StrEnum):
-    """Why a verdict is what it is; a HOLD always has one that says what is missing."""
+    """The reason of a verdict; that of a HOLD says what is missing."""
 
-    # what the leases say
+    # lease mode: what the leases say
     LEASES_RENEWED = "LeasesRenewed"
     SOME_LEASES_EXPIRED = "SomeLeasesExpired"
     """Fewer than the limit: no outage of the path."""
@@ -38,10 +38,10 @@ class VerdictReason(StrEnum):
     ONE_CANDIDATE = "OneCandidate"
     FEW_CANDIDATES = "FewCandidates"
     NO_NODES = "NoNodes"
-    # what the two paths say (endpoint mode)
+    # endpoint mode: what the two paths say
     EXTERNAL_REACHABLE = "ExternalReachable"
     EXTERNAL_UNREACHABLE = "ExternalUnreachable"
-    # what holds back
+    # what keeps a verdict from being acted on
     COUNTING = "Counting"
     GATED = "Gated"
     NOT_CONFIRMED = "NotConfirmed"
@@ -52,7 +52,7 @@ class VerdictReason(StrEnum):
     """Every dependent that is up has ignore-scaling."""
     NOT_SYNCED = "NotSynced"
     NOT_LEADER = "NotLeader"
-    # a probe that failed
+    # why a probe failed
     UNREACHABLE = "Unreachable"
     NAME_UNRESOLVED = "NameUnresolved"
     CERTIFICATE_UNTRUSTED = "CertificateUntrusted"
@@ -74,7 +74,7 @@ class ShootState(StrEnum):
     """The state of a shoot, from worst to best."""
 
     UNPROTECTED = "Unprotected"
-    """The verdict would be SCALE DOWN, and what people decided keeps it back."""
+    """The verdict would be SCALE DOWN, but a pause, a hold or ignore-scaling prevents it."""
     PROTECTED = "Protected"
     PROTECTING = "Protecting"
     RECOVERING = "Recovering"
@@ -87,7 +87,7 @@ class ShootState(StrEnum):
 
 
 class LeaseState(StrEnum):
-    """What a lease counts as."""
+    """How a lease is judged."""
 
     FRESH = "Fresh"
     EXPIRED = "Expired"
@@ -95,7 +95,7 @@ class LeaseState(StrEnum):
 
 
 class Exclusion(StrEnum):
-    """Why a node, or the lease of one, does not count."""
+    """Why a node, or its lease, does not count."""
 
     NOT_MANAGED = "NotManaged"
     UNHEALTHY_CONDITION = "UnhealthyCondition"
@@ -104,49 +104,49 @@ class Exclusion(StrEnum):
     MACHINE_TERMINATING = "MachineTerminating"
     IN_PLACE_UPDATE = "InPlaceUpdate"
     NO_NODE = "NoNode"
-    """A lease whose node is gone."""
+    """The node of the lease does not exist."""
 
 
 class RequestKind(StrEnum):
-    """The kinds of request that a probe is made of, as in the metrics."""
+    """The kinds of request that a probe consists of, as in the metrics."""
 
     API_SERVER = "apiserver"
     LEASE = "lease"
     INTERNAL = "internal"
-    """Endpoint mode: the API server by the way of the control plane."""
+    """Endpoint mode: the API server on the path that the control plane uses."""
     EXTERNAL = "external"
-    """Endpoint mode: the API server by the way of the nodes."""
+    """Endpoint mode: the API server on the path that the nodes use."""
     ENDPOINT = "endpoint"
     """A run of an endpoint probe."""
 
 
 class ProbeResult(StrEnum):
-    """How one of them ended, as in the metrics."""
+    """How a request of a probe ended, as in the metrics."""
 
     SUCCESS = "success"
     FAILURE = "failure"
-    """What it asks about is not well: no answer, or leases that ask for a scale-down."""
+    """The target is not healthy: no answer, or leases that ask for a scale-down."""
     ERROR = "error"
     THROTTLED = "throttled"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A probe that did not end in a reading."""
+    """Why a probe did not end in a reading."""
 
     reason: VerdictReason
     message: str
-    """Trimmed, without control characters, without anything that the shoot may have planted."""
+    """Trimmed, without control characters, and without text that the shoot may have planted."""
     probe: RequestKind = RequestKind.API_SERVER
     retry_after: float | None = None
-    """What a 429 asked for, seconds."""
+    """The pause that a 429 asked for, in seconds."""
     at_once_when_credentials_change: bool = False
-    """A changed Secret may mend it: then look at once."""
+    """Whether a changed Secret may resolve it, so that the next probe follows at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseCounts:
-    """How many leases of a group count as what."""
+    """Leases of a group, counted by how they are judged."""
 
     total: int = 0
     expired: int = 0
@@ -154,55 +154,55 @@ class LeaseCounts:
 
     @property
     def expired_fraction(self) -> float:
-        """f; 0 where there are none."""
+        """The share f of rules 4.1; 0 if there are no leases."""
         return self.expired / self.total if self.total else 0.0
 
     @property
     def doubtful_fraction(self) -> float:
-        """f⁺: expired and unknown together."""
+        """The share f⁺ of rules 4.1: expired and unknown leases together."""
         return (self.expired + self.unknown) / self.total if self.total else 0.0
 
 
 class Judgement(NamedTuple):
-    """What one lease counts as, and until when; a tuple, as thousands are made a second."""
+    """How one lease is judged, and until when; a tuple, because thousands are created per second."""
 
     name: str
     state: LeaseState
     renew_time: float | None
     offset: float
-    """The learnt offset of its node's clock, seconds."""
+    """The learnt offset of its node's clock, in seconds."""
     age: float | None
-    """Corrected; None without renewTime."""
+    """The corrected age in seconds; None without `renewTime`."""
     late: bool
-    """renewTime older than the expiry time, corrections not applied."""
+    """Whether `renewTime` is older than the expiry time, without corrections."""
     expires_at: float | None
-    """When it would count as expired if it were not renewed any more; None = never."""
+    """When it would be expired if it were not renewed any more; None stands for never."""
     known_at: float | None = None
-    """Of a lease that was not seen to move yet: when it will have been watched long enough; None where it has."""
+    """When a lease that has not been seen to move will have been watched long enough; None if it has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The leases of one reading, counted: all that a verdict is taken from."""
+    """The counted leases of one reading, which are all that a verdict in lease mode depends on."""
 
     candidates: LeaseCounts
-    """N and what of it is expired or unknown."""
+    """N of rules 4.1, and how many of them are expired or unknown."""
     with_machine: LeaseCounts | None
-    """N′; None where Machines were not read."""
+    """N′ of rules 4.1; None if Machines were not read."""
     nodes_read: bool
     judgements: tuple[Judgement, ...]
-    """Of the candidate leases."""
+    """Those of the candidate leases."""
     excluded: Mapping[Exclusion, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PathReading:
-    """A probe of endpoint mode in which the internal path answered: all that a verdict is taken from."""
+    """A probe in endpoint mode whose internal path answered: all that a verdict in that mode depends on."""
 
     external: Failure | None = None
-    """Why the external path does not lead to the API server; None where it does, or was not tried."""
+    """Why the external path did not reach the API server; None if it did, or was not tried."""
     counting: str | None = None
-    """What the internal path lacks to be healthy, so that the external one was not tried; None where nothing."""
+    """What the internal path lacks to be healthy, so that the external one was not tried; None if nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,16 +211,16 @@ class PathView:
 
     route: Route
     at: float
-    """When it had ended."""
+    """When it ended."""
     seconds: float
     failure: Failure | None = None
-    """Why there was no version; None where there was."""
+    """Why it failed; None if it succeeded."""
     counted: bool = True
-    """Whether it says that the path is well, or is not; False where it says nothing of it."""
+    """Whether it counts as success or failure of the path; False if it says nothing about it."""
 
     @property
     def result(self) -> ProbeResult:
-        """As the metrics have it."""
+        """The result as in the metrics."""
         if self.failure is None:
             return ProbeResult.SUCCESS
         if self.failure.retry_after is not None:
@@ -236,4 +236,4 @@ class Decision:
     reason: VerdictReason
     message: str
     would_be: Verdict
-    """What the leases, or the two paths, alone asked for; differs only where something holds back."""
+    """The verdict on the leases or the two paths alone; differs from `verdict` only if something prevents that."""

@@ -1,4 +1,4 @@
-"""The vocabulary of the weeder: what the operator configured, what it decided, what became of it."""
+"""The domain of the weeder: its configuration, decisions and results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,29 +40,30 @@ class Cause(StrEnum):
     BECAME_READY = "BecameReady"
     """The service was seen to change from not ready to ready."""
     STARTED = "Started"
-    """We began to lead, and it had become ready only just before."""
+    """This replica became leader, and the service had become ready shortly before."""
     GAP = "Gap"
-    """It became ready while its watch was interrupted."""
+    """The service became ready while its watch was interrupted."""
     ASKED = "Asked"
     """A person asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeedOrder:
-    """Who asked for a recovery by hand, and why."""
+    """A person's request for a recovery."""
 
     author: str
     reason: str = ""
-    """Empty where none was given."""
+    """Empty if none was given."""
     despite: str | None = None
-    """The pause that covered the namespace then, and that it goes on in spite of; a later one holds it as any other."""
+    """The pause that covered the namespace at that time and is overridden; a later one stops the recovery like any
+    other."""
 
 
 class Phase(StrEnum):
-    """How far a recovery has come."""
+    """The progress of a recovery."""
 
     WAITING = "Waiting"
-    """There were too many within a short time: it begins later."""
+    """Too many recoveries began within a short time, so it begins later."""
     OPENING = "Opening"
     """Its pods are being listed."""
     WATCHING = "Watching"
@@ -73,16 +74,16 @@ class End(StrEnum):
     """Why a recovery has ended."""
 
     COMPLETED = "Completed"
-    """`watchDuration` is over."""
+    """`watchDuration` has passed."""
     LOST = "ServiceLost"
     """The service is no longer ready."""
     REPLACED = "Replaced"
-    """By a newer one."""
+    """A newer recovery replaced it."""
     FORBIDDEN = "Forbidden"
-    """We have no right to delete pods, or to watch them."""
+    """The right to delete or watch pods is missing."""
     NOT_LEADER = "NotLeader"
     STOPPED = "Stopped"
-    """The process ends."""
+    """The process is stopping."""
 
 
 class KeepReason(StrEnum):
@@ -90,42 +91,42 @@ class KeepReason(StrEnum):
 
     NOT_SELECTED = "NotSelected"
     TERMINATING = "Terminating"
-    """It is being deleted already."""
+    """The pod is being deleted already."""
     NOT_WAITING = "NotWaiting"
     """None of its containers waits in CrashLoopBackOff."""
     SHORT_BACKOFF = "ShortBackoff"
-    """It will be started again as soon without us."""
+    """The kubelet restarts the container as soon without us."""
     BARE_POD = "BarePod"
-    """Nobody would make it anew."""
+    """No controller would recreate the pod."""
     ALREADY_DELETED = "AlreadyDeleted"
-    """A deletion of this very pod was accepted."""
+    """A deletion of this pod (by uid) was accepted before."""
     CAP_REACHED = "CapReached"
-    """So many of its owner's pods were deleted already."""
+    """The maximum number of its owner's pods has been deleted."""
     PAUSED = "Paused"
     STALE = "Stale"
-    """The services' watch has had no contact for long: it is not known whether the service is still ready."""
+    """The watch of the services is stale, so the service may not be ready any more."""
     FORBIDDEN = "Forbidden"
     """The right to delete it is missing."""
     REFUSED = "Refused"
-    """The API server did not delete it, or did not answer: it is asked for again while it waits."""
+    """The API server refused the deletion or did not answer; it is retried while the container waits."""
     DROPPED = "Dropped"
-    """It still waited for its turn when the recovery ended."""
+    """Its turn had not come when the recovery ended."""
     NOT_LEADER = "NotLeader"
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete it."""
+    """The judgement that a pod is to be deleted."""
 
     container: str
     """The container with the longest remaining back-off."""
     remaining: float | None
-    """Seconds that it would still wait; None where that is not known, which counts as long."""
+    """Remaining seconds of its back-off; None if unknown, which counts as long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Leave it, and why."""
+    """The judgement that a pod is to be left alone, with the reason."""
 
     reason: KeepReason
     message: str
@@ -135,22 +136,22 @@ Judgement = Delete | Keep
 
 
 class DeletionResult(StrEnum):
-    """What became of a deletion, as the metric counts it."""
+    """The result of a deletion, as in the metric."""
 
     DELETED = "deleted"
     GONE = "gone"
-    """404: there was nothing left to delete."""
+    """404: the pod did not exist any more."""
     CONFLICT = "conflict"
-    """It had changed since it was judged."""
+    """The pod had changed since it was judged."""
     CAPPED = "capped"
-    """It was not asked for, as its owner's cap is reached."""
+    """The deletion was not requested, because its owner's cap is reached."""
     ERROR = "error"
     DRY_RUN = "dry-run"
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """One pod that was deleted, or would have been in a dry run."""
+    """A pod that was deleted, or would have been but for a dry run."""
 
     pod: str
     uid: str
@@ -159,12 +160,12 @@ class Deletion:
     result: DeletionResult
     container: str
     remaining: float | None
-    """Seconds of back-off that it was spared; None where that was not known."""
+    """Seconds of back-off that it was spared; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparedPod:
-    """One pod that matches a selector and is not deleted, with the last reason why."""
+    """A pod that matches a selector and is not deleted, with the latest reason."""
 
     pod: str
     at: float
@@ -174,39 +175,39 @@ class SparedPod:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryStatus:
-    """One recovery, running or past, as the API shows it."""
+    """A current or past recovery, as the API shows it."""
 
     id: int
     key: ServiceKey
     cause: Cause
     phase: Phase
     began: float
-    """When the service became ready again, or we learnt of it."""
+    """When the service became ready again, or this process learnt of it."""
     due: float
-    """When it begins to delete: later than `began` where there were too many recoveries."""
+    """When it begins to delete pods: later than `began` if there were too many recoveries."""
     until: float
-    """When it ends by itself."""
+    """When `watchDuration` is over."""
     ended: float | None = None
     end: End | None = None
     trouble: str | None = None
-    """What keeps it from working now, or made it end; None while all is well."""
+    """Why it does not work, or why it ended; None if all is well."""
     deletions: tuple[Deletion, ...] = ()
     spared: tuple[SparedPod, ...] = ()
     queued: int = 0
-    """Pods that wait for their turn; of an ended one, those that were dropped."""
+    """Pods that wait for their turn; once it has ended, pods that were dropped."""
     asked: WeedOrder | None = None
-    """Who asked for it; None where nobody had to."""
+    """The request of a person; None if it began automatically."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """A service of one control plane, and what was done after it came back."""
+    """A service of one control plane, with its recoveries."""
 
     key: ServiceKey
     ready: bool
     since: float | None
-    """When it became ready, or was lost; None where that is not known."""
+    """When it became ready or was lost; None if unknown."""
     failing: str | None = None
-    """The unexpected error of its recovery, which is started again; None where there is none."""
+    """The unexpected error of its recovery, which is restarted; None if there is none."""
     recoveries: tuple[RecoveryStatus, ...] = ()
-    """Newest first; the running one, if any, and some past ones."""
+    """Newest first: the current one, if any, and some past ones."""

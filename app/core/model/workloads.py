@@ -1,4 +1,4 @@
-"""The scalable resources that a shoot's control plane depends on being right about its nodes."""
+"""Dependents: the resources that are scaled, their annotations, and patches of them."""
 
 import hashlib
 import re
@@ -9,21 +9,21 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-# The four annotations that the watchdog and Gardener share, and what their values mean.
+# The four annotations that the watchdog shares with Gardener (rules 4.3).
 
 PREFIX: Final = "dependency-watchdog.gardener.cloud/"
 
 REPLICAS: Final = PREFIX + "replicas"
-"""The *saved count*: the replicas to come back to."""
+"""The *saved count*: the number of replicas to restore."""
 
 MELTDOWN: Final = PREFIX + "meltdown-protection-active"
-"""The *meltdown key*: its presence counts; gardenlet leaves the replicas alone while it is there."""
+"""The *meltdown key*: only its presence matters; gardenlet leaves the replicas alone while it exists."""
 
 SINCE: Final = PREFIX + "meltdown-protection-since"
-"""When the protection began, RFC 3339."""
+"""When protection began, in RFC 3339."""
 
 IGNORE_SCALING: Final = PREFIX + "ignore-scaling"
-"""A person's wish that nobody scales this resource."""
+"""A person's decision that this resource must not be scaled."""
 
 OURS: Final = frozenset({REPLICAS, MELTDOWN, SINCE, IGNORE_SCALING})
 
@@ -34,12 +34,12 @@ _FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
 
 class Ignore(StrEnum):
-    """What the ignore-scaling annotation asks for."""
+    """The meaning of the ignore-scaling annotation."""
 
     NO = "No"
     YES = "Yes"
     INVALID = "Invalid"
-    """Neither true nor false for Go's ParseBool: the resource is scaled, with a warning."""
+    """Neither true nor false to Go's ParseBool: the resource is scaled, with a warning."""
 
 
 def ignore_scaling(annotations: Mapping[str, str]) -> Ignore:
@@ -51,7 +51,7 @@ def ignore_scaling(annotations: Mapping[str, str]) -> Ignore:
 
 
 def saved_count(annotations: Mapping[str, str]) -> int | None:
-    """The saved count, or None where it is absent or invalid."""
+    """Returns the saved count; None if it is absent or invalid."""
     value = annotations.get(REPLICAS)
     if value is None or not _COUNT.fullmatch(value):
         return None
@@ -60,21 +60,21 @@ def saved_count(annotations: Mapping[str, str]) -> int | None:
 
 
 def saved_count_is_invalid(annotations: Mapping[str, str]) -> bool:
-    """Whether a saved count is there that cannot be one."""
+    """Returns whether the annotation exists but is not a valid count."""
     return REPLICAS in annotations and saved_count(annotations) is None
 
 
 def protected(annotations: Mapping[str, str]) -> bool:
-    """Whether the meltdown key is there; its value means nothing."""
+    """Returns whether the meltdown key exists; its value does not matter."""
     return MELTDOWN in annotations
 
 
 ONE_PATCH_KINDS: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
-"""Kinds of `apps/v1` whose annotations and `spec.replicas` go in one merge patch of the object itself."""
+"""Kinds of `apps/v1` whose annotations and `spec.replicas` are changed in one merge patch of the object itself."""
 
 
 class ResourceRef(NamedTuple):
-    """Names a resource within a control-plane namespace; a tuple, as every probe has it hashed dozens of times."""
+    """Identifies a resource in a control-plane namespace; a tuple, because every probe hashes it dozens of times."""
 
     api_version: str
     kind: str
@@ -82,7 +82,7 @@ class ResourceRef(NamedTuple):
 
     @property
     def has_replicas(self) -> bool:
-        """Whether `spec.replicas` of the object itself is what is scaled (else its `scale` subresource)."""
+        """Whether `spec.replicas` of the object itself is scaled, rather than its `scale` subresource."""
         return self.api_version == "apps/v1" and self.kind in ONE_PATCH_KINDS
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class ResourceRef(NamedTuple):
 
 
 class Direction(StrEnum):
-    """Which way a scaling run scales."""
+    """The direction of a scaling run."""
 
     UP = "up"
     DOWN = "down"
@@ -98,27 +98,27 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkloadView:
-    """A dependent as the seed shows it."""
+    """A dependent as it is in the seed."""
 
     ref: ResourceRef
     namespace: str
     uid: str
     resource_version: str
     replicas: int | None
-    """`spec.replicas`; None where the kind does not have it and `scale` was not read."""
+    """`spec.replicas`; None if the kind does not have it and `scale` was not read."""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Ours only (`annotations.OURS`)."""
+    """Only those in `OURS`."""
     ready: int | None = 0
-    """`status.readyReplicas`; None where the kind does not have it."""
+    """`status.readyReplicas`; None if the kind does not have it."""
     current: int | None = 0
-    """`status.replicas`; None where the kind does not have it."""
+    """`status.replicas`; None if the kind does not have it."""
     generation: int = 0
     observed_generation: int | None = 0
-    """None where the kind does not have it."""
+    """None if the kind does not have it."""
 
     @property
     def protected(self) -> bool:
-        """Whether it carries the meltdown key."""
+        """Whether it has the meltdown key."""
         return protected(self.annotations)
 
     @property
@@ -129,7 +129,7 @@ class WorkloadView:
 
 @dataclass(frozen=True, slots=True)
 class ScaleView:
-    """The answer of a `scale` subresource."""
+    """A `scale` subresource."""
 
     resource_version: str
     replicas: int
@@ -138,16 +138,16 @@ class ScaleView:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One merge patch of a dependent: what to write, as data."""
+    """A merge patch of a dependent, as data."""
 
     resource_version: str
-    """The version that the decision was taken on: a newer one makes the write fail with a conflict."""
+    """The version that the decision is based on: if the object is newer, the write fails with a conflict."""
     replicas: int | None = None
     annotations: Mapping[str, str | None] = field(default_factory=dict)
     """None removes a key."""
 
     def body(self) -> dict[str, object]:
-        """The merge patch as JSON data."""
+        """Returns the merge patch as JSON data."""
         metadata: dict[str, object] = {"resourceVersion": self.resource_version}
         if self.annotations:
             metadata["annotations"] = dict(self.annotations)
@@ -162,27 +162,27 @@ class Patch:
 # pods that become ready make no plan wrong.
 
 _HEX: Final = 20
-"""Digits of an ETag: 80 bits, far more than the few resources of a shoot can collide in."""
+"""Digits of an ETag: 80 bits, far more than needed to avoid collisions among the few resources of a shoot."""
 _TAG: Final = re.compile(r'[ \t]*(?:(W/)?("[\x21\x23-\x7e\x80-\xff]*"))?[ \t]*(?:,|\Z)')
 """One element of the list; the RFC allows empty ones."""
 
 
 def resource_etag(view: WorkloadView) -> str:
-    """The strong ETag of one dependent, quotes included."""
+    """Returns the strong ETag of one dependent, quotes included."""
     return _tag((view.uid, view.replicas, sorted(view.annotations.items())))
 
 
 def list_etag(views: Mapping[ResourceRef, WorkloadView | None]) -> str:
-    """The strong ETag of all dependents of a shoot, in whatever order; None is one that does not exist."""
+    """Returns the strong ETag of all dependents of a shoot, in any order; None is one that does not exist."""
     found = ((ref, resource_etag(view)) for ref, view in views.items() if view is not None)
     return _tag(sorted(found))
 
 
 def matches(if_match: str, *current: str) -> bool:
-    """Whether a write that asks for `if_match` may go on where the ETags of what is there are `current`.
+    """Returns whether a write with the header `If-Match: if_match` may proceed, given the current ETags.
 
-    A weak ETag matches nothing, nor does a header that is no list of ETags: what the caller saw is not known then.
-    `*` asks only that there is something.
+    A weak ETag matches nothing, nor does a malformed header: what the caller saw is then unknown. `*` only requires
+    that something exists.
     """
     if if_match.strip(" \t") == "*":
         return bool(current)
@@ -191,7 +191,7 @@ def matches(if_match: str, *current: str) -> bool:
 
 
 def _tags(text: str) -> Iterator[str | None]:
-    """The strong ETags of a list, quotes included; None where it is no list."""
+    """Returns the strong ETags of a list, quotes included; None if it is malformed."""
     at = 0
     while at < len(text):
         element = _TAG.match(text, at)

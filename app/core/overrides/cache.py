@@ -1,4 +1,12 @@
-"""All overrides as they are now: the watch of the ConfigMap, what this process wrote, and the clock (rules 7)."""
+"""The overrides as they are now (rules 7): from the watch of the ConfigMap, our own writes, and the clock.
+
+Three things change what is in force. The watch shows a new version of the ConfigMap. This process writes one itself, or
+reads one live, before the watch shows it (`learn`): the newer version wins, by resourceVersion, so a lagging watch does
+not undo a write. And time passes: pauses and holds expire without any event.
+
+A key whose text cannot be read keeps its last readable content, and pauses its shoot meanwhile (`rules.stand_in`). If
+the ConfigMap cannot be read at all, the last content applies; if it never could, there are no overrides after a minute.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -29,24 +37,23 @@ FEATURE: Final = "overrides"
 WAITED_FOR: Final = 60.0
 """Seconds after the start from which overrides that cannot be read count as none (rules 4.1, Synced)."""
 _WATCH_LAGS: Final = 30.0
-"""Seconds after which the seed is asked about what we wrote and the watch does not show."""
+"""Seconds after which a version that the watch still does not show is read live."""
 _DELETED: Final = "the ConfigMap of the overrides was deleted: nothing is paused or held"
 _LOOKED_AT: Final = 10.0
-"""Seconds between two looks at what the watch suffers from, for log and metric."""
+"""Seconds between two checks of the watch, for log and metric."""
 _UNSYNCED: Final = 1.0
-"""The same before anything is known: the loops wait for it."""
+"""The same before the first list, which the loops wait for."""
 
 
 class OverrideCache:
-    """What people decided, as far as it is known now (an `OverridesView`).
+    """The overrides that are known now (a `ports.OverridesView`).
 
-    It reads, and asks the seed for nothing but what its watch should have shown long since; `run` is a loop that all
-    shoots share.
+    It sends a request only if the watch does not show a known version for long; `run` is a loop for all shoots.
 
     Args:
         store: the ConfigMap.
-        clock: says what has ended.
-        metrics: says whether the feature is off.
+        clock: decides what has expired.
+        metrics: exports whether the feature is off.
     """
 
     def __init__(self, store: OverridesStore, clock: Clock, metrics: Metrics) -> None:
@@ -54,33 +61,33 @@ class OverrideCache:
         self._started = self._told_at = clock.now()
         self._knowledge: Knowledge = {}
         self._data: Mapping[str, str] = {}
-        """Of the document that was seen last."""
+        """Data of the newest version."""
         self._to_read: Sequence[str] = ()
-        """Keys of it whose text is new; until they are read, what was known of them goes on."""
+        """Keys with a new text that is not parsed yet; until then their former content applies."""
         self._unread: dict[str, float] = {}
-        """Keys of which nothing is known, since when: they wait to be read, or are too many."""
+        """Keys without known content, and since when they exist: not parsed yet, or too many."""
         self._news = False
-        """Whether something has changed that nobody was told of."""
+        """Whether a change has not been announced to the listeners yet."""
         self._watched: OverridesDocument | None = None
         self._learnt: OverridesDocument | None = None
         self._learnt_at = self._started
         self._gone: OverridesDocument | None = None
-        """What was known last of one that the seed does not have any more."""
+        """The last known version of a ConfigMap that the seed no longer has."""
         self._shown = self._listed = False
         self._reported: str | None = None
         self._done: dict[str, str] = {}
-        """Operations by namespace whose scaling run has ended here; of each shoot the last."""
+        """The last operation of each namespace whose scaling run ended in this process."""
         self._listeners: list[Callable[[], None]] = []
         self._woken = asyncio.Event()
         store.subscribe(self._watch_changed)
         self._watch_changed()
         self._was_synced = self.synced
 
-    # What is known.
+    # Reading.
 
     @property
     def synced(self) -> bool:
-        """Whether it has been read, or may count as none: it is forbidden, or failed for a minute since the start."""
+        """Whether the overrides were read, or count as none: forbidden, or failing for a minute since the start."""
         return self._listed or self._store.forbidden is not None or self._waited
 
     @property
@@ -89,12 +96,12 @@ class OverrideCache:
 
     @property
     def off(self) -> str | None:
-        """Why there are no overrides here: forbidden ever since the start; None while there are."""
+        """Why this process has no overrides: reading has been forbidden since the start; None if it has."""
         return None if self._listed else self._store.forbidden
 
     @property
     def trouble(self) -> str | None:
-        """What reading them suffers from, for operators; None while all is well, and in the first minute."""
+        """Why the overrides cannot be read properly, for operators; None if they can, and in the first minute."""
         forbidden = self._store.forbidden
         if forbidden is not None:
             applies = "the last content applies" if self._listed else "there are none"
@@ -121,59 +128,59 @@ class OverrideCache:
 
     @property
     def listed(self) -> bool:
-        """Whether the watch has shown it once."""
+        """Whether the watch has shown the ConfigMap, or its absence, at least once."""
         return self._listed
 
     @property
     def feature_off(self) -> str | None:
-        """Why they cannot be read at all now; None while they can be, and before the first minute has passed."""
+        """Why the overrides cannot be read at all now; None if they can, and before the first minute has passed."""
         off = self._store.forbidden is not None or (not self._listed and self._waited)
         return self.trouble if off else None
 
     @property
     def knowledge(self) -> Knowledge:
-        """Each key, and what was last readable of it."""
+        """The keys with their last readable contents."""
         return self._knowledge
 
     @property
     def unread(self) -> int:
-        """How many keys there are of which nothing is known."""
+        """How many keys have no known content."""
         return len(self._unread)
 
     @property
     def document(self) -> OverridesDocument | None:
-        """The newest that was seen of the ConfigMap; None where there is none, or none was seen."""
+        """The newest known version of the ConfigMap; None if it does not exist or was never seen."""
         return self._learnt or self._watched
 
     @property
     def current(self) -> bool:
-        """Whether `document` may be written over without asking first."""
+        """Whether `document` is fresh enough to be overwritten without a live read first."""
         fresh = self._listed and self._store.forbidden is None
         return fresh and not self._store.watch_state().stale(self._clock.now())
 
     def effective(self, namespace: str) -> EffectiveOverrides:
-        """What is in force for this shoot now."""
+        """Returns the overrides that are in force for this shoot now."""
         return rules.effective(namespace, self._knowledge, self._clock.now(), self._unread)
 
     def global_pause(self) -> Pause | None:
-        """The pause of all shoots that is in force now."""
+        """Returns the pause of all shoots that is in force now, if any."""
         return rules.pause_of(ALL_SHOOTS, self._knowledge.get(ALL_SHOOTS), self._clock.now())
 
     def holds(self) -> Mapping[str, Hold]:
-        """The holds by namespace, those that have ended as well; of a key that cannot be read, its last known one."""
+        """Returns the holds by namespace, including expired ones; of an unreadable key, the last known one."""
         return rules.holds(self._knowledge)
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called after each change of what is in force, ends by the clock included.
+        """Calls `listener` after each change of what is in force, including pauses and holds that expire.
 
-        It hears of every text that is new, even where that means the same as the one before.
+        It is called for every new text, even if the meaning is the same.
         """
         self._listeners.append(listener)
 
-    # What is learnt.
+    # Learning.
 
     def learn(self, document: OverridesDocument) -> None:
-        """Takes what was written or read live; the watch, which may be behind, does not undo it."""
+        """Takes over a version that was written or read live; a lagging watch does not undo it."""
         known = self.document
         if known is not None and not _later(document, known):
             return
@@ -181,23 +188,23 @@ class OverrideCache:
         self._take()
 
     def amend(self, key: str, entry: OverrideEntry) -> None:
-        """Changes what was last readable of a key that cannot be read now, without writing over it."""
+        """Changes the remembered content of an unreadable key, without writing it."""
         known = self._knowledge.get(key)
         if known is not None and known.problem is not None:
             self._knowledge = {**self._knowledge, key: replace(known, entry=entry)}
             self._tell()
 
     def note_done(self, namespace: str, operation: str) -> None:
-        """The scaling run of this hold has ended: it is done here from now on, whether or not that can be written."""
+        """Marks the hold of `operation` as done in this process, whether or not that can be written."""
         self._done[namespace] = operation
         self._take()
 
     def has_ended(self, namespace: str, hold: Hold) -> bool:
-        """Whether the scaling run of this hold is over: it has none, the hold says so, or it ended here."""
+        """Returns whether the hold has no run to wait for: it names none, is done, or its run ended in this process."""
         return hold.operation is None or hold.done or self._done.get(namespace) == hold.operation
 
     def _watch_changed(self) -> None:
-        """The watch shows another document, or has become better or worse."""
+        """Handles a new version from the watch, or a change of the watch's state."""
         self._woken.set()
         if not self._store.watch_state().synced:
             return
@@ -214,10 +221,10 @@ class OverrideCache:
         self._take()
 
     async def _settle(self) -> None:
-        """Asks about what was learnt beside a watch that does not show it, for ever.
+        """Reads versions live that the watch still does not show, until cancelled.
 
-        Either the watch is behind, or it has missed it, as one that listed anew after somebody else's deletion: its
-        contact with the server does not tell which.
+        Either the watch lags, or it has missed the version, as after a new list that followed somebody else's deletion.
+        Whether the watch is in contact does not tell which.
         """
         while True:
             await self._clock.sleep(_WATCH_LAGS / 3)
@@ -228,11 +235,11 @@ class OverrideCache:
             try:
                 found = await self._store.read()
             except ClusterError:
-                continue  # what was learnt goes on
+                continue  # what was learnt still applies
             if self._learnt is not learnt:
-                continue  # it was overtaken meanwhile
+                continue  # the watch has caught up meanwhile
             self._learnt = found
-            if found is None:  # and so is what the watch shows, which is older
+            if found is None:  # gone, and so is what the watch shows, which is older
                 self._gone, self._watched = learnt, None
                 log.warning(_DELETED)
             self._take()
@@ -253,7 +260,7 @@ class OverrideCache:
         self._read_on()
 
     def _read_on(self) -> None:
-        """Reads some of what is new, and tells when that was the last of it."""
+        """Parses some of the new texts, and notifies the listeners after the last of them."""
         some, now = self._to_read[: rules.some_of(self._to_read, self._data)], self._clock.now()
         self._to_read = self._to_read[len(some) :]
         read = rules.observed(self._knowledge, {key: self._data[key] for key in some}, now)
@@ -271,7 +278,7 @@ class OverrideCache:
             self._tell()
 
     def _tell(self) -> None:
-        """Every listener hears of it; one that fails is logged and stops nobody."""
+        """Notifies all listeners; one that fails is logged and does not affect the others."""
         self._told_at = self._clock.now()
         self._woken.set()
         for listener in self._listeners:
@@ -280,10 +287,10 @@ class OverrideCache:
             except Exception as error:
                 log.exception("a listener of the overrides failed", exc_info=error)
 
-    # What comes by the clock.
+    # Expiry.
 
     async def run(self) -> None:
-        """Tells of what ends by the clock, and of what the watch suffers from, for ever."""
+        """Notifies when something expires and reports problems of the watch, until cancelled."""
         await asyncio.gather(self._settle(), self._follow_the_clock())
 
     async def _follow_the_clock(self) -> None:
@@ -297,7 +304,7 @@ class OverrideCache:
             await self._until(self._next_look())
 
     def _tell_of_time(self) -> None:
-        """Something has ended since the last time, or what is missing counts as none from now on."""
+        """Notifies if something has expired since the last time, or if missing overrides count as none from now on."""
         end = rules.next_end(self._knowledge, self._told_at, self._unread)
         synced, self._was_synced = self._was_synced, self.synced
         if synced != self._was_synced or (end is not None and end <= self._clock.now()):
@@ -316,7 +323,7 @@ class OverrideCache:
             return
 
     def _report(self) -> None:
-        """Once for each trouble: the log; and the metric, where they cannot be read at all."""
+        """Logs each problem once, and sets the metric if the overrides cannot be read at all."""
         self._metrics.feature_off.labels(FEATURE).set(int(self.feature_off is not None))
         trouble, before = self.trouble, self._reported
         self._reported = trouble
@@ -329,9 +336,9 @@ class OverrideCache:
 
 
 def _later(one: OverridesDocument, other: OverridesDocument) -> bool:
-    """Whether `one` is a later version; resourceVersions of an API server are numbers that grow, for all its objects.
+    """Returns whether `one` is newer; resourceVersions of kube-apiserver are numbers that grow over all objects.
 
-    Those that are not cannot be compared: what comes last counts.
+    Versions that are not numbers cannot be compared: the one received last counts.
     """
     mine, others = one.resource_version, other.resource_version
     if mine.isdecimal() and others.isdecimal():
@@ -340,35 +347,35 @@ def _later(one: OverridesDocument, other: OverridesDocument) -> bool:
 
 
 def _after(one: OverridesDocument, gone: OverridesDocument) -> bool:
-    """Whether `one` was made after the other was deleted."""
+    """Returns whether `one` was created after `gone` was deleted."""
     return one.uid != gone.uid and _later(one, gone)
 
 
 def _overtaken(
     learnt: OverridesDocument, before: OverridesDocument | None, shown: OverridesDocument | None
 ) -> bool:
-    """Whether a watch that goes from `before` to `shown` has come as far as what was learnt beside it."""
+    """Returns whether a watch that moves from `before` to `shown` has caught up with `learnt`."""
     if shown is not None:
         return shown.resource_version == learnt.resource_version or _later(shown, learnt)
     return before is not None and before.uid == learnt.uid
 
 
-# The pauses as the weeder asks for them: one of scope `all` keeps pods from being deleted.
+# The pauses for the weeder: one of scope `all` keeps it from deleting pods.
 
 
 class WeederPauses:
-    """What may not be weeded (a `Pauses`)."""
+    """The pauses for the weeder (a `ports.Pauses`)."""
 
     def __init__(self, overrides: OverridesView) -> None:
         self._overrides = overrides
 
     @property
     def synced(self) -> bool:
-        """Whether it is known what is paused: nothing is deleted before."""
+        """Whether the pauses are known; before that nothing is deleted."""
         return self._overrides.synced
 
     def paused(self, namespace: str) -> str | None:
-        """Who paused the shoot, or all of them, until when and why; None where pods may be deleted."""
+        """Returns who paused the shoot or all shoots, until when and why; None if pods may be deleted."""
         effective = self._overrides.effective(namespace)
         pause = effective.covering
         if pause is None or pause.scope is not Scope.ALL:
@@ -377,5 +384,5 @@ class WeederPauses:
         return f"{what} by {pause.author} until {rfc3339(pause.until)}: {pause.reason}"
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called after each change."""
+        """Calls `listener` after each change."""
         self._overrides.subscribe(listener)

@@ -1,24 +1,24 @@
-"""One key of the ConfigMap: its JSON text to what people decided, and back; pure.
+"""Parses and encodes one key of the ConfigMap of the overrides; pure.
 
     {"pause": {"scope": "all", "reason": "load test", "author": "alice",
                "createdAt": "2026-11-20T14:02:11Z", "until": "2026-11-20T15:02:11Z"},
      "hold":  {"reason": …, "author": …, "createdAt": …, "until": …,
                "direction": "up", "operation": "…", "force": false, "done": true}}
 
-What a person with kubectl may leave out (null and blank count as left out) has its effect at once, as from the instant
-at which the text was first seen, and is written back by the prober's leader:
+A person with kubectl may leave fields out (null and blank count as omitted). Their defaults apply from the instant at
+which the text was first seen, and the prober's leader writes them back:
 
-- `until`: 24 h after `createdAt`; where that is so long ago that it would have passed, the key cannot be read;
-- `createdAt`: the instant; not so late that it is after `until`, nor so early that it is more than 24 h before it;
+- `until`: 24 h after `createdAt`; if that was over when the text was first seen, the key cannot be read;
+- `createdAt`: the instant itself, but not after `until`, and not more than 24 h before it;
 - `scope`: all; `author`: unknown; `reason`: no reason given; `force`: false; `done`: true.
 
-A `createdAt` may lie up to five minutes in the future, as clocks differ.  Where it lies further, and there is an
-`until`, a clock is wrong: the entry is in force from now on, for 24 h at most; to drop it would end what somebody
-relies on.
+A `createdAt` may be up to five minutes in the future, because clocks differ. If it is further ahead and there is an
+`until`, some clock is wrong: the entry is then in force from now on, for 24 h at most, because dropping it would end
+something that somebody relies on.
 
-A hold that does not name its scaling run and that scaling run's direction counts as done, whatever it says: there is
-nothing to wait for.  Reasons and authors are cut to one line of at most 500 and 320 characters, and what looks like a
-secret is taken out of them.  Everything else that is not as above makes the key one that cannot be read.
+A hold without `operation` and `direction` counts as done, whatever it says, because there is no scaling run to wait
+for. Reasons and authors are cut to one line of at most 500 and 320 characters, and anything that looks like a secret is
+removed. A text that deviates in any other way makes the key unreadable.
 """
 
 import json
@@ -43,16 +43,16 @@ from app.core.model.overrides import (
 from app.core.model.workloads import Direction
 from app.core.redaction import one_line
 
-# Strict reading of JSON that people may have written: pure.
+# Strict parsing of JSON that people may have written by hand; pure.
 #
-# Everything is refused that could mean something other than its writer thinks: unknown and repeated names, values of
+# It refuses everything that could mean something other than its author thinks: unknown and duplicate names, values of
 # another type, times without a zone, numbers that JSON does not have.
 
 
 E = TypeVar("E", bound=StrEnum)
 
 MOST_BYTES: Final = 16_384
-"""Of one value of the ConfigMap; what we write has less than 4 kB."""
+"""Maximum size of one value of the ConfigMap; what we write stays below 4 kB."""
 _SHOWN: Final = 40
 _TIME: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -60,14 +60,14 @@ _TIME: Final = re.compile(
 
 
 class NotRead(ValueError):
-    """Text that is no JSON object of the kind that we accept; the message says why."""
+    """The text is not a JSON object that is accepted; the message says why."""
 
 
 def decode_object(text: str) -> dict[str, object]:
-    """The JSON object that `text` is.
+    """Parses a JSON object.
 
     Raises:
-        NotRead: it is none, is too long, or names something twice.
+        NotRead: `text` is not a JSON object, is too long, or has a duplicate name.
     """
     if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
         raise NotRead(f"must have at most {MOST_BYTES} bytes")
@@ -98,37 +98,37 @@ def _no_number(name: str) -> object:
 
 
 def shown(value: object) -> str:
-    """A value as it stands in a message: JSON, cut short, free of control characters and secrets."""
+    """Formats a value for a message: JSON, shortened, without control characters and secrets."""
     return one_line(json.dumps(value), _SHOWN)
 
 
 def missing(value: object) -> bool:
-    """Whether a field counts as left out: it is absent, null or blank."""
+    """Returns whether a field counts as omitted: absent, null or blank."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
 class FieldReader:
-    """Takes the fields of one object, and collects in `problems` what is wrong with each.
+    """Reads the fields of one object and collects mistakes in `problems`.
 
-    Each method returns None for a field that is left out, and for one that is wrong.
+    Each method returns None for a field that is omitted or wrong.
     """
 
     def __init__(self, where: str, fields: Mapping[str, object], problems: list[str]) -> None:
         self._where, self._fields, self._problems = where, fields, problems
 
     def only(self, *known: str) -> None:
-        """Complains of every other field."""
+        """Reports every field that is not in `known`."""
         for name in self._fields:
             if name not in known:
                 place = one_line(name, _SHOWN) or shown(name)
                 self.complain(place, f"unknown field; known are {', '.join(known)}")
 
     def complain(self, name: str, problem: str) -> None:
-        """Something is wrong with this field."""
+        """Reports a mistake in this field."""
         self._problems.append(f"{self._where}.{name}: {problem}")
 
     def text(self, name: str, limit: int) -> str | None:
-        """One printable line; control characters become spaces, what is longer is cut, secrets are taken out."""
+        """Reads one line of text: control characters become spaces, excess is cut, secrets are removed."""
         value = self._value(name)
         if value is None:
             return None
@@ -141,7 +141,7 @@ class FieldReader:
         return one_line(value, limit) or None
 
     def matching(self, name: str, pattern: re.Pattern[str], meaning: str) -> str | None:
-        """Text that `pattern` matches as a whole."""
+        """Reads text that `pattern` matches completely."""
         value = self._value(name)
         if value is None:
             return None
@@ -151,7 +151,7 @@ class FieldReader:
         return value
 
     def word(self, name: str, words: type[E]) -> E | None:
-        """One of these words."""
+        """Reads one of the words of an enum."""
         value = self._value(name)
         if value is None:
             return None
@@ -161,7 +161,7 @@ class FieldReader:
         return found
 
     def flag(self, name: str) -> bool | None:
-        """True or false."""
+        """Reads true or false."""
         value = self._value(name)
         if value is None or isinstance(value, bool):
             return value
@@ -169,7 +169,7 @@ class FieldReader:
         return None
 
     def instant(self, name: str) -> float | None:
-        """A time in RFC 3339."""
+        """Reads a time in RFC 3339."""
         value = self._value(name)
         if value is None:
             return None
@@ -190,9 +190,10 @@ NO_REASON: Final = "no reason given"
 UNKNOWN: Final = "unknown"
 LONGEST_REASON: Final = 500
 LONGEST_AUTHOR: Final = 320
-"""Characters; a ServiceAccount's user name has up to 337, its namespace and name hardly ever so many."""
+"""In characters. The user name of a ServiceAccount can have up to 337, though hardly any namespace and name are that
+long."""
 CLOCKS: Final = 300.0
-"""Seconds that the clock of whoever wrote may be ahead of ours."""
+"""Seconds by which the author's clock may be ahead of ours."""
 _OPERATION: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?", re.ASCII)
 _TIMES: Final = ("createdAt", "until")
 _COMMON: Final = ("reason", "author", *_TIMES)
@@ -206,7 +207,7 @@ class EntryKind(StrEnum):
 
 
 class EntryPlace(NamedTuple):
-    """Where an entry stands."""
+    """The position of an entry in the ConfigMap."""
 
     key: str
     kind: EntryKind
@@ -218,11 +219,11 @@ Fields = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a key says that can be read."""
+    """The content of a readable key."""
 
     entry: OverrideEntry
     completed: str | None
-    """Its text with all that was left out; None where nothing was."""
+    """The text completed with the omitted fields; None if none was omitted."""
 
 
 class _Span(NamedTuple):
@@ -231,12 +232,12 @@ class _Span(NamedTuple):
 
 
 def read_key(key: str, text: str, seen: float) -> Content | Unreadable:
-    """What the text under a key says.
+    """Parses the text of a key.
 
     Args:
         key: a control-plane namespace, or `_all`, which cannot have a hold.
-        text: its value.
-        seen: when the text was first seen; what was left out counts from then, in whole seconds.
+        text: the value of the key.
+        seen: when the text was first seen; defaults count from then, in whole seconds.
     """
     problems: list[str] = []
     try:
@@ -302,7 +303,7 @@ def _why_and_who(reader: FieldReader) -> tuple[str, str]:
 
 
 def _span(reader: FieldReader, seen: float) -> _Span:
-    """When it begins and ends; complains of times that are wrong, or too far apart."""
+    """Reads begin and end; reports times that are wrong or too far apart."""
     created, until = reader.instant("createdAt"), reader.instant("until")
     if created is not None and until is not None:
         span = _checked(reader, _Span(created, until))
@@ -320,7 +321,7 @@ def _span(reader: FieldReader, seen: float) -> _Span:
 
 
 def _from_now(span: _Span, seen: float) -> _Span:
-    """Written by a clock that is ahead of ours, or read by one that is behind."""
+    """The span of an entry whose author's clock is ahead of ours, or ours behind."""
     return _Span(seen, min(span.until, float(math.floor(seen + LONGEST))))
 
 
@@ -353,19 +354,19 @@ def _completed(found: Mapping[EntryKind, Fields], entry: OverrideEntry) -> str |
 
 
 def _shifted(given: Fields, entry: OverrideEntry, kind: EntryKind) -> bool:
-    """Whether it means other times than it says, as a clock was wrong; written back, they are the same for all."""
+    """Whether other times apply than the text says, because a clock was wrong; if so they are written back."""
     part = entry.pause if kind is EntryKind.PAUSE else entry.hold
     said = parse_rfc3339(str(given.get("createdAt")))
     return part is not None and said is not None and part.created_at < said - CLOCKS
 
 
 def encode(parts: Mapping[str, Fields]) -> str:
-    """The text of a key."""
+    """Encodes the entries of a key."""
     return json.dumps(parts, ensure_ascii=False)
 
 
 def fields_of(entry: OverrideEntry, kind: EntryKind) -> Fields | None:
-    """One entry as JSON, in whole seconds; None where there is none."""
+    """Returns one entry as JSON, with times in whole seconds; None if it does not exist."""
     match kind:
         case EntryKind.PAUSE:
             return None if entry.pause is None else _pause_fields(entry.pause)
@@ -400,14 +401,14 @@ def _common(entry: Pause | Hold) -> dict[str, object]:
 
 
 def settled_pause(pause: Pause) -> Pause:
-    """The pause as it will be read back: whole seconds, never ending earlier than asked for; one line of text each."""
+    """Returns the pause as it will be read back: whole seconds, ending no earlier than requested, one-line texts."""
     span = _settled(pause)
     reason, author = _worded(pause)
     return Pause(pause.scope, reason, author, span.created_at, span.until)
 
 
 def settled_hold(hold: Hold) -> Hold:
-    """The same of a hold."""
+    """Returns the hold as it will be read back, like `settled_pause`."""
     span = _settled(hold)
     reason, author = _worded(hold)
     done = hold.done or hold.direction is None or hold.operation is None
@@ -432,7 +433,7 @@ def _worded(entry: Pause | Hold) -> tuple[str, str]:
 
 
 def parts_of(text: str | None) -> dict[str, Fields]:
-    """The entries of a key that can be read, as JSON: for comparing, and for writing back beside a new one."""
+    """Returns the entries of a readable key as JSON, to compare them and to write them back beside a new one."""
     if text is None:
         return {}
     found = decode_object(text)

@@ -1,4 +1,4 @@
-"""What is told of overrides that begin and end: one notice each, for log, history and Event; pure."""
+"""Notices about overrides that begin, change and end (for log, history and Events), and their metrics."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,35 +27,35 @@ ENDED: Final = "OverrideEnded"
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """One that is in force."""
+    """A pause or hold that is in force."""
 
     entry: Pause | Hold
     problem: str | None = None
-    """Why its key cannot be read; the pause stands in for what it says."""
+    """Why its key cannot be read; the entry is then the pause that stands in for it."""
 
 
 Endings = Mapping[EntryPlace, str]
-"""Who ended what, as far as that is known."""
+"""Who ended which entry, if known."""
 InForce = Mapping[EntryPlace, Acting]
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeSource:
-    """The ConfigMap, as Events name it."""
+    """The ConfigMap, as the object of Events."""
 
     namespace: str
     uid: str | None
 
 
 def in_force(knowledge: Knowledge, now: float) -> InForce:
-    """All that is in force."""
+    """Returns everything that is in force at `now`."""
     found: dict[EntryPlace, Acting] = {}
     for key, known in knowledge.items():
         pause, hold = rules.pause_of(key, known, now), rules.hold_of(known, now)
         if pause is not None:
             found[EntryPlace(key, EntryKind.PAUSE)] = Acting(pause, known.problem)
         if hold is not None:
-            # That its scaling run ended is the scaling run's to tell.
+            # Compared without `done`: the end of a scaling run is reported by the run itself.
             found[EntryPlace(key, EntryKind.HOLD)] = Acting(replace(hold, done=True))
     return found
 
@@ -63,7 +63,7 @@ def in_force(knowledge: Knowledge, now: float) -> InForce:
 def notices(
     before: InForce, after: InForce, now: float, home: NoticeSource, endings: Endings
 ) -> Iterator[Notice]:
-    """One for each that began, was changed, or ended."""
+    """Yields one notice for each override that began, changed or ended."""
     for place, acting in after.items():
         if before.get(place) != acting:
             told = _Announced(SET, began(place, acting), acting.entry.author)
@@ -76,7 +76,7 @@ def notices(
 
 
 def began(place: EntryPlace, acting: Acting) -> str:
-    """The sentence that says what is in force from now on, why, and until when."""
+    """Returns the message that says what is in force from now on, why, and until when."""
     entry, until = acting.entry, rfc3339(acting.entry.until)
     if isinstance(entry, Hold):
         run = "" if entry.operation is None else f" (operation {entry.operation})"
@@ -93,7 +93,7 @@ def _paused(place: EntryPlace, pause: Pause) -> str:
 
 
 def ended(place: EntryPlace, acting: Acting, now: float, by: str | None) -> str:
-    """The sentence that says what is not in force any more, and why; `by` ended it, where that is known."""
+    """Returns the message that says what is no longer in force, and why; `by` ended it, if known."""
     entry, until = acting.entry, rfc3339(acting.entry.until)
     over = now >= entry.until
     if acting.problem is not None:
@@ -109,7 +109,7 @@ def ended(place: EntryPlace, acting: Acting, now: float, by: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Announced:
-    """What happened, and whose doing it is; None: the clock's, or nobody knows."""
+    """What happened, and who did it; None if it expired, or nobody knows."""
 
     reason: str
     message: str
@@ -154,7 +154,7 @@ def _numbers(place: EntryPlace, acting: Acting, told: _Announced) -> dict[str, A
     return found if entry.operation is None else {**found, "operation": entry.operation}
 
 
-# The overrides as metrics, read off at each scrape.
+# Metrics of the overrides, computed at each scrape.
 
 
 class _Label(StrEnum):
@@ -174,16 +174,17 @@ def _label(place: EntryPlace, acting: Acting) -> _Label:
 
 
 class OverrideGauges(Collector):
-    """Registers itself; tells nothing on a standby, so that two replicas do not tell the same twice.
+    """A collector that registers itself; only the leader exports samples, so that no override counts twice.
 
-    A key that cannot be read counts as `invalid` and as nothing else, also after it is ignored: it is to be mended.
+    An unreadable key counts as `invalid` and as nothing else, even after it is ignored, because it needs to be
+    repaired.
 
     Args:
-        metrics: where the families are declared, and whether there are series for each shoot.
-        book: what is in force.
-        clock: says what has ended.
-        leading: whether this replica leads the prober.
-        ignored: how many dependents carry ignore-scaling.
+        metrics: declares the families, and says whether there are series for each shoot.
+        cache: what is in force.
+        clock: decides what has expired.
+        leading: returns whether this replica leads the prober.
+        ignored: returns how many dependents carry ignore-scaling.
     """
 
     def __init__(
@@ -200,11 +201,11 @@ class OverrideGauges(Collector):
         metrics.registry.register(self)
 
     def describe(self) -> Iterable[Metric]:
-        """The families without samples: what names this collector takes."""
+        """Returns the families without samples: the names that this collector uses."""
         return (self._metrics.overrides_active(), self._metrics.override_expiry())
 
     def collect(self) -> Iterator[Metric]:
-        """The families as of now."""
+        """Yields the families with their current samples."""
         if not self._leading():
             yield from self.describe()
             return

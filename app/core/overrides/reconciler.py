@@ -1,4 +1,4 @@
-"""What the prober's leader does about the overrides: fill in, remove, and tell."""
+"""Completes, removes and reports overrides, in the replica that leads the prober."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -18,23 +18,23 @@ from app.core.overrides.rules import Knowledge, Known
 from app.core.overrides.writer import Data, OverrideWriter, Signature, signatures
 from app.core.reporting.notices import NoticeBus
 
-# What the prober's leader makes of the ConfigMap: what was left out filled in, what is over removed; pure.
+# Which data the leader wants in the ConfigMap: omitted fields filled in, expired entries removed; pure.
 
 
 KEPT: Final = 3_600.0
-"""Seconds that an entry stays after its end, for people to see."""
+"""Seconds for which an expired entry stays visible."""
 
 
 def tidied(
     data: Mapping[str, str], knowledge: Knowledge, now: float, gone: Collection[str]
 ) -> Mapping[str, str]:
-    """The data as it should be; keys that were not seen with this text, or cannot be read, stay as they are.
+    """Returns the data as it should be; keys with a text that is unknown or cannot be read stay as they are.
 
     Args:
-        data: what is there.
-        knowledge: what is known of it.
-        now: the instant that it is.
-        gone: keys of Clusters that do not exist any more; they go, whatever they say.
+        data: the current data.
+        knowledge: the parsed contents.
+        now: the current instant.
+        gone: keys whose Cluster does not exist any more; they are removed whatever they say.
     """
     found = dict(data)
     for key, known in knowledge.items():
@@ -49,7 +49,7 @@ def tidied(
 
 
 def _without_past(known: Known, now: float) -> str | None:
-    """What is left of the text of a key; None where nothing is."""
+    """Returns the remaining text of a key; None if nothing remains."""
     if known.problem is not None:
         return known.text
     whole = known.text if known.completed is None else known.completed
@@ -63,7 +63,7 @@ def _without_past(known: Known, now: float) -> str | None:
 
 
 def over(entry: OverrideEntry, kind: EntryKind, now: float) -> bool:
-    """Whether it ended so long ago that it goes; a hold whose scaling run runs has not ended."""
+    """Returns whether an entry expired long enough ago to be removed; a hold whose run is under way never did."""
     found = entry.pause if kind is EntryKind.PAUSE else entry.hold
     if found is None or found.until + KEPT > now:
         return False
@@ -74,27 +74,28 @@ log = structlog.get_logger(__name__)
 
 _LOOKED_AT: Final = 10.0
 _RETRIED_AFTER: Final = 30.0
-"""Seconds from a write that failed to the next."""
+"""Seconds between a failed write and the next attempt."""
 _AT_ONCE: Final = 20
-"""Notices that are told before others have their turn."""
+"""Notices that are published before the event loop gets a turn."""
 _GONE_FOR: Final = 60.0
-"""Seconds for which there must have been no Cluster, so that one that is made anew keeps what was said of it."""
+"""Seconds for which a Cluster must be missing before its key is removed, so that one that is recreated keeps its
+overrides."""
 
 
 class OverrideReconciler:
-    """Runs in every replica of the prober, and acts in the one that leads.
+    """Runs in every replica of the prober, and acts in the leader.
 
-    What it finds in force when it begins to lead was told by the leader before it, and is not told again; what no
-    leader can have seen, as something was left out or the key cannot be read, is.
+    What is in force when this replica becomes the leader was reported by its predecessor and is not reported again,
+    except for texts that no leader can have processed: incomplete and unreadable ones.
 
     Args:
-        book: what is known.
-        writer: what changes it.
-        board: where notices go.
-        clock: says what has ended.
-        home: the own namespace, where the ConfigMap is.
-        leading: whether this replica leads.
-        clusters: the names of all Clusters; None while they are not known.
+        cache: what is known.
+        writer: changes the ConfigMap.
+        board: receives the notices.
+        clock: decides what has expired.
+        home: the watchdog's own namespace, where the ConfigMap is.
+        leading: returns whether this replica leads.
+        clusters: returns the names of all Clusters; None while they are not known.
     """
 
     def __init__(
@@ -120,11 +121,11 @@ class OverrideReconciler:
         cache.subscribe(self.wake)
 
     def wake(self) -> None:
-        """Something may be to be done: a change of the overrides, or of who leads."""
+        """Checks for work at once: the overrides or the leadership have changed."""
         self._woken.set()
 
     async def run(self) -> None:
-        """Does what is to be done at once, and looks again every 10 s, for ever."""
+        """Reports and tidies after each change, and every 10 s, until cancelled."""
         while True:
             self._woken.clear()
             await self._tell()
@@ -157,7 +158,10 @@ class OverrideReconciler:
             await self._clock.sleep(0)
 
     def _endings(self) -> Endings:
-        """Who ended what since the last probe; where somebody did so twice, the first one ended what was in force."""
+        """Returns who ended what since the last check.
+
+        Of two ends of the same place, the first ended what was in force.
+        """
         before, now = self._signed, signatures(self._cache.document)
         self._signed = frozenset(now)
         return {each.place: each.by for each in reversed(now) if each not in before}
@@ -182,7 +186,7 @@ class OverrideReconciler:
             self._failing = False
 
     def _postpone(self, error: Exception, *, told: bool) -> None:
-        """The first failure of a row is told; a feature that is off is told elsewhere."""
+        """Logs the first of consecutive failures; a feature that is off is reported elsewhere."""
         self._retry_at = self._clock.now() + _RETRIED_AFTER
         if told:
             self._failing = True
@@ -195,7 +199,7 @@ class OverrideReconciler:
             )
 
     def _gone(self) -> Collection[str]:
-        """Keys whose Cluster has been missing for a minute, as far as this replica has seen."""
+        """Returns the keys whose Cluster this replica has missed for a minute."""
         clusters, now = self._clusters(), self._clock.now()
         if clusters is None:
             self._missing_since = {}

@@ -1,4 +1,8 @@
-"""What of the overrides is in force, from what was last readable of each key; pure."""
+"""Which overrides are in force at an instant, given the last readable content of each key; pure.
+
+A key that cannot be read must not have no effect, because its author wanted something: it pauses its shoot (or all of
+them, for `_all`) until its last known pause ends, or for an hour. Then it is ignored.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,51 +22,51 @@ from app.core.model.overrides import (
 from app.core.overrides.document import UNKNOWN, Content, read_key
 
 MOST_KEYS: Final = 2_000
-"""Keys of the ConfigMap that are read: no seed has so many shoots."""
+"""Maximum number of keys that are read: no seed has so many shoots."""
 _AT_ONCE: Final = 50
 _BYTES_AT_ONCE: Final = 65_536
-"""Texts, and characters of them, that are read before others have their turn: some milliseconds."""
+"""Texts, and characters in them, that are parsed before the event loop gets a turn: a few milliseconds."""
 _NOT_READ: Final = f"it has not been read; of more than {MOST_KEYS} keys the rest never is"
 UNREADABLE_PAUSE: Final = 3_600.0
-"""Seconds that a key pauses which cannot be read, where no pause was known."""
+"""Seconds for which an unreadable key pauses, if it had no pause before."""
 NO_ENTRY: Final = OverrideEntry()
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One key, as far as it is known."""
+    """What is known of one key."""
 
     text: str
-    """What is there now."""
+    """The current text."""
     seen: float
-    """When that was first seen."""
+    """When this text was first seen."""
     entry: OverrideEntry
-    """What it says, or said when it could last be read."""
+    """Its content, or the last readable content."""
     problem: str | None = None
-    """Why it cannot be read; None while it can be."""
+    """Why the text cannot be read; None if it can."""
     completed: str | None = None
-    """The text with what was left out of it; None where nothing was."""
+    """The text completed with omitted fields; None if none was omitted."""
 
     @property
     def news(self) -> bool:
-        """Whether no leader can have dealt with this text yet."""
+        """Whether no leader can have processed this text yet."""
         return self.problem is not None or self.completed is not None
 
 
 Knowledge = Mapping[str, Known]
 """By key."""
 Unread = Mapping[str, float]
-"""Keys of which nothing is known, and since when they have been there."""
+"""Keys without known content, and since when they exist."""
 NOTHING_UNREAD: Final[Unread] = MappingProxyType({})
 
 
 def chosen(
     data: Mapping[str, str], before: Mapping[str, str], knowledge: Knowledge
 ) -> Sequence[str]:
-    """The keys of `data` that are read, in that order: `_all` first, and all the others where they are not too many.
+    """Returns the keys of `data` to read, in order: `_all` first, then all others if they are not too many.
 
-    Of more than that, what was written since `before` goes before what is known already, and that before the rest, so
-    that nothing is crowded out that somebody relies on.
+    If they are, keys that were written since `before` come first, then keys that are known already, then the rest, so
+    that nothing that somebody relies on is crowded out.
     """
     first = [key for key in (ALL_SHOOTS,) if key in data]
     if len(data) <= MOST_KEYS:
@@ -78,7 +82,7 @@ def chosen(
 
 
 def some_of(keys: Sequence[str], data: Mapping[str, str]) -> int:
-    """How many of `keys` are read in one go."""
+    """Returns how many of `keys` to parse before the event loop gets a turn."""
     size = 0
     for number, key in enumerate(keys[:_AT_ONCE]):
         if size > _BYTES_AT_ONCE:
@@ -88,7 +92,7 @@ def some_of(keys: Sequence[str], data: Mapping[str, str]) -> int:
 
 
 def observed(before: Knowledge, data: Mapping[str, str], now: float) -> Knowledge:
-    """What is known of these keys after they were seen with these texts."""
+    """Returns what is known of these keys once these texts were seen."""
     return {key: _observed(before.get(key), key, text, now) for key, text in data.items()}
 
 
@@ -105,7 +109,7 @@ def _observed(before: Known | None, key: str, text: str, now: float) -> Known:
 
 
 def with_done(knowledge: Knowledge, done: Mapping[str, str]) -> Knowledge:
-    """`knowledge`, with those holds done whose operation is in `done`, by key."""
+    """Returns `knowledge` with the holds of the operations in `done` (by key) marked as done."""
     found = {
         key: _with_done(known)
         for key, operation in done.items()
@@ -124,7 +128,7 @@ def _with_done(known: Known) -> Known:
 
 
 def pause_of(key: str, known: Known | None, now: float) -> Pause | None:
-    """The pause that a key means now; of one that cannot be read, that which stands in for it."""
+    """Returns the pause of a key that is in force now; of an unreadable key, the one that stands in for it."""
     if known is None:
         return None
     pause = known.entry.pause if known.problem is None else stand_in(key, known)
@@ -132,9 +136,10 @@ def pause_of(key: str, known: Known | None, now: float) -> Pause | None:
 
 
 def stand_in(key: str, known: Known) -> Pause:
-    """How a key that cannot be read pauses: to the end of its last known pause, or for an hour from when it was seen.
+    """Returns the pause that stands in for an unreadable key.
 
-    Each new text that cannot be read begins an hour of its own: it may be a new wish.
+    It lasts until the end of the last known pause, or for an hour after the text was first seen. Each new unreadable
+    text starts a new hour, because it may express a new decision.
     """
     last = known.entry.pause
     until = known.seen + UNREADABLE_PAUSE
@@ -146,7 +151,7 @@ def stand_in(key: str, known: Known) -> Pause:
 
 
 def hold_of(known: Known | None, now: float) -> Hold | None:
-    """The hold that is in force: until its end, and until its scaling run has ended."""
+    """Returns the hold that is in force: until its end, and until its scaling run has ended."""
     hold = None if known is None else known.entry.hold
     return hold if hold is not None and (not hold.done or now < hold.until) else None
 
@@ -154,7 +159,7 @@ def hold_of(known: Known | None, now: float) -> Hold | None:
 def effective(
     namespace: str, knowledge: Knowledge, now: float, unread: Unread = NOTHING_UNREAD
 ) -> EffectiveOverrides:
-    """What is in force for a shoot; a key that is `unread`, since when, is one that cannot be read."""
+    """Returns what is in force for a shoot; a key in `unread` counts as unreadable since then."""
     own, everywhere = (
         Known("", unread[key], NO_ENTRY, _NOT_READ) if key in unread else knowledge.get(key)
         for key in (namespace, ALL_SHOOTS)
@@ -174,14 +179,14 @@ def effective(
 
 
 def _ends(pause: Pause | None, global_pause: Pause | None, hold: Hold | None) -> Iterator[float]:
-    """When each ends by itself; a hold whose scaling run runs does not."""
+    """Yields when each expires; a hold whose scaling run is under way does not."""
     yield from (each.until for each in (pause, global_pause) if each is not None)
     if hold is not None and hold.done:
         yield hold.until
 
 
 def next_end(knowledge: Knowledge, now: float, unread: Unread = NOTHING_UNREAD) -> float | None:
-    """When the next of all that is in force ends by itself; None where nothing will."""
+    """Returns when the next override expires; None if none will."""
     ends = [
         end
         for key, known in knowledge.items()
@@ -192,7 +197,7 @@ def next_end(knowledge: Knowledge, now: float, unread: Unread = NOTHING_UNREAD) 
 
 
 def holds(knowledge: Knowledge) -> dict[str, Hold]:
-    """Every hold that is known, ended or not."""
+    """Returns all known holds, including expired ones."""
     return {
         key: known.entry.hold for key, known in knowledge.items() if known.entry.hold is not None
     }

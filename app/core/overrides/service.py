@@ -1,4 +1,4 @@
-"""Writes pauses and holds for the API and the scaling runs, one entry of one key at a time."""
+"""Writes pauses and holds for the API and for scaling runs, one entry of one key at a time."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -24,15 +24,15 @@ from app.core.overrides.writer import Data, OverrideWriter, signed
 from app.core.ports import OverridesDocument, OverrideWrite, Starting
 
 Part = Fields | str | None
-"""One entry as JSON; None where there is none; the whole text of a key that cannot be read."""
+"""One entry as JSON; None if it does not exist; the complete text of a key that cannot be read."""
 
 
 class _Found(NamedTuple):
-    """A key as it is in one version of the ConfigMap."""
+    """One key in one version of the ConfigMap."""
 
     content: OverrideEntry | Unreadable | None
     parts: dict[str, Fields]
-    """Of a key that cannot be read, what is kept of its last known content when it is replaced."""
+    """The entries as JSON; of an unreadable key, what is kept of its last readable content when it is replaced."""
     text: str | None
 
     def part(self, kind: EntryKind) -> Part:
@@ -40,24 +40,24 @@ class _Found(NamedTuple):
 
 
 class OverrideService:
-    """Writes what people decide (an `OverridesDesk`).
+    """Writes pauses and holds (a `ports.OverridesService`).
 
-    Times are written in whole seconds, so that nothing ends earlier than asked for, and within 24 h.  A write to a key
-    that cannot be read replaces it; of its last known content the other entry is kept, where it is in force.  What a
-    scaling run does by itself (`finish_hold`, and `end_hold` of an operation) leaves such a key alone, for its writer
-    to mend, and is remembered here.
+    Times are rounded to whole seconds so that nothing ends earlier than requested, and limited to 24 h. Writing to a
+    key that cannot be read replaces it, and preserves the other entry of its last readable content if that is in force.
+    What a scaling run does on its own (`finish_hold`, and `end_hold` with an operation) does not overwrite such a key,
+    so that its author can repair it; the result is remembered in the cache instead.
     """
 
     def __init__(self, writer: OverrideWriter, cache: OverrideCache, clock: Clock) -> None:
         self._writer, self._cache, self._clock = writer, cache, clock
 
     async def set_pause(self, key: str, pause: Pause) -> OverrideWrite:
-        """Pauses a shoot, or all; replaces a pause that is there."""
+        """Pauses a shoot, or all shoots; replaces an existing pause."""
         entry = OverrideEntry(pause=settled_pause(pause))
         return await self._edit(key, EntryKind.PAUSE, entry)
 
     async def end_pause(self, key: str, *, by: str | None = None) -> OverrideWrite:
-        """Removes the pause; `before` and `after` are alike where there was none.  `by` is who ends it, for telling."""
+        """Removes the pause; `before` equals `after` if there was none. Notices name `by` as the one who ended it."""
         return await self._end(EntryPlace(key, EntryKind.PAUSE), by)
 
     async def set_hold(
@@ -66,23 +66,23 @@ class OverrideService:
         """Holds a shoot; replaces an existing hold unless another operation still runs under it.
 
         Raises:
-            RunInProgress: it does; perhaps nobody has seen it yet.
+            RunInProgress: another operation does; its run may not be visible yet.
         """
         entry = OverrideEntry(hold=settled_hold(hold))
         return await self._edit(namespace, EntryKind.HOLD, entry, starting)
 
     def note_done(self, namespace: str, operation: str) -> None:
-        """Notes that the run has ended: in this process its hold is done from now on, even if the write fails."""
+        """Marks the hold of `operation` as done in this process, even if writing that fails."""
         self._cache.note_done(namespace, operation)
 
     async def finish_hold(self, namespace: str, operation: str) -> OverrideWrite:
-        """Writes `done: true` into the hold, if it still is of this operation."""
+        """Writes `done: true` into the hold if it still belongs to this operation."""
         return await self._conclude(_Conclusion(self, namespace, operation, removed=False))
 
     async def end_hold(
         self, namespace: str, *, operation: str | None = None, by: str | None = None
     ) -> OverrideWrite:
-        """Removes the hold; only that of `operation`, where one is named.  `by` is who ends it, for telling."""
+        """Removes the hold, or only that of `operation` if one is given. Notices name `by` as the one who ended it."""
         if operation is None:
             return await self._end(EntryPlace(namespace, EntryKind.HOLD), by)
         return await self._conclude(_Conclusion(self, namespace, operation, removed=True))
@@ -95,7 +95,7 @@ class OverrideService:
         return self._change(key, edit.before, edit.after)
 
     async def _end(self, place: EntryPlace, by: str | None) -> OverrideWrite:
-        """Removes an entry; the write itself says whose doing it is, for the leader to tell."""
+        """Removes an entry; the same write records who did it, for the leader to report."""
         edit = _Edit(self, *place, None)
 
         def sign(document: OverridesDocument) -> OverridesDocument:
@@ -118,7 +118,7 @@ class OverrideService:
         return OverrideWrite(key, before, content if isinstance(content, OverrideEntry) else None)
 
     def found(self, key: str, text: str | None) -> _Found:
-        """A key with this text, as the book understands it."""
+        """Parses the text of a key; texts that the cache knows keep the instant at which they were first seen."""
         if text is None:
             return _Found(None, {}, None)
         known, now = self._cache.knowledge.get(key), self._clock.now()
@@ -132,7 +132,7 @@ class OverrideService:
     def check_replaceable(
         self, key: str, content: OverrideEntry | Unreadable | None, wanted: Fields
     ) -> None:
-        """Returns unless there is a hold whose scaling run runs, or is to be carried on; raises RunInProgress."""
+        """Raises RunInProgress if the key has a hold whose run is under way, or is to be resumed."""
         hold = content.hold if isinstance(content, OverrideEntry) else None
         if hold is None or self._cache.has_ended(key, hold):
             return
@@ -141,7 +141,7 @@ class OverrideService:
         raise RunInProgress.of(str(hold.operation), key)
 
     def known(self, key: str) -> OverrideEntry:
-        """What was last readable of a key."""
+        """Returns the last readable content of a key."""
         known = self._cache.knowledge.get(key)
         return rules.NO_ENTRY if known is None else known.entry
 
@@ -155,7 +155,7 @@ class OverrideService:
 
 
 class _Edit:
-    """Sets one entry to what a person wants, who has seen what is there at the first probe."""
+    """Sets or removes one entry on behalf of a person, who knows the entry that the first attempt finds."""
 
     def __init__(
         self, service: OverrideService, key: str, kind: EntryKind, wanted: Fields | None
@@ -166,10 +166,10 @@ class _Edit:
         self.after: str | None = None
 
     def plan(self, data: Data) -> Data:
-        """The data with the entry.
+        """Returns the data with the change.
 
         Raises:
-            EntryChanged: the entry is neither what it was nor what it is to be.
+            EntryChanged: the entry is neither what the first attempt found nor what is wanted.
         """
         found = self._service.found(self._key, data.get(self._key))
         part = found.part(self._kind)
@@ -189,7 +189,7 @@ class _Edit:
 
     @property
     def ends(self) -> set[EntryPlace]:
-        """What the last planned write ends; with a key that cannot be read, the pause that stands in for it."""
+        """The entries that the last planned write ends; for an unreadable key also the pause that stands in for it."""
         more = (
             {EntryPlace(self._key, EntryKind.PAUSE)}
             if isinstance(self.before, Unreadable)
@@ -205,7 +205,7 @@ class _Edit:
 
 
 class _Conclusion:
-    """Marks the hold of a run that has ended as done, or removes it; the hold of a newer run is left alone."""
+    """Marks the hold of a finished run as done, or removes it; leaves the hold of a newer run alone."""
 
     def __init__(
         self, service: OverrideService, key: str, operation: str, *, removed: bool
@@ -216,7 +216,7 @@ class _Conclusion:
         self.after: str | None = None
 
     def plan(self, data: Data) -> Data:
-        """The data with the hold as it is to be."""
+        """Returns the data with the change."""
         found = self._service.found(self.key, data.get(self.key))
         wanted = data
         if isinstance(found.content, OverrideEntry) and self._concerns(found.content.hold):
@@ -228,7 +228,7 @@ class _Conclusion:
         return wanted
 
     def remembered(self) -> OverrideEntry | None:
-        """What was last readable of the key, as it is to be; None where that stays as it is."""
+        """Returns the last readable content of the key with the change; None if nothing changes."""
         entry = self._service.known(self.key)
         if entry.hold is None or not self._concerns(entry.hold):
             return None
@@ -243,7 +243,7 @@ class _Conclusion:
 def _with_part(
     data: Data, key: str, parts: dict[str, Fields], kind: EntryKind, fields: Fields | None
 ) -> Data:
-    """The data with this entry under the key, or without; a key without entries is removed."""
+    """Returns the data with this entry set or removed; a key without entries is removed."""
     rest = {name: part for name, part in parts.items() if name != kind}
     mine = {} if fields is None else {str(kind): fields}
     others = {name: text for name, text in data.items() if name != key}

@@ -1,4 +1,8 @@
-"""Changes the ConfigMap beside others who do the same: read, plan, write over exactly what was read, or again."""
+"""Changes the ConfigMap of the overrides by compare-and-swap.
+
+A write carries the resourceVersion that was read, so it never overwrites a concurrent change: after a conflict, and
+after a write whose answer was lost, the ConfigMap is read live and the change is planned again on what is there.
+"""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -27,29 +31,30 @@ from app.core.ports import OverridesDocument, OverridesStore, Starting
 from app.core.redaction import one_line
 
 MOST_BYTES: Final = 900 * 1024
-"""Of all keys and values; the API server takes 1 MiB, metadata included."""
+"""Maximum size of all keys and values; the API server accepts 1 MiB, metadata included."""
 TRIES: Final = 10
-"""Writes that may meet somebody else's, one after the other."""
+"""Maximum number of writes in one change, each after a conflict."""
 TRIES_UNSURE: Final = 3
-"""Writes of which nobody knows whether they were done: those that were not are sent again, over the same version."""
+"""Maximum number of writes with unknown outcome in one change; one that did not happen is repeated on the same
+version."""
 _UNSURE: Final = (Unreachable, ServerFault, BadAnswer, LimitExceeded)
-"""After one of these nobody knows whether the write was done."""
+"""Errors after which it is unknown whether the write happened."""
 
 Data = Mapping[str, str]
 Plan = Callable[[Data], Data]
-"""What the data is to be, from what it is.  It is asked again with what is there after each conflict, and after an
-answer that was lost; it returns what it was given where there is nothing (more) to do."""
+"""Returns the wanted data, given the current data. It is called again after each conflict and each lost answer, and
+returns its argument if nothing is left to do."""
 Sign = Callable[[OverridesDocument], OverridesDocument]
-"""What to write over, from what was read: the same with a word on who does it."""
+"""Returns the document to overwrite, given the one that was read: the same, annotated with who makes the change."""
 
 
 def unsigned(document: OverridesDocument) -> OverridesDocument:
-    """Nobody says who does it."""
+    """Annotates nothing."""
     return document
 
 
 class OverrideWriter:
-    """Writes for one process, one change at a time; what was written is in force here when `change` returns."""
+    """Writes for one process, one change at a time; a change is in force in this process when `change` returns."""
 
     def __init__(
         self, store: OverridesStore, cache: OverrideCache, *, dry_run: bool = False
@@ -60,18 +65,18 @@ class OverrideWriter:
     async def change(
         self, plan: Plan, *, starting: Starting | None = None, sign: Sign = unsigned
     ) -> None:
-        """Brings the data to where `plan` wants it; what it raises ends the call.
+        """Applies `plan`; an exception that `plan` raises propagates.
 
         Args:
-            plan: what is wanted.
-            starting: called just before each write; what it raises ends the call.
-            sign: asked after `plan`, before each write over what is there.
+            plan: returns the wanted data.
+            starting: called immediately before each write; its exceptions propagate.
+            sign: called after `plan`, before each write over an existing ConfigMap.
 
         Raises:
-            FeatureOff: there are no overrides here, or nothing is written in this process.
-            StoreFull: there is no room.
-            Conflict: others wrote each time just before.
-            ClusterError: the seed did not take it; where it may have, and cannot be asked, that is what it says.
+            FeatureOff: this process has no overrides, or writes nothing because it is a dry run.
+            StoreFull: the ConfigMap would be too large.
+            Conflict: every attempt met a concurrent write.
+            ClusterError: the write failed; or its outcome is unknown and could not be read.
         """
         self._check()
         try:
@@ -117,7 +122,7 @@ class OverrideWriter:
         return found
 
     async def _live_after(self, error: ClusterError) -> OverridesDocument | None:
-        """What is there after a write that failed, or may have; where that cannot be read, the first failure counts."""
+        """Reads what is there after a failed or uncertain write; if that fails too, raises the error of the write."""
         try:
             return await self._live()
         except ClusterError as again:
@@ -129,7 +134,7 @@ def _data(document: OverridesDocument | None) -> Data:
 
 
 def _check_room(data: Data, wanted: Data) -> None:
-    """Refuses what would be too large; not what makes it smaller."""
+    """Refuses data that is too large, unless it is smaller than before."""
     size = _size(wanted)
     if size > MOST_BYTES and size > _size(data):
         most = f"{MOST_BYTES // 1024} KiB"
@@ -140,27 +145,28 @@ def _size(data: Data) -> int:
     return sum(len(key.encode()) + len(value.encode()) for key, value in data.items())
 
 
-# Who ended what: said in an annotation of the ConfigMap by the very write that ended it; pure.
+# Who ended which override: recorded in an annotation of the ConfigMap, by the same write; pure.
 #
-# Any replica may end a pause or a hold, and the prober's leader tells of it, which sees the ConfigMap and no more.  The
-# annotation has the last few ends, oldest first: so its size is bounded, and it needs no tidying.  Nothing but what is
-# told depends on it: one that is missing, mangled or forged leaves an end without its author, or with another one.
+# Any replica may end a pause or hold, but the prober's leader reports it, and it sees only the ConfigMap. The
+# annotation lists the last few ends, oldest first, so its size is bounded and it needs no cleanup. Only reports depend
+# on it: if it is missing, mangled or forged, an end is reported without its author or with a wrong one.
 
 
 ENDED_BY: Final = f"{PREFIX}ended-by"
 MOST: Final = 20
-"""Ends that are kept: what may come between two probes of the leader.  At most 34 kB, which is room beside the data."""
+"""Number of ends that are kept: as many as may happen between two checks of the leader. At most 34 kB, which fits
+beside the data."""
 _MOST_READ: Final = 65_536
-"""Characters of an annotation; one that is longer is not ours."""
+"""Maximum length of an annotation in characters; a longer one is not ours."""
 
 
 class Signature(NamedTuple):
-    """One end, and who asked for it."""
+    """One ended override, and who ended it."""
 
     place: EntryPlace
     by: str
     at: str
-    """When, so that the same end again is another one."""
+    """When; it distinguishes two ends of the same place."""
 
 
 class _Record(msgspec.Struct):
@@ -174,7 +180,7 @@ _decoder: Final = msgspec.json.Decoder(list[_Record])
 
 
 def signatures(document: OverridesDocument | None) -> tuple[Signature, ...]:
-    """The ends that this version of the ConfigMap knows of, oldest first; none where they cannot be read."""
+    """Returns the ends recorded in this version of the ConfigMap, oldest first; empty if they cannot be read."""
     text = None if document is None else _annotations(document).get(ENDED_BY)
     if not isinstance(text, str) or len(text) > _MOST_READ:
         return ()
@@ -191,7 +197,7 @@ def signatures(document: OverridesDocument | None) -> tuple[Signature, ...]:
 def signed(
     document: OverridesDocument, places: Collection[EntryPlace], by: str, now: float
 ) -> OverridesDocument:
-    """The document to write over, which says that `by` ends what is at `places`."""
+    """Returns the document annotated with `by` as the one who ends the entries at `places`."""
     name, at = one_line(by, LONGEST_AUTHOR), rfc3339(now, micro=True)
     known = [*signatures(document), *(Signature(place, name, at) for place in places)]
     records = [_Record(*each.place, each.by, each.at) for each in known[-MOST:]]

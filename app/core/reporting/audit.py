@@ -1,16 +1,16 @@
-"""Who tried to change what, when, why, and what came of it: bounded here, each also a line of the log.
+"""The audit log: who tried to change what, when, why, and with what result.
 
-The log is the durable audit.  What is kept here, and what gets a line of its own, is shared out so that no flood hides
-what somebody did or tried, not even a flood of the same caller:
+The log of the process is the durable audit. What is kept here in memory, and what gets a log line of its own, is
+limited so that no flood hides what somebody did or tried, not even a flood from the same caller:
 
-    records   What was done, what known callers were refused, and what nobody was refused have places of their own, and
-              there each caller (of nobody: each address).  Where all places are taken, whoever has most gives up its
-              oldest.  Refusals are one record where they had the same aim, status and problem, and are counted.
-    lines     What was done always has one.  Of refusals the first with an aim has one, and then one a minute: up to 300
-              at once and one a second of each caller.  Of all others 20 at once and one a second.  The rest is told as
-              a number.
+    records   Performed changes, refusals of known callers and refusals of unauthenticated ones are stored separately,
+              and there each caller (unauthenticated: each address) has a share. If the space is used up, the largest
+              share gives up its oldest record. Refusals with the same aim, status and problem are one record, counted.
+    lines     Every performed change has one. The first refusal with an aim has one, and then one a minute: up to 300
+              at once and one a second of each caller. All others have 20 at once and one a second. The rest is logged
+              as a number.
 
-An aim is a call of the API and, where the seed has it, the shoot: nobody can invent one.
+An aim is a call of the API and, if the seed has it, the shoot; a caller cannot invent one.
 """
 
 import asyncio
@@ -31,74 +31,74 @@ log = structlog.get_logger(__name__)
 
 _WORD: Final = 100
 _NAME: Final = 300
-"""Characters of a caller, a namespace, a target: Kubernetes allows 253."""
+"""Maximum characters of a caller, a namespace, a target; Kubernetes allows 253."""
 _REASON: Final = 1_000
 _STATE: Final = 4_096
-"""Bytes of `before` and of `after`, as JSON."""
+"""Maximum bytes of `before` and of `after`, as JSON."""
 _RECORD_BYTES: Final = 900
-"""What a record costs beside its texts."""
+"""Estimated size of a record in bytes, without its texts."""
 _TOLD_FOR: Final = 60.0
-"""Seconds for which one line stands for all refusals with the same aim."""
+"""Seconds for which one line covers all refusals with the same aim."""
 _REPORT: Final = 10.0
-"""Seconds after which refusals without a line are told as a number."""
+"""Seconds after which refusals without a line are logged as a number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request that would change something, and its answer."""
+    """A request that would change something, and its answer."""
 
     request: str
-    """The id of the request; its answer has it as `X-Request-Id`."""
+    """The id of the request, which the answer carries as `X-Request-Id`."""
     method: str
     path: str
     peer: str
-    """The address that it came from."""
+    """The address of the client."""
     status: int | None
-    """None: the process ended before it was answered."""
+    """None if the process ended before it answered."""
     problem: str | None = None
-    """The `type` of the problem it was answered with; None where it was performed."""
+    """The `type` of the problem in the answer; None if the change was performed."""
     caller: str | None = None
-    """None: nobody was known to call."""
+    """None if the caller was not authenticated."""
     action: str = ""
-    """As `pause`, `scale`; empty: the call did not get so far."""
+    """Such as `pause` or `scale`; empty if the request was refused before that was known."""
     namespace: str | None = None
     target: str | None = None
     reason: str | None = None
-    """What the caller said."""
+    """The reason that the caller gave."""
     before: Any = None
     after: Any = None
 
     @property
     def performed(self) -> bool:
-        """Whether it was done, or begun."""
+        """Whether the change was made, or begun."""
         return self.status is not None and self.status < 400  # noqa: PLR2004 - where HTTP's errors begin
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """An attempt as it is kept: one printable line each, secrets taken out, cut to what may be shown."""
+    """An attempt as it is stored: each text is one printable line, without secrets, and limited in length."""
 
     number: int
-    """Counts the attempts of this process; of a counted one, the last."""
+    """Sequence number of the attempt; of a counted record, the last one."""
     at: float
     attempt: Attempt
     first: float
-    """When the first of `times` was."""
+    """When the first of the `times` attempts happened."""
     times: int = 1
-    """How many attempts this record stands for: the same caller was refused the same again."""
+    """How many equal refusals of the same caller this record stands for."""
     told: float = field(default=float("-inf"), repr=False)
-    """When one of them last had a line of the log."""
+    """When one of them last had a log line."""
     cost: int = field(default=0, repr=False)
-    """Bytes, about."""
+    """Approximate size in bytes."""
 
 
 class _Shelves:
-    """Records of one kind, each on the shelf of whoever it is about.
+    """Records of one kind, with a share for each caller or address.
 
     Args:
-        most: records of one shelf.
-        bytes_each: of one shelf.
-        bytes_all: of all of them.
+        most: maximum number of records of one share.
+        bytes_each: maximum size of one share.
+        bytes_all: maximum size of all shares.
     """
 
     def __init__(self, most: int, bytes_each: int, bytes_all: int) -> None:
@@ -111,12 +111,12 @@ class _Shelves:
             yield from shelf.values()
 
     def find(self, who: str, key: Hashable) -> AuditRecord | None:
-        """The record with this key."""
+        """Returns the record with this key, if any."""
         shelf = self._records.get(who)
         return None if shelf is None else shelf.get(key)
 
     def put(self, who: str, key: Hashable, record: AuditRecord) -> None:
-        """Puts it in front, instead of the one that had this key; the oldest go where there is no place."""
+        """Adds a record, replacing the one with this key; drops the oldest records if there is no space."""
         shelf = self._records.setdefault(who, OrderedDict())
         if (last := shelf.pop(key, None)) is not None:
             self._bytes[who] -= last.cost
@@ -135,10 +135,10 @@ class _Shelves:
 
 
 class AuditLog:
-    """The record of write attempts; at most 3.2 MB.  Belongs to one event loop.
+    """The audit log in memory, at most 3.2 MB; belongs to one event loop.
 
     Args:
-        now: the instant that it is, as `Clock.now`.
+        now: returns the current instant, as `Clock.now`.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -150,21 +150,21 @@ class AuditLog:
         self._lines = FairShares(now, rate=1, at_once=20)
         self._lines_of_aims = FairShares(now, rate=1, at_once=300)
         self.since = now()
-        """Since when this process keeps records: what was before is in the log alone."""
+        """When this process began to keep records; earlier ones are only in the log."""
         self._untold = 0
         self._report: asyncio.TimerHandle | None = None
 
     def entries(self) -> list[AuditRecord]:
-        """All that is known, newest first; no two have the same `number`."""
+        """Returns all records, newest first; each `number` is unique."""
         found = [*self._performed, *self._refused, *self._of_nobody]
         return sorted(found, key=lambda each: each.number, reverse=True)
 
     def note(self, attempt: Attempt, aim: str = "") -> AuditRecord:
-        """Keeps `attempt`, and writes its line, if it has one.
+        """Stores `attempt`, and logs it if it may have a line.
 
         Args:
-            attempt: what was tried.
-            aim: at what of all that there is; empty: at nothing.
+            attempt: the request and its answer.
+            aim: the existing thing that the request was about; empty if there is none.
         """
         self._number += 1
         record = self._record(attempt)
@@ -200,7 +200,7 @@ class AuditLog:
         return (due and self._lines_of_aims.take(caller)) or self._lines.take(caller)
 
     def flush(self) -> None:
-        """Writes how many refusals got no line since the last one that says so: at the latest when the process ends."""
+        """Logs how many refusals had no line since the last time; also to be called when the process ends."""
         if self._report is not None:
             self._report.cancel()
             self._report = None
@@ -246,7 +246,7 @@ def _text(text: str | None, limit: int) -> str | None:
 
 
 def _state(name: str, state: object) -> object:
-    """What can be shown of it: as it is where that is short, else its beginning as text."""
+    """Returns what may be shown: the value itself if it is short, otherwise the beginning of its JSON text."""
     safe = redaction.clean_value(name, state)
     written = msgspec.json.encode(safe)
     if len(written) <= _STATE:
@@ -260,7 +260,7 @@ def _cost(attempt: Attempt) -> int:
 
 
 def _size(value: object) -> int:
-    """Bytes: of nested values about four times what they take as JSON."""
+    """Size in bytes; nested values take about four times as much as their JSON."""
     if isinstance(value, str) or value is None:
         return sys.getsizeof(value)
     return 4 * len(msgspec.json.encode(value))

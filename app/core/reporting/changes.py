@@ -1,7 +1,7 @@
-"""What changed, numbered: one bounded memory that any number of readers follow, each at its own pace.
+"""A bounded, numbered feed of changes for the event stream of the API; readers follow it at their own pace.
 
-A reader is a place in the sequence and nothing else: however many there are, and however slow, a change is kept once.
-Nobody waits for a reader; one whose place has been forgotten is told so, and must begin anew.
+A reader is only a position in the sequence: however many readers there are, and however slow, a change is stored once
+and nobody waits for a reader. A reader whose position has been dropped gets `FollowerTooSlow` and must start anew.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from enum import StrEnum
 from typing import Final, Self
 
 _MOST: Final = 4_096
-"""Changes that are remembered: a whole outage of 1,000 shoots."""
+"""Maximum number of changes that are kept: a complete outage of 1,000 shoots."""
 _MOST_BYTES: Final = 8 * 2**20
 _ID: Final = re.compile(r"([0-9a-f]{1,32})-([0-9]{1,18})", re.ASCII)
 
 
 class ChangeKind(StrEnum):
-    """What has changed."""
+    """What a change is about."""
 
     SHOOT = "shoot"
     OPERATION = "operation"
@@ -28,44 +28,44 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something that changed, as it is told to everybody."""
+    """One change, encoded once for all readers."""
 
     number: int
     kind: ChangeKind
     namespace: str | None
-    """The control plane; None: all of them."""
+    """The control-plane namespace; None stands for all."""
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a reader wants to hear of."""
+    """The filter of a reader."""
 
     namespace: str | None = None
-    """Only of this control plane, and what concerns all of them."""
+    """Only changes of this control plane, and those that concern all; None stands for no restriction."""
     kinds: frozenset[ChangeKind] = frozenset(ChangeKind)
 
     def covers(self, kind: ChangeKind, namespace: str | None) -> bool:
-        """Whether this is part of it."""
+        """Returns whether a change passes the filter."""
         return kind in self.kinds and (
             self.namespace is None or namespace is None or namespace == self.namespace
         )
 
 
 class FollowerTooSlow(Exception):
-    """A reader was too slow: what it would have to be told next is forgotten."""
+    """The next change for a reader has been dropped."""
 
 
 class Feed:
-    """The newest changes, in the order in which they were told."""
+    """The newest changes in the order of publication."""
 
     def __init__(self, process: str, *, most: int = _MOST, most_bytes: int = _MOST_BYTES) -> None:
-        """`process` tells ids of this process from those of others: up to 32 hexadecimal digits."""
+        """Creates an empty feed; `process`, up to 32 hexadecimal digits, marks the ids of this process."""
         self._process, self._most, self._most_bytes = process, most, most_bytes
         self._kept: dict[int, Change] = {}
         self._bytes = 0
         self._first = 1
-        """The oldest that is remembered, or the next one."""
+        """Number of the oldest change that is kept, or of the next one."""
         self._last = 0
         self._followers: set[Follower] = set()
 
@@ -75,11 +75,11 @@ class Feed:
         return self._last
 
     def id_of(self, number: int) -> str:
-        """The id of a change, for whoever resumes behind it."""
+        """Returns the id of a change, for a client that resumes after it."""
         return f"{self._process}-{number}"
 
     def publish(self, kind: ChangeKind, namespace: str | None, body: bytes) -> None:
-        """Tells of a change; readers take it when they can."""
+        """Appends a change and wakes all readers."""
         self._last += 1
         self._kept[self._last] = Change(self._last, kind, namespace, body)
         self._bytes += len(body)
@@ -93,14 +93,14 @@ class Feed:
         self._first += 1
 
     def interrupt(self) -> None:
-        """From here on something may change without being told: nobody can resume across this instant."""
+        """Drops all changes, because some may go unpublished from now on: nobody can resume across this instant."""
         self._kept.clear()
         self._bytes = 0
         self._last += 1
         self._first = self._last + 1
 
     def resume(self, last_id: str) -> int | None:
-        """The place behind the change of this id; None where what followed it is not all remembered."""
+        """Returns the position after this change; None if the id is foreign or a later change has been dropped."""
         found = _ID.fullmatch(last_id)
         if found is None or found[1] != self._process:
             return None
@@ -108,20 +108,20 @@ class Feed:
         return number if self._first - 1 <= number <= self._last else None
 
     def follow(self, wanted: Wanted, after: int) -> "Follower":
-        """A reader of what is told after the change of this number."""
+        """Returns a reader of the changes after this number."""
         follower = Follower(self, wanted, after)
         self._followers.add(follower)
         return follower
 
     def leave(self, follower: "Follower") -> None:
-        """It reads no more."""
+        """Removes a reader."""
         self._followers.discard(follower)
 
     def after(self, number: int) -> Iterator[Change]:
-        """What was told after the change of this number, oldest first.
+        """Yields the changes after this number, oldest first.
 
         Raises:
-            Outrun: some of it is forgotten.
+            FollowerTooSlow: some of them have been dropped.
         """
         if number < self._first - 1:
             raise FollowerTooSlow(
@@ -132,12 +132,12 @@ class Feed:
 
 
 class Follower:
-    """One reader's place in the feed; a context manager that leaves it."""
+    """One reader's position in the feed; a context manager that removes it."""
 
     def __init__(self, feed: Feed, wanted: Wanted, after: int) -> None:
         self._feed, self._wanted = feed, wanted
         self.position = after
-        """The number of the newest change that it took, or that does not concern it."""
+        """Number of the newest change that was taken or filtered out."""
         self._news = asyncio.Event()
 
     def __enter__(self) -> Self:
@@ -147,11 +147,11 @@ class Follower:
         self._feed.leave(self)
 
     def wake(self) -> None:
-        """There is something to take."""
+        """Signals that there may be something to take."""
         self._news.set()
 
     async def news(self, seconds: float) -> bool:
-        """Waits until something may be there to take; False where it did not come within so many seconds."""
+        """Waits until there may be something to take; returns False if nothing came within so many seconds."""
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
@@ -160,10 +160,10 @@ class Follower:
         return True
 
     def take(self, most_bytes: int) -> list[Change]:
-        """What it has not taken yet, oldest first: no more than so many bytes, though always one.
+        """Takes the next changes, oldest first, up to so many bytes but at least one.
 
         Raises:
-            Outrun: it came too late.
+            FollowerTooSlow: some of them have been dropped.
         """
         self._news.clear()
         found: list[Change] = []

@@ -1,8 +1,8 @@
-"""Notices as Kubernetes Events on the dependents, never in the way of an action.
+"""Writes notices as Kubernetes Events on the resources that they are about.
 
-Nobody waits for an Event: it waits for its own turn, the most important first, and where too many wait the least
-important is dropped.  They are sent at a bounded rate and a few at a time, on a budget of their own: what brings
-controllers back does not wait for what tells of it, nor the other way round.
+Events never delay an action. They wait in a queue, the most important first; if it is full, the least important one is
+dropped. They are sent at a limited rate and concurrency on a budget of their own, so that neither the writes that bring
+controllers back wait for Events, nor the other way round.
 """
 
 import asyncio
@@ -26,25 +26,25 @@ log = structlog.get_logger(__name__)
 FEATURE: Final = "events"
 CONTROLLER: Final = "dependency-watchdog"
 _MOST: Final = 2_000
-"""So many wait at most: those of 500 shoots that are scaled at once."""
+"""Maximum length of the queue: the Events of 500 shoots that are scaled at once."""
 _BURST, _PER_SECOND = 100, 200
-"""So many at once, then so many a second: an outage of 100 shoots is some 400 Events, which are worth something while
-somebody wonders what is going on.  One costs us a third of a millisecond of CPU, and the seed a small write."""
+"""Burst, and rate per second: an outage of 100 shoots causes about 400 Events, which are useful while somebody
+investigates. One costs us a third of a millisecond of CPU, and the seed a small write."""
 _IN_FLIGHT: Final = 10
 _FIRST: Final = ("MeltdownProtectionStarted", "ScaledDown", "ScaledUp")
-"""The most important ones, in their order; then all others, then those of pods, which come by the hundred."""
+"""The most important reasons, in order; then all others, then those of pods, which come by the hundred."""
 _RANKS: Final = len(_FIRST) + 2
 _SEND: Final = 10.0
-"""Seconds that one write may take."""
+"""Time limit of one write in seconds."""
 _AGAIN, _PATIENCE = 1.0, 60.0
-"""Seconds that the seed is left alone where it says 429 and not for how long, and for which an Event waits for room."""
+"""Pause in seconds after a 429 without Retry-After; and for how long an Event is retried after 429s."""
 _FORBIDDEN_FOR: Final = 3600.0
 _REPEATS: Final = 300.0
 _NOTE_BYTES: Final = 1024
 _NAME: Final = 200
 _REMEMBERED: Final = 5_000
 _NORMAL: Final = frozenset({"MeltdownProtectionEnded"})
-"""Told as a warning in the log, good news on the object."""
+"""A warning in the log, but good news on the object."""
 _CHANGES: Final = frozenset(
     {
         "ScaledDown",
@@ -56,7 +56,7 @@ _CHANGES: Final = frozenset(
         "OverrideEnded",
     }
 )
-"""After one of these, what was told of the resource before is news again."""
+"""After one of these, earlier Events of the resource are no longer repetitions."""
 _ACTIONS: Final = {Direction.DOWN: "ScaleDown", Direction.UP: "ScaleUp"}
 
 
@@ -66,13 +66,13 @@ class _Subject(NamedTuple):
 
 
 class _Repeats:
-    """What was told of each resource in the last 5 min."""
+    """Recognizes repetitions of Events within 5 min."""
 
     def __init__(self) -> None:
         self._told: OrderedDict[_Subject, dict[tuple[str, str], float]] = OrderedDict()
 
     def told(self, subject: _Subject, notice: Notice) -> bool:
-        """Whether the same was told already; remembers it where it was not."""
+        """Returns whether the same Event was written less than 5 min ago; remembers it if not."""
         known = self._told.setdefault(subject, {})
         self._told.move_to_end(subject)
         what = (str(notice.reason), notice.message)
@@ -86,21 +86,21 @@ class _Repeats:
 
 
 class _Queued(NamedTuple):
-    """An Event that waits."""
+    """An Event in the queue."""
 
     rank: int
-    """Its place in the order of importance, 0 for the most important."""
+    """Its priority, 0 being the most important."""
     at: float
-    """Since when it waits."""
+    """When it was queued."""
     kind: NoticeKind
     namespace: str
     body: dict[str, object]
 
 
 class _Queue:
-    """Events that wait: the most important first, and among these the oldest.
+    """The queue: the most important Event first, then the oldest.
 
-    Nobody waits to put one in: where there are too many the newest of the least important goes.
+    Adding never blocks: if the queue is full, the newest of the least important Events is dropped.
     """
 
     def __init__(self, most: int) -> None:
@@ -109,7 +109,7 @@ class _Queue:
         self._number = asyncio.Semaphore(0)
 
     def put(self, queued: _Queued) -> bool:
-        """Puts it behind those of its rank; returns whether one had to go, maybe this one."""
+        """Adds an Event; returns whether one was dropped, possibly this one."""
         self._waiting[queued.rank].append(queued)
         if sum(map(len, self._waiting)) > self._most:
             next(each for each in reversed(self._waiting) if each).pop()
@@ -118,34 +118,34 @@ class _Queue:
         return False
 
     def put_back(self, queued: _Queued) -> None:
-        """It is the next of its rank again."""
+        """Puts an Event back to the front of its rank."""
         self._waiting[queued.rank].appendleft(queued)
         self._number.release()
 
     async def reserve(self) -> None:
-        """Waits until there is one to take that nobody else is about to take."""
+        """Waits for an Event that no other worker has reserved."""
         await self._number.acquire()
 
     def take(self) -> _Queued:
-        """The next one: whoever has reserved one gets the most important that waits now."""
+        """Takes the most important Event that is queued now; a worker must have reserved one."""
         return next(each for each in self._waiting if each).popleft()
 
     @property
     def empty(self) -> bool:
-        """Whether none waits."""
+        """Whether the queue is empty."""
         return not any(self._waiting)
 
 
 class EventWriter:
-    """Writes Events while this instance leads.
+    """Writes Events while this replica leads.
 
     Args:
-        sink: where they go.
-        leading: whether this instance leads.
-        uid_of: the uid of a dependent; `kubectl describe` shows only Events that have it.
-        identity: which replica reports.
-        clock: for the hour after a refusal.
-        metrics: says whether the feature is off, and how many were lost.
+        sink: creates the Events.
+        leading: returns whether this replica leads.
+        uid_of: returns the uid of a dependent; `kubectl describe` shows only Events that have it.
+        identity: names this replica as the reporting instance.
+        clock: times retries and pauses.
+        metrics: exports whether the feature is off, and how many Events were lost.
     """
 
     def __init__(
@@ -163,22 +163,22 @@ class EventWriter:
         self._queue = _Queue(_MOST)
         self._pace = Bucket(_PER_SECOND, _BURST, clock.now())
         self._throttled = False
-        """The last answer was 429."""
+        """Whether the last answer was a 429."""
         self._resumes = 0.0
-        """Nothing is sent before this."""
+        """Instant before which nothing is sent."""
         self._repeats = _Repeats()
         self._retry_at: float | None = None
         self._too_many = metrics.events_lost.labels("queue")
         self._not_taken = metrics.events_lost.labels("seed")
         self._dropped = 0
-        """Since it was told how many."""
+        """Number of dropped Events since that was last logged."""
         self._number = 0
         self._failing = False
         self.off: str | None = None
         """Why the feature is off; None while it is on."""
 
     def note(self, notice: Notice) -> None:
-        """Queues an Event for `notice`, where it is worth one: subscribe it to the board, never in a dry run."""
+        """Queues an Event for `notice` if it needs one; a subscriber of the bus, except in a dry run."""
         if not notice.event or notice.resource is None or not self._open(notice.kind):
             return
         if self._repeats.told(_Subject(_place(notice), notice.resource), notice):
@@ -191,7 +191,7 @@ class EventWriter:
             self._dropped += 1
 
     def _open(self, kind: NoticeKind) -> bool:
-        """Whether it may be written: by the leader, but for what a person asked this very replica for."""
+        """Whether an Event may be written: by the leader, but by any replica for an override that it was asked for."""
         waits = self._retry_at is not None and self._clock.now() < self._retry_at
         return (kind is NoticeKind.OVERRIDE or self._leading()) and not waits
 
@@ -205,7 +205,7 @@ class EventWriter:
         )
 
     async def run(self) -> None:
-        """Sends what is queued, for ever."""
+        """Sends queued Events until it is cancelled."""
         await asyncio.gather(*(self._work() for _ in range(_IN_FLIGHT)))
 
     async def _work(self) -> None:
@@ -218,7 +218,7 @@ class EventWriter:
             self._tell_dropped()
 
     async def _turn(self) -> None:
-        """Waits until one may be sent: after a 429 one at a time, until one is taken."""
+        """Waits until an Event may be sent; after a 429 only one at a time, until one is accepted."""
         await self._clock.sleep(self._pace.owe(self._clock.now()))
         while (pause := self._resumes - self._clock.now()) > 0:
             await self._clock.sleep(pause)
@@ -239,7 +239,7 @@ class EventWriter:
             self._sent()
 
     def _no_room(self, queued: _Queued, error: Throttled) -> None:
-        """It waits on, and all others with it."""
+        """Puts the Event back and pauses all sending."""
         now = self._clock.now()
         if now - queued.at >= _PATIENCE:
             self._failed(queued.namespace, error)
@@ -256,7 +256,7 @@ class EventWriter:
             log.info("Events are written again", feature=FEATURE)
 
     def _refused(self, error: Forbidden) -> None:
-        """Off, told once, and tried again after an hour."""
+        """Switches the feature off, logs that once, and retries after an hour."""
         self._retry_at = self._clock.now() + _FORBIDDEN_FOR
         if self.off is None:
             log.warning(
@@ -266,7 +266,7 @@ class EventWriter:
         self._metrics.feature_off.labels(FEATURE).set(1)
 
     def _failed(self, namespace: str, error: Exception) -> None:
-        """Lost, as actions matter more; the first loss of a row is told."""
+        """Drops the Event, because actions matter more; logs the first of consecutive losses."""
         self._not_taken.inc()
         tell = log.debug if self._failing else log.warning
         self._failing = True
@@ -281,7 +281,7 @@ class EventWriter:
 def event(
     notice: Notice, resource: ResourceRef, *, uid: str | None, identity: str, number: int
 ) -> dict[str, object]:
-    """The `events.k8s.io/v1` object for `notice`, within the limits that the API sets."""
+    """Returns the `events.k8s.io/v1` object for `notice`, within the limits of the API."""
     stamp = f"{max(int(notice.at * 1e6), 0):x}.{number:x}"
     return {
         "apiVersion": "events.k8s.io/v1",
@@ -308,12 +308,12 @@ def _rank(notice: Notice) -> int:
 
 
 def _place(notice: Notice) -> str:
-    """The namespace of the resource that it is about."""
+    """The namespace of the resource that the notice is about."""
     return notice.namespace if notice.about_namespace is None else notice.about_namespace
 
 
 def _action(notice: Notice) -> str:
-    """What was done, or was about to be done, to the resource."""
+    """What was done to the resource, or was about to be done."""
     named = notice.numbers.get("action")
     return str(named or _ACTIONS.get(notice.numbers.get("direction", ""), "Probe"))
 
@@ -329,7 +329,7 @@ def _regarding(namespace: str, resource: ResourceRef, uid: str | None) -> dict[s
 
 
 def _note(message: str) -> str:
-    """At most 1024 bytes of UTF-8, without half a character at the end."""
+    """Cuts the text to 1024 bytes of UTF-8, without half a character at the end."""
     text = "".join(c if c.isprintable() else " " for c in message[:_NOTE_BYTES])
     return text.encode("utf-8", "replace")[:_NOTE_BYTES].decode("utf-8", "ignore")
 

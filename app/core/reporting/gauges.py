@@ -1,6 +1,7 @@
-"""Metrics that are read off the shoots at each scrape, so that none outlives what it speaks of.
+"""Metrics that are computed from the shoots at each scrape, so that none outlives its shoot.
 
-What has a series for each shoot is written in slices; the few others are a collector of the registry.
+Families with a series for each shoot are rendered in slices, to keep the event loop free; the few others are a
+collector of the registry.
 """
 
 from collections import Counter
@@ -20,14 +21,14 @@ from app.core.reporting import metering
 from app.core.reporting.metering import Metering
 
 _SLICE: Final = 50
-"""Shoots that are rendered and written before others in the loop have their turn: 1 to 2 ms."""
+"""Shoots that are rendered before the event loop gets a turn: 1 to 2 ms."""
 _EXCLUDED: Final = "excluded"
 Drawn = tuple[Family, tuple[str, ...], float]
-"""One series: its family, the values of its labels, its number."""
+"""One sample: its family, label values and value."""
 
 
 class Summarized(Protocol):
-    """As much of a shoot as it takes to count it."""
+    """What is needed of a shoot to count it by state."""
 
     @property
     def namespace(self) -> str:
@@ -36,16 +37,16 @@ class Summarized(Protocol):
 
     @property
     def state(self) -> ShootState:
-        """The word that sums it up."""
+        """The state of the shoot."""
         ...
 
 
 class ShootFacts(Protocol):
-    """What else a scrape shows of one shoot."""
+    """The values of one shoot that a scrape shows."""
 
     @property
     def tally(self) -> Tally | None:
-        """Of the last probe that ended in a reading."""
+        """The counts of the last probe that ended in a reading."""
         ...
 
     @property
@@ -60,64 +61,65 @@ class ShootFacts(Protocol):
 
     @property
     def at_zero(self) -> tuple[str, ...]:
-        """Configured dependents that are at 0."""
+        """The configured dependents that are at 0."""
         ...
 
 
 class ShootSource(Protocol):
-    """Every shoot of the seed, probed or not; none on a standby, so that two replicas do not tell the same twice."""
+    """All shoots of the seed, probed or not; none on a standby, so that two replicas do not report the same shoot."""
 
     def summaries(self) -> Sequence[Summarized]:
-        """All of them, in brief: for a thousand that costs little."""
+        """Returns a summary of each shoot; cheap even for a thousand."""
         ...
 
     def facts(self, namespace: str) -> ShootFacts | None:
-        """What is known of one of them now; None where it has gone meanwhile."""
+        """Returns the current values of one shoot; None if it has gone meanwhile."""
         ...
 
 
 def _without(_: str) -> Mapping[str, bool]:
-    """No endpoint probe is configured."""
+    """The results of endpoint probes if none is configured."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Probing:
-    """What is shown of the probes of a shoot."""
+    """Which probes are shown for each shoot."""
 
     words: Sequence[RequestKind] = metering.LEASE_MODE
-    """Those that the configuration asks for (`probewords.of_shoots`)."""
+    """The kinds of request that the configuration leads to (`metering.of_shoots`)."""
     endpoints: Callable[[str], Mapping[str, bool]] = _without
-    """Of a control plane, by name: whether the endpoint probe has succeeded; without those that have no result yet."""
+    """Returns whether each endpoint probe of a control plane has succeeded, by name, without those that have no result
+    yet."""
 
 
 def show_shoots(
     metrics: Metrics, metering: Metering, shoots: ShootSource, probing: Probing | None = None
 ) -> None:
-    """From now on each scrape shows the shoots.
+    """Adds the metrics of the shoots to each scrape.
 
     Args:
-        metrics: where the families are declared, and whether there are series for each shoot.
-        metering: the counts by shoot; what it counts of shoots that are gone is forgotten at a scrape.
-        shoots: what is read off.
-        probing: which probes there are; None: those of lease mode.
+        metrics: declares the families, and says whether there are series for each shoot.
+        metering: the counters by shoot; those of shoots that are gone are dropped at a scrape.
+        shoots: the shoots.
+        probing: which probes there are; None stands for those of lease mode.
     """
     metrics.registry.register(StateCounts(metrics, shoots.summaries))
     metrics.sliced.append(ShootSeries(metrics, metering, shoots, probing or Probing()))
 
 
 class StateCounts(Collector):
-    """How many shoots there are, by state."""
+    """The number of shoots by state."""
 
     def __init__(self, metrics: Metrics, summaries: Callable[[], Sequence[Summarized]]) -> None:
         self._metrics, self._outlines = metrics, summaries
 
     def describe(self) -> Iterable[Metric]:
-        """The families without samples: what names this collector takes."""
+        """Returns the families without samples: the names that this collector uses."""
         return self._families(())
 
     def collect(self) -> Iterator[Metric]:
-        """The families as of now."""
+        """Yields the families with their current samples."""
         yield from self._families(self._outlines())
 
     def _families(self, shoots: Sequence[Summarized]) -> Iterator[GaugeMetricFamily]:
@@ -130,7 +132,7 @@ class StateCounts(Collector):
 
 
 class ShootSeries:
-    """A dozen series for each shoot; with `--per-shoot-metrics=false` only those of stranded shoots."""
+    """A dozen series for each shoot, or with `--per-shoot-metrics=false` the two that alerts need."""
 
     def __init__(
         self, metrics: Metrics, metering: Metering, shoots: ShootSource, probing: Probing
@@ -139,7 +141,7 @@ class ShootSeries:
         self._probing = probing
 
     def families(self) -> tuple[Family, ...]:
-        """What it writes."""
+        """Returns the families that it renders."""
         metrics = self._metrics
         stranded = (metrics.shoot_at_zero, metrics.shoot_protection_start)
         if not metrics.per_shoot:
@@ -155,7 +157,7 @@ class ShootSeries:
         )
 
     def render(self, written: Format) -> Slices:
-        """All of its families with their samples; the facts of each shoot as they are when its slice is written."""
+        """Renders its families with samples, in slices; the values of a shoot are read when its slice is rendered."""
         lines: dict[str, list[str]] = {each.name: [each.head(written)] for each in self.families()}
         shoots = self._shoots.summaries()
         self._metering.keep({each.namespace for each in shoots})
@@ -197,7 +199,10 @@ class ShootSeries:
                 yield metrics.shoot_leases, (namespace, word), number
 
     def _counted(self, shoot: Summarized, namespace: str) -> Iterator[Drawn]:
-        """From 0 on where it is probed: of a series that begins with 1 nobody sees that it has grown."""
+        """Yields the counters, from 0 on for a probed shoot.
+
+        `increase()` does not see the first count of a new series.
+        """
         metrics, counts = self._metrics, self._metering.shoots
         probed = shoot.state is not ShootState.NOT_PROBED
         for probe in self._probing.words:

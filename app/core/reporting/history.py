@@ -1,7 +1,7 @@
-"""What happened to each shoot, as far as memory reaches: bounded, newest first.
+"""The history of each shoot in memory: bounded, newest first.
 
-Each entry is kept beside its like, so that no kind can push out another: after hours of uneventful looks, or of probes
-that failed, the last scale-down and its reason are still there.
+Entries of different importance have separate limits (`_Shelf`), so that none displaces another: after hours of
+uneventful or failed probes, the last scale-down and its reason are still there.
 """
 
 import sys
@@ -17,18 +17,18 @@ from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice, NoticeKind
 
 PROBE: Final = "probe"
-"""Among the numbers of a notice: the name of the endpoint probe that it is about."""
+"""Key in the numbers of a notice: the name of the endpoint probe that it is about."""
 _ENTRY_BYTES: Final = 256
-"""What an entry costs beside its message."""
+"""Estimated size of an entry in bytes, without its message."""
 _NAMESPACES: Final = 2_000
-"""Those of which something was told last: the weeder tells of namespaces that never were a shoot, too."""
+"""Maximum number of namespaces, the most recent ones; the weeder also reports on namespaces that never were a shoot."""
 
 
 class HistoryRecord(NamedTuple):
-    """Something that happened; `api.md` shows it."""
+    """One entry of the history, as described in `docs/api.md`."""
 
     number: int
-    """Counts the entries of all shoots, in the order in which they were told."""
+    """Sequence number over the entries of all shoots."""
     at: float
     kind: NoticeKind
     verdict: Verdict | None
@@ -36,29 +36,29 @@ class HistoryRecord(NamedTuple):
     message: str
     resource: ResourceRef | None
     since: float
-    """Of probes that said the same one after the other, when the first of them ended."""
+    """When the first of several equal probes in a row ended."""
     times: int = 1
     """How many probes this entry stands for."""
 
     def again(self, at: float) -> "HistoryRecord":
-        """The same once more: one entry for both."""
+        """Returns the entry extended by another equal probe."""
         return self._replace(at=at, times=self.times + 1)
 
 
 @unique
 class _Shelf(Enum):
-    """What is kept together, with the most entries and bytes that it may have."""
+    """Groups of entries with their own limits: maximum number of entries and bytes."""
 
     ROUTINE = (60, 12_000)
-    """Looks that ended in a reading."""
+    """Probes that ended in a reading."""
     TROUBLE = (100, 16_000)
-    """Looks that failed, and changes of the verdict."""
+    """Probes that failed, and changes of the verdict."""
     ACTIONS = (200, 32_000)
-    """What was done, and what changed in the life of the shoot."""
+    """Scaling, overrides, and changes in the life of the shoot."""
     WEEDING = (80, 14_000)
-    """What the weeder did: a service that flaps has it tell of dozens of pods each time."""
+    """The weeder's actions: a service that flaps makes it report dozens of pods each time."""
     ENDPOINTS = (80, 12_000)
-    """What endpoint probes and their gates found out: targets that flap have them tell of each, again and again."""
+    """Results of endpoint probes and their gates: targets that flap are reported again and again."""
 
 
 def _shelf(notice: Notice) -> _Shelf:
@@ -78,7 +78,7 @@ def _shelf(notice: Notice) -> _Shelf:
 
 
 class _Ring:
-    """The newest entries, within a number and a size."""
+    """The newest entries within a limit on number and size."""
 
     __slots__ = ("_bytes", "_entries", "_max_bytes", "_max_entries")
 
@@ -94,7 +94,7 @@ class _Ring:
             self._bytes -= _cost(self._entries.popleft())
 
     def repeat(self, number: int, notice: Notice) -> bool:
-        """Whether the newest entry has this number and says the same; it then stands for the notice as well."""
+        """Merges the notice into the newest entry if that has this number and says the same; returns whether it did."""
         last = self._entries[-1] if self._entries else None
         if last is None or last.number != number or not _same(last, notice):
             return False
@@ -115,17 +115,17 @@ def _same(entry: HistoryRecord, notice: Notice) -> bool:
 
 
 class _ShootHistory:
-    """The entries of one shoot."""
+    """The history of one shoot."""
 
     __slots__ = ("_last", "_rings")
 
     def __init__(self) -> None:
         self._rings: dict[_Shelf, _Ring] = {}
-        """Made when they are needed: in most shoots little happens."""
+        """Created on demand: in most shoots little happens."""
         self._last = 0
 
     def note(self, notice: Notice, number: int, of_all: int) -> None:
-        """Keeps a notice; looks from before `of_all`, the number of the last notice about all, are not counted on."""
+        """Adds a notice; does not merge a probe across `of_all`, the number of the last notice about all shoots."""
         ring = self._ring(_shelf(notice))
         if (
             notice.kind is NoticeKind.LOOK
@@ -161,7 +161,7 @@ def _entry(notice: Notice, number: int) -> HistoryRecord:
 
 
 class History:
-    """The history of every shoot; at most about 86 kB for each, a few kB where little happens."""
+    """The history of all shoots: at most about 86 kB each, and a few kB where little happens."""
 
     def __init__(self) -> None:
         self._stories: OrderedDict[str, _ShootHistory] = OrderedDict()
@@ -169,9 +169,9 @@ class History:
         self._of_all = 0
 
     def note(self, notice: Notice) -> None:
-        """Keeps `notice`: subscribe it to the board.
+        """Adds `notice`; a subscriber of the bus.
 
-        What is about all shoots ends the run of like looks in each: it stands between two of them.
+        A notice about all shoots ends every series of equal probes, because it belongs between two of them.
         """
         self._number += 1
         if notice.namespace == ALL_SHOOTS:
@@ -189,10 +189,10 @@ class History:
         return story
 
     def of(self, namespace: str) -> list[HistoryRecord]:
-        """What happened to this shoot, newest first."""
+        """Returns the entries of this shoot, newest first."""
         story = self._stories.get(namespace)
         return [] if story is None else story.newest_first()
 
     def forget(self, namespace: str) -> None:
-        """The shoot is gone from the seed."""
+        """Drops the history of a shoot that is gone from the seed."""
         self._stories.pop(namespace, None)

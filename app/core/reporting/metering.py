@@ -1,4 +1,4 @@
-"""Notices as counts and durations; what is read off the shoots at each scrape is in `gauges`."""
+"""Counters and histograms that are made from notices; `gauges` has what is computed at each scrape."""
 
 import collections
 from collections.abc import Callable, Container, Mapping
@@ -15,18 +15,18 @@ from app.core.model.workloads import Direction
 from app.core.reporting.notices import Notice, NoticeKind
 
 Series = tuple[str, str]
-"""A namespace and the label beside it."""
+"""A namespace and the value of one more label."""
 
 
 class ShootCounts:
-    """Counts with a series for each shoot; those of a shoot that is gone are let go."""
+    """Counters with a series for each shoot; those of shoots that are gone are dropped."""
 
     def __init__(self) -> None:
         self.probe_failures: collections.Counter[Series] = collections.Counter()
         self.scale_attempts: collections.Counter[Series] = collections.Counter()
 
     def keep(self, namespaces: Container[str]) -> None:
-        """Forgets what is counted of every other namespace."""
+        """Drops the counts of all other namespaces."""
         for counts in (self.probe_failures, self.scale_attempts):
             for series in [each for each in counts if each[0] not in namespaces]:
                 del counts[series]
@@ -34,10 +34,10 @@ class ShootCounts:
 
 @dataclass(slots=True)
 class _Descent:
-    """A scaling run down that is running, for the delay from outage to first request."""
+    """A scale-down that is under way, for the delay from outage to first request."""
 
     looked: bool = False
-    """The probe that it began at has been told: it is told just after."""
+    """Whether the notice of the probe that started it has arrived: it follows that of the start."""
     known_since: float | None = None
     first_request: float | None = None
 
@@ -46,10 +46,9 @@ class _Descent:
 
 
 class Detection:
-    """Finds the delay between the instant at which an outage could be known and the first request to scale down.
+    """Measures the delay from the instant at which an outage could be known to the first scale-down request.
 
-    An outage counts once: a later scaling run down of the same outage, after a HOLD ended the first, is none of
-    detection's.
+    An outage counts once: if a HOLD ends the first scale-down, a second one of the same outage is not measured.
     """
 
     def __init__(self) -> None:
@@ -57,11 +56,11 @@ class Detection:
         self._detected: set[str] = set()
 
     def began(self, namespace: str) -> None:
-        """A scaling run down begins."""
+        """Records that a scale-down begins."""
         self._descents[namespace] = _Descent()
 
     def looked(self, namespace: str, known_since: float | None) -> None:
-        """A probe ended in a reading; None: its leases are not at the limit, so no outage goes on."""
+        """Records a reading; `known_since` is None if its leases are below the limit, so there is no outage."""
         if known_since is None:
             self._detected.discard(namespace)
         descent = self._descents.get(namespace)
@@ -69,12 +68,12 @@ class Detection:
             descent.looked, descent.known_since = True, known_since
 
     def requested(self, namespace: str, at: float) -> None:
-        """A resource of the scaling run was first written at this instant."""
+        """Records when a resource of the run was first written."""
         if (descent := self._descents.get(namespace)) is not None:
             descent.requested(at)
 
     def ended(self, namespace: str) -> float | None:
-        """The scaling run has ended; the delay, in seconds, where it found an outage."""
+        """Records the end of the run; returns the delay in seconds if it reacted to a new outage."""
         descent = self._descents.pop(namespace, None)
         if descent is None or descent.known_since is None or descent.first_request is None:
             return None
@@ -84,13 +83,13 @@ class Detection:
         return max(descent.first_request - descent.known_since, 0.0)
 
     def keep(self, namespaces: Container[str]) -> None:
-        """Forgets every other namespace."""
+        """Drops all other namespaces."""
         self._detected = {each for each in self._detected if each in namespaces}
         self._descents = {k: v for k, v in self._descents.items() if k in namespaces}
 
 
 class Metering:
-    """Counts what the board tells; subscribe `note`."""
+    """Counts notices; `note` is a subscriber of the bus."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -130,7 +129,7 @@ class Metering:
                 assert_never(notice.kind)
 
     def keep(self, namespaces: Container[str]) -> None:
-        """Forgets what is counted of every other namespace."""
+        """Drops the counts of all other namespaces."""
         self.shoots.keep(namespaces)
         self._detection.keep(namespaces)
 
@@ -149,7 +148,7 @@ class Metering:
             self._detection.looked(notice.namespace, numbers["known_since"])
 
     def _probe_counter(self, probe: str, result: str) -> Counter:
-        """Kept, as there are hundreds of probes a second."""
+        """Cached, because there are hundreds of probes a second."""
         found = self._probes.get((probe, result))
         if found is None:
             found = self._probes[probe, result] = self._metrics.probes.labels(probe, result)
@@ -178,7 +177,7 @@ class Metering:
         self._metrics.runner_failures.labels(notice.numbers.get("loop", Loop.PROBER)).inc()
 
     def _pod(self, notice: Notice) -> None:
-        """What became of one pod that was to be deleted."""
+        """Counts what became of a pod that the weeder wanted to delete."""
         service, result = notice.numbers["service"], notice.numbers["result"]
         self._metrics.weeder_deletions.labels(service, result).inc()
 
@@ -190,7 +189,7 @@ class Metering:
             self._detection.requested(notice.namespace, numbers["requested_at"])
 
 
-# Runs of endpoint probes as counts and durations; there may be hundreds a second, so each costs a few microseconds.
+# Counters of endpoint probes; there may be hundreds of runs a second, so each costs a few microseconds.
 
 
 _RESULTS: Final = {
@@ -201,11 +200,11 @@ _RESULTS: Final = {
 
 
 class EndpointMetering:
-    """Counts the runs; an `EndpointMeter`.
+    """Counts runs of endpoint probes (an `EndpointMeter`).
 
     Args:
-        metrics: where they are counted; `per_shoot` says whether for each shoot, too.
-        shoots: the counts by shoot (`Metering.shoots`), which forget those that are gone.
+        metrics: the counters; `per_shoot` says whether to count for each shoot, too.
+        shoots: the counts by shoot (`Metering.shoots`), which drops shoots that are gone.
     """
 
     def __init__(self, metrics: Metrics, shoots: ShootCounts) -> None:
@@ -217,14 +216,14 @@ class EndpointMetering:
         self._seconds = metrics.probe_duration.labels(RequestKind.ENDPOINT)
 
     def ran(self, namespace: str, name: str, outcome: ProbeOutcome, seconds: float) -> None:  # noqa: ARG002 - the protocol's signature: no series has the name of a probe and counts
-        """One run of the probe `name` on a target of this control plane has ended after so many seconds."""
+        """Counts a run of the probe `name` on a target of this control plane, which took so many seconds."""
         self._runs[outcome].inc()
         self._seconds.observe(seconds)
         if outcome is not ProbeOutcome.SUCCESS and self._shoots is not None:
             self._shoots.probe_failures[namespace, RequestKind.ENDPOINT] += 1
 
 
-# Which probes the configuration asks for: the words of the label `probe`.
+# The values of the label `probe` that the configuration leads to.
 
 
 LEASE_MODE = (RequestKind.API_SERVER, RequestKind.LEASE)
@@ -232,10 +231,10 @@ ENDPOINT_MODE = (RequestKind.INTERNAL, RequestKind.EXTERNAL)
 
 
 def of_probes(policy: ProberPolicy) -> tuple[RequestKind, ...]:
-    """Those that a probe is made of."""
+    """Returns the kinds of request that one probe consists of."""
     return LEASE_MODE if policy.endpoint_mode is None else ENDPOINT_MODE
 
 
 def of_shoots(policy: ProberPolicy) -> tuple[RequestKind, ...]:
-    """Those that are made of each shoot: the runs of endpoint probes, too."""
+    """Returns the kinds of request that are sent for each shoot, including endpoint probes."""
     return (*of_probes(policy), *((RequestKind.ENDPOINT,) if policy.endpoint_probes else ()))

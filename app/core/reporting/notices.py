@@ -1,4 +1,4 @@
-"""One record for each thing that happens; log, metrics, history and Events are its subscribers."""
+"""The notice: one record of something that happened, from which log, metrics, history and Events are made."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 class NoticeKind(StrEnum):
-    """What the history calls it."""
+    """The kind of a notice, as the history shows it."""
 
     LOOK = "Look"
     VERDICT = "Verdict"
@@ -28,7 +28,7 @@ class NoticeKind(StrEnum):
 
 
 class Severity(StrEnum):
-    """How much it matters to someone who reads the log."""
+    """The severity of a notice in the log."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -38,44 +38,44 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that happened to one shoot."""
+    """Something that happened to one shoot, or to all (`ALL_SHOOTS`)."""
 
     kind: NoticeKind
     namespace: str
     at: float
     reason: str
-    """CamelCase; of an Event, its reason."""
+    """In CamelCase; also the reason of the Event."""
     message: str
     severity: Severity = Severity.INFO
     verdict: Verdict | None = None
     resource: ResourceRef | None = None
     resource_uid: str | None = None
-    """Of a resource that is no configured dependent."""
+    """UID of `resource` if it is not a configured dependent."""
     about_namespace: str | None = None
-    """Where `resource` is; None: in the namespace that this happened to."""
+    """Namespace of `resource`; None if it is `namespace`."""
     event: bool = False
-    """Whether it is worth a Kubernetes Event on `resource`."""
+    """Whether it becomes a Kubernetes Event on `resource`."""
     note: str | None = None
-    """What the Event says, to whoever `resource` belongs to; None: the message."""
+    """Text of the Event, for the owner of `resource`; None uses `message`."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    """What it was decided on: counts, replicas, levels, seconds."""
+    """The facts behind it: counts, replicas, levels, seconds."""
 
 
 Subscriber = Callable[[Notice], None]
 
 
 class NoticeBus:
-    """Hands each notice to every subscriber; one that fails is logged and stops nobody."""
+    """Passes each notice to every subscriber; one that fails is logged and does not affect the others."""
 
     def __init__(self) -> None:
         self._subscribers: list[Subscriber] = []
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """`subscriber` is called with each notice from now on, in the order of publication."""
+        """Calls `subscriber` with each notice from now on, in the order of publication."""
         self._subscribers.append(subscriber)
 
     def publish(self, notice: Notice) -> None:
-        """Tells everybody."""
+        """Calls all subscribers."""
         for subscriber in self._subscribers:
             try:
                 subscriber(notice)
@@ -83,7 +83,7 @@ class NoticeBus:
                 log.exception("a subscriber failed", reason=notice.reason, exc_info=error)
 
 
-# Notices as lines of the log: one each, with the numbers that it was decided on, named as the API names them.
+# Notices as log lines, with their numbers named as in the API.
 
 
 _METHODS: Final = {
@@ -98,20 +98,20 @@ _NUMBERS: Final = {
     "durations": "probe_seconds",
     "lag": "lag_seconds",
 }
-"""Numbers that the API has under another name, or that do not say their unit."""
+"""Numbers that have another name in the API, or whose name lacks the unit."""
 _INSTANTS: Final = frozenset({"requested_at", "known_since"})
 
 
 def journal(notice: Notice) -> None:
-    """Logs `notice`: subscribe it to the board.  Looks are for the level debug, however they ended."""
+    """Logs `notice`; a subscriber of the bus. Probes are logged at debug level, whatever their result."""
     method = "debug" if notice.kind is NoticeKind.LOOK else _METHODS[notice.severity]
     if notice.kind is NoticeKind.LOOK and not _debugging():
-        return  # there are hundreds a second, and nobody would see them
+        return  # there are hundreds a second, and the level hides them
     getattr(log, method)(notice.message, **_fields(notice))
 
 
 def _debugging() -> bool:
-    """Whether lines for debug are shown; asked of the class, as making a logger costs more than the probe's line."""
+    """Whether debug lines are shown; asks the class, because creating a logger costs more than the probe's line."""
     wrapper = structlog.get_config()["wrapper_class"]
     return bool(wrapper.is_enabled_for(None, logging.DEBUG))
 
@@ -125,12 +125,12 @@ def _fields(notice: Notice) -> dict[str, Any]:
         "resource": None if notice.resource is None else str(notice.resource),
     }
     numbers = dict(_number(name, value) for name, value in notice.numbers.items())
-    fields = {**numbers, **found}  # what names the thing that happened is not a number's to say
+    fields = {**numbers, **found}  # numbers must not overwrite the fields that identify the notice
     return {name: fields[name] for name in (*found, *numbers) if fields[name] is not None}
 
 
 def _number(name: str, value: object) -> tuple[str, object]:
-    """One of them as a field: instants as text, seconds to the millisecond."""
+    """Formats a number as a field: instants as text, seconds to the millisecond."""
     if isinstance(value, float):
         value = rfc3339(value) if name in _INSTANTS else round(value, 3)
     return _NUMBERS.get(name, name), value

@@ -1,4 +1,8 @@
-"""One connection of an HTTP server: h11, which bounds the head of a request, with an end to everything else (T15)."""
+"""One connection of an HTTP server (threat T15): h11 limits the head of a request, and this module everything else.
+
+Time limits for head, body and answer, a limit on the rate of a peer, and a way to close that lets the last answer
+arrive.
+"""
 
 import asyncio
 import sys
@@ -13,34 +17,35 @@ from uvicorn.server import ServerState
 from app.core.web.peers import Peers, Proxies
 
 _HEAD: Final = 10.0
-"""Seconds from its first byte, or from the connection, to the end of a request's head."""
+"""Seconds from its first byte, or from the start of the connection, to the end of a request's head."""
 _REQUEST: Final = 15.0
-"""Seconds from its head to the end of its body; the application refuses sooner, with an answer."""
+"""Seconds from the end of the head to the end of the body; the application refuses earlier, with an answer."""
 _STALLED: Final = 20.0
-"""Seconds in which nothing of an answer could be sent."""
+"""Seconds for which the client may read nothing of an answer."""
 _LINGER: Final = 1.0
-"""Seconds that a caller who is still sending has to read why nobody listens."""
+"""Seconds that a client that is still sending has to read why it is refused."""
 _DISCARDED: Final = 1_048_576
-"""Bytes that are thrown away meanwhile."""
+"""Maximum bytes that are discarded meanwhile."""
 _REFUSED: Final = frozenset({401, 429})
 _PENALTY: Final = 1.0
-"""Seconds for which nothing more is read from a connection that was refused that way."""
+"""Seconds for which nothing is read from a connection after such a refusal."""
 _SLICE: Final = 65_536
-"""Bytes of an answer that are handed on at once: the next when those have gone."""
+"""Bytes of an answer that are written at once; the next ones when these have been sent."""
 _UNREADABLE: Final = {
     400: ("malformed-request", "The request is malformed", "the request cannot be read"),
     431: ("headers-too-large", "The head of the request is too large", "more than 16384 bytes"),
 }
-"""What is no request has no application that could answer it; these are problems in the words of `app.api.problems`."""
+"""Problems for input that is not a request and so never reaches the application, in the format of
+`app.api.problems`."""
 
 
 class Line:
-    """A connection from its first instant on, as its peer's are counted.
+    """A connection from its very beginning, as it is counted for its peer.
 
     Args:
-        peer: whose it is.
-        peers: counts them.
-        proxies: where the peer is one of these, behind which many callers stand; None: it is a caller itself.
+        peer: the peer that it is counted for.
+        peers: counts connections.
+        proxies: set if the peer is one of these proxies, which many callers share; None if it is a caller itself.
     """
 
     def __init__(self, peer: str, peers: Peers, proxies: Proxies | None = None) -> None:
@@ -48,29 +53,29 @@ class Line:
         self.peers = peers
         self.proxies = proxies
         self.opening: asyncio.Task[None] | None = None
-        """Its handshake."""
+        """The TLS handshake."""
         self.connection: Connection | None = None
 
     @property
     def waiting(self) -> bool:
-        """Whether no request of it is being answered."""
+        """Whether no request is being answered on it."""
         return self.connection is None or self.connection.waiting
 
     def admitted(self) -> bool:
-        """Takes it up, if there is a place for it; `release` is owed then."""
+        """Admits the connection if there is room; if so, `release` has to be called."""
         if self.proxies is not None:
             return self.peers.admit(self.peer, self, many=True)
         return self.peers.connects(self.peer) and self.peers.admit(self.peer, self)
 
     def pause(self, status: int) -> float:
-        """Seconds for which it should not be read, after a request that was answered with this status."""
+        """Returns the seconds for which it should not be read, after a request with this status."""
         if self.proxies is not None:
             return 0.0
         pause = self.peers.pace(self.peer)
         return max(pause, _PENALTY) if status in _REFUSED else pause
 
     def drop(self) -> None:
-        """Ends it at once."""
+        """Aborts the connection."""
         if self.connection is not None:
             self.connection.transport.abort()
         elif self.opening is not None:
@@ -82,7 +87,7 @@ class Line:
 
 
 class Connection(H11Protocol):
-    """From the handshake to the end."""
+    """One connection, from the handshake to the end."""
 
     def __init__(
         self, config: uvicorn.Config, state: ServerState, line: Line, stopping: asyncio.Event
@@ -99,13 +104,13 @@ class Connection(H11Protocol):
     @property
     def waiting(self) -> bool:
         """Whether no request is being answered."""
-        cycle: Any = self.cycle  # None until a whole head has come
+        cycle: Any = self.cycle  # None until a complete head was received
         return cycle is None or cycle.response_complete
 
     # Called by the transport.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """The connection can be read."""
+        """Starts the connection."""
         self._line.connection = self
         self._lingering = _Lingering(transport, self)
         super().connection_made(cast("asyncio.Transport", self._lingering))
@@ -120,7 +125,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Something came."""
+        """Parses received bytes."""
         if self._lingering.discards(data):
             return
         if self._head_since is None and self.waiting:
@@ -128,19 +133,19 @@ class Connection(H11Protocol):
         super().data_received(data)
 
     def pause_writing(self) -> None:
-        """The caller does not read as fast as we write."""
+        """Records that the client reads more slowly than we write."""
         self._stalled_since = self.loop.time()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """He has caught up."""
+        """Records that the client has caught up."""
         self._stalled_since = None
         super().resume_writing()
 
     # Called by the server.
 
     def expire(self, now: float) -> None:
-        """Ends it, if it takes too long for anything."""
+        """Aborts the connection if a time limit has passed."""
         head = self._head_since
         if head is not None:
             most = _HEAD if self.waiting else _REQUEST
@@ -150,7 +155,7 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def cut(self) -> None:
-        """Ends an answer that has begun and has not ended."""
+        """Cuts off an answer that has begun and not ended."""
         if not self.waiting and self.cycle.response_started:
             self._gone()
             self.transport.close()
@@ -178,7 +183,7 @@ class Connection(H11Protocol):
         except asyncio.CancelledError:
             if not self._stopping.is_set():
                 raise
-            # The server has waited for it, and stops: no defect, and nothing to write tracebacks about.
+            # The server has waited for it and is stopping: not a defect, so no traceback.
             self._gone()
             self.transport.close()
 
@@ -186,11 +191,11 @@ class Connection(H11Protocol):
         self._status = message["status"]
         if not self._body_is_coming:
             return message
-        # Answered without reading it: nobody will, and what follows on this connection is not a request.
+        # Answered before the body was read: nobody will read it, and what follows on this connection is not a request.
         return {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
 
     def on_response_complete(self) -> None:
-        """Goes on to the next request; later, where the peer asks for too much."""
+        """Continues with the next request, with a delay if the peer sends too many."""
         self._head_since = None
         pause = self._line.pause(self._status)
         if pause <= 0 or self.transport.is_closing():
@@ -200,7 +205,7 @@ class Connection(H11Protocol):
         self._resting = self.loop.call_later(pause, super().on_response_complete)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the library's signature, and its words
-        """Answers what is no request: called while the error is being handled."""
+        """Answers input that is not a request; called while the error is being handled."""
         error = sys.exc_info()[1]
         if self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
             self.transport.abort()
@@ -212,14 +217,14 @@ class Connection(H11Protocol):
         self.transport.close()
 
     def _gone(self) -> None:
-        """For the application, if one is at work, the caller has hung up."""
+        """Tells a running application that the client has disconnected."""
         cycle: Any = self.cycle
         if cycle is not None:
             cycle.disconnected = True
             cycle.message_event.set()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Says nothing: a line for each request that asks for it would be the caller's to write."""
+        """Logs nothing: otherwise any client could write log lines."""
 
     @property
     def _body_is_coming(self) -> bool:
@@ -227,14 +232,14 @@ class Connection(H11Protocol):
 
     @property
     def unread(self) -> bool:
-        """Whether the caller may still be sending what nobody will read."""
+        """Whether the client may still be sending what nobody will read."""
         return self.conn.their_state in {h11.SEND_BODY, h11.ERROR}
 
 
 class _Lingering:
     """A transport whose `close` lets the last answer arrive.
 
-    A socket that is closed with bytes unread resets the connection, and the caller loses the answer with it.
+    Closing a socket with unread bytes resets the connection, and the client loses the answer.
     """
 
     def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
@@ -247,11 +252,11 @@ class _Lingering:
         return getattr(self._transport, name)
 
     def is_closing(self) -> bool:
-        """Whether it is, or lingers."""
+        """Whether it is closing, or lingering before that."""
         return self._closing is not None or self._transport.is_closing()
 
     def close(self) -> None:
-        """Ends it now, or in a second where the caller is still sending."""
+        """Closes now, or in a second if the client is still sending."""
         if self.is_closing():
             return
         if not self._connection.unread:
@@ -263,7 +268,7 @@ class _Lingering:
         self._transport.resume_reading()
 
     def discards(self, data: bytes) -> bool:
-        """Whether `data` is read no more; too much of it ends the connection."""
+        """Returns whether `data` is discarded; too much of it aborts the connection."""
         if self._closing is None:
             return False
         self._discarded += len(data)
@@ -272,7 +277,7 @@ class _Lingering:
         return True
 
     def ended(self) -> None:
-        """The connection is gone."""
+        """Cancels the lingering."""
         if self._closing is not None:
             self._closing.cancel()
 

@@ -1,4 +1,7 @@
-"""Who holds how many connections: an IPv4 address, or the /64 that one machine may choose its IPv6 addresses from."""
+"""Counts connections and requests by peer: an IPv4 address, or an IPv6 /64.
+
+A machine may choose its IPv6 addresses from a /64.
+"""
 
 import ipaddress
 from collections.abc import Callable, Iterable, Sequence
@@ -8,19 +11,19 @@ from typing import Final, Protocol
 from app.core.limits import Bucket
 
 _CONNECTS: Final = 200.0
-"""New connections a second that one peer may open over time."""
+"""New connections per second that one peer may open over time."""
 _CONNECTS_AT_ONCE: Final = 400.0
 _REQUESTS: Final = 300.0
-"""Requests a second of one peer over time; more are read later."""
+"""Requests per second of one peer over time; further ones are read later."""
 _REQUESTS_AT_ONCE: Final = 600.0
 _REMEMBERED: Final = 1_024
-"""Peers without a connection whose pace is remembered."""
+"""Peers without a connection whose rates are remembered."""
 _NETWORK: Final = 64
 
 
 @lru_cache(maxsize=1_024)
 def peer_of(host: str) -> str:
-    """The peer that a connection from this address is counted for."""
+    """Returns the peer that a connection from this address is counted for."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -33,20 +36,20 @@ def peer_of(host: str) -> str:
 
 
 class Held(Protocol):
-    """A connection, as far as the question goes which one to give up."""
+    """A connection that may be given up."""
 
     @property
     def waiting(self) -> bool:
-        """Whether no request of it is being answered: nothing is lost when it ends."""
+        """Whether no request is being answered on it, so that nothing is lost if it ends."""
         ...
 
     def drop(self) -> None:
-        """Ends it at once."""
+        """Aborts the connection."""
         ...
 
 
 class _Peer:
-    """The connections of one peer, oldest first, and what it has done lately."""
+    """The connections of one peer, oldest first, and its recent rates."""
 
     __slots__ = ("connects", "held", "requests")
 
@@ -56,7 +59,7 @@ class _Peer:
         self.requests = Bucket(_REQUESTS, _REQUESTS_AT_ONCE, now)
 
     def drop_oldest(self) -> bool:
-        """Ends the connection that has waited longest, if one does."""
+        """Aborts the oldest waiting connection; returns whether there was one."""
         for held in self.held:
             if held.waiting:
                 del self.held[held]
@@ -68,14 +71,14 @@ class _Peer:
 class Peers:
     """All connections of one server, by peer.
 
-    A newcomer takes the place of the oldest connection that waits: of its own peer where that holds its maximum, of
-    the peer that holds the most where there is no place at all.  So lines that are held open and ask for nothing keep
-    nobody out, not even others of the same address.
+    A new connection takes the place of the oldest one that is waiting: of its own peer if that has its maximum, of the
+    peer with the most connections if the server is full. So idle connections that are held open keep nobody out, not
+    even others from the same address.
 
     Args:
-        most: connections in all.
-        each: connections of one peer.
-        now: the instant that it is, in seconds.
+        most: maximum number of connections.
+        each: maximum number of connections of one peer.
+        now: returns the current instant in seconds.
     """
 
     def __init__(self, most: int, each: int, now: Callable[[], float]) -> None:
@@ -87,16 +90,16 @@ class Peers:
         return self._count
 
     def connects(self, name: str) -> bool:
-        """Whether this peer may open another connection now, after those that it has opened lately."""
+        """Returns whether this peer may open another connection now, given its recent rate."""
         return self._peer(name).connects.take(self._now())
 
     def admit(self, name: str, connection: Held, *, many: bool = False) -> bool:
-        """Takes up a connection, if there is or can be made a place for it; `release` is owed then.
+        """Admits a connection if there is room or can be made; if so, `release` has to be called.
 
         Args:
             name: the peer.
-            connection: that it wants.
-            many: whether it may hold any number of them, as long as others need none.
+            connection: the new connection.
+            many: whether the peer may have any number of them, while others need no room.
         """
         peer = self._peer(name)
         if not many and len(peer.held) >= self._each and not self._make_place([peer]):
@@ -108,7 +111,7 @@ class Peers:
         return True
 
     def release(self, name: str, connection: Held) -> None:
-        """The connection has ended; nothing where it had been given up."""
+        """Removes a connection that has ended; does nothing if it was given up before."""
         peer = self._peers.get(name)
         if peer is not None and connection in peer.held:
             del peer.held[connection]
@@ -136,10 +139,10 @@ class Peers:
         return peer
 
 
-# Whom a request comes from, where a proxy stands between: only proxies that are named are believed.
+# The origin of a request behind proxies: only named proxies are believed.
 #
-# Each proxy adds the address that it was asked from at the end of `X-Forwarded-For`; what stands before the first one
-# that a named proxy has added may be anybody's invention.
+# Each proxy appends the address that it was called from to `X-Forwarded-For`; everything before the first address that
+# a named proxy appended may be forged.
 
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -147,11 +150,11 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _HEADER: Final = b"x-forwarded-for"
 _MOST: Final = 20
-"""Proxies in a row that are believed."""
+"""Maximum number of consecutive proxies that are believed."""
 
 
 class Proxies:
-    """The proxies that are named.
+    """The named proxies.
 
     Args:
         networks: their addresses.
@@ -161,16 +164,16 @@ class Proxies:
         self._networks = tuple(networks)
 
     def __contains__(self, host: str) -> bool:
-        """Whether who asks from this address is one of them."""
+        """Whether this address belongs to one of them."""
         address = _address(host) if self._networks else None
         return address is not None and self._trusts(address)
 
     def client(self, proxy: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
-        """The address that one of them was asked from; its own, where it does not say so.
+        """Returns the address that a proxy was called from; the proxy's own if it does not say.
 
         Args:
-            proxy: the address of the one that asks.
-            headers: of the request, as ASGI has them.
+            proxy: the address of the proxy.
+            headers: the headers of the request, as in ASGI.
         """
         found = proxy
         for text in reversed(_forwarded(headers)[-_MOST:]):
@@ -192,7 +195,7 @@ def _forwarded(headers: Iterable[tuple[bytes, bytes]]) -> Sequence[str]:
 
 
 def _address(text: str) -> _Address | None:
-    """An address as proxies write it: some with a port, in brackets where it is IPv6; an IPv4 one as what it is."""
+    """Parses an address as proxies write it: possibly with a port, IPv6 in brackets, IPv4 mapped to IPv6."""
     host = text
     if text.startswith("["):
         host = text[1:].partition("]")[0]

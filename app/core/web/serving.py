@@ -1,4 +1,8 @@
-"""HTTP servers inside our own event loop: ours to start, to watch, and to stop last (threat T15)."""
+"""HTTP servers in our own event loop, which we start, watch and stop last (threat T15).
+
+Connections are accepted here and not by asyncio, so that a peer that has too many is refused before a TLS handshake
+costs anything; those that take too long are dropped.
+"""
 
 import asyncio
 import contextlib
@@ -15,40 +19,40 @@ from app.core.web.connections import Connection, Line
 from app.core.web.peers import Network, Peers, Proxies, peer_of
 
 _LISTEN_BACKLOG: Final = 1_024
-"""Who finds no place among those who wait to be accepted tries again after a second."""
+"""Length of the accept queue; a client that finds it full retries after a second."""
 _READ_AHEAD: Final = 32_768
-"""Bytes; the head and the body of a request are half of it each, at most."""
+"""Receive buffer in bytes; head and body of a request have at most half of that each."""
 _ACCEPTED_AT_ONCE: Final = 16
-"""Connections taken up before others in the loop have their turn."""
+"""Connections that are accepted before the event loop gets a turn."""
 _NO_DESCRIPTORS: Final = 0.5
-"""Seconds without accepting, where the system has no more to give."""
+"""Seconds without accepting after the system ran out of descriptors or memory."""
 _HANDSHAKE: Final = 5.0
-"""Seconds that a TLS handshake may take."""
+"""Time limit of a TLS handshake in seconds."""
 _TICK: Final = 1.0
 _TENTH: Final = 10
-"""The number of a tick at which uvicorn renews the header: each tenth."""
+"""uvicorn renews the `Date` header at each tenth tick, so this tick number always does."""
 _IDLE: Final = 30
-"""Seconds that a connection is kept after an answer."""
+"""Seconds for which an idle connection is kept after an answer."""
 _LAST_WORDS: Final = 0.4
-"""Seconds that answers without an end have for their end."""
+"""Seconds that endless answers have to finish at a shutdown."""
 _MOST: Final = 512
 _EACH: Final = 256
 
 
 class AddressUnavailable(WatchdogError):
-    """An address that cannot be listened on."""
+    """An address cannot be listened on."""
 
 
 def stopping_of(scope: Mapping[str, Any]) -> asyncio.Event:
-    """Is set when the server of this request stops: an answer without an end must end then, or is cut off."""
+    """Returns an event that is set when the server stops: an endless answer must end then, or is cut off."""
     found = scope.get("state", {}).get("stopping")
     return found if isinstance(found, asyncio.Event) else asyncio.Event()
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server without its signal handlers: who stops is decided in one place, for all of them.
+    """uvicorn's server, without its signal handlers, because shutdown is decided in one place for all servers.
 
-    It accepts by itself: who may connect is decided before a handshake costs anything.
+    It accepts connections itself, so that a peer can be refused before a handshake costs anything.
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class _Server(uvicorn.Server):
         self.stopping.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begins to accept."""
+        """Starts to accept connections."""
         await self.lifespan.startup()
         self._loop = asyncio.get_running_loop()
         self.servers = []
@@ -82,7 +86,7 @@ class _Server(uvicorn.Server):
                 found, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError:  # no descriptors, no memory: those that are there may give some back
+            except OSError:  # out of descriptors or memory: open connections may free some
                 self._loop.remove_reader(listening)
                 self._loop.call_later(_NO_DESCRIPTORS, self._accept_again, listening)
                 return
@@ -105,7 +109,7 @@ class _Server(uvicorn.Server):
         task.add_done_callback(self._opening.discard)
 
     async def _open(self, found: socket.socket, line: Line) -> None:
-        """The handshake, if there is one; from then on the connection lives by itself."""
+        """Performs the TLS handshake, if any, and starts the connection."""
         try:
             await self._loop.connect_accepted_socket(
                 lambda: Connection(self.config, self.server_state, line, self.stopping),
@@ -113,7 +117,7 @@ class _Server(uvicorn.Server):
                 ssl=self._tls,
                 ssl_handshake_timeout=None if self._tls is None else _HANDSHAKE,
             )
-        except OSError:  # what is no TLS, or too slow for it, too
+        except OSError:  # also if the input is not TLS, or too slow
             found.close()
             line.release()
         except asyncio.CancelledError:
@@ -122,9 +126,9 @@ class _Server(uvicorn.Server):
             raise
 
     async def main_loop(self) -> None:
-        """Renews the header `Date` and ends what takes too long, once a second until it is to end.
+        """Renews the `Date` header and drops connections that take too long, once a second.
 
-        uvicorn itself looks ten times a second: with three servers, more often than there are looks at 100 shoots.
+        uvicorn itself does so ten times a second: with three servers, that is more often than 100 shoots are probed.
         """
         while not await self.on_tick(_TENTH):
             now = self._loop.time()
@@ -136,7 +140,7 @@ class _Server(uvicorn.Server):
                     await self.stopping.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stops accepting, lets answers end for at most a second, and cuts off those without an end before that."""
+        """Stops accepting, waits for answers at most a second, and cuts off endless ones before that."""
         for each in self._listening:
             self._loop.remove_reader(each)
         for task in self._opening:
@@ -154,27 +158,27 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leaves the signals alone."""
+        """Installs no signal handlers."""
         yield
 
 
 class HttpServer:
-    """One application on one address.
+    """Serves one application on one address.
 
-    Each connection has 10 s for the head of a request, 15 s more for its body, 30 s of rest between two of them, and
-    20 s in which some of its answer must have gone.  One peer may hold 256 connections.  Whoever comes when there is no
-    place left takes that of a connection that waits; so health needs no bound of another kind.  What holds for a peer
-    does not hold for a proxy that is named, as others would pay for one who stands behind it: there the application
-    looks at the address that the request comes from, which it finds as `client` in the scope.
+    Each connection has 10 s for the head of a request, 15 s more for its body, 30 s of idle time between two requests,
+    and 20 s in which the client must read some of the answer. A peer may have 256 connections. If there is no room
+    left, a new connection takes the place of one that is waiting, so health checks need no limit of another kind.
+    Limits on a peer do not apply to a named proxy, because others behind it would pay for one: there the application
+    limits the original address, which it finds as `client` in the scope.
 
     Args:
         name: what is served, for messages.
-        app: any ASGI application; `stopping_of` its requests says when they have to end.
-        host: the address; empty: every one.
-        port: 0: any that is free.
-        most: connections at the same time; None: 512.
-        tls: makes it HTTPS; certificates that are loaded into it later are used from then on.
-        proxies: addresses that are believed whom they ask for.
+        app: any ASGI application; `stopping_of` its requests says when endless answers have to end.
+        host: the address; empty for all.
+        port: 0 for any free port.
+        most: maximum number of connections; None stands for 512.
+        tls: makes it HTTPS; certificates loaded into it later are used from then on.
+        proxies: addresses whose `X-Forwarded-For` is believed.
     """
 
     def __init__(
@@ -193,12 +197,12 @@ class HttpServer:
         config = uvicorn.Config(
             app,
             log_config=None,
-            log_level="error",  # a warning is what a stranger can make it write with any bytes
+            log_level="error",  # any client could cause warnings, with any bytes
             access_log=False,
             server_header=False,
             lifespan="off",
             ws="none",
-            proxy_headers=False,  # which believes whoever asks from 127.0.0.1; `Proxies` does it
+            proxy_headers=False,  # it would trust 127.0.0.1; `Proxies` does this
             timeout_keep_alive=_IDLE,
             timeout_graceful_shutdown=1,
         )
@@ -206,13 +210,13 @@ class HttpServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens; the port that was chosen where 0 was asked for."""
+        """The address that it listens on, with the actual port if 0 was asked for."""
         name = self._socket.getsockname()
         return name[0], name[1]
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """The current number of connections."""
         return len(self._server.peers)
 
     async def run(self) -> None:
@@ -220,16 +224,16 @@ class HttpServer:
         await self._server.serve(sockets=[self._socket])
 
     def stop(self) -> None:
-        """Asks `run` to return, after at most a second for the requests that are being answered."""
+        """Asks `run` to return, after at most a second for requests in progress."""
         self._server.end()
 
     def close(self) -> None:
-        """Gives the address back, whether it was served or not."""
+        """Closes the listening socket, whether it was served or not."""
         self._socket.close()
 
 
 def listening(name: str, host: str, port: int) -> socket.socket:
-    """A listening socket; an empty host is every address, IPv6 and IPv4.
+    """Returns a listening socket; an empty host stands for all addresses, IPv6 and IPv4.
 
     Raises:
         AddressUnavailable: the address cannot be listened on; the message names it and `name`.
@@ -248,6 +252,6 @@ def listening(name: str, host: str, port: int) -> socket.socket:
         where = f"{host}:{port}"
         why = os.strerror(error.errno) if error.errno else str(error)
         raise AddressUnavailable(f"cannot serve {name} on {where}: {why}") from error
-    # Inherited by each connection; without it a caller who is not listened to fills hundreds of kB of ours.
+    # Inherited by each connection; otherwise a client that is not read from could fill hundreds of kB of our memory.
     found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _READ_AHEAD)
     return found

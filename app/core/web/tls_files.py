@@ -1,4 +1,4 @@
-"""The TLS of a server whose certificate and private key are files that change under it."""
+"""The TLS context of a server whose certificate and private key are files that change."""
 
 import ssl
 from functools import partial
@@ -18,7 +18,7 @@ _REASONS: Final = {
 
 
 class PemPair(NamedTuple):
-    """What the two files hold."""
+    """The contents of the two files."""
 
     certificate: bytes
     key: bytes
@@ -31,10 +31,10 @@ TlsFiles = Reread[PemPair, ssl.SSLContext]
 
 
 async def load_tls(certificate: Path, key: Path, clock: Clock) -> TlsFiles:
-    """Reads a certificate (with what vouches for it) and its private key, both PEM.
+    """Reads a certificate (with intermediates) and its private key, both in PEM.
 
     Raises:
-        ConfigurationError: a file cannot be read, others may read the key, or they are no pair.
+        ConfigurationError: a file cannot be read, others may read the key, or the two do not belong together.
     """
 
     def read() -> PemPair:
@@ -45,13 +45,13 @@ async def load_tls(certificate: Path, key: Path, clock: Clock) -> TlsFiles:
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
-    """The context to listen with: each new connection is handed on to that of the pair which is there now.
+    """Returns the context to listen with, which hands each new connection to the context of the current pair.
 
-    A new pair is not loaded into the old context: where its key is of another kind, OpenSSL would keep the certificates
-    of both, and show whichever a client likes better.
+    A new pair is not loaded into the old context: if its key is of another type, OpenSSL would keep both certificates
+    and present whichever the client prefers (docs/decisions/0022).
     """
 
-    # Any: an SSLObject or SSLSocket, as the server is made; called whether the client names a host or not
+    # Any: an SSLObject or SSLSocket, depending on the server; called whether or not the client names a host
     def hand_on(connection: Any, name: str | None, outer: ssl.SSLContext) -> None:  # noqa: ANN401, ARG001 - see above
         connection.context = files.value
 
@@ -70,7 +70,7 @@ def _context(certificate: Path, key: Path, pair: PemPair) -> ssl.SSLContext:
         load_chain(context, pair.certificate + b"\n" + pair.key)
     except ssl.SSLError as error:
         other = f"cannot be used together with {certificate}: one of them is not what it should be"
-        # not chained: what OpenSSL says may quote the file
+        # not chained: OpenSSL's message may quote the file
         raise unusable(key, _REASONS.get(error.reason or "", other)) from None
     except ValueError as error:
         raise unusable(key, str(error)) from error

@@ -1,7 +1,7 @@
-"""Raw JSON of an API server → the records that rules read: pure, typed, the only place that knows the wire format.
+"""Decodes the JSON of API servers into the records that rules read; pure, and the only place that knows the format.
 
-Only the few fields that are needed are decoded; msgspec skips the rest without making objects of it.  Real servers
-send `null` for what Go leaves out, so every member that may be missing may be `null` too.
+Only the few needed fields are decoded; msgspec skips the rest without creating objects for it. Real servers send `null`
+for what Go omits, so every optional member may be `null`, too.
 """
 
 from app.core.kube.decoding.envelope import (

@@ -1,4 +1,4 @@
-"""What all answers have in common: lists and their pages, watch events, metadata, Status objects."""
+"""What all answers have in common: pages of lists, watch events, metadata, Status objects."""
 
 from collections.abc import Callable
 from typing import Annotated, Final, Generic, NamedTuple, TypeVar
@@ -14,9 +14,10 @@ from app.core.model import workloads as ann
 T = TypeVar("T")
 Raw = bytes | bytearray | msgspec.Raw
 FEW: Final = msgspec.Meta(max_length=1_000)
-"""More than there is of anything in one object: a hundred thousand of the smallest would keep everybody waiting."""
+"""Maximum length of any list in an object, above all real ones: a hundred thousand tiny items would block the event
+loop."""
 _LONGEST_TOKEN: Final = 4096
-"""Characters of a token that the next page is asked for with, in a URL; those of etcd have some hundred."""
+"""Maximum characters of a continue token, which goes into a URL; those of etcd have a few hundred."""
 
 
 class ListMeta(Struct):
@@ -34,11 +35,11 @@ class RawPage(NamedTuple, Generic[T]):
     items: tuple[T, ...]
     resource_version: str
     continues: str
-    """The token of the next page; empty at the end."""
+    """The continue token; empty on the last page."""
 
 
 def page(kind: str, got: str | None, meta: ListMeta | None, items: tuple[T, ...]) -> RawPage[T]:
-    """A page of what should be a `kind`."""
+    """Returns a page, after checking that the answer is of this kind."""
     expect(kind, got)
     meta = meta or ListMeta()
     return RawPage(items, meta.resource_version or "", meta.continues or "")
@@ -51,7 +52,7 @@ def expect(kind: str, got: str | None) -> None:
 
 
 class Meta(Struct):
-    """What identifies an object."""
+    """The metadata that identifies an object."""
 
     name: str
     namespace: str | None = None
@@ -97,7 +98,7 @@ _status_decoder: Final = msgspec.json.Decoder(_StatusBody)
 
 
 def raw_page(kind: str) -> Callable[[Raw], RawPage[msgspec.Raw]]:
-    """Reads one page of a list of `kind`, its items undecoded: one bad item must not hide the others."""
+    """Returns a decoder of one page of a list of `kind`, with raw items: one bad item must not hide the others."""
 
     def read(raw: Raw) -> RawPage[msgspec.Raw]:
         got = _raw_list_decoder.decode(raw)
@@ -107,12 +108,12 @@ def raw_page(kind: str) -> Callable[[Raw], RawPage[msgspec.Raw]]:
 
 
 def identity(raw: Raw) -> Meta:
-    """The metadata of any object."""
+    """Decodes the metadata of any object."""
     return _identified_decoder.decode(raw).metadata
 
 
 def bookmark(raw: Raw) -> Meta:
-    """What a bookmark says: a resourceVersion, and no name."""
+    """Decodes a bookmark, which has a resourceVersion and no name."""
     return Meta("", resource_version=_bookmark_decoder.decode(raw).metadata.resource_version)
 
 
@@ -122,7 +123,7 @@ def watch_event(line: bytes) -> WatchEvent:
 
 
 def status_message(raw: Raw) -> str:
-    """What a Status object says; empty where it is none."""
+    """Returns the message of a Status object; empty if it is not one."""
     try:
         return trimmed(_status_decoder.decode(raw).message or "")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -130,16 +131,16 @@ def status_message(raw: Raw) -> str:
 
 
 def status_error(asked: RequestedRight, raw: Raw) -> ClusterError:
-    """The error that an ERROR event of a watch carries."""
+    """Returns the error that an ERROR event of a watch carries."""
     status = _status_decoder.decode(raw)
     return failures.of_status(asked, status.code or 500, detail=status.message or "")
 
 
-# Lists of metadata alone: what there is of a kind, without its content.
+# Lists of metadata only: which objects of a kind exist, without their content.
 
 
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-"""What to accept, for an API server to send metadata alone."""
+"""The media type that makes an API server send metadata only."""
 
 
 class _Named(Struct):
@@ -162,7 +163,7 @@ _decoder: Final = msgspec.json.Decoder(_List)
 
 
 def with_meltdown_key(raw: Raw) -> RawPage[tuple[str, str]]:
-    """Namespace and name of each object on this page that carries the meltdown key."""
+    """Returns namespace and name of each object on this page that has the meltdown key."""
     got = _decoder.decode(raw)
     found = tuple(
         (item.metadata.namespace or "", item.metadata.name)
@@ -174,7 +175,7 @@ def with_meltdown_key(raw: Raw) -> RawPage[tuple[str, str]]:
     return page("PartialObjectMetadataList", got.kind, got.metadata, found)
 
 
-# What an API group serves.
+# Discovery: what an API group serves.
 
 
 class _Resource(Struct):
@@ -191,7 +192,7 @@ _resource_list: Final = msgspec.json.Decoder(_ResourceList)
 
 
 def resource_list(raw: Raw) -> tuple[tuple[str, str, bool], ...]:
-    """Kind, plural and whether there is a `scale` subresource, for each resource of an API group's version."""
+    """Returns kind, plural and whether there is a `scale` subresource, for each resource of a group version."""
     got = _resource_list.decode(raw)
     expect("APIResourceList", got.kind)
     resources = got.resources or []

@@ -1,4 +1,4 @@
-"""Pods: whose they are, and what their containers wait for; and what a deletion is answered with."""
+"""Decodes pods for the weeder (owner, waiting containers), and answers to deletions."""
 
 import sys
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ from app.core.model.pods import ContainerView, OwnerView, PodView
 
 _READY: Final = "Ready"
 _LONGEST: Final = 253
-"""Of what names something, as Kubernetes has it.  Nobody bounds the text of an owner reference or of a status, and who
-writes pods could have a megabyte of it in each Event, answer of the API and remembered deletion."""
+"""Maximum characters of a name, as in Kubernetes. Nobody limits the text of an owner reference or a status: without
+this, whoever can write pods could put a megabyte of it into each Event, API answer and remembered deletion."""
 
 
 class _Owner(Struct):
@@ -91,7 +91,7 @@ _answer_decoder: Final = msgspec.json.Decoder(_PodAnswer)
 
 
 def pod(raw: Raw) -> PodView:
-    """A Pod."""
+    """Decodes a Pod."""
     got = _pod_decoder.decode(raw)
     meta, status = got.metadata, got.status or _Status()
     return PodView(
@@ -111,7 +111,7 @@ def pod(raw: Raw) -> PodView:
 
 
 def _owner(owners: Iterable[_Owner]) -> OwnerView | None:
-    """The one that controls it; others own it as well, and would not make it anew."""
+    """Returns the controlling owner; other owners would not recreate the pod."""
     for each in owners:
         if each.controller:
             return OwnerView(
@@ -121,7 +121,7 @@ def _owner(owners: Iterable[_Owner]) -> OwnerView | None:
 
 
 def _line(text: str | None) -> str:
-    """As much of it as a name may have, without control characters."""
+    """Cuts the text to the length of a name and removes control characters."""
     return trimmed(text or "", _LONGEST)
 
 
@@ -145,10 +145,10 @@ def _ready_since(conditions: Iterable[_PodCondition]) -> float | None:
 
 
 def accepted(raw: Raw) -> None:
-    """The answer to a deletion: the Pod, as it goes, or a Status.
+    """Checks the answer to a deletion: the terminating Pod, or a Status.
 
     Raises:
-        BadAnswer: it is neither, so nobody knows who said that.
+        BadAnswer: it is neither, so it is unknown who answered.
     """
     if _answer_decoder.decode(raw).kind not in ("Pod", "Status"):
         raise BadAnswer("the answer is neither a Pod nor a Status")

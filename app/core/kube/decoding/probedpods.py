@@ -1,7 +1,7 @@
-"""Pods as the endpoint probes read them: where their containers are asked, and which run of a container it is.
+"""Decodes pods for endpoint probes: the addresses of their containers, and which incarnation of a container it is.
 
-There may be 10,000 of them for as long as the process lives, so no more is kept than that, and what many of them have
-in common, names and ports, is kept once.  Their labels are not: who asks the API server names the selector.
+There may be 10,000 of them for the life of the process, so no more is kept than needed, and names and ports that many
+pods have in common are stored once. Labels are not kept: the API server evaluates the selector.
 """
 
 import sys
@@ -19,7 +19,7 @@ from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
 
 _LONGEST: Final = 253
-"""Characters of a name or an address, as Kubernetes has them: nobody bounds the text of a status."""
+"""Maximum characters of a name or an address, as in Kubernetes: nobody limits the text of a status."""
 _PHASES: Final = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown"})
 _HIGHEST_PORT: Final = 65535
 
@@ -78,7 +78,7 @@ _decoder: Final = msgspec.json.Decoder(_ProbedPodBody)
 
 
 def probed_pod(raw: Raw) -> ProbedPod:
-    """A Pod; of its containers those of `spec.containers`, one without a status as not created."""
+    """Decodes a Pod; its containers are those of `spec.containers`, and one without a status is not created yet."""
     got = _decoder.decode(raw)
     meta, spec, status = got.metadata, got.spec or _ProbedSpec(), got.status or _ProbedStatus()
     told = {each.name: each for each in status.containers or ()}
@@ -97,7 +97,7 @@ def probed_pod(raw: Raw) -> ProbedPod:
 
 
 def _phase(text: str | None) -> str:
-    """A word that Kubernetes has, or none."""
+    """Returns the phase if Kubernetes defines it, otherwise an empty text."""
     return sys.intern(text) if text in _PHASES else ""
 
 
@@ -123,10 +123,13 @@ def _named(ports: Iterable[_ProbedPort]) -> Iterable[tuple[str, int]]:
 
 @lru_cache(maxsize=1024)
 def _shared(ports: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
-    """The same mapping for all containers of these ports; of two of one name the first, as the kubelet takes it."""
+    """Returns one shared mapping for all containers with these ports; of equal names the first counts.
+
+    That is how the kubelet resolves a name.
+    """
     return MappingProxyType(dict(reversed(ports)))
 
 
 def _line(text: str | None) -> str:
-    """As much of it as a name may have, without control characters."""
+    """Cuts the text to the length of a name and removes control characters."""
     return trimmed(text or "", _LONGEST)

@@ -1,8 +1,8 @@
-"""Answers of a shoot's API server: versions, Leases, Nodes.  The hot path: thousands of these a second.
+"""Decodes answers of a shoot's API server: versions, Leases, Nodes. The hot path: thousands of these a second.
 
-Lists are decoded in steps, so that nobody waits for the millions of items that a hostile server may send: there is JSON
-of 60 MiB that msgspec takes 600 ms for.  A long list is taken apart where each item begins, by a search that costs next
-to nothing; Kubernetes writes all its lists in one way, and only those are read when they are long.
+Lists are decoded in steps, because a hostile server may send millions of items: msgspec takes 600 ms for some JSON of
+60 MiB (docs/decisions/0043). A long list is split where each item begins, by a search that costs next to nothing.
+Kubernetes writes all its lists in one way, and long lists that are written otherwise are refused.
 """
 
 from collections.abc import Callable, Generator
@@ -27,15 +27,16 @@ from app.core.model.shoots import (
 
 MAX_VERSION_TEXT: Final = 64
 MAX_ITEMS: Final = 10_000
-"""Leases or Nodes of one shoot: Kubernetes is made for 5,000."""
+"""Maximum number of Leases or Nodes of one shoot: Kubernetes supports 5,000 nodes."""
 _SHORT: Final = 256 * 1024
-"""Bytes of a list that are decoded at once: at worst in 8 ms."""
+"""Maximum bytes of a list that is decoded in one go: at worst in 8 ms."""
 _LONGEST: Final = 1 << 20
-"""Bytes of one item of a longer one, or of all that is none; etcd takes objects of 1.5 MiB, and no Node is as long."""
+"""Maximum bytes of one item of a longer list, or of everything but its items; etcd accepts objects of 1.5 MiB, and no
+Node is that large."""
 _BEGIN: Final = b'"items":['
 _BETWEEN: Final = b'},{"metadata":'
 _TOGETHER: Final = 500
-"""Records that are made in one step."""
+"""Records that are created in one step."""
 
 Undecoded = bytes | bytearray
 I = TypeVar("I", bound=Struct)  # noqa: E741 - an item, as it travels
@@ -44,7 +45,7 @@ Steps = Generator[None, None, RawPage[V]]
 
 
 _NodeName = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
-"""As long as Kubernetes has names; longer ones are there to cost memory."""
+"""As long as names in Kubernetes; longer ones would only cost memory."""
 
 
 class _Name(Struct):
@@ -98,7 +99,7 @@ class _Node(Struct):
 
 
 class _Envelope(Struct):
-    """A list without what it lists."""
+    """A list without its items."""
 
     kind: str | None = None
     metadata: ListMeta | None = None
@@ -121,7 +122,7 @@ _IN_PLACE_UPDATE: Final = "InPlaceUpdate"
 
 
 def version(raw: Undecoded) -> str:
-    """`gitVersion` of an answer to `/version`, as one short printable line."""
+    """Returns `gitVersion` of an answer to `/version`, as one short printable line."""
     text = trimmed(_version_decoder.decode(raw).git_version, MAX_VERSION_TEXT)
     if not text:
         raise BadAnswer("the answer is no version: gitVersion is empty")
@@ -129,11 +130,11 @@ def version(raw: Undecoded) -> str:
 
 
 def leases(raw: Undecoded) -> Steps[LeaseView]:
-    """One page of a LeaseList.
+    """Decodes one page of a LeaseList, in steps.
 
     Raises:
-        LimitExceeded: it has more items than any shoot, or larger ones.
-        BadAnswer: it is something else; msgspec.MsgspecError, UnicodeDecodeError and RecursionError say the same.
+        LimitExceeded: it has more or larger items than any shoot has.
+        BadAnswer: it is something else; also msgspec.MsgspecError, UnicodeDecodeError and RecursionError.
     """
     return _list("LeaseList", raw, _leases_decoder, _lease_decoder, _lease)
 
@@ -146,7 +147,7 @@ def _lease(lease: _Lease) -> LeaseView:
 
 
 def nodes(raw: Undecoded) -> Steps[NodeView]:
-    """One page of a NodeList; raises what `leases` raises."""
+    """Decodes one page of a NodeList, in steps; raises what `leases` raises."""
     return _list("NodeList", raw, _nodes_decoder, _node_decoder, _node)
 
 
@@ -219,11 +220,11 @@ def _too_long() -> LimitExceeded:
     )
 
 
-# The `Cluster` resource and the Shoot that it embeds, out of some 70 kB of which a few hundred bytes are read.
+# The `Cluster` resource with the embedded Shoot: about 70 kB, of which a few hundred bytes are read.
 
 
 _CONDITIONS: Final = msgspec.Meta(max_length=64)
-"""Of each worker, of which there may be a thousand; Gardener's default is five."""
+"""Node conditions of each worker pool, of which there may be a thousand; Gardener's default is five."""
 
 
 class _Hibernation(Struct):
@@ -300,7 +301,7 @@ _shoot_decoder: Final = msgspec.json.Decoder(_Shoot)
 
 
 def cluster(raw: Raw) -> ClusterView:
-    """A Cluster; what of it cannot be decoded makes its Shoot `Undecodable`, with the reason."""
+    """Decodes a Cluster; if the Shoot in it cannot be decoded it becomes `Undecodable`, with the reason."""
     try:
         got = _cluster_decoder.decode(raw)
     except msgspec.ValidationError as error:

@@ -1,6 +1,6 @@
-"""EndpointSlices: which endpoints of a service are ready, and the pods behind them.
+"""Decodes EndpointSlices: which endpoints of a service are ready, and the pods behind them.
 
-A seed has thousands, and most services look alike in every control plane, so what is equal is kept once.
+A seed has thousands of them, and most services look alike in every control plane, so equal values are stored once.
 """
 
 import sys
@@ -17,7 +17,7 @@ from app.core.model.pods import SliceEndpoint, SliceView
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
 _POD: Final = "Pod"
 _SHARED: Final = 1024
-"""How many different endpoints of slices are remembered in order to be shared."""
+"""How many different tuples of endpoints are remembered for sharing."""
 
 
 class _Labels(Struct):
@@ -55,7 +55,7 @@ _decoder: Final = msgspec.json.Decoder(_Slice)
 
 
 def endpoint_slice(raw: Raw) -> SliceView:
-    """An EndpointSlice; the service of one without the label is ''."""
+    """Decodes an EndpointSlice; without the label its service is ''."""
     got = _decoder.decode(raw)
     meta = got.metadata
     namespace = sys.intern(meta.namespace or "")
@@ -75,9 +75,10 @@ def _endpoint(endpoint: _Endpoint, namespace: str) -> SliceEndpoint:
 
 
 def _pod(target: _Target | None, namespace: str) -> str | None:
-    """The pod behind an endpoint; None where that is something else, or elsewhere.
+    """Returns the pod behind an endpoint; None if that is something else, or in another namespace.
 
-    No API server validates a `targetRef`: `../secrets/x` would send what we ask of the pod to another path.
+    No API server validates a `targetRef`: a name such as `../secrets/x` would send our request for the pod to another
+    path.
     """
     if target is None or target.kind != _POD or (target.namespace or namespace) != namespace:
         return None
@@ -86,5 +87,5 @@ def _pod(target: _Target | None, namespace: str) -> str | None:
 
 @lru_cache(_SHARED)
 def _shared(endpoints: tuple[SliceEndpoint, ...]) -> tuple[SliceEndpoint, ...]:
-    """The first of all that are equal."""
+    """Returns one shared tuple for all equal ones."""
     return endpoints

@@ -1,4 +1,4 @@
-"""Secrets, Machines and dependents of a control-plane namespace, and the `scale` subresource."""
+"""Decodes Secrets, Machines and dependents of a control-plane namespace, `scale` subresources and the ConfigMap."""
 
 import sys
 from collections.abc import Callable
@@ -61,7 +61,7 @@ _machine_decoder: Final = msgspec.json.Decoder(_Machine)
 
 
 def secret(raw: Raw, route: Route = Route.INTERNAL) -> SecretView:
-    """The kubeconfig Secret of this route."""
+    """Decodes the kubeconfig Secret of this route."""
     got = _secret_decoder.decode(raw)
     meta = got.metadata
     return SecretView(
@@ -73,17 +73,17 @@ def secret(raw: Raw, route: Route = Route.INTERNAL) -> SecretView:
 
 
 def secret_of(route: Route) -> Callable[[Raw], SecretView]:
-    """What reads the kubeconfig Secrets of this route."""
+    """Returns the decoder of kubeconfig Secrets of this route."""
     return partial(secret, route=route)
 
 
 def machine(raw: Raw) -> MachineView:
-    """A Machine."""
+    """Decodes a Machine."""
     return _machine(_machine_decoder.decode(raw))
 
 
 def machines(raw: Raw) -> RawPage[MachineView]:
-    """One page of a MachineList."""
+    """Decodes one page of a MachineList."""
     got = _machines_decoder.decode(raw)
     items = tuple([_machine(item) for item in got.items or ()])
     return page("MachineList", got.kind, got.metadata, items)
@@ -138,7 +138,7 @@ class _Workload(Struct):
 
 
 class _OtherSpec(Struct):
-    """Another kind: what it calls replicas may be anything."""
+    """The `spec` of any other kind, where `replicas` may be anything."""
 
     replicas: Any = None
 
@@ -169,7 +169,7 @@ _scale_decoder: Final = msgspec.json.Decoder(_Scale)
 
 
 def workload(ref: ResourceRef) -> Callable[[Raw], WorkloadView]:
-    """Reads a dependent as what `ref` says that it is."""
+    """Returns the decoder of a dependent of the kind of `ref`."""
     return lambda raw: _known(ref, raw) if ref.has_replicas else _other(ref, raw)
 
 
@@ -229,7 +229,7 @@ def _view(
 
 
 def scale(raw: Raw) -> ScaleView:
-    """The answer of a `scale` subresource; Go leaves `spec.replicas: 0` out."""
+    """Decodes a `scale` subresource; Go omits `spec.replicas: 0`."""
     got = _scale_decoder.decode(raw)
     expect("Scale", got.kind)
     return ScaleView(
@@ -255,13 +255,13 @@ _decoder: Final = msgspec.json.Decoder(_ConfigMap)
 
 
 def overrides(raw: Raw) -> OverridesDocument:
-    """A ConfigMap; what its keys mean is for others to say."""
+    """Decodes the ConfigMap; its keys are parsed by `app.core.overrides`."""
     meta, whole = _decoder.decode(raw).metadata, msgspec.json.decode(raw)
     return OverridesDocument(meta.uid, meta.resource_version, _texts(whole.get("data")), whole)
 
 
 def _texts(data: Any) -> dict[str, str]:  # noqa: ANN401  JSON data
-    """What is under each key; there may be 200,000, so they are looked at together."""
+    """Returns the text of each key; there may be 200,000, so they are checked together."""
     if data is None:
         return {}
     if not isinstance(data, dict) or not set(map(type, data.values())) <= {str, NoneType}:
