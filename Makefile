@@ -93,8 +93,9 @@ lock: $(STAMP)  ## renews the lock files from pyproject.toml
 	$(LOCK) --extra dev --extra demo --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/build.in
 	$(LOCK) --output-file requirements/image.txt requirements/image.in
 
+WORLDS := 200
 explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the scaling runs (docs/exploration.md)
-	$(BIN)/python -m bench.explore --worlds 200 --seed 4711 --boundaries --jobs 2
+	$(BIN)/python -m bench.explore --worlds $(WORLDS) --seed 4711 --boundaries --jobs 2
 
 bench: $(STAMP)  ## what a probe costs, the start, a mass outage: 20 min on a quiet machine (docs/performance.md)
 	$(BIN)/python -m bench.perf
