@@ -154,7 +154,7 @@ class LeaseCounts:
 
     @property
     def expired_fraction(self) -> float:
-        """The share f of rules 4.1; 0 if there are no leases."""
+        """The share f (rules 4.1), 0 if there are no leases."""
         return self.expired / self.total if self.total else 0.0
 
     @property
