@@ -2,11 +2,14 @@
 
 - Deciding: `rules` are pure functions; `verdicts` calls them with what was read, and confirms a scale-down.
 - Probing: `runner` is the loop of one shoot.  `lease_probe` and `path_probe` read the shoot through a `shoot_session`,
-  and `probe_schedule` says when the next probe is due.
+  `live_reads` what a stale watch may not know, and `probe_schedule` says when the next probe is due.
 - Scaling: `scaler` starts at most one `scaling_run` of a shoot at a time; it takes the dependents level by level, each
-  as one `resource`, and each write has to be allowed by the `run_guard`.
+  as one `resource` (`scaling_context` has what these share, `saved_counts` what to come back to), and each write has
+  to be allowed by the `run_guard`.  `dependents` reads them for the API, `releases` ends what lasts too long.
 - All shoots: `registry` keeps the runners, `controller` starts and stops them as Clusters come and go.
 - People: `manual` serves scaling runs that people ask for, `held_runs` the holds that go with them.
-- Reporting: `messages` and `scaling_messages` make the notices, `status` what the API shows.
+- Reporting: `messages` and `scaling_messages` make the notices, `sentences` their words for Events, `status` what the
+  API shows.
+- `environment`: what all runners share, the slots for probes among it.
 - `endpoints`: endpoint probes and gates.
 """
