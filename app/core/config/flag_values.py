@@ -131,10 +131,8 @@ def address(text: str) -> ListenAddress:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port[:6]) > _MAX_PORT:
         raise ValueError(f"must be HOST:PORT or :PORT, not {quoted(text)}")
-    if host in {
-        "",
-        "localhost",
-    }:  # not resolved: a resolver could return something other than loopback
+    # `localhost` is never resolved: it always means 127.0.0.1.
+    if host in {"", "localhost"}:
         return ListenAddress("127.0.0.1" if host else "", int(port))
     bracketed = host.startswith("[") and host.endswith("]")
     try:
