@@ -155,9 +155,8 @@ class DemoRun:
 
     def _log_to(self, log: Path, opened: AsyncExitStack) -> None:
         # The demo logs to the program's log file because the screen uses the terminal.
-        if (
-            log.is_fifo()
-        ):  # opening one blocks until there is a reader, and Ctrl-C would have no effect
+        # Opening a pipe blocks until there is a reader, and Ctrl-C would have no effect meanwhile.
+        if log.is_fifo():
             raise _unwritable("is a pipe")
         try:
             stream = opened.enter_context(closing(log.open("w", encoding="utf-8")))
