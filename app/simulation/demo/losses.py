@@ -39,16 +39,16 @@ class NodeLoss:
 
 
 class Seen(Protocol):
-    """Something that happened to a shoot."""
+    """An event of a shoot."""
 
     @property
     def at(self) -> float:
-        """When."""
+        """The instant of the event."""
         ...
 
     @property
     def shoot(self) -> str:
-        """Its short name."""
+        """The short name of the shoot."""
         ...
 
 
