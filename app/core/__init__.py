@@ -1,1 +1,1 @@
-"""What both loops stand on: the vocabulary, the adapters to the outside, configuration, runtime, records, adapters."""
+"""What prober and weeder share: domain model, configuration, runtime, reporting, and the adapters to the outside."""

@@ -1,4 +1,8 @@
-"""The controllers of a shoot's control plane, as far as an outage makes them act."""
+"""The controllers of a shoot's control plane that do damage in an outage.
+
+kube-controller-manager marks nodes NotReady; machine-controller-manager then deletes their machines.  Both act only
+while a pod of their Deployment is ready, which is how scaling them down protects a shoot.
+"""
 
 import random
 from dataclasses import dataclass
@@ -16,12 +20,12 @@ KCM: Final = "kube-controller-manager"
 MCM: Final = "machine-controller-manager"
 
 _LOST_LEADERSHIP: Final = 10.0
-"""A component that cannot renew its own election Lease for this long starts anew, seconds."""
+"""Seconds after which a component that cannot renew its own election Lease restarts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """What the controllers of one shoot share."""
+    """The environment that the controllers of one shoot share."""
 
     clock: Clock
     seed: Store
@@ -34,12 +38,12 @@ class ControlPlane:
         return self.shoot.namespace
 
     def runs(self, name: str) -> bool:
-        """Whether a Deployment has a ready pod."""
+        """Returns whether a Deployment has a ready pod."""
         found = self.seed.find(ObjectKey("Deployment", self.namespace, name))
         return found is not None and found.get("status", {}).get("readyReplicas", 0) > 0
 
     def wrote(self, obj: Object, patch: Object, by: str, verb: str = "patch") -> None:
-        """Enters a write into the journal."""
+        """Records a write in the journal."""
         now = self.clock.now()
         self.journal.add(Write(now, self.namespace, ref_of(obj), patch, by, now, verb))
 
@@ -47,16 +51,16 @@ class ControlPlane:
 @dataclass(frozen=True, slots=True)
 class _Seen:
     renewed: float
-    """The newest renewTime that was seen."""
+    """The latest renewTime seen, on the node's clock."""
     at: float
-    """When it was first seen, on our own clock."""
+    """When it was first seen, on the controller's clock."""
 
 
 class KubeControllerManager:
-    """Marks a node whose Lease has not been seen to move for `grace`; looks every 5 s while its pod is ready.
+    """Marks a node NotReady if its Lease has not been renewed for `grace`; checks every 5 s while its pod is ready.
 
-    As in the real one a Lease has moved when its renewTime is later than the one before, and one that has just
-    started gives each node a fresh grace.
+    As in the real one, a Lease counts as renewed if its renewTime is later than the last one seen, whatever the clocks
+    say, and after a start each node gets a full grace period.
     """
 
     def __init__(
@@ -70,21 +74,21 @@ class KubeControllerManager:
         self._away_since: float | None = None
 
     def settle(self, now: float) -> None:
-        """Knows the Leases as if it had run for long, and had seen each within one period of its renewal."""
+        """Initializes the controller as if it had been running and had seen each renewal within one period."""
         for lease in self._plane.shoot.leases():
             renewed = now if lease.renew_time is None else lease.renew_time
             seen = min(now, renewed + self._rng.random() * self._period)
             self._seen[lease.name] = _Seen(renewed, seen)
 
     async def run(self) -> None:
-        """Looks for ever."""
+        """Checks periodically, until cancelled."""
         await self._plane.clock.sleep(self._rng.random() * self._period)
         while True:
             self.monitor(self._plane.clock.now())
             await self._plane.clock.sleep(self._period)
 
     def monitor(self, now: float) -> None:
-        """Looks once."""
+        """Checks all nodes once."""
         if not self._able(now):
             return
         leases = {lease.name: lease.renew_time for lease in self._plane.shoot.leases()}
@@ -124,10 +128,10 @@ class KubeControllerManager:
 
 
 class MachineControllerManager:
-    """Gives up the machine of a node that is not Ready for `health_timeout`, and makes another one.
+    """Replaces the machine of a node that has not been Ready for `health_timeout`.
 
-    It looks every `period` while its pod is ready and the shoot's API server can be used.  Drained machines are gone
-    after `drain`, new ones have a node after `creation`; all in seconds.
+    It checks every `period` while its pod is ready and the shoot's API server works.  Draining takes `drain`, and a new
+    machine gets its node after `creation`; all durations are in seconds.
     """
 
     def __init__(
@@ -149,17 +153,17 @@ class MachineControllerManager:
         self._made = 0
 
     async def run(self) -> None:
-        """Looks for ever."""
+        """Checks periodically, until cancelled."""
         await self._plane.clock.sleep(self._rng.random() * self._period)
         while True:
             self.reconcile(self._plane.clock.now())
             await self._plane.clock.sleep(self._period)
 
     def reconcile(self, now: float) -> None:
-        """Looks once."""
+        """Checks all Machines once."""
         if not self._plane.runs(MCM) or not self._plane.shoot.api.writable:
             return
-        self._plane.shoot.nodes()  # lets what is due at the nodes happen first
+        self._plane.shoot.nodes()  # advances the kubelets to now
         for machine in self._plane.seed.list("Machine", self._plane.namespace):
             self._reconcile(machine, now)
 

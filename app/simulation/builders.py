@@ -1,4 +1,4 @@
-"""Worlds for tests and for the demo: a seed, its shoots, everybody who acts in them, and what one asks them.
+"""Worlds for tests and for the demo: a seed and its shoots, with their kubelets and controllers.
 
 world = World(clock, tasks, seed=1)
 world.add_shoot("shoot--local--a", nodes=10)
@@ -58,13 +58,17 @@ CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
     {"kube-controller-manager": 1, "machine-controller-manager": 1, "cluster-autoscaler": 1}
 )
 _SEED_LOG: Final = 20_000
-"""Changes of the seed that a watch may begin behind: a real API server remembers minutes of them."""
+"""How many changes of each kind the seed's store remembers; a real API server remembers several minutes."""
 OPERATOR: Final = "operator"
-"""Who writes through `World.patch`, in the journal."""
+"""The author of writes through `World.patch` and its like in the journal."""
 
 
 class World(WorldTruth):
-    """A simulated seed with its shoots."""
+    """A simulated seed with its shoots.
+
+    Its attributes implement the ports: `seed`, `connector`, `weeder_seed`, `overrides_store`, `reviewer`, `handlers`
+    and more.  `faults` breaks things; the inherited methods return the true state.
+    """
 
     def __init__(  # noqa: PLR0913  a builder: every choice has its name and default
         self,
@@ -79,18 +83,18 @@ class World(WorldTruth):
         external_secret_name: str | None = None,
         place: ServerPlace | None = None,
     ) -> None:
-        """Makes a seed without shoots and starts what acts in it; needs a running event loop.
+        """Creates a seed without shoots and starts its actors; needs a running event loop.
 
         Args:
             clock: the time line of the world.
-            tasks: keeps the tasks of all actors; who made it stops it.
-            seed: two worlds of one seed to which the same happens are the same.
-            latency: seconds of one request, there and back.
-            watch_delay: seconds from a change in the seed to its delivery.
-            pace: how long pods in the seed take.
+            tasks: runs the tasks of all actors; its creator stops it.
+            seed: the random seed; worlds with the same one behave the same if the same happens to them.
+            latency: the duration of one request, in seconds, both ways together.
+            watch_delay: seconds from a change in the seed to its delivery by a watch.
+            pace: how long pods in the seed take to start and stop.
             secret_name: `kubeConfigSecretName`, or `internalKubeConfigSecretName`.
-            external_secret_name: `externalKubeConfigSecretName`; None: the world is for lease mode.
-            place: where its API servers are; None: nowhere, it is used through its ports.
+            external_secret_name: `externalKubeConfigSecretName`; None for lease mode.
+            place: where its API servers listen; None if they do not, and the world is used through its ports.
         """
         self.requests = RequestCount()
         self.leadership = SimulatedLeadership()
@@ -137,18 +141,18 @@ class World(WorldTruth):
         )
 
     def probed_pods(self, policy: ProberPolicy, tasks: Tasks) -> SimulatedProbedPods:
-        """The pods that the endpoint probes of a policy ask for, as one process sees them; `tasks` are its own."""
+        """Creates the `ProbedPods` of one process for the endpoint probes of `policy`; `tasks` are that process's."""
         selectors = [each.pods for each in policy.endpoint_probes if each.pods is not None]
         return SimulatedProbedPods(self._stage, selectors, tasks)
 
     @property
     def tasks(self) -> Tasks:
-        """What keeps its actors running."""
+        """The tasks of the world's actors."""
         return self._tasks
 
     @property
     def stage(self) -> Stage:
-        """All parts of the world."""
+        """The parts of the world."""
         return self._stage
 
     def _api(
@@ -171,17 +175,17 @@ class World(WorldTruth):
         since: float | None = None,
         health_timeout: float = 600.0,
     ) -> ShootServer:
-        """A shoot joins that has run well for long.
+        """Adds a shoot that has been healthy for a long time.
 
         Args:
-            namespace: its control-plane namespace, the name of its Cluster.
-            nodes: how many nodes it has, named `node-0` and so on, over three zones.
-            unmanaged: how many of them, from the first, are not managed by machine-controller-manager.
-            grace: its nodeMonitorGracePeriod as a Go duration; None: unset, that is 40s.
-            lease_duration: `leaseDurationSeconds` of its kubelets; they renew after a quarter of it.
-            replicas: its dependents; a plain name is that of a Deployment.
-            since: when it was last reconciled; None: an hour ago.
-            health_timeout: how long machine-controller-manager puts up with a node, seconds.
+            namespace: its control-plane namespace, which is also the name of its Cluster.
+            nodes: the number of nodes, named `node-0` and so on, distributed over three zones.
+            unmanaged: how many of them, counted from the first, machine-controller-manager does not manage.
+            grace: its nodeMonitorGracePeriod as a Go duration; None leaves it unset, which means 40s.
+            lease_duration: `leaseDurationSeconds` of its kubelets, which renew after a quarter of it.
+            replicas: its dependents; a plain name means a Deployment.
+            since: when it was last reconciled; None for an hour ago.
+            health_timeout: seconds after which machine-controller-manager replaces a node that is not Ready.
 
         Returns:
             Its API server, with its nodes.
@@ -237,7 +241,7 @@ class World(WorldTruth):
         _ = self._tasks.shared(mcm.run, f"simulated mcm of {shoot.namespace}")
 
     def add_dependent(self, namespace: str, which: str | ResourceRef, replicas: int) -> None:
-        """One more dependent, ready with all its pods."""
+        """Adds a dependent all of whose pods are ready; a plain name means a Deployment."""
         ref = reference(which)
         self._create(ObjectKey(ref.kind, namespace, ref.name), manifests.workload(ref, replicas))
 
@@ -245,11 +249,11 @@ class World(WorldTruth):
         self.store.create(key, manifests.born(body, self.clock.now()))
 
     def add_workload(self, workload: Workload, *, since: float | None = None) -> None:
-        """Pods, their owner and their service join, all of which have run well since an instant.
+        """Adds a workload: an owner, its pods, all Ready since an instant, and its service.
 
         Args:
-            workload: what they are.
-            since: since when; None: for an hour.
+            workload: describes the pods.
+            since: when the pods became Ready; None for an hour ago.
         """
         self._stage.pods.add(workload, since=since)
 
@@ -262,14 +266,14 @@ class World(WorldTruth):
         independent: bool = False,
         times: PodTimes | None = None,
     ) -> None:
-        """The pods of a control plane that has run well for an hour: etcd, kube-apiserver and what depends on that.
+        """Adds the pods of a control plane, all Ready for an hour: etcd, kube-apiserver, and pods that depend on them.
 
         Args:
-            namespace: where; a shoot may be there already, or come later, or never.
-            api_servers: how many pods kube-apiserver has.
-            bare: whether there is a dependent pod that nobody owns.
-            independent: whether there is one that needs nothing.
-            times: how long things take in its pods.
+            namespace: the control-plane namespace; a shoot need not exist.
+            api_servers: the number of pods of kube-apiserver.
+            bare: whether to add a dependent pod without a controller.
+            independent: whether to add a pod that depends on nothing.
+            times: durations in the life of its pods.
         """
         chain = control_plane(
             namespace, api_servers=api_servers, bare=bare, independent=independent, times=times
@@ -278,48 +282,48 @@ class World(WorldTruth):
             self.add_workload(workload)
 
     def add_lease(self, namespace: str, name: str, renewed: float | None) -> None:
-        """A Lease of a node that is gone."""
+        """Adds a Lease without a node, as a deleted node leaves behind."""
         shoot = self.shoot(namespace)
         key = ObjectKey("Lease", manifests.LEASES, name)
         shoot.store.create(key, manifests.lease(renewed, shoot.lease_duration))
 
     def connect(self, namespace: str, route: Route = Route.INTERNAL) -> SimulatedShoot:
-        """The shoot through the kubeconfig that the Secret of this route truly holds.
+        """Connects to a shoot with the kubeconfig in the Secret of a route, read from the store.
 
         Raises:
-            NotFound: there is no Secret.
-            CredentialRefused: it may not be used.
+            NotFound: the Secret does not exist.
+            CredentialRefused: the kubeconfig is not acceptable.
         """
         key = Kubeconfigs(self._stage).key(namespace, route)
         return self.connector.shoot_of(secret_view(self.store.get(key), route))
 
-    # What somebody else writes.
+    # Writes of others than the watchdog.
 
     def patch(self, namespace: str, which: str | ResourceRef, patch: Mapping[str, Any]) -> None:
-        """Somebody else patches a dependent."""
+        """Patches a dependent as the operator."""
         ref = reference(which)
         self._stage.write(ObjectKey(ref.kind, namespace, ref.name), patch, OPERATOR)
 
     def delete(self, namespace: str, which: str | ResourceRef) -> None:
-        """Somebody else deletes a dependent."""
+        """Deletes a dependent as the operator."""
         ref = reference(which)
         self.store.delete(ObjectKey(ref.kind, namespace, ref.name))
 
     def patch_cluster(self, namespace: str, patch: Mapping[str, Any]) -> None:
-        """Somebody else patches the Shoot in the Cluster."""
+        """Patches the Shoot embedded in the Cluster."""
         self._stage.write(ObjectKey("Cluster", "", namespace), {"spec": {"shoot": patch}}, OPERATOR)
 
     def patch_node(self, namespace: str, node: str, patch: Mapping[str, Any]) -> None:
-        """Somebody else patches a Node: its metadata, or else its status."""
+        """Patches the status of a Node if `patch` has one, otherwise its metadata."""
         shoot = self.shoot(namespace)
         shoot.advance()
         shoot.store.patch(ObjectKey("Node", "", node), patch, status="status" in patch)
 
     def machine_phase(self, namespace: str, machine: str, phase: str) -> None:
-        """A Machine comes into another phase."""
+        """Sets the phase of a Machine."""
         patch = {"status": manifests.machine_phase(phase, self.clock.now())}
         self._stage.write(ObjectKey("Machine", namespace, machine), patch, OPERATOR, status=True)
 
     def delete_machine(self, namespace: str, machine: str) -> None:
-        """A Machine goes, and its node stays."""
+        """Deletes a Machine but not its node."""
         self.store.delete(ObjectKey("Machine", namespace, machine))

@@ -1,4 +1,4 @@
-"""The simulated seed: the `SeedCluster` port on the store."""
+"""The simulated seed as the prober uses it: implements `app.core.ports.SeedCluster` on the store."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,13 +21,13 @@ from app.simulation.views import (
 )
 
 WATCHDOG = "dependency-watchdog"
-"""Who writes through the port, in the journal."""
+"""The author of writes through `SimulatedSeed` in the journal."""
 LIMIT = 10.0
 URGENT_LIMIT = 5.0
 
 
 class SimulatedSeed:
-    """The seed; a `SeedCluster`."""
+    """A `SeedCluster`: reads through watch caches or live, and patches."""
 
     def __init__(self, stage: Stage) -> None:
         self._clock = stage.clock
@@ -39,7 +39,7 @@ class SimulatedSeed:
         self._secret_names = stage.secret_names
 
     def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
-        """`listener` is called after each change that a watch has delivered."""
+        """Calls `listener` after each change that a watch has delivered."""
 
         def heard(change: SeedChange) -> None:
             if change.what is not Watched.MACHINES or not self._both_routes:
@@ -48,13 +48,13 @@ class SimulatedSeed:
         self._caches.subscribe(heard)
 
     def watch_state(self, what: Watched) -> WatchState:
-        """How far the watch of this can be trusted; in endpoint mode nobody waits for Machines."""
+        """Returns the state of a watch; Machines are not watched in endpoint mode and always count as synced."""
         if what is Watched.MACHINES and self._both_routes:
             return WatchState(synced=True, last_contact=self._clock.now())
         return self._caches.state(what)
 
     def unavailable(self, ref: ResourceRef) -> str | None:
-        """Why nothing can be known of a dependent: only a fault makes one so."""
+        """Returns why a dependent is unavailable, which only a fault causes; None if it is available."""
         error = self._unavailable.get(ref)
         return None if error is None else str(error)
 
@@ -68,29 +68,29 @@ class SimulatedSeed:
         return Route.EXTERNAL in self._secret_names
 
     def clusters(self) -> Mapping[str, ClusterView]:
-        """All Clusters by name, as the watch has them."""
+        """Returns all Clusters by name, from the watch."""
         found = (cluster_view(obj) for obj in self._caches.all("Cluster", ""))
         return {view.name: view for view in found}
 
     def secret(self, namespace: str, route: Route = Route.INTERNAL) -> SecretView | None:
-        """The kubeconfig Secret of this route, as the watch has it."""
+        """Returns the kubeconfig Secret of a route, from the watch."""
         name = self._secret_names.get(route)
         found = name and self._caches.find(ObjectKey("Secret", namespace, name))
         return secret_view(found, route) if found else None
 
     def machines(self, namespace: str) -> tuple[MachineView, ...]:
-        """The Machines, as the watch has them; none in endpoint mode."""
+        """Returns the Machines, from the watch; none in endpoint mode."""
         if self._both_routes:
             return ()
         return tuple(machine_view(obj) for obj in self._caches.all("Machine", namespace))
 
     def dependent(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
-        """A dependent, as the watch has it."""
+        """Returns a dependent, from the watch."""
         found = None if self.unavailable(ref) else self._caches.find(_key(namespace, ref))
         return None if found is None else workload_view(found)
 
     async def read_cluster(self, namespace: str, *, urgent: bool = False) -> ClusterView | None:
-        """The Cluster, live."""
+        """Reads the Cluster live."""
 
         def serve() -> ClusterView | None:
             found = self._store.find(ObjectKey("Cluster", "", namespace))
@@ -103,7 +103,7 @@ class SimulatedSeed:
     async def read_secret(
         self, namespace: str, *, route: Route = Route.INTERNAL, urgent: bool = False
     ) -> SecretView | None:
-        """The kubeconfig Secret of this route, live."""
+        """Reads the kubeconfig Secret of a route live."""
         name = self._secret_names.get(route)
         if name is None:
             return None
@@ -119,7 +119,7 @@ class SimulatedSeed:
     async def read_machines(
         self, namespace: str, *, urgent: bool = False
     ) -> tuple[MachineView, ...]:
-        """The Machines, live."""
+        """Reads the Machines live."""
 
         def serve() -> tuple[MachineView, ...]:
             return tuple(machine_view(obj) for obj in self._store.list("Machine", namespace))
@@ -136,10 +136,10 @@ class SimulatedSeed:
         urgent: bool = False,
         spare: bool = False,  # noqa: ARG002 - here is no budget that could be used up
     ) -> WorkloadView | None:
-        """A dependent, live.
+        """Reads a dependent live.
 
         Raises:
-            NotFound: its kind is not served.
+            NotFound: the seed does not serve its kind.
         """
 
         def serve() -> WorkloadView | None:
@@ -160,7 +160,7 @@ class SimulatedSeed:
         urgent: bool = False,
         spare: bool = False,  # noqa: ARG002 - as above
     ) -> ScaleView:
-        """The `scale` subresource, live.
+        """Reads the `scale` subresource live.
 
         Raises:
             NotFound: there is no such object, or its kind has no `scale`.
@@ -180,12 +180,12 @@ class SimulatedSeed:
         starting: Starting | None = None,
         urgent: bool = False,
     ) -> WorkloadView:
-        """One merge patch of the object.
+        """Sends one merge patch of the object.
 
         Raises:
-            NotFound: there is none.
-            Conflict: it is newer than what was decided on.
-            Invalid: the count is negative.
+            NotFound: there is no such object.
+            Conflict: the object has changed since it was read.
+            Invalid: the number of replicas is negative.
         """
         if starting is not None:
             starting()
@@ -209,12 +209,12 @@ class SimulatedSeed:
         starting: Starting | None = None,
         urgent: bool = False,
     ) -> ScaleView:
-        """One merge patch of the `scale` subresource.
+        """Sends one merge patch of the `scale` subresource.
 
         Raises:
             NotFound: there is no such object, or its kind has no `scale`.
-            Conflict: it is newer than what was decided on.
-            Invalid: the count is negative.
+            Conflict: the object has changed since it was read.
+            Invalid: the number of replicas is negative.
         """
         if starting is not None:
             starting()
@@ -248,10 +248,10 @@ def _key(namespace: str, ref: ResourceRef) -> ObjectKey:
 
 
 def _check_served(store: Store, ref: ResourceRef) -> None:
-    """A kind beyond `apps/v1` is served once there was an object of it.
+    """Checks that a kind is served: those outside `apps/v1` are, once an object of the kind has existed.
 
     Raises:
-        NotFound: it is not.
+        NotFound: the kind is not served.
     """
     if not ref.has_replicas and ref.kind not in store.kinds():
         raise NotFound(f"the seed serves no {ref.kind} of {ref.api_version}", status=404)

@@ -1,4 +1,4 @@
-"""How an API server deletes: at once, but for a pod that its kubelet has to stop first; pure but for the store."""
+"""Deletion as an API server does it: at once, except for a running pod, which its kubelet has to stop first."""
 
 from typing import Any, Final, NamedTuple
 
@@ -8,34 +8,34 @@ from app.simulation.store import Object, ObjectKey, Store, merge, version_of
 
 POD: Final = "Pod"
 _GRACE: Final = 30
-"""`terminationGracePeriodSeconds` of a pod that does not say."""
+"""The default of `terminationGracePeriodSeconds`."""
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class DeleteOptions(NamedTuple):
-    """What a deletion asks for beyond the name."""
+    """The options of a deletion."""
 
     uid: str | None = None
-    """The object must have this uid."""
+    """Precondition: the uid of the object."""
     resource_version: str | None = None
-    """The object must be at this resourceVersion."""
+    """Precondition: the resourceVersion of the object."""
     grace: int | None = None
-    """Seconds that a pod has to stop; None: what the pod says itself."""
+    """Seconds that a pod has to stop; None for the pod's own value."""
     dry_run: bool = False
-    """Nothing is to happen, only to be answered."""
+    """Whether to answer without deleting anything."""
 
 
 class DeletionState(NamedTuple):
-    """What became of an object that was to be deleted."""
+    """The result of a deletion."""
 
     object: Object
-    """As it is now, or as it was last."""
+    """The current object, or its last state."""
     gone: bool
-    """False: it is terminating."""
+    """Whether the object is gone; otherwise it is terminating."""
 
 
 class PreconditionFailed(Conflict):
-    """The object is not the one that was to be deleted."""
+    """A precondition does not hold."""
 
     def __init__(self, obj: Object, what: str, wanted: str, found: str, suspicion: str) -> None:
         self.kind, self.name = str(obj["kind"]), str(obj["metadata"]["name"])
@@ -52,7 +52,7 @@ class PreconditionFailed(Conflict):
 def delete(
     store: Store, key: ObjectKey, now: float, options: DeleteOptions | None = None
 ) -> DeletionState:
-    """Deletes an object as an API server does.
+    """Deletes an object, or makes a running pod terminate.
 
     A pod on a node stays, terminating, until its kubelet deletes it with a grace of 0.  One that is terminating
     already can only be made to stop sooner.
@@ -85,7 +85,7 @@ def delete(
 
 
 def check_preconditions(current: Object, options: DeleteOptions) -> None:
-    """Checks that an object is the one that is to be deleted.
+    """Checks the preconditions of a deletion.
 
     Raises:
         Conflict: it is another one, or has changed.
@@ -100,7 +100,7 @@ def check_preconditions(current: Object, options: DeleteOptions) -> None:
 
 
 def _mark(pod: Object, grace: int | None, now: float) -> dict[str, Any]:
-    """What makes a pod terminating, or terminating sooner; empty where there is nothing to change."""
+    """Returns the patch that makes a pod terminate, or terminate sooner; empty if it changes nothing."""
     metadata, period = pod["metadata"], _grace(pod, grace)
     since = parse_rfc3339(metadata.get("deletionTimestamp"))
     if since is None:
@@ -112,7 +112,7 @@ def _mark(pod: Object, grace: int | None, now: float) -> dict[str, Any]:
 
 
 def _grace(pod: Object, wanted: int | None) -> int:
-    """The seconds that a pod has: none where no kubelet has to stop anything."""
+    """Returns the seconds that a pod has to stop; 0 if no kubelet has to stop anything."""
     spec = pod.get("spec", {})
     if not spec.get("nodeName") or pod.get("status", {}).get("phase") in _FINISHED:
         return 0

@@ -1,4 +1,4 @@
-"""The controller that writes the EndpointSlices of services, and what they say of a service."""
+"""The EndpointSlice controller, and what slices say about the readiness of a service."""
 
 import random
 from typing import Final
@@ -12,28 +12,28 @@ from app.simulation.store import Object, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
 
 MOST: Final = 100
-"""Endpoints of one slice."""
+"""The maximum number of endpoints in a slice, as the real controller's default."""
 _SOON: Final = (0.05, 0.2)
-"""Seconds from a change to what is written of it."""
+"""The range of seconds from a change to the write of its slices."""
 
 
 class EndpointSliceController:
-    """Writes which pods are behind each Service that has a selector."""
+    """Writes the EndpointSlices of each Service that has a selector."""
 
     def __init__(self, seed: Store, timers: Timers, rng: random.Random) -> None:
         self.slices: dict[ServiceKey, int] = {}
-        """Services that are to have so many slices, however few their endpoints."""
+        """Services with a fixed number of slices, however few endpoints they have."""
         self.away: set[ServiceKey] = set()
-        """Services whose slices are gone, and stay so."""
+        """Services whose slices a fault has removed; they are not written again."""
         self.untold: set[ServiceKey] = set()
-        """Services whose endpoints do not tell whether they are ready."""
+        """Services whose endpoints lack `conditions.ready`."""
         self._seed, self._timers, self._rng = seed, timers, rng
         self._selectors: dict[str, dict[str, dict[str, str]]] = {}
         self._names: dict[ServiceKey, list[str]] = {}
         self._planned: set[ServiceKey] = set()
 
     def heard(self, event: StoreEvent) -> None:
-        """A Service, a pod or a slice has changed."""
+        """Handles a change of a Service, a pod or a slice."""
         match event.key.kind:
             case "Service":
                 self._learn(event.key, event.object)
@@ -66,7 +66,7 @@ class EndpointSliceController:
         self.sync(key)
 
     def sync(self, key: ServiceKey) -> None:
-        """Writes the slices of a service as they ought to be, now."""
+        """Reconciles the slices of a service now."""
         owner = self._seed.find(ObjectKey("Service", key.namespace, key.service))
         names = self._names.setdefault(key, [])
         shares = [] if owner is None or key in self.away else self._shares(key)
@@ -91,7 +91,7 @@ class EndpointSliceController:
             self._seed.delete(key)
 
     def _shares(self, key: ServiceKey) -> list[list[Endpoint]]:
-        """The endpoints, dealt out to as many slices as there are to be."""
+        """Distributes the endpoints over the slices."""
         found = self._endpoints(key)
         number = max(self.slices.get(key, 1), -(-len(found) // MOST))
         return [found[first::number] for first in range(number)]
@@ -121,11 +121,11 @@ def _endpoint(pod: Object) -> Endpoint:
 
 
 def service_of(obj: Object) -> ServiceKey:
-    """The service that a slice belongs to; with an empty name where it does not say."""
+    """Returns the service that a slice belongs to; its name is empty if the slice has no label for it."""
     metadata = obj["metadata"]
     return ServiceKey(metadata["namespace"], (metadata.get("labels") or {}).get(SERVICE_NAME, ""))
 
 
 def serves(slices: list[SliceView]) -> bool:
-    """Whether any endpoint of a service is ready."""
+    """Returns whether any endpoint of a service is ready."""
     return any(endpoint.ready for each in slices for endpoint in each.endpoints)

@@ -1,4 +1,4 @@
-"""What can go wrong in a simulated world: each method begins it, and gives what ends it.
+"""The faults of a simulated world: each method begins one and returns the `Fault` that ends it.
 
 with world.faults.path_cut("shoot--local--a"):
     await clock.sleep(60)
@@ -19,29 +19,29 @@ from app.simulation.stage import GARDENLET, Fault, Stage
 from app.simulation.store import Object, ObjectKey
 from app.simulation.traffic import Trouble
 
-# What can happen to the pods of the seed, to its services, and to the watches of them.
+# Pods of the seed, its services, and the weeder's watches of them.
 
 
 class PodWatched(StrEnum):
-    """What the weeder watches: the kinds."""
+    """The kinds that the weeder watches."""
 
     SLICES = "EndpointSlice"
     PODS = "Pod"
 
     @property
     def plural(self) -> str:
-        """As requests name it."""
+        """The plural resource, as in requests."""
         return f"{self.value.lower()}s"
 
 
 class PodFaults:
-    """What can happen to pods, services and their watches."""
+    """Faults of pods, services and the watches of them."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
     def workload_broken(self, namespace: str, name: str) -> Fault:
-        """The containers of a workload crash, again and again; from the end on the next start is a good one."""
+        """The containers of a workload crash after each start; after the fault, the next start succeeds."""
         kubelet, key = self._stage.pods.kubelet, (namespace, name)
         kubelet.broken.add(key)
         kubelet.recheck(key, better=False)
@@ -58,7 +58,7 @@ class PodFaults:
         return Fault(lambda: self._probes(namespace, service, fail=False))
 
     def service_flaps(self, namespace: str, service: str, *, every: float = 5.0) -> Fault:
-        """The readiness probes of the pods behind a service fail and succeed in turn, `every` so many seconds."""
+        """The readiness probes of the pods behind a service alternately fail and succeed, for `every` seconds each."""
         timers, flaps, fails = self._stage.pods.timers, True, False
 
         def turn() -> None:
@@ -83,7 +83,7 @@ class PodFaults:
             kubelet.probe(workload.key)
 
     def slices_gone(self, namespace: str, service: str) -> Fault:
-        """The slices of a service are deleted, and nobody writes them anew."""
+        """The slices of a service are deleted and not written again."""
         endpoints, key = self._stage.pods.endpoints, ServiceKey(namespace, service)
         endpoints.away.add(key)
         endpoints.sync(key)
@@ -107,21 +107,21 @@ class PodFaults:
         return Fault(undo)
 
     def pod_watch_stalled(self, what: PodWatched) -> Fault:
-        """Watches of this deliver nothing more, and do not break."""
+        """Watches of a kind stop delivering without breaking."""
         self._stage.watches.stall(what.value)
         return Fault(lambda: self._stage.watches.go_on(what.value))
 
     def pod_watch_mute(self, what: PodWatched) -> Fault:
-        """Watches of this open and pass nothing on, while requests get through."""
+        """Watches of a kind open but deliver nothing, while other requests work."""
         self._stage.watches.mute(what.value)
         return Fault(lambda: self._stage.watches.go_on(what.value))
 
     def pod_watch_cut(self, what: PodWatched, *, expired: bool = False) -> Fault:
-        """Watches of this break, and new ones are refused.
+        """Watches of a kind break, and new ones are refused.
 
         Args:
-            what: which.
-            expired: whether the server has forgotten in the end what happened meanwhile.
+            what: the kind.
+            expired: whether the server's log no longer has the missed changes afterwards.
         """
         verbs = frozenset({"list", "watch"})
         trouble = Trouble(refused=True, verbs=verbs, what=frozenset({what.plural}))
@@ -136,13 +136,13 @@ class PodFaults:
         return Fault(undo)
 
     def pods_forbidden(self, *verbs: str) -> Fault:
-        """403 for requests for pods: with these verbs, or with any."""
+        """Requests for pods with these verbs, or with any, get 403."""
         trouble = Trouble(forbidden=True, verbs=frozenset(verbs), what=frozenset({"pods"}))
         self._stage.api.begin(trouble)
         return Fault(lambda: self._stage.api.end(trouble))
 
 
-# What can happen to the ConfigMap of the overrides, to its watch, and to reviews.
+# The ConfigMap of the overrides, its watch, and reviews.
 
 
 _KIND: Final = "ConfigMap"
@@ -151,13 +151,13 @@ _REVIEWS: Final = frozenset({"tokenreviews", "subjectaccessreviews"})
 
 
 class OverridesFaults:
-    """What can happen to overrides and reviews."""
+    """Faults of overrides and reviews."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
     def overrides_forbidden(self, *verbs: str) -> Fault:
-        """403 for requests for ConfigMaps, with these verbs or with any; a watch that is open ends."""
+        """Requests for ConfigMaps with these verbs, or with any, get 403; an open watch ends."""
         if not verbs or "watch" in verbs:
             self._stage.watches.cut(_KIND)
         return self._trouble(Trouble(forbidden=True, verbs=frozenset(verbs), what=_WHAT))
@@ -166,7 +166,7 @@ class OverridesFaults:
         """The watch of the overrides breaks, and new ones are refused.
 
         Args:
-            expired: whether the server has forgotten in the end what happened meanwhile.
+            expired: whether the server's log no longer has the missed changes afterwards.
         """
         stage, verbs = self._stage, frozenset({"list", "watch"})
         stage.watches.cut(_KIND)
@@ -180,28 +180,28 @@ class OverridesFaults:
         return Fault(undo)
 
     def overrides_watch_stalled(self, *, contact_ago: float = 0.0) -> Fault:
-        """The watch of the overrides delivers nothing more; its last contact was `contact_ago` seconds before now."""
+        """The watch of the overrides stops delivering; its last contact was `contact_ago` seconds before now."""
         watches = self._stage.watches
         watches.stall(_KIND, contact_ago=contact_ago)
         return Fault(lambda: watches.go_on(_KIND))
 
     def overrides_watch_mute(self) -> Fault:
-        """The watch of the overrides opens and passes nothing on, while requests get through."""
+        """The watch of the overrides opens but delivers nothing, while other requests work."""
         watches = self._stage.watches
         watches.mute(_KIND)
         return Fault(lambda: watches.go_on(_KIND))
 
     def overrides_away(self) -> Fault:
-        """Requests for ConfigMaps, whatever they are, get no answer; the watch breaks."""
+        """All requests for ConfigMaps are refused; the watch breaks."""
         self._stage.watches.cut(_KIND)
         return self._trouble(Trouble(refused=True, what=_WHAT))
 
     def reviews_forbidden(self, *what: str) -> Fault:
-        """403 for `tokenreviews` or `subjectaccessreviews`, or for both."""
+        """Creating `tokenreviews` or `subjectaccessreviews`, by default both, gets 403."""
         return self._trouble(Trouble(forbidden=True, what=frozenset(what) or _REVIEWS))
 
     def reviews_away(self, *what: str) -> Fault:
-        """No answer to `tokenreviews` or `subjectaccessreviews`, or to both."""
+        """Creating `tokenreviews` or `subjectaccessreviews`, by default both, gets no answer."""
         return self._trouble(Trouble(silent=True, what=frozenset(what) or _REVIEWS))
 
     def _trouble(self, trouble: Trouble) -> Fault:
@@ -209,40 +209,40 @@ class OverridesFaults:
         return Fault(lambda: self._stage.api.end(trouble))
 
 
-# What can happen to the seed, and to what it says of a shoot.
+# The seed's API server, its watches, and the Clusters.
 
 
 class SeedFaults:
-    """What can happen to the seed and to what it says of a shoot."""
+    """Faults of the seed's API server and of the objects that describe a shoot."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
     def seed_trouble(self, trouble: Trouble) -> Fault:
-        """Anything that a `Trouble` can say of the seed's API server."""
+        """The seed's API server has any `Trouble`."""
         self._stage.api.begin(trouble)
         return Fault(lambda: self._stage.api.end(trouble))
 
     def seed_down(self) -> Fault:
-        """The seed's API server refuses connections; watches are a fault of their own."""
+        """The seed's API server refuses connections; open watches go on, and have faults of their own."""
         return self.seed_trouble(Trouble(refused=True))
 
     def seed_errors(self, rate: float = 1.0) -> Fault:
-        """Requests to the seed fail by chance, with 500."""
+        """A random share of requests to the seed fails with 500."""
         return self.seed_trouble(Trouble(error_rate=rate))
 
     def patch_forbidden(self, *what: str) -> Fault:
-        """403 for patches: of these resources (`deployments`, `deployments/scale`), or of all."""
+        """Patches of these resources (`deployments`, `deployments/scale`), or of all, get 403."""
         verbs = frozenset({"patch"})
         return self.seed_trouble(Trouble(forbidden=True, verbs=verbs, what=frozenset(what)))
 
     def watch_stalled(self, what: Watched, *, contact_ago: float = 0.0) -> Fault:
-        """A watch delivers nothing more; its last contact was `contact_ago` seconds before now."""
+        """A watch stops delivering; its last contact was `contact_ago` seconds before now."""
         self._stage.caches.freeze(what, self._stage.clock.now() - contact_ago)
         return Fault(lambda: self._stage.caches.thaw(what))
 
     def watch_mute(self, what: Watched) -> Fault:
-        """A watch opens and passes nothing on, while requests get through: after each silence it is listed anew."""
+        """A watch opens but delivers nothing, while other requests work; the client lists again after each silence."""
         caches, timers, mute = self._stage.caches, self._stage.pods.timers, True
 
         def silent() -> None:
@@ -265,7 +265,7 @@ class SeedFaults:
         return Fault(lambda: self._stage.caches.sync(what))
 
     def dependent_unavailable(self, ref: ResourceRef, error: ClusterError) -> Fault:
-        """The seed does not serve the kind of a dependent, or lets nobody list or read it: `error` is what it says."""
+        """The seed does not serve a dependent's kind, or does not permit reading it; requests get `error`."""
         self._stage.unavailable[ref] = error
 
         def undo() -> None:
@@ -308,7 +308,7 @@ class SeedFaults:
         return Fault(lambda: self._cluster(namespace, {"metadata": {"deletionTimestamp": None}}))
 
     def cluster_gone(self, namespace: str) -> Fault:
-        """The Cluster is gone; at the end it is there again, as it was."""
+        """The Cluster is deleted; after the fault it exists again, unchanged."""
         key = ObjectKey("Cluster", "", namespace)
         before = self._stage.store.delete(key)
         return Fault(lambda: self._stage.store.create(key, before))
@@ -332,7 +332,7 @@ class SeedFaults:
 
 
 class Faults(ShootFaults, RouteFaults, SeedFaults, PodFaults, OverridesFaults, EndpointFaults):
-    """All that can go wrong: with shoots and the ways to them, the seed, its pods, overrides and reviews, and hosts."""
+    """All faults: of shoots, routes to them, the seed, its pods, overrides and reviews, and probed hosts."""
 
     def __init__(self, stage: Stage, rng: random.Random) -> None:
         ShootFaults.__init__(self, stage, rng)

@@ -1,4 +1,4 @@
-"""Runs endpoint probes in a simulated world (`endpoint_ports.Handlers`): targets answer as the world says."""
+"""Runs endpoint probes in a simulated world: implements `app.core.ports.Handlers`."""
 
 import asyncio
 from collections import Counter
@@ -19,34 +19,34 @@ from app.simulation.stage import Stage
 from app.simulation.store import ObjectKey
 
 LATENCY: Final = 0.005
-"""Seconds of one run, there and back."""
+"""Seconds for one run, both ways together."""
 _INSIDE: Final = (".svc", ".svc.cluster.local")
 
 
 class RunOf(NamedTuple):
-    """What is counted: the probe by its name, and its target."""
+    """The name of a probe and its target, by which runs are counted."""
 
     probe: str
     namespace: str
     target: str
-    """The host; of a container, its pod's name and its own, with a slash between."""
+    """The host; for a container, `POD/CONTAINER`."""
 
 
 class SimulatedHandlers:
-    """A host is well unless the world says otherwise; a container answers while it runs, and is well while it is ready.
+    """A host passes unless a fault says otherwise; a container answers while it runs, and passes while it is ready.
 
     A host outside of the seed is reached through the seed's network, and not while that is cut.
     """
 
     def __init__(self, stage: Stage) -> None:
         self.runs: Counter[RunOf] = Counter()
-        """How often each target was asked."""
+        """The number of runs against each target."""
         self.running = 0
-        """How many runs are on their way."""
+        """The number of runs in progress."""
         self._stage = stage
 
     async def run(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
-        """What one run brings, after `timeoutSeconds` at the latest."""
+        """Returns the result of one run, within `timeoutSeconds`."""
         target = f"{address.pod}/{address.container}" if address.pod else address.host
         self.runs[RunOf(probe.name, address.namespace, target)] += 1
         if (missing := _missing_port(probe, address)) is not None:
@@ -73,7 +73,7 @@ class SimulatedHandlers:
             case TargetAnswer.REFUSES:
                 return Ran(ProbeOutcome.FAILURE, "connection refused")
             case TargetAnswer.SWALLOWS:
-                await asyncio.Event().wait()  # until its time is over
+                await asyncio.Event().wait()  # until the timeout
                 raise TimeoutError
             case TargetAnswer.ERRS:
                 return Ran(ProbeOutcome.ERROR, "it could not be asked")
@@ -81,7 +81,7 @@ class SimulatedHandlers:
                 assert_never(manner.answer)
 
     def _manner(self, probe: EndpointProbe, address: TargetAddress) -> Manner:
-        """What is said of a target, or else what its pod says."""
+        """Returns the behaviour that a fault sets for a target, otherwise that of its pod."""
         said = self._stage.hosts.manner(address.namespace, address.pod or address.host)
         if said is not None:
             return said
@@ -100,7 +100,7 @@ class SimulatedHandlers:
 
 
 def _missing_port(probe: EndpointProbe, address: TargetAddress) -> str | None:
-    """The name of the port that its target would have to have."""
+    """Returns the port name that the target must have."""
     if not isinstance(probe.handler, HttpGet | TcpSocket):
         return None
     port = probe.handler.port
@@ -108,5 +108,5 @@ def _missing_port(probe: EndpointProbe, address: TargetAddress) -> str | None:
 
 
 def _outside(host: str) -> bool:
-    """Whether a host is outside of the seed; what has no dot, or ends as Services do, is inside."""
+    """Returns whether a host is outside the seed: names without a dot or with the suffix of Services are inside."""
     return "." in host and not host.endswith(_INSIDE)

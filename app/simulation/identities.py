@@ -1,4 +1,4 @@
-"""Who callers of a simulated seed are, and what they may do there; pure."""
+"""Users, tokens and permissions in a simulated seed, and the reviews of them."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ API_SERVER: Final = "https://kubernetes.default.svc"
 """The audience of the seed's own API server."""
 AUTHENTICATED: Final = "system:authenticated"
 MASTERS: Final = "system:masters"
-"""The group that may do everything."""
+"""The group that has all permissions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose token it is, and what for."""
+    """The user of a token, and the audiences it was issued for."""
 
     user: str
     groups: tuple[str, ...] = ()
@@ -27,20 +27,20 @@ class Identity:
 
 
 class Right(NamedTuple):
-    """What a user or a group may do."""
+    """A permission of a user or a group."""
 
     who: str
     verb: str
     resource: str
-    """With its subresource; a path that begins with `/` is a nonResourceURL."""
+    """The resource with its subresource; a nonResourceURL begins with `/`."""
     namespace: str = ""
-    """Empty: in all of them, and where no namespace is asked for."""
+    """The namespace; empty for all namespaces and for cluster-wide requests."""
     group: str = GROUP
-    """The API group; of no meaning for a path."""
+    """The API group; ignored for a nonResourceURL."""
 
 
 class SimulatedIdentities:
-    """Tokens and rights, as the test or the demo says."""
+    """Tokens and permissions that a test or the demo defines."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, Identity] = {}
@@ -55,28 +55,28 @@ class SimulatedIdentities:
         extra: Mapping[str, tuple[str, ...]] | None = None,
         audiences: tuple[str, ...] = (AUDIENCE,),
     ) -> None:
-        """A token of a user in these groups, made for these audiences; `system:authenticated` is added."""
+        """Issues a token for a user in these groups, plus `system:authenticated`, and for these audiences."""
         everybody = tuple(dict.fromkeys((*groups, AUTHENTICATED)))
         self._tokens[token] = Identity(user, everybody, uid, extra or {}, audiences)
 
     def forget(self, token: str) -> None:
-        """The token is worth nothing any more."""
+        """Revokes a token."""
         self._tokens.pop(token, None)
 
     def grant(
         self, who: str, verb: str, resource: str, namespace: str = "", *, group: str = GROUP
     ) -> None:
-        """A user or a group may do this from now on."""
+        """Grants a permission to a user or a group."""
         self._rights.add(Right(who, verb, resource, namespace, group))
 
     def revoke(
         self, who: str, verb: str, resource: str, namespace: str = "", *, group: str = GROUP
     ) -> None:
-        """What was granted is granted no more."""
+        """Revokes a granted permission."""
         self._rights.discard(Right(who, verb, resource, namespace, group))
 
     def review(self, token: str, audiences: Collection[str]) -> Identity | None:
-        """Whose token it is, with those of its audiences that were asked for; None: nobody's, or for none of them.
+        """Returns the user of a token, with the requested audiences that it is valid for; None if there are none.
 
         Args:
             token: whatever a caller sent.
@@ -92,7 +92,7 @@ class SimulatedIdentities:
         return Identity(found.user, found.groups, found.uid, found.extra, common)
 
     def allows(self, user: str, groups: Collection[str], asked: Right) -> bool:
-        """Whether a user in these groups may do what is asked; `who` of that is of no meaning."""
+        """Returns whether a user in these groups has a permission; `who` of the request is ignored."""
         if MASTERS in groups:
             return True
         places = {"", asked.namespace}
@@ -103,20 +103,20 @@ class SimulatedIdentities:
         )
 
 
-# Reviews by a simulated seed: the `Reviewer` port on its identities.
+# Reviews by a simulated seed: implements `app.core.ports.Reviewer`.
 
 
 REVIEW_LIMIT: Final = 3.0
 
 
 class SimulatedReviewer:
-    """A `Reviewer`."""
+    """A `Reviewer` that answers from `SimulatedIdentities`, after a request to the simulated API server."""
 
     def __init__(self, api: ApiServer, identities: SimulatedIdentities) -> None:
         self._api, self._identities = api, identities
 
     async def authenticate(self, token: str, *, audience: str | None = AUDIENCE) -> Caller | None:
-        """Whose token it is, if it was made for `audience` (None: for the API server itself); None: nobody's."""
+        """Returns the user of a token issued for `audience` (None for the API server itself); None if it is invalid."""
 
         def serve() -> Caller | None:
             found = self._identities.review(token, () if audience is None else (audience,))
@@ -127,7 +127,7 @@ class SimulatedReviewer:
         return await self._api.ask(_request("tokenreviews"), serve, limit=REVIEW_LIMIT)
 
     async def allowed(self, caller: Caller, access: Access) -> bool:
-        """Whether the caller may do this."""
+        """Returns whether a caller has a permission."""
 
         def serve() -> bool:
             if access.path:

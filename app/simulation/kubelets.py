@@ -1,11 +1,11 @@
-"""The kubelets of one shoot: each renews its Lease by a clock of its own, and comes back from an absence as a real one.
+"""The kubelets of one shoot: each renews its Lease by its own clock, and retries after failures like a real one.
 
-No task runs them.  Whoever is about to look at the shoot, or to change it, first calls `Fleet.advance`, which lets
-everything happen that was due until now, each thing at its own instant.  So 3,000 kubelets cost what their renewals do.
+No task runs them.  Before the shoot is read or changed, `Fleet.advance` must be called: it executes everything that has
+become due since the last call, each event at its own instant.  So 3,000 kubelets cost no more than their renewals.
 
-The rhythm is that of the kubelet's lease controller: a renewal each quarter of the duration, up to 4 % later; five
-tries at once; then it asks for the Lease with pauses of 0.2 s, doubling to 7 s, until it gets it.  A request that is
-not answered costs it a quarter of the duration.
+The timing is that of the kubelet's lease controller: a renewal after each quarter of the lease duration, plus up to
+4 %; five immediate tries; then attempts with pauses of 0.2 s, doubling to 7 s, until one succeeds.  A request without
+an answer takes a quarter of the duration to time out.
 """
 
 import heapq
@@ -22,13 +22,13 @@ TRIES: Final = 5
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 7.0
 _LISTEN: Final = 0.25
-"""How often a request that is held looks whether its answer has come, seconds."""
+"""Seconds between checks whether a pending request has been answered."""
 _RETRY: Final = 0.01
-"""What a try costs that fails at once, seconds."""
+"""The duration of a try that fails immediately, in seconds."""
 
 
 class NodeClock:
-    """What the clock of a node shows."""
+    """The clock of a node, which may be off and may drift."""
 
     def __init__(self, offset: float = 0.0) -> None:
         self._offset = offset
@@ -36,21 +36,21 @@ class NodeClock:
         self._since = 0.0
 
     def read(self, now: float) -> float:
-        """What it shows at the true instant `now`."""
+        """Returns the time that the clock shows at the true instant `now`."""
         return now + self._offset + self._drift * (now - self._since)
 
     def step(self, seconds: float) -> None:
-        """Sets it forward, or back."""
+        """Sets the clock forward, or back if `seconds` is negative."""
         self._offset += seconds
 
     def drift(self, now: float, rate: float) -> None:
-        """Lets it gain `rate` seconds a second from `now` on."""
+        """Makes the clock gain `rate` seconds per second from `now` on."""
         self._offset = self.read(now) - now
         self._drift, self._since = rate, now
 
 
 class RenewalGap(NamedTuple):
-    """A time without a renewal, between two renewals; true instants."""
+    """The interval between two renewals, in true instants."""
 
     begin: float
     end: float
@@ -58,7 +58,7 @@ class RenewalGap(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Kubelet:
-    """One kubelet and what it is in the middle of."""
+    """One kubelet, with the state of its current attempt to renew."""
 
     node: str
     zone: str
@@ -67,19 +67,19 @@ class Kubelet:
     """The true instant of its last renewal."""
     alive: bool = True
     gaps: list[RenewalGap] = field(default_factory=list)
-    """Renewals that came more than half an interval late."""
+    """The gaps that were longer than one and a half renewal intervals."""
     tries: int = 0
     pause: float = FIRST_PAUSE
     begun: float | None = None
-    """When the request was sent that has no answer yet."""
+    """When the pending request was sent; None if there is none."""
     lost: bool = False
-    """Whether that request will never be answered."""
+    """Whether the pending request will never be answered."""
     turn: int = 0
-    """Which of its entries in the heap is the valid one."""
+    """The number of the kubelet's valid entry in the heap; entries with another number are ignored."""
 
 
 class PathCut(NamedTuple):
-    """A path that is cut: from these nodes to their API server."""
+    """A cut of the path between some nodes and their API server."""
 
     hits: Callable[[Kubelet], bool]
 
@@ -94,12 +94,12 @@ class Fleet:
         renewed: Callable[[Kubelet, float], None],
         duration: float = 40.0,
     ) -> None:
-        """Makes a fleet without kubelets.
+        """Creates a fleet without kubelets.
 
         Args:
-            rng: where all jitter comes from.
-            meets: what a renewal meets at the API server.
-            renewed: called with each renewal and its true instant.
+            rng: the source of all jitter.
+            meets: returns what happens to a renewal at the API server.
+            renewed: called with the kubelet and the true instant of each renewal.
             duration: `leaseDurationSeconds`.
         """
         self._rng = rng
@@ -113,19 +113,18 @@ class Fleet:
 
     @property
     def kubelets(self) -> tuple[Kubelet, ...]:
-        """All of them, dead ones too, in the order in which they joined."""
+        """All kubelets, including dead ones, in the order in which they joined."""
         return tuple(self._kubelets.values())
 
     def has(self, node: str) -> bool:
-        """Whether the node is there."""
         return node in self._kubelets
 
     def of(self, node: str) -> Kubelet:
-        """The kubelet of a node; KeyError where there is none."""
+        """Returns the kubelet of a node; KeyError if there is none."""
         return self._kubelets[node]
 
     def join(self, node: str, zone: str, now: float, *, phase: float) -> Kubelet:
-        """A kubelet joins that last renewed `phase` intervals before `now`."""
+        """Adds a kubelet that last renewed its Lease `phase` intervals before `now`."""
         kubelet = Kubelet(node, zone, NodeClock(), now - phase * self._interval)
         self._kubelets[node] = kubelet
         self._renewed(kubelet, kubelet.last)
@@ -133,25 +132,25 @@ class Fleet:
         return kubelet
 
     def leave(self, node: str) -> None:
-        """The node is gone."""
+        """Removes the kubelet of a deleted node."""
         self.die(node)
         del self._kubelets[node]
 
     def die(self, node: str) -> None:
-        """The kubelet stops; its Lease stays."""
+        """Stops a kubelet; its Lease remains."""
         kubelet = self._kubelets[node]
         kubelet.alive = False
         kubelet.turn += 1
 
     def revive(self, node: str, now: float) -> None:
-        """The kubelet starts again, and renews at once."""
+        """Restarts a kubelet, which renews its Lease immediately."""
         kubelet = self._kubelets[node]
         kubelet.alive, kubelet.tries, kubelet.pause, kubelet.begun = True, 0, FIRST_PAUSE, None
         kubelet.lost = False
         self._later(kubelet, now)
 
     def out_of_reach(self) -> tuple[Kubelet, ...]:
-        """Those that are dead, or whose path is cut: they could not renew if they wanted to."""
+        """Returns the kubelets that are dead or whose path is cut, and so cannot renew."""
         return tuple(
             kubelet
             for kubelet in self._kubelets.values()
@@ -159,15 +158,15 @@ class Fleet:
         )
 
     def cut(self, cut: PathCut) -> None:
-        """From now on the packets of these nodes vanish."""
+        """Drops the packets of some nodes."""
         self._cuts.append(cut)
 
     def mend(self, cut: PathCut) -> None:
-        """The path is back; requests that were lost on it stay lost."""
+        """Ends a cut; requests lost during it remain unanswered."""
         self._cuts.remove(cut)
 
     def advance(self, now: float) -> None:
-        """Lets everything happen that is due until `now`."""
+        """Executes everything that is due until `now`, in order."""
         while self._heap and self._heap[0][0] <= now:
             due, _, turn, kubelet = heapq.heappop(self._heap)
             if turn == kubelet.turn:

@@ -1,4 +1,4 @@
-"""Who leads and what is allowed, as the test or the demo says."""
+"""Leadership, permissions and pauses that a test or the demo sets by hand."""
 
 from collections.abc import Callable, Iterable
 
@@ -6,7 +6,7 @@ from app.core.ports import Permission
 
 
 class SimulatedLeadership:
-    """An election whose result is set by hand; an `Ownership`."""
+    """A `Leadership` whose state is set by hand."""
 
     def __init__(self, *, leading: bool = True, observing: bool = True) -> None:
         self._leading = leading
@@ -15,20 +15,20 @@ class SimulatedLeadership:
 
     @property
     def leading(self) -> bool:
-        """Whether this instance leads."""
+        """Whether this instance is the leader."""
         return self._leading
 
     @property
     def observing(self) -> bool:
-        """Whether this instance looks at shoots; a leader does."""
+        """Whether this instance probes shoots; a leader always does."""
         return self._leading or self._observing
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called after each change of either."""
+        """Calls `listener` after each change of `leading` or `observing`."""
         self._listeners.append(listener)
 
     def become(self, *, leading: bool, observing: bool = True) -> None:
-        """Changes both, and tells whoever listens where that makes a difference."""
+        """Sets both, and notifies listeners if anything changed."""
         before = (self.leading, self.observing)
         self._leading, self._observing = leading, observing
         if before != (self.leading, self.observing):
@@ -37,21 +37,21 @@ class SimulatedLeadership:
 
 
 class SimulatedAccess:
-    """An `AccessReviewer` that denies what is in `denied`."""
+    """An `AccessReviewer` that denies the permissions in `denied`."""
 
     def __init__(self) -> None:
         self.denied: set[Permission] = set()
 
     async def missing(self, needed: Iterable[Permission]) -> tuple[Permission, ...]:
-        """Those that are denied, in the order of `needed`."""
+        """Returns the denied permissions, in the order of `needed`."""
         return tuple(permission for permission in needed if permission in self.denied)
 
 
-# What people paused, as the test or the demo says.
+# Pauses.
 
 
 class SimulatedPauses:
-    """Pauses that are set by hand; a `Pauses`."""
+    """A `Pauses` whose contents are set by hand."""
 
     def __init__(self) -> None:
         self._synced = True
@@ -60,7 +60,7 @@ class SimulatedPauses:
 
     @property
     def synced(self) -> bool:
-        """Whether it is known what is paused."""
+        """Whether the pauses have been read."""
         return self._synced
 
     @synced.setter
@@ -69,20 +69,20 @@ class SimulatedPauses:
         self._tell()
 
     def paused(self, namespace: str) -> str | None:
-        """Why nothing may be deleted in this namespace now."""
+        """Returns why pods of a namespace must not be deleted now; None if they may be."""
         return self._paused.get(namespace)
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called after each change."""
+        """Calls `listener` after each change."""
         self._listeners.append(listener)
 
     def pause(self, namespace: str, reason: str = "paused by a person") -> None:
-        """From now on nothing may be deleted there."""
+        """Forbids deletions in a namespace."""
         self._paused[namespace] = reason
         self._tell()
 
     def resume(self, namespace: str) -> None:
-        """From now on pods may be deleted there; nothing changes where it was not paused."""
+        """Allows deletions in a namespace; has no effect if it is not paused."""
         if self._paused.pop(namespace, None) is not None:
             self._tell()
 

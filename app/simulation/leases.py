@@ -1,4 +1,4 @@
-"""The Lease of an election, on the simulated seed: its candidates read and write it through `ApiServer.ask`."""
+"""The Lease of a leader election on the simulated seed; candidates access it through `ApiServer.ask`."""
 
 import math
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 
 
 class SimulatedTerm(Protocol):
-    """What a holder writes: its `spec` follows the one before."""
+    """A term of a holder, which determines the next `spec` of the Lease."""
 
     def spec(self, before: dict[str, Any]) -> Mapping[str, Any]:
-        """The `spec` that follows `before`."""
+        """Returns the `spec` that follows `before`."""
         ...
 
 
 class LeaseVersion(Protocol):
-    """A Lease as it was read: what a write that follows it is based on."""
+    """A Lease as it was read, which the next write is based on."""
 
     @property
     def whole(self) -> Mapping[str, Any]:
@@ -30,24 +30,24 @@ class LeaseVersion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRecord:
-    """What matters of the Lease."""
+    """The parts of the Lease that an election uses."""
 
     version: str
     holder: str
-    """Empty: nobody."""
+    """`holderIdentity`; empty if there is no holder."""
     duration: float | None
-    """Seconds."""
+    """`leaseDurationSeconds`."""
     renewed: str
     """`renewTime` as text."""
     transitions: int
     whole: dict[str, Any]
-    """The object as it was, for writing it back."""
+    """The complete object, for writing it back."""
     age: float | None
-    """Seconds ago that it was last written, as far as stamps of whole seconds tell."""
+    """Seconds since the last write, from the whole-second timestamps in managedFields."""
 
 
 class SimulatedLeaseStore:
-    """One Lease of the simulated seed, as one candidate reaches it; its errors are those of `ApiServer.ask`."""
+    """One Lease of the simulated seed as one candidate accesses it; raises the errors of `ApiServer.ask`."""
 
     def __init__(
         self, api: ApiServer, store: Store, clock: Clock, namespace: str, name: str
@@ -58,10 +58,10 @@ class SimulatedLeaseStore:
         self._key = ObjectKey("Lease", namespace, name)
 
     async def read(self, within: float) -> SimulatedRecord | None:
-        """The Lease; None where there is none.
+        """Reads the Lease; returns None if there is none.
 
         Args:
-            within: seconds after which it gives up.
+            within: seconds after which the read is given up.
         """
 
         def serve() -> SimulatedRecord | None:
@@ -71,10 +71,10 @@ class SimulatedLeaseStore:
         return await self._api.ask(self._request("get"), serve, limit=within)
 
     async def create(self, term: SimulatedTerm, within: float) -> SimulatedRecord:
-        """Makes the Lease.
+        """Creates the Lease.
 
         Raises:
-            Conflict: somebody else was quicker.
+            Conflict: another candidate created it first.
         """
         body = {"apiVersion": "coordination.k8s.io/v1", "spec": dict(term.spec({}))}
         return await self._api.ask(
@@ -86,11 +86,11 @@ class SimulatedLeaseStore:
     async def replace(
         self, record: LeaseVersion, term: SimulatedTerm, within: float
     ) -> SimulatedRecord:
-        """Writes a term over the Lease as it was read.
+        """Replaces the Lease that was read by a new term.
 
         Raises:
-            NotFound: it is gone.
-            Conflict: it has changed since.
+            NotFound: the Lease was deleted.
+            Conflict: the Lease has changed since it was read.
         """
         before = dict(record.whole)
         body = {**before, "spec": dict(term.spec(dict(before.get("spec", {}))))}
@@ -104,7 +104,7 @@ class SimulatedLeaseStore:
         return SimulatedRequest(Host.SEED, verb, "leases", self._namespace)
 
     def _stamped(self, body: Object) -> Object:
-        """With the instant of the write, as a server says it: cut to whole seconds."""
+        """Adds the time of the write to managedFields, cut to whole seconds as a real server does."""
         stamp = {"manager": "simulated", "time": rfc3339(math.floor(self._clock.now()))}
         return {**body, "metadata": {**body.get("metadata", {}), "managedFields": [stamp]}}
 

@@ -1,4 +1,4 @@
-"""The objects of a small world, as JSON data; pure."""
+"""Builds API objects of a world as JSON data; pure."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ LEASES: Final = "kube-node-lease"
 
 
 def cluster(name: str, since: float, *, grace: str | None = None) -> Object:
-    """A Cluster whose Shoot was last reconciled at `since`; `grace` is a Go duration."""
+    """Builds a Cluster whose Shoot was last reconciled at `since`; `grace` is a Go duration."""
     kcm = {} if grace is None else {"nodeMonitorGracePeriod": grace}
     shoot = {
         "metadata": {"name": name},
@@ -38,13 +38,13 @@ def cluster(name: str, since: float, *, grace: str | None = None) -> Object:
 
 
 def born(body: Object, at: float) -> Object:
-    """The object, created at an instant."""
+    """Returns the object with a creationTimestamp."""
     metadata = {**body.get("metadata", {}), "creationTimestamp": rfc3339(at)}
     return {**body, "metadata": metadata}
 
 
 def kubeconfig(name: str, server: str, ca: str, user: Object) -> bytes:
-    """A kubeconfig as Gardener writes it; JSON is YAML too.
+    """Builds a kubeconfig like Gardener's, as JSON, which is valid YAML.
 
     Args:
         name: of its cluster, context and user: the control-plane namespace.
@@ -70,18 +70,18 @@ def kubeconfig(name: str, server: str, ca: str, user: Object) -> bytes:
 
 
 def secret(content: bytes | None) -> Object:
-    """The kubeconfig Secret; None: without its key."""
+    """Builds the kubeconfig Secret; None leaves out its key."""
     data = {} if content is None else {"kubeconfig": base64.b64encode(content).decode()}
     return {"apiVersion": "v1", "type": "Opaque", "data": data}
 
 
 def config_map(data: Mapping[str, str]) -> Object:
-    """A ConfigMap."""
+    """Builds a ConfigMap."""
     return {"apiVersion": "v1", "data": dict(data)}
 
 
 def workload(ref: ResourceRef, replicas: int) -> Object:
-    """A dependent that has run for long with `replicas` pods."""
+    """Builds a dependent whose `replicas` pods are all ready."""
     if not ref.has_replicas:
         size = {"size": replicas}
         return {"apiVersion": ref.api_version, "spec": size, "status": dict(size)}
@@ -100,7 +100,7 @@ def workload(ref: ResourceRef, replicas: int) -> Object:
 
 
 def node(zone: str, *, managed: bool = True) -> Object:
-    """A Node that is Ready."""
+    """Builds a Node that is Ready."""
     annotations = {} if managed else {NOT_MANAGED: "1"}
     return {
         "apiVersion": "v1",
@@ -110,7 +110,7 @@ def node(zone: str, *, managed: bool = True) -> Object:
 
 
 def machine(node_name: str, phase: str, at: float) -> Object:
-    """A Machine in a phase since `at`."""
+    """Builds a Machine that entered its phase at `at`."""
     return {
         "apiVersion": "machine.sapcloud.io/v1alpha1",
         "metadata": {"labels": {"node": node_name}},
@@ -119,12 +119,12 @@ def machine(node_name: str, phase: str, at: float) -> Object:
 
 
 def machine_phase(phase: str, at: float) -> Object:
-    """The status of a Machine that came into a phase at `at`."""
+    """Builds the status of a Machine that entered a phase at `at`."""
     return {"currentStatus": {"phase": phase, "lastUpdateTime": rfc3339(at, micro=True)}}
 
 
 def lease(renewed: float | None, duration: int | None, *, holder: str | None = None) -> Object:
-    """A Lease renewed at `renewed` on its node's clock."""
+    """Builds a Lease that was renewed at `renewed` on its node's clock."""
     spec: dict[str, Any] = {} if holder is None else {"holderIdentity": holder}
     if renewed is not None:
         spec["renewTime"] = rfc3339(renewed, micro=True)

@@ -1,6 +1,6 @@
-"""The seed's own way out: what probes of hosts and the external routes to shoots go through.
+"""The seed's network to the outside, which probes of external hosts and the external routes to shoots pass.
 
-What is inside of the seed, its API server and its pods, is reached without it.
+The seed's own API server and pods are reached without it.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class SeedNetwork:
-    """Whether packets get out; one that is cut swallows them, and refuses nothing."""
+    """The state of the network; while it is cut, packets are dropped and connections are not refused."""
 
     def __init__(self) -> None:
         self._cuts = 0
@@ -19,22 +19,22 @@ class SeedNetwork:
         self._whole.set()
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called after each cut and each mending."""
+        """Calls `listener` after each cut and each repair."""
         self._listeners.append(listener)
 
     @property
     def down(self) -> bool:
-        """Whether it is cut now."""
+        """Whether the network is cut now."""
         return self._cuts > 0
 
     def cut(self) -> None:
-        """Nothing gets out, until each cut is mended."""
+        """Cuts the network; it works again when each cut has been mended."""
         self._cuts += 1
         self._whole.clear()
         self._tell()
 
     def mend(self) -> None:
-        """One cut less."""
+        """Ends one cut."""
         self._cuts -= 1
         if not self._cuts:
             self._whole.set()
@@ -45,52 +45,52 @@ class SeedNetwork:
             listener()
 
     async def through(self) -> None:
-        """Returns when packets get out: at once, or when it is mended, as they are sent again and again."""
+        """Returns as soon as the network works, because lost packets are retransmitted."""
         await self._whole.wait()
 
 
-# How the targets of endpoint probes answer in a simulated world, where that is not what its pods say.
+# How targets of endpoint probes behave if faults override it.
 
 
 class TargetAnswer(StrEnum):
-    """What a target does when it is asked."""
+    """The behaviour of a target that is probed."""
 
     WELL = "Well"
     UNWELL = "Unwell"
-    """It answers that it is not well."""
+    """It answers with a failure."""
     REFUSES = "Refuses"
-    """It refuses connections."""
+    """Connections are refused."""
     SWALLOWS = "Swallows"
-    """It says nothing."""
+    """It never answers."""
     ERRS = "Errs"
-    """It could not even be asked, which says nothing about it."""
+    """The run ends in an error, which says nothing about the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How one target answers."""
+    """How a target answers, and with what delay."""
 
     answer: TargetAnswer = TargetAnswer.WELL
     after: float = 0.0
-    """Seconds that it takes longer than others."""
+    """Additional seconds until the answer."""
 
 
 class Hosts:
-    """What is said of targets: hosts, or pods by their names."""
+    """The behaviour that faults set for targets: hosts, or pods by name."""
 
     def __init__(self) -> None:
         self._said: dict[tuple[str, str], list[Manner]] = {}
 
     def begin(self, manner: Manner, host: str, namespace: str = "") -> None:
-        """From now on a target answers so, for probes of this namespace, or of all; what was said last holds."""
+        """Sets the behaviour of a target for probes of one namespace, or of all; the latest setting applies."""
         self._said.setdefault((namespace, host), []).append(manner)
 
     def end(self, manner: Manner, host: str, namespace: str = "") -> None:
-        """It does not any more."""
+        """Removes a setting."""
         self._said[namespace, host].remove(manner)
 
     def manner(self, namespace: str, host: str) -> Manner | None:
-        """How a target answers probes of this namespace; None where nothing is said."""
+        """Returns the behaviour set for a target and probes of a namespace; None if there is none."""
         for place in (namespace, ""):
             if said := self._said.get((place, host)):
                 return said[-1]

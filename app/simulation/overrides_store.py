@@ -1,4 +1,4 @@
-"""The overrides of a simulated seed: the `OverridesStore` port on its ConfigMap, and people who edit that."""
+"""The ConfigMap of the overrides: implements `app.core.ports.OverridesStore`, and edits it as a person would."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ _REF: Final = ResourceRef("v1", "ConfigMap", OVERRIDES)
 
 
 class _Copy:
-    """The ConfigMap as it was last delivered."""
+    """The ConfigMap, as last delivered."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self.document: OverridesDocument | None = None
@@ -42,7 +42,7 @@ class _Copy:
 
 
 class SimulatedOverridesStore:
-    """An `OverridesStore`.  It is listed as soon as somebody has subscribed."""
+    """An `OverridesStore`; it lists the ConfigMap as soon as there is a subscriber."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -54,25 +54,25 @@ class SimulatedOverridesStore:
         self._reflection.tell_refusals(self._tell)
 
     async def run(self) -> None:
-        """Watches it, for ever."""
+        """Watches the ConfigMap, until cancelled."""
         await self._wanted.wait()
         await self._reflection.run()
 
     @property
     def forbidden(self) -> str | None:
-        """Why it may not be read; None while it may be, or nobody has said otherwise."""
+        """Why reading the ConfigMap is forbidden; None if it is permitted or unknown."""
         return self._reflection.forbidden
 
     def watch_state(self) -> WatchState:
-        """How far the watch can be trusted."""
+        """The state of the watch."""
         return self._reflection.state
 
     def document(self) -> OverridesDocument | None:
-        """As the watch has it; None where there is none."""
+        """The document, from the watch; None if there is none."""
         return self._copy.document
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called after each change of the document and of `forbidden`, and after each list."""
+        """Calls `listener` after each change of the document or of `forbidden`, and after each list."""
         self._listeners.append(listener)
         self._wanted.set()
 
@@ -81,7 +81,7 @@ class SimulatedOverridesStore:
             listener()
 
     async def read(self) -> OverridesDocument | None:
-        """As it is now; None where there is none."""
+        """Reads the document live; returns None if there is none."""
 
         def serve() -> OverridesDocument | None:
             found = self._stage.store.find(CONFIG_MAP)
@@ -92,7 +92,7 @@ class SimulatedOverridesStore:
     async def create(
         self, data: Mapping[str, str], *, starting: Starting | None = None
     ) -> OverridesDocument:
-        """Makes it.
+        """Creates the ConfigMap.
 
         Raises:
             Conflict: somebody else was quicker.
@@ -114,7 +114,7 @@ class SimulatedOverridesStore:
         *,
         starting: Starting | None = None,
     ) -> OverridesDocument:
-        """Writes `data` over the document as it was read.
+        """Replaces the contents of the document that was read by `data`.
 
         Raises:
             Conflict: it has changed since, or is gone.
@@ -147,18 +147,18 @@ class SimulatedOverridesStore:
 
 
 class OverridesEditor:
-    """Somebody with kubectl, at once and whatever the network does."""
+    """Edits the ConfigMap like a person with kubectl, immediately and unaffected by faults."""
 
     def __init__(self, stage: Stage, author: str) -> None:
         self._stage, self._author = stage, author
 
     def data(self) -> Mapping[str, str]:
-        """The keys of the ConfigMap as they truly are; empty where there is none."""
+        """The contents of the ConfigMap in the store; empty if there is none."""
         found = self._stage.store.find(CONFIG_MAP)
         return {} if found is None else dict(found.get("data") or {})
 
     def edit(self, changes: Mapping[str, str | None]) -> None:
-        """Writes these keys, or removes those that are None; makes the ConfigMap where there is none.
+        """Writes the given keys, and removes those that are None; creates the ConfigMap if necessary.
 
         Raises:
             Invalid: it would be too large, or has a key that cannot be one.

@@ -1,4 +1,4 @@
-"""The controllers that make the pods of ReplicaSets and StatefulSets, and make them anew when they are deleted."""
+"""The controllers of ReplicaSets and StatefulSets, which create pods and replace deleted ones."""
 
 import random
 from typing import Any, Final
@@ -12,14 +12,14 @@ from app.simulation.timers import Timers
 from app.simulation.workloads import Owner, Workload
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""What generated names are made of: neither vowels nor what looks like them."""
+"""The alphabet of generated names, without vowels and look-alikes, as in Kubernetes."""
 
 
 class Owners:
-    """Keeps as many pods as `spec.replicas` says.
+    """Maintains the number of pods in `spec.replicas`.
 
-    As the real controllers: a ReplicaSet replaces a pod as soon as it begins to end; a StatefulSet, whose pods keep
-    their names, when it is gone.
+    As with the real controllers, a ReplicaSet replaces a pod as soon as it is terminating; a StatefulSet, whose pods
+    keep their names, only when it is gone.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Owners:
         self._planned: set[ObjectKey] = set()
 
     def add(self, workload: Workload, born: dict[str, Any]) -> Object | None:
-        """A workload joins, without pods yet.
+        """Adds a workload, without creating pods yet.
 
         Args:
             workload: what it is.
@@ -49,7 +49,7 @@ class Owners:
         return self._seed.create(key, {**body, "metadata": {**body["metadata"], **born}})
 
     def name(self, workload: Workload, owner: Object | None, ordinal: int) -> ObjectKey:
-        """What the pod of this number is to be called."""
+        """Returns the name of the pod with an ordinal; random for a ReplicaSet."""
         name = f"{workload.name}-{ordinal}"
         if owner is None:
             name = workload.name if workload.replicas == 1 else name
@@ -58,7 +58,7 @@ class Owners:
         return ObjectKey("Pod", workload.namespace, name)
 
     def heard(self, event: StoreEvent) -> None:
-        """A pod or an owner has changed."""
+        """Handles a change of a pod or of its controller."""
         if event.key.kind != "Pod":
             self._plan(event.key)
         elif event.happened is Happened.DELETED or terminating(event.object):

@@ -1,4 +1,4 @@
-"""Where the API servers of a world can be reached, and who vouches for them."""
+"""Where the API servers of a world listen, and who signs their certificates."""
 
 from itertools import count
 from typing import Final, Protocol
@@ -6,33 +6,33 @@ from typing import Final, Protocol
 from app.core.model.shoots import Route
 
 SEED: Final = "seed"
-"""The name of the seed's own API server; those of shoots have the name of their namespace."""
+"""The name of the seed's API server; that of a shoot is named like its namespace."""
 
 
 class ServerPlace(Protocol):
-    """What the API servers of a world need of the outside."""
+    """Provides URLs and certificate authorities for the API servers of a world."""
 
     def url(self, name: str, route: Route = Route.INTERNAL) -> str:
-        """Where the API server of this name is by this route: the same whenever it is asked for."""
+        """Returns the URL of an API server for a route; it never changes."""
         ...
 
     def authority(self, name: str) -> str:
-        """A new certificate authority for it, each time another one: what its clients are to trust."""
+        """Creates a new certificate authority for an API server, which its clients have to trust."""
         ...
 
     def show(self, name: str, ca: str, route: Route = Route.INTERNAL) -> None:
-        """From now on, as after a restart, who comes by this route sees a certificate of this authority."""
+        """Presents a certificate of `authority` on a route from now on, as after a restart of the server."""
         ...
 
 
 class Nowhere:
-    """Nothing is listening: the world is used through its ports, and an authority is a mere name."""
+    """A place where nothing listens: the world is used through its Python ports, and an authority is just a name."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
 
     def url(self, name: str, route: Route = Route.INTERNAL) -> str:
-        """The name that Gardener gives the Service, or the load balancer."""
+        """Returns the name that Gardener gives the Service, or the load balancer."""
         match route:
             case Route.INTERNAL:
                 return f"https://kube-apiserver.{name}.svc"
@@ -40,8 +40,8 @@ class Nowhere:
                 return f"https://api.{name}.example"
 
     def authority(self, name: str) -> str:
-        """A name that no other authority has."""
+        """Returns a unique name."""
         return f"authority {next(self._numbers)} of {name}"
 
     def show(self, name: str, ca: str, route: Route = Route.INTERNAL) -> None:
-        """Nobody looks."""
+        """Does nothing: there are no TLS connections."""

@@ -1,7 +1,7 @@
-"""The kubelet of the seed's nodes: starts containers, restarts those that crash, tells who is Ready.
+"""The kubelet of the seed's nodes: starts containers, restarts crashed ones, and reports readiness.
 
-A container that misses what it needs crashes a while after its start, and waits out its back-off before the next.
-One timer for each pod and one task for all of them: 9,000 pods cost what their crashes do.
+A container without its dependency crashes a while after its start, and waits for its back-off before the next start.
+There is one timer for each pod, and one task for all of them: 9,000 pods cost no more than their crashes.
 """
 
 import random
@@ -20,7 +20,7 @@ from app.simulation.workloads import Workload
 
 
 class BecameReady(NamedTuple):
-    """A pod has become Ready."""
+    """A record that a pod became Ready."""
 
     pod: str
     uid: str
@@ -28,7 +28,7 @@ class BecameReady(NamedTuple):
 
 
 class PodKubelet:
-    """Runs the pods of a seed that were made of a `Workload`; others are left as they are."""
+    """Runs the pods of a seed that belong to a `Workload`; it ignores others."""
 
     def __init__(
         self,
@@ -38,21 +38,21 @@ class PodKubelet:
         rng: random.Random,
         served: Callable[[ServiceKey], bool],
     ) -> None:
-        """Runs nothing yet.
+        """Creates a kubelet without pods.
 
         Args:
             clock: the time line.
             seed: where the pods are.
-            timers: calls what is due.
-            rng: where all jitter comes from.
-            served: whether a service is ready.
+            timers: schedules what pods do next.
+            rng: the source of all jitter.
+            served: returns whether a service is ready.
         """
         self.broken: set[tuple[str, str]] = set()
-        """Workloads whose containers crash, whatever they need."""
+        """Workloads whose containers crash, even if their dependency is ready."""
         self.unready: set[tuple[str, str]] = set()
-        """Workloads whose readiness probe fails."""
+        """Workloads whose readiness probes fail."""
         self.became_ready: dict[str, list[BecameReady]] = {}
-        """By namespace, in their order."""
+        """The records of pods that became Ready, by namespace, in order."""
         self._clock, self._seed, self._timers, self._rng = clock, seed, timers, rng
         self._served = served
         self._pods: dict[ObjectKey, RunningPod] = {}
@@ -63,22 +63,22 @@ class PodKubelet:
     # What there is.
 
     def find(self, key: ObjectKey) -> RunningPod | None:
-        """A pod that it runs."""
+        """Returns a running pod; None if the kubelet does not run it."""
         return self._pods.get(key)
 
     def of(self, workload: tuple[str, str]) -> tuple[RunningPod, ...]:
-        """The pods of a workload."""
+        """Returns the pods of a workload."""
         return tuple(self._of.get(workload, {}).values())
 
     # What begins.
 
     def admit(self, key: ObjectKey, uid: str, workload: Workload) -> None:
-        """Takes up a pod that was just created."""
+        """Starts to run a pod that was just created."""
         pod = self._add(key, uid, workload, self._clock.now())
         self._later(pod, workload.times.bound, self._bind)
 
     def settle(self, key: ObjectKey, uid: str, workload: Workload, *, since: float) -> RunningPod:
-        """Takes up a pod that has been Ready since an instant."""
+        """Starts to run a pod that has been Ready since an instant."""
         pod = self._add(key, uid, workload, since)
         if pod.init is not None:
             pod.init.start(since, 0.0)
@@ -91,7 +91,7 @@ class PodKubelet:
         return pod
 
     def crash_looped(self, pod: RunningPod, restarts: int, *, exited: float) -> None:
-        """As if a pod had crashed for so long that it was started again `restarts` times, and last exited just then."""
+        """Puts a pod into the state after `restarts` restarts and a last exit at `exited`."""
         container = pod.init or pod.main
         if pod.init is not None:
             pod.main = Container(pod.main.name)
@@ -131,7 +131,7 @@ class PodKubelet:
     # What it hears of.
 
     def heard(self, event: StoreEvent) -> None:
-        """A pod has changed: it may have to end."""
+        """Handles a change of a pod, which may have become terminating."""
         pod = self._pods.get(event.key)
         if pod is None or event.object["metadata"]["uid"] != pod.uid:
             return
@@ -142,17 +142,17 @@ class PodKubelet:
             self._later(pod, pod.workload.times.grace, self._remove)
 
     def service_changed(self, service: ServiceKey, *, ready: bool) -> None:
-        """A service is ready, or is no longer."""
+        """Tells the pods that depend on a service that it became ready or not ready."""
         for pod in tuple(self._needing.get(service, {}).values()):
             self._look_again(pod, better=ready)
 
     def recheck(self, workload: tuple[str, str], *, better: bool) -> None:
-        """Something about a workload has changed, for better or worse: its pods find out in their time."""
+        """Lets the pods of a workload notice, with the usual delays, that conditions became better or worse."""
         for pod in self.of(workload):
             self._look_again(pod, better=better)
 
     def probe(self, workload: tuple[str, str]) -> None:
-        """The readiness probes of a workload find out now what has changed."""
+        """Runs the readiness probes of a workload now."""
         for pod in self.of(workload):
             if not pod.ending and self._settle_ready(pod, fit=pod.fit):
                 self._tell(pod)
@@ -184,12 +184,12 @@ class PodKubelet:
         self._tell(pod)
 
     def _go_on(self, pod: RunningPod) -> None:
-        """What it needs is there: it will be Ready, or done, in the time that it takes from its start."""
+        """Schedules a container whose dependency is ready to become Ready, or done."""
         done = pod.active.started + pod.active.takes
         self._later(pod, done - self._clock.now(), self._check)
 
     def _check(self, pod: RunningPod) -> None:
-        """Its container finds out whether it has what it needs."""
+        """Lets the active container check its dependency: it completes, becomes Ready, or crashes."""
         now, active = self._clock.now(), pod.active
         if not self._good(pod):
             self._miss(pod)
@@ -230,7 +230,7 @@ class PodKubelet:
         return needs is None or self._served(ServiceKey(pod.workload.namespace, needs))
 
     def _settle_ready(self, pod: RunningPod, *, fit: bool) -> bool:
-        """Whether it has become Ready, or is no longer."""
+        """Updates readiness; returns whether it changed."""
         pod.fit = fit
         ready = fit and pod.workload.key not in self.unready
         if ready is pod.ready:
@@ -249,7 +249,7 @@ class PodKubelet:
         return seconds * (1 + jitter * self._rng.uniform(-1, 1))
 
     def _later(self, pod: RunningPod, seconds: float, step: Callable[[RunningPod], None]) -> None:
-        """The one thing that the pod does next, instead of what it was about to do."""
+        """Schedules the pod's next step, which replaces the one scheduled before."""
         pod.turn += 1
         turn = pod.turn
 

@@ -1,4 +1,4 @@
-"""Pods, their owners, services and slices, as JSON data; pure."""
+"""Builds pods, their controllers, services and EndpointSlices as JSON data; pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -15,7 +15,7 @@ INITIALIZING: Final = "PodInitializing"
 
 
 class ContainerRun(NamedTuple):
-    """One run of a container that is over."""
+    """A completed run of a container."""
 
     started: float
     finished: float
@@ -23,26 +23,26 @@ class ContainerRun(NamedTuple):
 
 
 class ContainerState(NamedTuple):
-    """What is told of one container."""
+    """The reported state of one container."""
 
     name: str
     restarts: int = 0
     id: str = ""
-    """Which run of it this is; empty before the first."""
+    """The container id of the current run; empty before the first."""
     running_since: float | None = None
     waiting: str | None = None
-    """Why it waits."""
+    """The reason for waiting."""
     done: ContainerRun | None = None
-    """An init container that has done its work."""
+    """The successful run of an init container."""
     last: ContainerRun | None = None
-    """The run before."""
+    """The previous run."""
     wait: float = 0.0
-    """The back-off that it is in, seconds."""
+    """The current back-off, in seconds."""
     ready: bool = False
 
 
 def owner_object(workload: Workload, name: str) -> Object:
-    """A ReplicaSet or StatefulSet whose pods all run."""
+    """Builds a ReplicaSet or StatefulSet all of whose pods run."""
     labels = dict(workload.all_labels)
     template = {"metadata": {"labels": labels}, "spec": _pod_spec(workload)}
     size = workload.replicas
@@ -59,7 +59,7 @@ def owner_object(workload: Workload, name: str) -> Object:
 
 
 def reference(obj: Object) -> dict[str, Any]:
-    """The owner reference that makes `obj` the controller."""
+    """Builds the owner reference that makes `obj` the controller."""
     return {
         "apiVersion": obj["apiVersion"],
         "kind": obj["kind"],
@@ -71,7 +71,7 @@ def reference(obj: Object) -> dict[str, Any]:
 
 
 def pod(workload: Workload, owner: Object | None) -> dict[str, Any]:
-    """A pod that has no node yet."""
+    """Builds a pod that is not bound to a node yet."""
     metadata: dict[str, Any] = {"labels": dict(workload.all_labels)}
     if owner is not None:
         metadata["ownerReferences"] = [reference(owner)]
@@ -178,14 +178,14 @@ def _terminated(run: ContainerRun) -> dict[str, Any]:
 
 
 def service(workload: Workload) -> dict[str, Any]:
-    """The service of a workload."""
+    """Builds the Service of a workload."""
     ports = [{"name": SERVER, "port": SERVED_AT, "protocol": "TCP", "targetPort": SERVED_AT}]
     spec = {"selector": dict(workload.selected_by), "type": "ClusterIP", "ports": ports}
     return {"apiVersion": "v1", "spec": spec, "status": {"loadBalancer": {}}}
 
 
 class Endpoint(NamedTuple):
-    """One endpoint of a slice."""
+    """One endpoint of an EndpointSlice."""
 
     pod: str
     uid: str

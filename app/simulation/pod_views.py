@@ -1,4 +1,4 @@
-"""From the JSON data of pods and slices to the records that the weeder and the endpoint probes read; pure."""
+"""Converts JSON pods and slices to the records that the weeder and endpoint probes read; pure."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from app.simulation.store import Object, version_of
 
 
 def pod_view(obj: Object) -> PodView:
-    """A pod; what is absent in it counts as not told."""
+    """Converts a pod for the weeder; missing fields count as not reported."""
     metadata, status = obj["metadata"], obj.get("status") or {}
     return PodView(
         namespace=metadata["namespace"],
@@ -26,7 +26,7 @@ def pod_view(obj: Object) -> PodView:
 
 
 def probed_view(obj: Object) -> ProbedPod:
-    """A pod as endpoint probes read it; its labels are the server's business."""
+    """Converts a pod for endpoint probes, without its labels, by which the server selects."""
     metadata, status = obj["metadata"], obj.get("status") or {}
     told = {each["name"]: each for each in status.get("containerStatuses") or ()}
     return ProbedPod(
@@ -60,7 +60,7 @@ def _probed(container: Object, status: Object) -> ProbedContainer:
 
 
 def controller_of(obj: Object) -> OwnerView | None:
-    """The owner reference with `controller: true`."""
+    """Returns the owner reference with `controller: true`."""
     for each in obj["metadata"].get("ownerReferences") or ():
         if each.get("controller"):
             return OwnerView(each["apiVersion"], each["kind"], each["name"], each["uid"])
@@ -93,18 +93,18 @@ def _ready_since(status: Object) -> float | None:
 
 
 def pod_ready(obj: Object) -> bool:
-    """Whether a pod's condition Ready is True."""
+    """Returns whether a pod's condition Ready is True."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def terminating(obj: Object) -> bool:
-    """Whether an object has a deletionTimestamp."""
+    """Returns whether an object has a deletionTimestamp."""
     return obj["metadata"].get("deletionTimestamp") is not None
 
 
 def slice_view(obj: Object) -> SliceView:
-    """An EndpointSlice."""
+    """Converts an EndpointSlice."""
     metadata = obj["metadata"]
     return SliceView(
         namespace=metadata["namespace"],

@@ -1,4 +1,4 @@
-"""The pods whose containers are probed, as a client of the simulated seed sees them (`endpoint_ports.ProbedPods`)."""
+"""Watches of the pods whose containers are probed: implements `app.core.ports.ProbedPods`."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -14,16 +14,16 @@ from app.simulation.stage import Stage
 from app.simulation.store import Happened, Object, StoreEvent
 
 DESERTED: Final = 60.0
-"""Seconds after which a watch that nobody needs any more is closed."""
+"""Seconds after which an unused watch is closed."""
 
 
 class _Matching:
-    """The pods of one selector in the namespaces that are followed, as they were last delivered."""
+    """The pods that match one selector in the followed namespaces, as last delivered."""
 
     def __init__(self, selector: LabelSelector, changed: Callable[[str], None]) -> None:
         self.followed: set[str] = set()
         self.of: dict[str, dict[str, ProbedPod]] = {}
-        """Of all namespaces: what is simulated is small."""
+        """The pods of all namespaces, which are few in a simulation."""
         self._selector, self._changed = selector, changed
 
     def matches(self, obj: Object) -> bool:
@@ -37,7 +37,7 @@ class _Matching:
             self._changed(namespace)
 
     def happened(self, event: StoreEvent) -> None:
-        """One that no longer matches is gone, as a server tells it."""
+        # As with a real server, a pod that no longer matches appears as deleted.
         namespace, name = event.key.namespace, event.key.name
         if event.happened is not Happened.DELETED and self.matches(event.object):
             self._put(event.object)
@@ -52,7 +52,7 @@ class _Matching:
 
 
 class _Selected:
-    """One selector: its watch is open while anybody is followed."""
+    """The watch for one selector; it is open while any namespace is followed."""
 
     def __init__(
         self, stage: Stage, selector: LabelSelector, tasks: Tasks, changed: Callable[[str], None]
@@ -77,7 +77,7 @@ class _Selected:
             self.reflection, self.pods.of = self._new(), {}
 
     async def _deserted(self) -> None:
-        """Until nobody has been followed for a while."""
+        """Returns when no namespace has been followed for a while."""
         while True:
             try:
                 async with asyncio.timeout(None if self.pods.followed else DESERTED):
@@ -91,10 +91,10 @@ class _Selected:
 
 
 class SimulatedProbedPods:
-    """One watch for each selector, and none where there is none."""
+    """A `ProbedPods` with one watch for each selector."""
 
     def __init__(self, stage: Stage, selectors: Collection[LabelSelector], tasks: Tasks) -> None:
-        """Asks for nothing before a namespace is followed.
+        """Sends no request before a namespace is followed.
 
         Args:
             stage: the world.
@@ -108,31 +108,31 @@ class SimulatedProbedPods:
             _ = tasks.shared(self._selected[each].run, "simulated probed pods")
 
     def troubles(self) -> Mapping[str, str]:
-        """What watches suffer from, by selector."""
+        """The errors of the watches, by selector."""
         found = {f"pods {each}": one.reflection.trouble for each, one in self._selected.items()}
         return {name: trouble for name, trouble in found.items() if trouble is not None}
 
     def follow(self, namespace: str) -> None:
-        """The shoot of this namespace is probed."""
+        """Follows the pods of a namespace whose shoot is probed."""
         for each in self._selected.values():
             each.pods.followed.add(namespace)
             each.stirred.set()
 
     def leave(self, namespace: str) -> None:
-        """It is not any more."""
+        """Stops following a namespace."""
         for each in self._selected.values():
             each.pods.followed.discard(namespace)
             each.stirred.set()
 
     def pods(self, namespace: str, selector: LabelSelector) -> Collection[ProbedPod]:
-        """The pods of a namespace that match, as they were last delivered."""
+        """Returns the pods of a namespace that match a selector, as last delivered."""
         one = self._selected[selector]
         if not self._synced(namespace, one):
             return ()
         return tuple(one.pods.of.get(namespace, {}).values())
 
     def watch_state(self, namespace: str, selector: LabelSelector) -> WatchState:
-        """How far the watch can be trusted for this namespace."""
+        """Returns the state of the watch for a namespace."""
         one = self._selected[selector]
         return WatchState(self._synced(namespace, one), one.reflection.state.last_contact)
 
@@ -140,7 +140,7 @@ class SimulatedProbedPods:
         return namespace in one.pods.followed and one.reflection.synced
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
-        """`listener` is called with the namespace after each change of its pods."""
+        """Calls `listener` with the namespace after each change of its pods."""
         self._listeners.append(listener)
 
     def _changed(self, namespace: str) -> None:

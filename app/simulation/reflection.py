@@ -1,4 +1,7 @@
-"""What a client reflects of the seed: a list, then a watch, then a list again after an Expired; late by a delay."""
+"""Reflectors of the simulated seed: list, watch, and list again after Expired, with a delay of delivery.
+
+Weeder, overrides and probed pods use them; they send their requests through `ApiServer`, so that troubles affect them.
+"""
 
 import asyncio
 from collections import Counter, deque
@@ -13,10 +16,10 @@ from app.simulation.store import Object, Store, StoreEvent
 from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 
 SILENCE: Final = 70.0
-"""Seconds without a word after which a client gives a watch up, and lists anew."""
+"""Seconds of silence after which a client gives up a watch and lists again."""
 _PAUSE: Final = Backoff(first=1.0, most=30.0)
 _REFUSED_IN_PASSING: Final = 2
-"""Refusals in a row that may be those of a server that starts."""
+"""The number of consecutive 403s that may come from a server that is still starting."""
 _PLURALS: Final = {
     "ConfigMap": "configmaps",
     "EndpointSlice": "endpointslices",
@@ -25,7 +28,7 @@ _PLURALS: Final = {
 
 
 class Silent(Unreachable):
-    """Nothing came for too long."""
+    """A watch delivered nothing for too long."""
 
 
 class SimulatedWatch:
@@ -34,34 +37,34 @@ class SimulatedWatch:
     def __init__(self, kind: str, namespace: str) -> None:
         self.kind, self.namespace = kind, namespace
         self.due: deque[tuple[float, StoreEvent]] = deque()
-        """What is on its way, and when it arrives."""
+        """Pending events with the instants of their delivery."""
         self.cut = False
         self.news = asyncio.Event()
 
 
 class OpenWatches:
-    """All watches that are open at the seed, what is on its way in them, and what is wrong with them."""
+    """All open watches of the seed, and the faults that affect them."""
 
     def __init__(self, clock: Clock, seed: Store, delay: float) -> None:
         self.delay = delay
         """Seconds from a change to its delivery."""
         self.most: Counter[str] = Counter()
-        """The most that were ever open at once, by kind."""
+        """The maximum number of watches open at the same time, by kind."""
         self.stalled: dict[str, float] = {}
-        """Kinds of which nothing is delivered, and since when."""
+        """Kinds whose watches deliver nothing, with the instant of the last contact."""
         self.muted: dict[str, float] = {}
-        """Kinds whose watches open and pass nothing on, and since when."""
+        """Kinds whose watches open but deliver nothing, with the instant at which this began."""
         self._clock = clock
         self._streams: dict[tuple[str, str], list[SimulatedWatch]] = {}
         self._open: Counter[str] = Counter()
         seed.subscribe(self._heard)
 
     def open_now(self, kind: str) -> int:
-        """How many are open."""
+        """Returns the number of open watches of a kind."""
         return self._open[kind]
 
     def open(self, stream: SimulatedWatch, missed: Iterable[StoreEvent]) -> None:
-        """One more; what it has missed is on its way."""
+        """Opens a watch and sends it the changes in `missed`."""
         for event in missed:
             self._send(stream, event)
         self._streams.setdefault((stream.kind, stream.namespace), []).append(stream)
@@ -69,30 +72,30 @@ class OpenWatches:
         self.most[stream.kind] = max(self.most[stream.kind], self._open[stream.kind])
 
     def close(self, stream: SimulatedWatch) -> None:
-        """One fewer, if it was open."""
+        """Closes a watch if it is open."""
         streams = self._streams.get((stream.kind, stream.namespace), [])
         if stream in streams:
             streams.remove(stream)
             self._open[stream.kind] -= 1
 
     def cut(self, kind: str) -> None:
-        """The connections of all of a kind break, with what is on its way in them."""
+        """Breaks the connections of all watches of a kind; pending events are lost."""
         for (each, _), streams in self._streams.items():
             for stream in streams if each == kind else ():
                 stream.cut = True
                 stream.news.set()
 
     def stall(self, kind: str, *, contact_ago: float = 0.0) -> None:
-        """From now on nothing of this kind is delivered; the last contact was so many seconds before."""
+        """Stops delivery for a kind; the last contact was `contact_ago` seconds before now."""
         self.stalled[kind] = self._clock.now() - contact_ago
 
     def mute(self, kind: str) -> None:
-        """From now on watches of this kind open and pass nothing on, while requests get through."""
+        """Lets watches of a kind open but deliver nothing, while other requests work."""
         self.muted[kind] = self._clock.now()
         self._stir(kind)
 
     def go_on(self, kind: str) -> None:
-        """What was held back is delivered."""
+        """Ends `stall` and `mute`; pending events are delivered."""
         self.stalled.pop(kind, None)
         self.muted.pop(kind, None)
         self._stir(kind)
@@ -113,32 +116,32 @@ class OpenWatches:
 
 
 class Copy(Protocol):
-    """What is kept of what was listed and watched."""
+    """The receiver of a reflector's objects."""
 
     def listed(self, objects: Iterable[Object], since: float | None) -> None:
-        """All there is now; `since`: until when nothing was missed before."""
+        """Receives a list; `since` is the last instant up to which nothing had been missed before."""
         ...
 
     def happened(self, event: StoreEvent) -> None:
-        """One change."""
+        """Receives one change."""
         ...
 
 
 class WatchedKind(NamedTuple):
-    """Who is asked, and for what."""
+    """The server, and the kind and namespace to watch."""
 
     seed: Store
     api: ApiServer
     watches: OpenWatches
     kind: str
     namespace: str = ""
-    """Empty: all."""
+    """The namespace; empty for all."""
     where: Callable[[Object], bool] = lambda _: True
-    """What the server selects in its list."""
+    """The selection that the server applies to its list."""
 
 
 class Reflection:
-    """Keeps one copy up to date, for as long as `run` runs."""
+    """Keeps one copy up to date while `run` runs."""
 
     def __init__(
         self,
@@ -149,7 +152,7 @@ class Reflection:
         admitted: Admission | None = None,
         gives_up: bool = False,
     ) -> None:
-        """Asks for nothing before it is run.
+        """Sends no request before `run`.
 
         Args:
             clock: the time line.
@@ -159,9 +162,9 @@ class Reflection:
             gives_up: whether it ends with Forbidden when it is refused and that is no passing refusal.
         """
         self.trouble: str | None = None
-        """What it suffers from; None while all is well."""
+        """The current error; None if there is none."""
         self.forbidden: str | None = None
-        """Why it may not, where that is no refusal in passing; None where it may, or nobody has said otherwise."""
+        """Why access is forbidden, if that is not just temporary; None if it is permitted or unknown."""
         self.synced = False
         self._refusal_changed: Callable[[], None] = lambda: None
         self._clock, self._asked, self._copy = clock, asked, copy
@@ -169,15 +172,15 @@ class Reflection:
         self._version: int | None = None
         self._contact: float | None = None
         self._nothing_missed: float | None = None
-        """When the last change arrived, or the last list was asked for: what came after may have been missed."""
+        """When the last change arrived or the last list was requested; later changes may have been missed."""
         self._open = False
         self._failures = self._refusals = 0
         self._kinds: set[type[ClusterError]] = set()
-        """Of the failures since the watch was well: another one begins a new count, as in a real client."""
+        """The types of the errors since the last success; as in a real client, a new type restarts the count."""
 
     @property
     def state(self) -> WatchState:
-        """How far it can be trusted: contact is unbroken while the watch is open and delivers."""
+        """The state of the watch; its last contact is now while it is open and delivers."""
         watches, kind = self._asked.watches, self._asked.kind
         if self._open and kind in watches.stalled:
             self._contact = watches.stalled[kind]
@@ -188,14 +191,14 @@ class Reflection:
         return WatchState(self.synced, self._contact)
 
     def tell_refusals(self, changed: Callable[[], None]) -> None:
-        """`changed` is called after each change of `forbidden`."""
+        """Calls `changed` after each change of `forbidden`."""
         self._refusal_changed = changed
 
     async def run(self) -> None:
         """Lists and watches until it is cancelled.
 
         Raises:
-            Forbidden: it may not, and gives up.
+            Forbidden: access is forbidden, and the reflector gives up.
         """
         while True:
             try:
@@ -269,11 +272,11 @@ class Reflection:
             watches.close(stream)
 
     async def _deliver(self, stream: SimulatedWatch) -> None:
-        """Until the connection breaks.
+        """Delivers events until the connection breaks.
 
         Raises:
-            Unreachable: it did.
-            Silent: it was mute for too long.
+            Unreachable: the connection broke.
+            Silent: nothing arrived for too long.
         """
         watches, opened = self._asked.watches, self._clock.now()
         while True:
@@ -292,7 +295,7 @@ class Reflection:
                 self._copy.happened(event)
 
     async def _news(self, stream: SimulatedWatch, until: float | None) -> None:
-        """Until there is something to look at."""
+        """Returns when there are new events or the state has changed."""
         stream.news.clear()
         seconds = None if until is None else max(until - self._clock.now(), 0.0)
         try:

@@ -1,4 +1,4 @@
-"""A pod on its node, as its kubelet knows it."""
+"""A running pod: its containers and their restarts, as its kubelet tracks them."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,30 +16,30 @@ from app.simulation.pod_manifests import (
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import Workload
 
-# The kubelet's back-off before it starts a container again; pure.
+# The kubelet's back-off before it restarts a container.
 #
-# The first restart is at once.  After each restart the next wait doubles, from 10 s to 300 s, counted from the exit; a
-# container that ran for more than 10 min begins anew.  The real kubelet looks only every few seconds whether a back-off
-# is over; this one starts the container at that very instant, so that what is compared with it is compared with the
-# best.
+# The first restart is immediate.  After each restart the next wait doubles, from 10 s to 300 s, counted from the exit;
+# it is reset for a container that ran for more than 10 min.  The real kubelet checks only every few seconds whether a
+# back-off is over; this one restarts the container at that very instant, so that whatever is compared with it, such as
+# the watchdog, is compared with the best case.
 
 
 FIRST: Final = 10.0
 MOST: Final = 300.0
 RAN_WELL: Final = 600.0
-"""Seconds from a start to an exit beyond which the exit counts as the first."""
+"""A container that ran for longer than this, in seconds, has its back-off reset."""
 
 
 def wait_after(restarts: int) -> float:
-    """Seconds from an exit to the next start, of a container that was started again `restarts` times before."""
+    """Returns the seconds from an exit to the next start of a container that was restarted `restarts` times before."""
     return min(FIRST * 2.0 ** min(restarts - 1, 10), MOST) if restarts > 0 else 0.0
 
 
 def started_again(pod: PodView) -> float | None:
-    """When the kubelet will start the waiting containers of a pod without anybody's help: exit and back-off.
+    """Returns when the kubelet will restart the waiting containers of a pod on its own: exit plus back-off.
 
     Returns:
-        The instant, for several containers the last; None where none waits in CrashLoopBackOff or tells its exit.
+        The instant, for several containers the last; None if none waits in CrashLoopBackOff with a known exit.
     """
     due = [
         container.last_exit + wait_after(container.restarts or 1)
@@ -51,19 +51,19 @@ def started_again(pod: PodView) -> float | None:
 
 @dataclass(slots=True)
 class ContainerBackoff:
-    """What the kubelet remembers of one container."""
+    """The back-off state of one container."""
 
     restarts: int = 0
-    """Since it last ran well."""
+    """Restarts since the back-off was last reset."""
     restarted: float | None = None
-    """When it was last started again."""
+    """The instant of the last restart."""
 
     def due(self, exited: float) -> float:
-        """When a container may be started again that exited at this instant."""
+        """Returns when a container that exited at the instant `exited` may be restarted."""
         return exited if self._ran_well(exited) else exited + wait_after(self.restarts)
 
     def restart(self, exited: float, now: float) -> None:
-        """It is started again now."""
+        """Records a restart at `now`."""
         self.restarts = 1 if self._ran_well(exited) else self.restarts + 1
         self.restarted = now
 
@@ -72,7 +72,7 @@ class ContainerBackoff:
 
 
 class Life(StrEnum):
-    """What a container does."""
+    """The state of a container."""
 
     CREATING = "Creating"
     RUNNING = "Running"
@@ -83,7 +83,7 @@ class Life(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Container:
-    """One container; instants are exact."""
+    """One container; instants are exact, not cut to seconds as in the API."""
 
     name: str
     init: bool = False
@@ -91,44 +91,47 @@ class Container:
     restarts: int = 0
     started: float = 0.0
     takes: float = 0.0
-    """Seconds from a good start until it is ready, or done."""
+    """Seconds from a successful start until the container is ready, or done."""
     last: ContainerRun | None = None
-    """Its last crash."""
+    """The run that ended in the last crash."""
     done: ContainerRun | None = None
-    """The run in which an init container did its work."""
+    """The successful run of an init container."""
     backoff: ContainerBackoff = field(default_factory=ContainerBackoff)
 
     @property
     def due(self) -> float | None:
-        """When its back-off is over; None where it is in none."""
+        """When the back-off is over; None if the container is not in one."""
         if self.life is not Life.WAITING or self.last is None:
             return None
         return self.backoff.due(self.last.finished)
 
     def start(self, now: float, takes: float) -> None:
-        """Starts, again where it has exited; `takes` is in seconds."""
+        """Starts or restarts the container; it becomes ready, or done, after `takes` seconds."""
         if self.last is not None:
             self.restarts += 1
             self.backoff.restart(self.last.finished, now)
         self.life, self.started, self.takes = Life.RUNNING, now, takes
 
     def crash(self, now: float) -> None:
-        """Exits with an error."""
         self.life, self.last = Life.WAITING, ContainerRun(self.started, now)
 
     def finish(self, now: float) -> None:
-        """Exits, having done its work."""
+        """Exits successfully."""
         self.life, self.done = Life.DONE, ContainerRun(self.started, now, code=0)
 
     def id(self, pod: str) -> str:
-        """Which run of it this is, in the pod of this uid; the last one while it waits, empty before the first."""
+        """Returns the container id of the current run, or of the last run while waiting; empty before the first.
+
+        Args:
+            pod: the uid of the container's pod.
+        """
         if self.life is Life.CREATING:
             return ""
         run = sha256(f"{pod}/{self.name}/{self.restarts}".encode())
         return f"containerd://{run.hexdigest()}"
 
     def state(self, pod: str, *, ready: bool, initialized: bool) -> ContainerState:
-        """What the kubelet tells of it; `pod` is the uid of its pod."""
+        """Returns the state that the kubelet reports; `pod` is the uid of the pod."""
         told = ContainerState(self.name, self.restarts, self.id(pod), last=self.last, ready=ready)
         match self.life:
             case Life.CREATING:
@@ -143,7 +146,7 @@ class Container:
 
 @dataclass(slots=True, eq=False)
 class RunningPod:
-    """One pod and what it is in the middle of."""
+    """A pod on its node, with the state of its containers and its next timer."""
 
     key: ObjectKey
     uid: str
@@ -154,23 +157,23 @@ class RunningPod:
     main: Container
     init: Container | None = None
     fit: bool = False
-    """Whether it does its work: it is Ready unless its probe is made to fail."""
+    """Whether the pod works: then it is Ready, unless a fault makes its readiness probe fail."""
     ready: bool = False
     ready_changed: float = 0.0
     ending: bool = False
-    """Whether it is terminating."""
+    """Whether the pod is terminating."""
     turn: int = 0
-    """Which of its timers is the valid one."""
+    """The number of the pod's valid timer; timers with another number are ignored."""
 
     @property
     def active(self) -> Container:
-        """The container whose turn it is."""
+        """The container that runs or waits now: the init container until it is done."""
         if self.init is not None and self.init.life is not Life.DONE:
             return self.init
         return self.main
 
     def status(self) -> dict[str, object]:
-        """The status of the pod object."""
+        """Returns `status` of the pod object."""
         initialized = self.init is None or self.init.life is Life.DONE
         init = self.init and self.init.state(self.uid, ready=False, initialized=True)
         return pod_status(

@@ -1,4 +1,4 @@
-"""All pods of a seed: their kubelet, their owners, their services, and what became of them."""
+"""All pods of a seed, with their kubelet, controllers and services, and a record of their deletions."""
 
 import random
 from collections import defaultdict
@@ -21,21 +21,21 @@ from app.simulation.workloads import Workload
 
 _OWNERS: Final = frozenset({"ReplicaSet", "StatefulSet"})
 SETTLED: Final = 3600.0
-"""Seconds that a pod has been Ready for that was there before: no crash of long ago counts any more."""
+"""For how many seconds a pod that exists from the start has been Ready: long enough to reset its back-off."""
 
 
 class PodDeletion(NamedTuple):
-    """A pod began to end, or was gone at once."""
+    """A deletion: a pod became terminating, or was removed at once."""
 
     pod: PodView
-    """As it was right before."""
+    """The pod just before the deletion."""
     at: float
     waiting: bool
     """Whether a container waited in CrashLoopBackOff."""
     due: float | None
-    """When its kubelet would have started that container again by itself: exact."""
+    """The exact instant at which its kubelet would have restarted that container."""
     by: str
-    """Who deleted it; empty where that is not known."""
+    """The author of the deletion; empty if unknown."""
 
     @property
     def uid(self) -> str:
@@ -49,7 +49,7 @@ class PodDeletion(NamedTuple):
 
 
 class SeedPods:
-    """The pods of a seed and everybody who acts on them."""
+    """The pods of a seed and the components that act on them."""
 
     def __init__(self, clock: Clock, seed: Store, rng: random.Random) -> None:
         self.timers = Timers(clock)
@@ -65,19 +65,19 @@ class SeedPods:
         seed.subscribe(self._heard)
 
     async def run(self) -> None:
-        """Lets everything happen when it is due, for ever."""
+        """Runs the components, until cancelled."""
         await self.timers.run()
 
     def serves(self, key: ServiceKey) -> bool:
-        """Whether a service is ready, as its slices say."""
+        """Returns whether a service is ready according to its EndpointSlices."""
         return serves(list(self._slices.get(key, {}).values()))
 
     def add(self, workload: Workload, *, since: float | None = None) -> None:
-        """A workload joins, all of whose pods have been Ready for long.
+        """Adds a workload all of whose pods are Ready.
 
         Args:
-            workload: what it is.
-            since: since when; None: for an hour.
+            workload: describes the pods.
+            since: when the pods became Ready; None for an hour ago.
         """
         since = self._clock.now() - SETTLED if since is None else since
         born = {"creationTimestamp": rfc3339(since)}
@@ -99,7 +99,7 @@ class SeedPods:
     def delete(
         self, key: ObjectKey, by: str, options: DeleteOptions | None = None
     ) -> DeletionState:
-        """Somebody deletes a pod, or whatever else it is.
+        """Deletes an object in the name of `by`, as an API server does.
 
         Raises:
             NotFound: there is none.
@@ -129,7 +129,7 @@ class SeedPods:
                 return
 
     def _enter(self, event: StoreEvent) -> None:
-        """Keeps the books of deletions; the end of a pod that was terminating is none."""
+        """Records deletions; the removal of a pod that was already terminating is not another one."""
         before = event.before
         if before is None or terminating(before):
             return
@@ -141,7 +141,7 @@ class SeedPods:
         self.deletions.append(PodDeletion(view, self._clock.now(), waiting, due, self._author))
 
     def _learn(self, event: StoreEvent) -> None:
-        """Keeps what the slices of each service say, and tells the kubelet where that makes a difference."""
+        """Tracks the slices of each service, and tells the kubelet when a service becomes ready or not ready."""
         places = {service_of(each) for each in (event.before, event.object) if each is not None}
         before = {place: self.serves(place) for place in places}
         for place in places:

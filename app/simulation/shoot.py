@@ -1,4 +1,4 @@
-"""A simulated shoot: its API server, and the ports that look into it through a kubeconfig."""
+"""A simulated shoot: its API server, and the ports `ShootCluster` and `ShootConnector` on it."""
 
 import base64
 import json
@@ -29,9 +29,9 @@ VERSION: Final = "v1.33.3"
 PAGE: Final = 500
 _NO_NAME: Final = ".invalid"
 LEASE_LIMIT: Final = 5.0
-"""Seconds for all pages of Leases."""
+"""Seconds for all pages of Leases together (rules 3.2)."""
 READ_LIMIT: Final = 8.0
-"""Seconds for everything else: 3 on the connection that is there, 5 on a new one."""
+"""Seconds for other requests: 3 s on the open connection, then 5 s on a new one (rules 3.2)."""
 
 
 class ShootServer:
@@ -58,7 +58,7 @@ class ShootServer:
         self._authorities: dict[Route, str] = {}
         self.ca = self._place.authority(namespace)
         self.clock_off = 0.0
-        """Seconds by which its own clock is ahead."""
+        """Seconds by which the server's clock is ahead."""
         self._clock = clock
         self._tokens: dict[str, float] = {}
         self._not_ready: set[str] = set()
@@ -66,13 +66,13 @@ class ShootServer:
 
     @property
     def fleet(self) -> Fleet:
-        """The kubelets, as they are now."""
+        """The kubelets, advanced to now."""
         self.advance()
         return self._fleet
 
     @property
     def ca(self) -> str:
-        """The authority that has signed what the server shows."""
+        """The certificate authority that signed the server's certificate."""
         return self.authority(Route.INTERNAL)
 
     @ca.setter
@@ -81,62 +81,61 @@ class ShootServer:
             self.show(authority, route)
 
     def authority(self, route: Route) -> str:
-        """The authority that has signed what is shown to those who come by this route."""
+        """Returns the authority that signed the certificate presented on a route."""
         return self._authorities[route]
 
     def show(self, authority: str, route: Route) -> None:
-        """From now on what is shown there is signed by this one."""
+        """Presents certificates signed by `authority` on a route from now on."""
         self._authorities[route] = authority
         self._place.show(self.namespace, authority, route)
 
     @property
     def newest_token(self) -> str:
-        """The token that was accepted last; KeyError before the first."""
+        """The most recently added token; KeyError if there is none."""
         return next(reversed(self._tokens))
 
     def advance(self) -> None:
-        """Lets the kubelets do what is due until now: before anything is seen or changed."""
+        """Runs the kubelets up to now; to be called before the shoot's state is read or changed."""
         self._fleet.advance(self._clock.now())
 
     def retire(self, *, until: float) -> None:
-        """Accepts the tokens that there are until an instant, no longer."""
+        """Makes all current tokens expire at `until` at the latest."""
         for token, end in self._tokens.items():
             self._tokens[token] = min(end, until)
 
     def accept(self, token: str, *, until: float = float("inf")) -> None:
-        """Accepts a token until an instant."""
+        """Accepts a token until the instant `until`."""
         self._tokens[token] = until
 
     def accepts(self, token: str) -> bool:
-        """Whether a token is accepted now."""
         return self._clock.now() < self._tokens.get(token, float("-inf"))
 
     def add_node(self, name: str, zone: str, *, phase: float, managed: bool = True) -> None:
-        """A node joins whose kubelet last renewed `phase` intervals ago."""
+        """Adds a node whose kubelet last renewed its Lease `phase` renewal intervals ago."""
         now = self._clock.now()
         node = manifests.born(manifests.node(zone, managed=managed), now)
         self.store.create(ObjectKey("Node", "", name), node)
         self.fleet.join(name, zone, now, phase=phase)
 
     def remove_node(self, name: str) -> None:
-        """The node is gone with its kubelet, and the garbage collector takes its Lease."""
+        """Removes a node with its kubelet and, as the garbage collector does, its Lease."""
         self.fleet.leave(name)
         self._not_ready.discard(name)
         self.store.delete(ObjectKey("Node", "", name))
         self.store.delete(ObjectKey("Lease", manifests.LEASES, name))
 
     def mark_not_ready(self, name: str) -> Object:
-        """Sets condition Ready to Unknown; the next renewal of its kubelet sets it to True again."""
+        """Sets the condition Ready to Unknown; the kubelet's next renewal sets it back to True."""
         self._not_ready.add(name)
         return self._set_ready(name, "Unknown")
 
     def leases(self) -> tuple[LeaseView, ...]:
-        """All Leases of the nodes, as they are now."""
+        """Returns all Leases of nodes, as of now."""
         self.advance()
         return tuple(lease_view(obj) for obj in self.store.list("Lease", manifests.LEASES))
 
     def nodes(self) -> tuple[NodeView, ...]:
-        """All Nodes, as they are now."""
+        """Returns all Nodes, as of now."""
         self.advance()
         return tuple(node_view(obj) for obj in self.store.list("Node"))
 
@@ -163,7 +162,7 @@ class ShootServer:
 
 
 class Credential(NamedTuple):
-    """What a kubeconfig says, as far as a simulation needs it."""
+    """The parts of a kubeconfig that the simulation uses."""
 
     ca: str
     token: str
@@ -171,10 +170,10 @@ class Credential(NamedTuple):
 
     @classmethod
     def parse(cls, kubeconfig: bytes | None) -> Self:
-        """Reads what `manifests.kubeconfig` writes.
+        """Parses a kubeconfig written by `manifests.kubeconfig`.
 
         Raises:
-            CredentialRefused: it is absent, malformed, without token, or wants a command to be run.
+            CredentialRefused: it is absent, malformed, has no token, or names a command to run.
         """
         if kubeconfig is None:
             raise CredentialRefused("no-kubeconfig", "the Secret has no key kubeconfig")
@@ -194,7 +193,7 @@ class Credential(NamedTuple):
 
 
 class SimulatedShoot:
-    """A shoot through one kubeconfig; a `ShootCluster`."""
+    """A `ShootCluster`: one shoot, reached with one kubeconfig."""
 
     def __init__(
         self,
@@ -209,10 +208,10 @@ class SimulatedShoot:
         self._route = route
 
     async def version(self, *, new_connection: bool = False, within: float | None = None) -> str:
-        """Answers while the storage is away, too; on a new connection always by the external route.
+        """Reads `/version`, which works without storage; the external route always opens a new connection.
 
         Raises:
-            NameUnresolved: the server's name has no address.
+            NameUnresolved: the server's name cannot be resolved.
         """
         host = urlsplit(self._credential.server).hostname or ""
         if host.endswith(_NO_NAME):
@@ -225,7 +224,7 @@ class SimulatedShoot:
         )
 
     async def leases(self, *, new_connection: bool = False) -> LeaseReading:
-        """Hangs or fails while the storage is away; the pages are those of the first one's instant."""
+        """Lists Leases consistently, which hangs or fails without storage; all pages show the instant of the first."""
         if new_connection:
             self._server.api.requests.connections[self._server.namespace] += 1
         sent = self._clock.now()
@@ -242,7 +241,7 @@ class SimulatedShoot:
         return LeaseReading(leases, sent, self._clock.now())
 
     async def contact(self) -> float:
-        """Hangs or fails while the storage is away."""
+        """Reads one page of one Lease consistently, which hangs or fails without storage; returns when it was sent."""
         sent = self._clock.now()
         await self._server.api.ask(
             self._request("list", "contact"), self._authenticate, limit=LEASE_LIMIT
@@ -250,7 +249,7 @@ class SimulatedShoot:
         return sent
 
     async def nodes(self, *, consistent: bool = False) -> tuple[NodeView, ...]:
-        """Answers from the cache while the storage is away, unless `consistent`."""
+        """Lists Nodes: from the watch cache, which works without storage, unless `consistent`."""
         self._server.api.requests.connections[self._server.namespace] += 1
         return await self._server.api.ask(
             self._request("list", "nodes"), self._nodes, consistent=consistent, limit=READ_LIMIT
@@ -279,7 +278,7 @@ class SimulatedShoot:
 
 
 class SimulatedConnector:
-    """Finds the shoot of a Secret; a `ShootConnector`."""
+    """A `ShootConnector`: returns the shoot of a Secret."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -289,27 +288,27 @@ class SimulatedConnector:
         self._consumers: dict[str, Consumer] = {}
 
     def serve(self, server: ShootServer) -> None:
-        """This shoot can be reached from now on."""
+        """Makes a shoot reachable."""
         self._servers[server.namespace] = server
 
     @property
     def connected(self) -> frozenset[str]:
-        """The namespaces whose shoots there are open connections to."""
+        """The namespaces of the shoots with open connections."""
         return frozenset(namespace for namespace, _ in self._open)
 
     async def connect(self, secret: SecretView) -> SimulatedShoot:
-        """The shoot of this Secret, by its route; the same object while its content stays the same.
+        """Returns the shoot of a Secret, by its route; the same object while the kubeconfig is unchanged.
 
         Raises:
-            CredentialRefused: the kubeconfig is one that may not be used.
+            CredentialRefused: the kubeconfig is not acceptable.
         """
         return self.shoot_of(secret)
 
     def shoot_of(self, secret: SecretView) -> SimulatedShoot:
-        """The same, at once.
+        """Does the same as `connect`, synchronously.
 
         Raises:
-            CredentialRefused: the kubeconfig is one that may not be used.
+            CredentialRefused: the kubeconfig is not acceptable.
         """
         credential = Credential.parse(secret.kubeconfig)
         place = secret.namespace, secret.route
@@ -322,10 +321,10 @@ class SimulatedConnector:
         return shoot
 
     def consumer(self, namespace: str) -> Consumer:
-        """Who is charged for the time that the answers of this shoot take: of a simulated one, what judging takes."""
+        """Returns the account that is charged for the time spent on this shoot; in a simulation, only on evaluation."""
         return self._consumers.setdefault(namespace, Consumer(self._queue))
 
     def forget(self, namespace: str) -> None:
-        """Closes what is open to the shoot of this namespace, by any route."""
+        """Closes the connections to a shoot, by any route."""
         for route in Route:
             self._open.pop((namespace, route), None)

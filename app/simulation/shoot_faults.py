@@ -1,4 +1,4 @@
-"""What can happen to a shoot's nodes, its API server and the way in."""
+"""Faults of a shoot's nodes, its API server, the routes to it, and the targets of endpoint probes."""
 
 import random
 from collections.abc import Collection, Iterable
@@ -15,7 +15,7 @@ from app.simulation.traffic import ConnectionLoss, Storage, Trouble
 
 
 class ShootFaults:
-    """What can happen to a shoot's nodes, its API server and the way in."""
+    """Faults of a shoot's nodes, its API server and its kubeconfigs."""
 
     def __init__(self, stage: Stage, rng: random.Random) -> None:
         self._stage = stage
@@ -32,14 +32,14 @@ class ShootFaults:
         zone: str | None = None,
         how: ConnectionLoss = ConnectionLoss.SWALLOWED,
     ) -> Fault:
-        """Nodes lose the path to their API server: all of them, and we on the external route, or some of them only.
+        """Nodes lose the path to their API server: some of them, or all together with our external route.
 
         Args:
             namespace: the shoot.
-            fraction: which part of the nodes, chosen by chance; all: those that join later, too.
-            nodes: these nodes instead.
-            zone: those of this zone instead.
-            how: what becomes of connections on the external route, where all nodes are cut off.
+            fraction: the share of nodes, chosen at random; 1 includes nodes that join later.
+            nodes: the nodes, in place of a share.
+            zone: the zone of the nodes, in place of a share.
+            how: what happens to connections on the external route if all nodes are cut off.
         """
         shoot = self._stage.shoots[namespace]
         if zone is None and nodes is None and fraction >= 1.0:
@@ -65,7 +65,7 @@ class ShootFaults:
         return Fault(undo)
 
     def trouble(self, namespace: str, trouble: Trouble) -> Fault:
-        """Anything that a `Trouble` can say of the shoot's API server."""
+        """The shoot's API server has any `Trouble`."""
         shoot = self._stage.shoots[namespace]
         shoot.advance()
         shoot.api.begin(trouble)
@@ -81,27 +81,27 @@ class ShootFaults:
         return self.trouble(namespace, Trouble(refused=True))
 
     def api_hanging(self, namespace: str) -> Fault:
-        """The API server takes requests and does not answer."""
+        """The API server accepts requests and does not answer."""
         return self.trouble(namespace, Trouble(silent=True))
 
     def storage_away(self, namespace: str, how: Storage = Storage.HANGS) -> Fault:
-        """Consistent reads and renewals hang or fail; `/version` and cached reads go on."""
+        """Consistent reads and renewals hang or fail; `/version` and cached reads work."""
         return self.trouble(namespace, Trouble(storage=how))
 
     def latency(self, namespace: str, seconds: float) -> Fault:
-        """Each request takes that much longer."""
+        """Each request takes `seconds` longer."""
         return self.trouble(namespace, Trouble(latency=seconds))
 
     def errors(self, namespace: str, rate: float) -> Fault:
-        """Requests fail by chance, with 500."""
+        """A random share of requests fails with 500."""
         return self.trouble(namespace, Trouble(error_rate=rate))
 
     def throttled(self, namespace: str, retry_after: float | None = None) -> Fault:
-        """429 for each of our requests."""
+        """Each of our requests gets 429."""
         return self.trouble(namespace, Trouble(throttled=True, retry_after=retry_after))
 
     def forbidden(self, namespace: str, verb: str, what: str) -> Fault:
-        """403 for requests with this verb for these resources, e.g. list nodes."""
+        """Requests with this verb for this resource, such as list nodes, get 403."""
         return self.trouble(
             namespace, Trouble(forbidden=True, verbs=frozenset({verb}), what=frozenset({what}))
         )
@@ -118,7 +118,7 @@ class ShootFaults:
         return Fault(undo)
 
     def clock_off(self, namespace: str, node: str, seconds: float) -> Fault:
-        """The clock of one node jumps, and back at the end."""
+        """The clock of one node jumps by `seconds`, and back after the fault."""
         clock = self._kubelet(namespace, node).clock
         clock.step(seconds)
 
@@ -129,7 +129,7 @@ class ShootFaults:
         return Fault(undo)
 
     def clock_drift(self, namespace: str, node: str, rate: float) -> Fault:
-        """The clock of one node gains `rate` seconds a second; at the end it goes right, from where it is."""
+        """The clock of one node gains `rate` seconds per second; after the fault, its offset remains."""
         clock = self._kubelet(namespace, node).clock
         clock.drift(self._stage.clock.now(), rate)
 
@@ -140,7 +140,7 @@ class ShootFaults:
         return Fault(undo)
 
     def rotate_token(self, namespace: str, *, overlap: float = 0.0) -> None:
-        """A new token comes into the Secrets; the former ones are accepted for `overlap` seconds more."""
+        """Writes a new token into the Secrets; the previous tokens are accepted for another `overlap` seconds."""
         shoot = self._stage.shoots[namespace]
         self._tokens += 1
         token = f"{namespace}-{self._tokens}"
@@ -149,13 +149,13 @@ class ShootFaults:
         self._kubeconfigs.write_all(namespace)
 
     def rotate_ca(self, namespace: str) -> None:
-        """The API server gets a certificate of a new authority, and the Secrets name that."""
+        """Gives the API server a certificate of a new authority, and writes that authority into the Secrets."""
         shoot = self._stage.shoots[namespace]
         shoot.ca = self._stage.place.authority(namespace)
         self._kubeconfigs.write_all(namespace)
 
     def certificate_untrusted(self, namespace: str) -> Fault:
-        """The API server shows a certificate that the Secret's authority does not vouch for."""
+        """The API server presents a certificate that was not signed by the authority in the Secret."""
         shoot = self._stage.shoots[namespace]
         before, shoot.ca = shoot.ca, self._stage.place.authority(namespace)
 
@@ -174,7 +174,7 @@ class ShootFaults:
         return self._user(namespace, {})
 
     def kubeconfig_refused(self, namespace: str) -> Fault:
-        """The kubeconfig asks for a command to be run."""
+        """The kubeconfig names a command to run (`exec`)."""
         return self._user(namespace, {"exec": {"command": "true"}})
 
     def _user(self, namespace: str, user: Object) -> Fault:
@@ -189,58 +189,58 @@ class ShootFaults:
         return self._rng.sample(names, round(fraction * len(names)))
 
 
-# What can happen to the targets of endpoint probes, and to the seed's way out.
+# Targets of endpoint probes, and the seed's network to the outside.
 
 
 class EndpointFaults:
-    """What can happen to hosts and pods that are probed."""
+    """Faults of hosts and pods that are probed."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
     def seed_network_cut(self) -> Fault:
-        """The seed's way out swallows everything, probes of hosts and external routes; what is inside goes on."""
+        """The seed's network drops everything to the outside: probes of hosts and external routes; the inside works."""
         self._stage.network.cut()
         return Fault(self._stage.network.mend)
 
     def canary_down(self, host: str) -> Fault:
-        """A host says nothing any more, whoever asks."""
+        """A host does not answer probes of any namespace."""
         return self.target_answers(host, TargetAnswer.SWALLOWS)
 
     def target_answers(
         self, target: str, answer: TargetAnswer, *, namespace: str = "", after: float = 0.0
     ) -> Fault:
-        """A host, or the pod of this name, answers so.
+        """A target behaves as given.
 
         Args:
-            target: which.
-            answer: how.
-            namespace: for whose probes; empty: for all.
-            after: seconds that it takes longer than others.
+            target: a host, or the name of a pod.
+            answer: its behaviour.
+            namespace: the namespace whose probes are affected; empty for all.
+            after: additional seconds until the answer.
         """
         manner = Manner(answer, after)
         self._stage.hosts.begin(manner, target, namespace)
         return Fault(lambda: self._stage.hosts.end(manner, target, namespace))
 
     def target_slow(self, target: str, seconds: float, *, namespace: str = "") -> Fault:
-        """A host is well, and takes so many seconds to say so."""
+        """A host passes after a delay of `seconds`."""
         return self.target_answers(target, TargetAnswer.WELL, namespace=namespace, after=seconds)
 
 
-# What can happen to one of our routes to a shoot's API server; its nodes have ways of their own.
+# Our routes to a shoot's API server; its nodes have paths of their own.
 #
-# `ShootFaults.path_cut` of all nodes is the load balancer: nodes and the external route lose it together.
+# `ShootFaults.path_cut` of all nodes is an outage of the load balancer, which nodes and the external route share.
 
 
 class RouteFaults:
-    """What can happen to our routes."""
+    """Faults of our routes to a shoot."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._kubeconfigs = Kubeconfigs(stage)
 
     def route_trouble(self, namespace: str, route: Route, trouble: Trouble) -> Fault:
-        """Anything that a `Trouble` can say, for requests that come by this route."""
+        """Requests by a route meet any `Trouble`."""
         api, limited = (
             self._stage.shoots[namespace].api,
             replace(trouble, routes=frozenset({route})),
@@ -251,21 +251,21 @@ class RouteFaults:
     def route_cut(
         self, namespace: str, route: Route, how: ConnectionLoss = ConnectionLoss.SWALLOWED
     ) -> Fault:
-        """Our way by this route is cut; the nodes have theirs."""
+        """A route of ours is cut; the paths of the nodes work."""
         return self.route_trouble(namespace, route, Trouble(lost=how))
 
     def page_instead(
         self, namespace: str, status: int = 503, *, route: Route = Route.EXTERNAL
     ) -> Fault:
-        """Something before the API server answers by itself, with an HTML page of this status."""
+        """Something in front of the API server answers with an HTML page of this status."""
         return self.route_trouble(namespace, route, Trouble(page=status))
 
     def credentials_wrong(self, namespace: str, route: Route) -> Fault:
-        """The Secret of this route has a token that nobody accepts: 401."""
+        """The Secret of a route has an invalid token, so that requests get 401."""
         return self._wrong_user(namespace, route, {"token": "of-nobody"})
 
     def secret_without_token(self, namespace: str, route: Route) -> Fault:
-        """The user in the kubeconfig of this route is empty."""
+        """The user in the kubeconfig of a route is empty."""
         return self._wrong_user(namespace, route, {})
 
     def _wrong_user(self, namespace: str, route: Route, user: Object) -> Fault:
@@ -273,18 +273,18 @@ class RouteFaults:
         return Fault(lambda: self._kubeconfigs.write(namespace, route))
 
     def secret_absent(self, namespace: str, route: Route) -> Fault:
-        """The Secret of this route is deleted."""
+        """The Secret of a route is deleted."""
         self._stage.store.delete(self._kubeconfigs.key(namespace, route))
         return Fault(lambda: self._kubeconfigs.create(namespace, route))
 
     def route_untrusted(self, namespace: str, route: Route) -> Fault:
-        """What answers on this route has a certificate that the Secret's authority does not vouch for."""
+        """A route leads to a certificate that was not signed by the authority in the Secret."""
         shoot = self._stage.shoots[namespace]
         before = shoot.authority(route)
         shoot.show(self._stage.place.authority(namespace), route)
         return Fault(lambda: shoot.show(before, route))
 
     def name_gone(self, namespace: str) -> Fault:
-        """The name in the external kubeconfig has no address."""
+        """The host name in the external kubeconfig cannot be resolved."""
         self._kubeconfigs.write(namespace, Route.EXTERNAL, server=NOWHERE)
         return Fault(lambda: self._kubeconfigs.write(namespace, Route.EXTERNAL))

@@ -1,4 +1,4 @@
-"""All parts of a world that something can happen to, and what it is to happen and to end."""
+"""The parts of a world that faults act on, and the `Fault` that undoes an action."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,17 +21,17 @@ from app.simulation.watching import WatchCaches
 from app.simulation.workloads import DeploymentController
 
 GARDENLET = "gardenlet"
-"""Who changes Clusters and Secrets, in the journal."""
+"""The author of changes to Clusters and Secrets in the journal."""
 
 
 class Fault:
-    """Something that is wrong until it is lifted, once; as a context it is lifted at its end."""
+    """A fault in effect, until it is lifted; a context manager that lifts it on exit."""
 
     def __init__(self, undo: Callable[[], object]) -> None:
         self._undo: Callable[[], object] | None = undo
 
     def lift(self) -> None:
-        """Ends it; a second time changes nothing."""
+        """Ends the fault; further calls have no effect."""
         undo, self._undo = self._undo, None
         if undo is not None:
             undo()
@@ -50,7 +50,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Stage:
-    """All parts of a world that something can happen to."""
+    """The parts of a world, which faults, servers and players share."""
 
     clock: Clock
     store: Store
@@ -59,26 +59,26 @@ class Stage:
     deployments: DeploymentController
     journal: Journal
     secret_names: Mapping[Route, str]
-    """The kubeconfig Secret of each route to a shoot that there is."""
+    """The name of the kubeconfig Secret for each route in use; endpoint mode has two."""
     pods: SeedPods
     watches: OpenWatches
-    """Those of the weeder."""
+    """Open watches of the weeder, of overrides and of probed pods; `caches` serves the prober."""
     place: ServerPlace = field(default_factory=Nowhere)
     network: SeedNetwork = field(default_factory=SeedNetwork)
-    """What probes of hosts and external routes go through."""
+    """The network that probes of hosts and external routes pass."""
     hosts: Hosts = field(default_factory=Hosts)
-    """How targets of endpoint probes answer."""
+    """The behaviour set for targets of endpoint probes."""
     shoots: dict[str, ShootServer] = field(default_factory=dict)
     unavailable: dict[ResourceRef, ClusterError] = field(default_factory=dict)
-    """Dependents that the seed does not serve or lets nobody see, and what it answers to whoever asks for them."""
+    """Dependents that the seed does not serve or does not let clients list, with the error that requests get."""
 
     @property
     def secret_name(self) -> str:
-        """That of the internal route."""
+        """The name of the Secret of the internal route."""
         return self.secret_names[Route.INTERNAL]
 
     def write(self, key: ObjectKey, patch: Object, by: str, *, status: bool = False) -> None:
-        """Patches an object of the seed in somebody's name."""
+        """Patches an object of the seed and records the write in the journal under the author `by`."""
         obj = self.store.patch(key, patch, status=status)
         now = self.clock.now()
         self.journal.add(Write(now, key.namespace or key.name, ref_of(obj), patch, by, now))

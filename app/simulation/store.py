@@ -1,7 +1,8 @@
-"""Objects as an API server keeps them: resourceVersions, generations, merge patches, conflicts, a bounded log.
+"""The storage of a simulated API server: resourceVersions, generations, merge patches, conflicts, a bounded log.
 
-Pure: it knows neither time nor tasks.  An object is JSON data and is never changed in place: whoever holds one holds
-what it was.
+It uses neither time nor tasks.  An object is JSON data and is never modified in place: a reference to one remains a
+snapshot.  Watches read the log of changes; once a version has dropped out of it, watching from there raises Expired, as
+a real server answers 410.
 """
 
 from collections import deque
@@ -23,7 +24,7 @@ _SERVER_OWNED: Final = frozenset(
 
 
 class ObjectKey(NamedTuple):
-    """Names an object; `namespace` is empty for a cluster-scoped one."""
+    """The identity of an object; `namespace` is empty for cluster-scoped objects."""
 
     kind: str
     namespace: str
@@ -31,7 +32,7 @@ class ObjectKey(NamedTuple):
 
 
 class Happened(StrEnum):
-    """What happened to an object, in the words of a watch."""
+    """The type of a change, as in watch events."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -46,16 +47,16 @@ class StoreEvent:
     happened: Happened
     key: ObjectKey
     object: Object
-    """As it is after the change; of a deleted one, as it was last."""
+    """The object after the change; the last state of a deleted one."""
     before: Object | None = None
-    """As it was before; None of an added one."""
+    """The object before the change; None if it was added."""
 
 
 Listener = Callable[[StoreEvent], None]
 
 
 def merge(target: object, patch: Object) -> dict[str, Any]:
-    """`target` after the merge patch `patch` (RFC 7386): null removes, objects merge, all else replaces."""
+    """Applies the JSON merge patch `patch` (RFC 7386) to `target`: null removes, objects merge, the rest replaces."""
     merged: dict[str, Any] = dict(target) if isinstance(target, Mapping) else {}
     for name, value in patch.items():
         if value is None:
@@ -68,15 +69,15 @@ def merge(target: object, patch: Object) -> dict[str, Any]:
 
 
 def version_of(obj: Object) -> str:
-    """The resourceVersion of an object."""
+    """Returns the resourceVersion of an object."""
     return str(obj["metadata"]["resourceVersion"])
 
 
 class Store:
-    """All objects of one cluster, with one counter of versions, and a log of its own for each kind."""
+    """All objects of one cluster, with one version counter for all kinds and a log of changes for each kind."""
 
     def __init__(self, *, history: int = 1000) -> None:
-        """Makes an empty one that remembers the last `history` changes of each kind."""
+        """Creates an empty store that keeps the last `history` changes of each kind."""
         self._objects: dict[str, dict[str, dict[str, Object]]] = {}
         self._history = history
         self._logs: dict[str, deque[StoreEvent]] = {}
@@ -92,22 +93,21 @@ class Store:
         return self._version
 
     def subscribe(self, listener: Listener) -> None:
-        """`listener` is called with each change, before the write returns."""
+        """Calls `listener` with each change, before the write returns."""
         self._listeners.append(listener)
 
     def unsubscribe(self, listener: Listener) -> None:
-        """`listener` is called no more."""
         self._listeners.remove(listener)
 
     def find(self, key: ObjectKey) -> Object | None:
-        """The object, or None."""
+        """Returns the object; None if it does not exist."""
         return self._objects.get(key.kind, {}).get(key.namespace, {}).get(key.name)
 
     def get(self, key: ObjectKey) -> Object:
-        """The object.
+        """Returns the object.
 
         Raises:
-            NotFound: there is none.
+            NotFound: it does not exist.
         """
         found = self.find(key)
         if found is None:
@@ -115,21 +115,21 @@ class Store:
         return found
 
     def list(self, kind: str, namespace: str | None = None) -> tuple[Object, ...]:
-        """All objects of a kind, in one namespace or in all, in the order of their names."""
+        """Returns the objects of a kind, in one namespace or in all, ordered by namespace and name."""
         spaces = self._objects.get(kind, {})
         chosen = sorted(spaces) if namespace is None else [namespace]
         return tuple(obj for ns in chosen for _, obj in sorted(spaces.get(ns, {}).items()))
 
     def kinds(self) -> tuple[str, ...]:
-        """The kinds that there were ever objects of."""
+        """Returns the kinds of all objects that have ever existed."""
         return tuple(self._objects)
 
     def create(self, key: ObjectKey, body: Object) -> Object:
         """Stores a new object.
 
         Raises:
-            Conflict: there is one of this name.
-            Invalid: `body` is wrong.
+            Conflict: an object of this name exists.
+            Invalid: `body` has wrong values.
         """
         if self.find(key) is not None:
             raise Conflict(f'{key.kind} "{key.name}" already exists', status=409)
@@ -144,12 +144,12 @@ class Store:
         return self._put(Happened.ADDED, key, completed(key.kind, whole))
 
     def replace(self, key: ObjectKey, body: Object) -> Object:
-        """Puts `body` in the place of the object; a resourceVersion in it is a precondition.
+        """Replaces the object by `body`; a resourceVersion in `body` is a precondition.
 
         Raises:
-            NotFound: there is none.
+            NotFound: the object does not exist.
             Conflict: the precondition does not hold.
-            Invalid: `body` is wrong.
+            Invalid: `body` has wrong values.
         """
         current = self.get(key)
         _check(key, current, body.get("metadata", {}).get("resourceVersion"))
@@ -157,14 +157,14 @@ class Store:
         return self._update(key, current, {**body, "kind": key.kind, "metadata": metadata})
 
     def patch(self, key: ObjectKey, patch: Object, *, status: bool = False) -> Object:
-        """Merges `patch` into the object, or into its status only; a resourceVersion in it is a precondition.
+        """Merges `patch` into the object, or only into its status; a resourceVersion in `patch` is a precondition.
 
-        As on a real server, a status in a patch of the object itself changes nothing.
+        As on a real server, a patch of the object itself does not change its status.
 
         Raises:
-            NotFound: there is none.
+            NotFound: the object does not exist.
             Conflict: the precondition does not hold.
-            Invalid: what comes of it is wrong.
+            Invalid: the result has wrong values.
         """
         current = self.get(key)
         metadata = patch.get("metadata", {})
@@ -180,11 +180,11 @@ class Store:
     def delete(
         self, key: ObjectKey, *, resource_version: str | None = None, uid: str | None = None
     ) -> Object:
-        """Removes the object; returns it as it was.
+        """Removes the object; returns its last state.
 
         Raises:
-            NotFound: there is none.
-            Conflict: it has another resourceVersion or uid.
+            NotFound: the object does not exist.
+            Conflict: its resourceVersion or uid differs from the one given.
         """
         current = self.get(key)
         _check(key, current, resource_version)
@@ -198,10 +198,10 @@ class Store:
         return current
 
     def since(self, version: int, kinds: Collection[str] | None = None) -> tuple[StoreEvent, ...]:
-        """The changes after `version`; of these kinds, or of all.
+        """Returns the changes after `version`, of these kinds or of all.
 
         Raises:
-            Expired: some of them are no longer in the log.
+            Expired: some of the changes have dropped out of the log.
         """
         chosen = self._objects if kinds is None else kinds
         forgotten = max([self._compacted, *(self._forgotten.get(kind, 0) for kind in chosen)])
@@ -214,7 +214,7 @@ class Store:
         return takewhile(lambda event: event.version > version, reversed(self._logs.get(kind, ())))
 
     def compact(self, kind: str | None = None) -> None:
-        """Forgets the log, of one kind or of all: a watch from any older version is Expired."""
+        """Clears the log of one kind or of all: watching from any older version raises Expired."""
         for each in self._objects if kind is None else [kind]:
             self._logs.pop(each, None)
             self._forgotten[each] = self._version
@@ -224,7 +224,7 @@ class Store:
     def _update(self, key: ObjectKey, current: Object, changed: dict[str, Any]) -> Object:
         changed = completed(key.kind, changed)
         if changed == current:
-            return current  # a write that changes nothing has no version of its own
+            return current  # as on a real server, a write without effect creates no new version
         if _begins_generation(key.kind, current, changed):
             generation = current["metadata"]["generation"] + 1
             changed["metadata"] = {**changed["metadata"], "generation": generation}
@@ -259,9 +259,10 @@ def _check(key: ObjectKey, current: Object, expected: object) -> None:
 
 
 def _begins_generation(kind: str, before: Object, after: Object) -> bool:
-    """A new spec does; of a Deployment new annotations do as well, since its ReplicaSets have to take them over.
+    """Returns whether a change increments the generation.
 
-    A slice has its endpoints, ports and labels for a spec.
+    A new spec does; for a Deployment new annotations do as well, because they are copied to its ReplicaSets.  For an
+    EndpointSlice, endpoints, ports and labels count as its spec.
     """
     if kind == "EndpointSlice":
         return _without_metadata(before) != _without_metadata(after)

@@ -1,4 +1,4 @@
-"""Timers for thousands of things, by one task."""
+"""Thousands of timers in a single task."""
 
 import asyncio
 import heapq
@@ -9,13 +9,13 @@ from typing import Final
 from app.core.clock import Clock
 
 _TICK: Final = 0.001
-"""No timer is finer: what is due within it is due, or the loop would turn on the spot for a rounded microsecond."""
+"""Timer resolution in seconds; without it, rounding by a microsecond would make the loop spin."""
 
 Job = Callable[[], None]
 
 
 class Timers:
-    """Calls each job when it is due; those of one instant in the order in which they were set."""
+    """Calls each job when it is due; jobs due at the same instant in the order in which they were scheduled."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,21 +24,21 @@ class Timers:
         self._sooner = asyncio.Event()
 
     def now(self) -> float:
-        """The instant that it is."""
+        """Returns the current instant."""
         return self._clock.now()
 
     def after(self, seconds: float, job: Job) -> None:
-        """`job` is called in `seconds`; it has to find out itself whether it is still wanted."""
+        """Calls `job` in `seconds`; timers cannot be cancelled, so the job must check whether it is still relevant."""
         self.at(self._clock.now() + seconds, job)
 
     def at(self, instant: float, job: Job) -> None:
-        """`job` is called at `instant`."""
+        """Calls `job` at `instant`."""
         if not self._due or instant < self._due[0][0]:
             self._sooner.set()
         heapq.heappush(self._due, (instant, next(self._order), job))
 
     async def run(self) -> None:
-        """Calls what is due, for ever."""
+        """Calls due jobs, until cancelled."""
         while True:
             self._sooner.clear()
             now = self._clock.now()

@@ -1,4 +1,8 @@
-"""The way of a request to a simulated API server: latency, what goes wrong there, and the books that are kept."""
+"""Requests to a simulated API server: latency, troubles, and records of requests and writes.
+
+Every request of a client passes `ApiServer.ask`: it takes half the latency, meets the troubles that apply to it, is
+served at one instant, and takes the other half to return.  Kubelets do not: `ApiServer.renewal` tells what theirs meet.
+"""
 
 import asyncio
 import random
@@ -26,33 +30,33 @@ T = TypeVar("T")
 
 
 class Host(StrEnum):
-    """Whose API server is asked."""
+    """The owner of an API server."""
 
     SEED = "seed"
     SHOOT = "shoot"
 
 
 class SimulatedRequest(NamedTuple):
-    """What is asked for, as the books have it."""
+    """The attributes of a request by which requests are counted and troubles apply."""
 
     host: Host
     verb: str
     """get, list, patch."""
     what: str
-    """The resource in the plural, with its subresource; `version`; `contact` for one page of one Lease."""
+    """The plural resource, with its subresource; or `version`; or `contact` for one page of one Lease."""
     namespace: str = ""
-    """The control-plane namespace, for a shoot's API server too."""
+    """The control-plane namespace, also for requests to a shoot's API server."""
     route: Route = Route.INTERNAL
-    """How a shoot's API server is asked."""
+    """The route to a shoot's API server."""
 
 
 class RequestCount:
-    """How many requests were sent, failed ones too."""
+    """Counts requests, including failed ones."""
 
     def __init__(self) -> None:
         self.counts: Counter[SimulatedRequest] = Counter()
         self.connections: Counter[str] = Counter()
-        """How many requests to a shoot asked for a connection of their own, by its namespace."""
+        """The number of requests on a new connection, by the shoot's namespace."""
 
     def total(
         self,
@@ -62,7 +66,7 @@ class RequestCount:
         namespace: str | None = None,
         route: Route | None = None,
     ) -> int:
-        """The number of requests that have all that is given."""
+        """Returns the number of requests that match every given argument."""
         wanted = (host, verb, what, namespace, route)
         return sum(
             number
@@ -71,48 +75,45 @@ class RequestCount:
         )
 
     def reset(self) -> None:
-        """Starts counting anew."""
         self.counts.clear()
         self.connections.clear()
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write that was accepted."""
+    """One accepted write."""
 
     at: float
     """When the server accepted it."""
     namespace: str
     ref: ResourceRef
     patch: Mapping[str, object]
-    """The body of the request; empty for a deletion."""
+    """The request body; empty for a deletion."""
     by: str
-    """The component that wrote."""
+    """The component that sent the write."""
     sent: float
-    """When the writer sent it."""
+    """When the component sent it."""
     verb: str = "patch"
     """patch, scale, create or delete."""
 
 
 class Journal:
-    """All accepted writes, in their order, but for the renewals of Leases; the last 100 000 of them."""
+    """The last 100,000 accepted writes in order, without renewals of Leases."""
 
     def __init__(self) -> None:
         self._writes: deque[Write] = deque(maxlen=100_000)
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """All of them."""
         return tuple(self._writes)
 
     def add(self, write: Write) -> None:
-        """Keeps one more."""
         self._writes.append(write)
 
     def of(
         self, by: str, namespace: str | None = None, name: str | None = None
     ) -> tuple[Write, ...]:
-        """Those of one component; of one namespace and of one object where these are given."""
+        """Returns the writes of one component, optionally only those in a namespace or to objects of a name."""
         return tuple(
             write
             for write in self._writes
@@ -123,55 +124,55 @@ class Journal:
 
 
 class Storage(StrEnum):
-    """How an API server behaves whose storage is away."""
+    """How an API server behaves without its storage."""
 
     HANGS = "Hangs"
     FAILS = "Fails"
 
 
 class ConnectionLoss(StrEnum):
-    """What becomes of connections whose way is cut."""
+    """What happens to connections over a path that is cut."""
 
     SWALLOWED = "Swallowed"
-    """Packets vanish: no answer, not even a refusal."""
+    """Packets are dropped: neither an answer nor a refusal."""
     REFUSED = "Refused"
-    """Nobody listens."""
+    """Nothing listens on the port."""
     RESET = "Reset"
-    """They are accepted, and cut."""
+    """Connections are accepted, then reset."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trouble:
-    """Something that is wrong with an API server; what is not named is right."""
+    """A malfunction of an API server or of a path to it; every field left at its default works normally."""
 
     refused: bool = False
-    """It is down: connections are refused."""
+    """The server is down: connections are refused."""
     silent: bool = False
-    """It accepts requests and does not answer, until it goes on where it was."""
+    """The server accepts requests and does not answer; when the trouble ends, it serves those that wait."""
     storage: Storage | None = None
-    """Its storage is away: consistent reads and writes suffer, `/version` and its watch cache do not."""
+    """The storage is away: this affects consistent reads and writes, but neither `/version` nor the watch cache."""
     latency: float = 0.0
-    """Seconds on top, for each request of ours."""
+    """Additional seconds for each of our requests."""
     error_rate: float = 0.0
-    """Which fraction of requests is answered with 500."""
+    """The share of requests that is answered with 500."""
     throttled: bool = False
-    """429 for each request of ours; kubelets have a share of their own."""
+    """Whether each of our requests gets 429; kubelets have their own share under API priority and fairness."""
     retry_after: float | None = None
     forbidden: bool = False
     """403."""
     lost: ConnectionLoss | None = None
-    """Our way to it is cut, that of kubelets is not."""
+    """Our path to the server is cut, not that of kubelets."""
     page: int | None = None
-    """Something before it answers by itself, with an HTML page of this status."""
+    """Something in front of the server, such as a load balancer, answers with an HTML page of this status."""
     verbs: frozenset[str] = frozenset()
-    """Only requests with these verbs suffer; empty: all."""
+    """The verbs affected; empty for all."""
     what: frozenset[str] = frozenset()
-    """Only requests for these suffer; empty: all."""
+    """The resources affected; empty for all."""
     routes: frozenset[Route] = frozenset()
-    """Only requests that come by these suffer; empty: all."""
+    """The routes affected; empty for all."""
 
     def hits(self, request: SimulatedRequest) -> bool:
-        """Whether this request suffers from it."""
+        """Returns whether the trouble affects a request."""
         return (
             (not self.verbs or request.verb in self.verbs)
             and (not self.what or request.what in self.what)
@@ -180,54 +181,54 @@ class Trouble:
 
     @property
     def limited(self) -> bool:
-        """Whether it is the trouble of some requests of ours, and of nobody else."""
+        """Whether only some of our requests are affected, and no kubelet."""
         return bool(self.verbs or self.what or self.routes)
 
     def meets(self, route: Route) -> bool:
-        """Whether it meets whatever comes by this route."""
+        """Returns whether the trouble affects everything on a route."""
         return not (self.verbs or self.what) and (not self.routes or route in self.routes)
 
 
 class Renewal(StrEnum):
-    """What a kubelet's request to renew meets."""
+    """What happens to a kubelet's request to renew its Lease."""
 
     ANSWERED = "Answered"
     FAILED = "Failed"
     HELD = "Held"
-    """No answer yet; there will be one if the trouble ends in time."""
+    """No answer yet; it comes if the trouble ends in time."""
     LOST = "Lost"
     """No answer will come."""
 
 
 @dataclass(slots=True)
 class ApiServer:
-    """The front of one API server: each request goes through `ask`."""
+    """The front end of one API server: each request passes `ask`."""
 
     host: Host
     clock: Clock
     rng: random.Random
     requests: RequestCount
     latency: float = 0.02
-    """Seconds for one request, there and back."""
+    """Seconds for one request, both ways together."""
     network: SeedNetwork | None = None
-    """What the external route goes through."""
+    """The network that requests by the external route pass."""
     _troubles: list[Trouble] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _listeners: list[Callable[[], None]] = field(default_factory=list)
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """`listener` is called whenever a trouble has begun or ended."""
+        """Calls `listener` whenever a trouble has begun or ended."""
         self._listeners.append(listener)
         if self.network is not None:
             self.network.subscribe(listener)
 
     def begin(self, trouble: Trouble) -> None:
-        """From now on this is wrong."""
+        """Puts a trouble into effect."""
         self._troubles.append(trouble)
         self._wake()
 
     def end(self, trouble: Trouble) -> None:
-        """From now on this is right again."""
+        """Ends a trouble."""
         self._troubles.remove(trouble)
         self._wake()
 
@@ -239,16 +240,16 @@ class ApiServer:
         consistent: bool = True,
         limit: float | None = 10.0,
     ) -> T:
-        """Brings `request` to the server; `serve` makes the answer, at the instant at which the server has it.
+        """Sends a request to the server; `serve` produces the answer at the instant at which the request arrives.
 
         Args:
-            request: what to count it as.
+            request: what is asked for.
             serve: reads or writes the store; may raise a ClusterError.
-            consistent: whether the storage has to be there.
-            limit: seconds after which the client gives up; None: it is not known here.
+            consistent: whether the request needs the storage.
+            limit: seconds after which the client gives up; None if the client has its own limit.
 
         Raises:
-            ClusterError: what the network, the server or `serve` did instead.
+            ClusterError: the network, the server or `serve` failed.
         """
         self.requests.counts[request] += 1
         try:
@@ -267,10 +268,10 @@ class ApiServer:
             raise Unreachable(f"no answer within {limit:g} s") from error
 
     def renewal(self, rng: random.Random) -> Renewal:
-        """What a kubelet's request meets now; latency and 429 are not for kubelets."""
+        """Returns what a kubelet's request meets now; latency and 429 do not affect kubelets."""
         for trouble in self._troubles:
             if trouble.limited:
-                continue  # only some requests of ours
+                continue  # affects only some of our requests
             if trouble.silent or trouble.storage is Storage.HANGS:
                 return Renewal.HELD
             if trouble.refused or trouble.storage is Storage.FAILS:
@@ -280,7 +281,7 @@ class ApiServer:
         return Renewal.ANSWERED
 
     def loss(self, route: Route = Route.INTERNAL) -> ConnectionLoss | None:
-        """What becomes of connections that come by this route, whatever is asked for; None: they are taken."""
+        """Returns what happens to all connections on a route; None if they are accepted."""
         if self.network is not None and self.network.down and route is Route.EXTERNAL:
             return ConnectionLoss.SWALLOWED
         for trouble in self._troubles:
@@ -289,17 +290,17 @@ class ApiServer:
         return None
 
     def page(self, route: Route) -> int | None:
-        """The status of what something before it answers with to all that comes by this route."""
+        """Returns the status of the page that something in front answers with on a route; None if there is none."""
         pages = (each.page for each in self._troubles if each.meets(route))
         return next((page for page in pages if page is not None), None)
 
     def forbids(self, request: SimulatedRequest) -> bool:
-        """Whether it would answer this request with 403."""
+        """Returns whether the server would answer a request with 403."""
         return any(trouble.forbidden for trouble in self._suffered(request))
 
     @property
     def writable(self) -> bool:
-        """Whether components of the control plane can write."""
+        """Whether components of the control plane can write to the server."""
         return not any(
             trouble.silent or trouble.refused or trouble.storage
             for trouble in self._troubles

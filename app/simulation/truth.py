@@ -1,4 +1,4 @@
-"""What one asks a simulated world: how things truly are, whatever the ports show."""
+"""Queries for the true state of a simulated world, whatever its ports show."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,21 +21,21 @@ from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import Journal
 from app.simulation.views import machine_view, ready, scale_view, workload_view
 
-# What one asks a simulated world about its pods, and what somebody else does to them.
+# Pods.
 
 
 class PodTruth:
-    """The pods of a world, as they truly are."""
+    """The true state of the pods of a world, and changes to them by others than the watchdog."""
 
     _stage: Stage
 
     def pods(self, namespace: str, workload: str | None = None) -> tuple[PodView, ...]:
-        """The pods of a namespace, or of one workload in it, by name."""
+        """Returns the pods of a namespace, or of one workload in it, ordered by name."""
         found = (pod_view(obj) for obj in self._stage.store.list("Pod", namespace))
         return tuple(pod for pod in found if workload in (None, pod.labels.get("app")))
 
     def pod(self, namespace: str, name: str) -> PodView:
-        """A pod.
+        """Returns a pod.
 
         Raises:
             NotFound: there is none.
@@ -43,21 +43,21 @@ class PodTruth:
         return pod_view(self._stage.store.get(ObjectKey("Pod", namespace, name)))
 
     def slices(self, namespace: str, service: str) -> tuple[SliceView, ...]:
-        """The slices of a service, by name."""
+        """Returns the EndpointSlices of a service, ordered by name."""
         found = (slice_view(obj) for obj in self._stage.store.list("EndpointSlice", namespace))
         return tuple(each for each in found if each.service == service)
 
     def served(self, namespace: str, service: str) -> bool:
-        """Whether a service is ready, as its slices say."""
+        """Returns whether a service is ready according to its EndpointSlices."""
         return self._stage.pods.serves(ServiceKey(namespace, service))
 
     def restarts(self, namespace: str, workload: str) -> int:
-        """How often the containers of a workload's pods were started again."""
+        """Returns the total number of container restarts in a workload's pods."""
         pods = self.pods(namespace, workload)
         return sum(container.restarts or 0 for pod in pods for container in pod.containers)
 
     def crash_looping(self, namespace: str) -> tuple[str, ...]:
-        """The names of the pods of which a container waits in CrashLoopBackOff and that nobody has deleted."""
+        """Returns the names of the pods that wait in CrashLoopBackOff and are not terminating."""
         return tuple(
             pod.name
             for pod in self.pods(namespace)
@@ -65,23 +65,23 @@ class PodTruth:
         )
 
     def starts_again(self, namespace: str, pod: str) -> float | None:
-        """The very instant at which a waiting container will be started again; None where none waits."""
+        """Returns the exact instant at which a waiting container will be restarted; None if none waits."""
         found = self._stage.pods.kubelet.find(ObjectKey("Pod", namespace, pod))
         return None if found is None else found.active.due
 
     def became_ready(self, namespace: str) -> tuple[BecameReady, ...]:
-        """Which pods became Ready, and when, in that order; not those that were from the first."""
+        """Returns when pods became Ready, in order; pods that were Ready from the start are not included."""
         return tuple(self._stage.pods.kubelet.became_ready.get(namespace, ()))
 
     @property
     def pod_deletions(self) -> tuple[PodDeletion, ...]:
-        """All deletions of pods, by whomever, in their order."""
+        """All deletions of pods by any author, in order."""
         return tuple(self._stage.pods.deletions)
 
-    # What somebody else does.
+    # Writes of others than the watchdog.
 
     def delete_pod(self, namespace: str, name: str, by: str = "operator") -> None:
-        """A person deletes a pod.
+        """Deletes a pod in the name of `by`.
 
         Raises:
             NotFound: there is none.
@@ -89,7 +89,7 @@ class PodTruth:
         self._stage.pods.delete(ObjectKey("Pod", namespace, name), by)
 
     def delete_slice(self, namespace: str, name: str) -> None:
-        """Somebody deletes an EndpointSlice; it is written anew soon.
+        """Deletes an EndpointSlice, which its controller soon writes again.
 
         Raises:
             NotFound: there is none.
@@ -97,7 +97,7 @@ class PodTruth:
         self._stage.store.delete(ObjectKey("EndpointSlice", namespace, name))
 
     def split_service(self, namespace: str, service: str, slices: int) -> None:
-        """The endpoints of a service are dealt out to so many slices from now on."""
+        """Distributes the endpoints of a service over this number of slices from now on."""
         key = ServiceKey(namespace, service)
         self._stage.pods.endpoints.slices[key] = slices
         self._stage.pods.endpoints.sync(key)
@@ -105,13 +105,13 @@ class PodTruth:
     def crash_looped(
         self, namespace: str, workload: str, restarts: int, *, exited: float | None = None
     ) -> None:
-        """The pods of a workload are as after a long time of crashes: each that does not end waits for its next start.
+        """Puts the pods of a workload that are not terminating into CrashLoopBackOff, as after many crashes.
 
         Args:
-            namespace: where.
-            workload: whose.
-            restarts: how often each was started again.
-            exited: when each exited last; None: now.
+            namespace: the namespace of the workload.
+            workload: its name.
+            restarts: the number of restarts of each pod.
+            exited: the instant of the last exit; None for now.
         """
         at = self._stage.clock.now() if exited is None else exited
         for pod in self._stage.pods.kubelet.of((namespace, workload)):
@@ -119,23 +119,23 @@ class PodTruth:
                 self._stage.pods.kubelet.crash_looped(pod, restarts, exited=at)
 
 
-# What only a simulation knows: when each kubelet truly renewed, and so when an outage can be known; pure.
+# When an outage can be known at the earliest: only a simulation knows when each kubelet really renewed.
 
 
 def known_at(
     candidates: Iterable[Kubelet], *, limit: float, expiry: float, now: float, since: float
 ) -> float | None:
-    """The first instant from `since` to `now` at which `limit` of the true ages are at least `expiry` (rules 3.1).
+    """Returns the first instant at which the share `limit` of the true ages has reached `expiry` (rules 3.1).
 
     Args:
         candidates: the kubelets of the candidate nodes.
-        limit: a fraction, above 0.
-        expiry: seconds, more than 1.5 renewal intervals: shorter absences are not remembered.
-        now: the end of what has happened.
-        since: where to begin; an outage that is already known there counts from there.
+        limit: a share above 0.
+        expiry: seconds; more than 1.5 renewal intervals, because kubelets do not record shorter gaps.
+        now: the current instant.
+        since: the start of the search; an outage that can be known before it counts from there.
 
     Returns:
-        The instant; None where it has not come.
+        The instant; None if it has not been reached.
     """
     kubelets = tuple(candidates)
     needed = max(math.ceil(limit * len(kubelets) - 1e-9), 1)
@@ -161,12 +161,12 @@ def _changes(
 
 
 def reference(which: str | ResourceRef) -> ResourceRef:
-    """What is meant: a plain name is that of a Deployment."""
+    """Returns the reference; a plain name means a Deployment."""
     return ResourceRef("apps/v1", "Deployment", which) if isinstance(which, str) else which
 
 
 class WorldTruth(PodTruth):
-    """The state of the world."""
+    """The true state of a world."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -183,15 +183,15 @@ class WorldTruth(PodTruth):
 
     @property
     def journal(self) -> Journal:
-        """All writes."""
+        """All accepted writes."""
         return self._stage.journal
 
     def shoot(self, namespace: str) -> ShootServer:
-        """The API server of a shoot, with its nodes."""
+        """Returns the API server of a shoot, with its nodes."""
         return self._stage.shoots[namespace]
 
     def dependent(self, namespace: str, which: str | ResourceRef) -> WorkloadView:
-        """A dependent, as it truly is.
+        """Returns a dependent, from the store.
 
         Raises:
             NotFound: there is none.
@@ -199,7 +199,7 @@ class WorldTruth(PodTruth):
         return workload_view(self._dependent(namespace, which))
 
     def replicas(self, namespace: str, which: str | ResourceRef) -> int:
-        """How many pods a dependent is to have.
+        """Returns the desired number of replicas of a dependent.
 
         Raises:
             NotFound: there is none.
@@ -207,7 +207,7 @@ class WorldTruth(PodTruth):
         return scale_view(self._dependent(namespace, which)).replicas
 
     def annotations(self, namespace: str, which: str | ResourceRef) -> Mapping[str, str]:
-        """Our annotations on a dependent.
+        """Returns the watchdog's annotations on a dependent.
 
         Raises:
             NotFound: there is none.
@@ -215,7 +215,7 @@ class WorldTruth(PodTruth):
         return self.dependent(namespace, which).annotations
 
     def protected(self, namespace: str) -> bool:
-        """Whether any dependent carries the meltdown key."""
+        """Returns whether any dependent carries the meltdown key."""
         return any(
             ann.MELTDOWN in obj["metadata"].get("annotations", {})
             for kind in self.store.kinds()
@@ -223,18 +223,18 @@ class WorldTruth(PodTruth):
         )
 
     def machines(self, namespace: str) -> tuple[MachineView, ...]:
-        """The Machines, as they truly are."""
+        """Returns the Machines, from the store."""
         return tuple(machine_view(obj) for obj in self.store.list("Machine", namespace))
 
     def not_ready_nodes(self, namespace: str) -> tuple[str, ...]:
-        """The names of the nodes that kube-controller-manager has marked and that have not come back."""
+        """Returns the names of the nodes that kube-controller-manager has marked and that are not Ready again."""
         shoot = self.shoot(namespace)
         shoot.advance()
         nodes = shoot.store.list("Node")
         return tuple(node["metadata"]["name"] for node in nodes if not ready(node))
 
     def machines_deleted(self, namespace: str) -> tuple[str, ...]:
-        """The names of the Machines that machine-controller-manager has deleted, in their order."""
+        """Returns the names of the Machines that machine-controller-manager has deleted, in order."""
         writes = self.journal.of(MCM, namespace)
         return tuple(write.ref.name for write in writes if write.verb == "delete")
 
@@ -246,9 +246,9 @@ class WorldTruth(PodTruth):
         grace: float = 40.0,
         since: float = float("-inf"),
     ) -> float | None:
-        """The first instant from `since` on at which an outage can be known; None: it has not come.
+        """Returns the first instant from `since` on at which an outage can be known; None if it has not been reached.
 
-        It counts the nodes that are candidates now, by their true renewals.
+        It considers the nodes that are candidates now, and their true renewals.
         """
         return known_at(
             self.candidates(namespace),
@@ -259,7 +259,7 @@ class WorldTruth(PodTruth):
         )
 
     def candidates(self, namespace: str) -> list[Kubelet]:
-        """The kubelets of the nodes that are candidates now, as they are now."""
+        """Returns the kubelets of the nodes that are candidates now (rules 3)."""
         shoot = self.shoot(namespace)
         alive = {machine.node for machine in self.machines(namespace) if machine.alive}
         return [
@@ -272,7 +272,7 @@ class WorldTruth(PodTruth):
         ]
 
     def out_of_reach(self, namespace: str) -> frozenset[str]:
-        """The nodes whose kubelets are dead or whose path to their API server is cut, whatever their Leases say."""
+        """Returns the nodes whose kubelet is dead or cut off from the API server, whatever their Leases show."""
         return frozenset(kubelet.node for kubelet in self.shoot(namespace).fleet.out_of_reach())
 
     def _dependent(self, namespace: str, which: str | ResourceRef) -> Object:

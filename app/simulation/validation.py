@@ -1,4 +1,4 @@
-"""What an API server fills in before it keeps an object, and what it refuses to keep; pure."""
+"""Defaulting and validation of objects, as an API server does before it stores them; pure."""
 
 import re
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ from app.core.errors import Invalid
 SIZED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 """Kinds of `apps/v1` that have `spec.replicas`."""
 SIZES: Final = ("replicas", "size")
-"""The members of spec of other kinds that their `scale` reads and writes."""
+"""The fields of `spec` that `scale` reads and writes for other kinds."""
 _LEASE: Final = {"leaseDurationSeconds": 1, "leaseTransitions": 0}
 _INT32: Final = 1 << 31
 _MOST_DATA: Final = 1 << 20
-"""Bytes of all values of a ConfigMap."""
+"""The maximum size of all values of a ConfigMap, in bytes."""
 _DATA_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
 class Rejected(Invalid):
-    """An object with a wrong value: 422."""
+    """An object has a wrong value: 422."""
 
     def __init__(self, kind: str, name: str, path: str, problem: str) -> None:
         self.kind, self.name, self.path, self.problem = kind, name, path, problem
@@ -26,7 +26,7 @@ class Rejected(Invalid):
 
 
 class WrongType(Invalid):
-    """An object with a value of a wrong type: 400 where it was sent as a whole, 422 where a patch made it so."""
+    """A value has the wrong type: 400 if the object was sent as a whole, 422 if it results from a patch."""
 
     def __init__(self, kind: str, name: str, path: str, problem: str) -> None:
         self.kind, self.name, self.path, self.problem = kind, name, path, problem
@@ -35,12 +35,12 @@ class WrongType(Invalid):
         )
 
     def of_patch(self) -> Rejected:
-        """The same, where a patch made it so."""
+        """Returns the error for a value that results from a patch."""
         return Rejected(self.kind, self.name, self.path, f"cannot read {self.problem}")
 
 
 def completed(kind: str, body: dict[str, Any]) -> dict[str, Any]:
-    """The object with what it leaves out and the server fills in."""
+    """Returns the object with the defaults that the server fills in."""
     if kind in SIZED and "spec" in body and body["spec"].get("replicas") is None:
         return {**body, "spec": {**body["spec"], "replicas": 1}}
     data = body.get("data")
@@ -50,7 +50,7 @@ def completed(kind: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def validate(kind: str, name: str, body: Mapping[str, Any]) -> None:
-    """Checks the counts of an object, or the data of a ConfigMap, before it is kept.
+    """Checks the numbers of replicas of an object, or the data of a ConfigMap.
 
     Raises:
         WrongType: one is no number of 32 bits, or no text.
@@ -97,7 +97,7 @@ def _check_size(kind: str, name: str, spec: object) -> None:
 
 
 def check_count(kind: str, name: str, path: str, value: object, *, least: int = 0) -> None:
-    """Checks one number.
+    """Checks one number of replicas.
 
     Raises:
         WrongType: it is none of 32 bits.

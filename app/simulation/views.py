@@ -1,4 +1,4 @@
-"""From the JSON data of the store to the records that rules read; pure."""
+"""Converts JSON objects of the store to the records that rules read; pure."""
 
 import base64
 import binascii
@@ -53,7 +53,7 @@ def node_view(obj: Object) -> NodeView:
 
 
 def ready(node: Object) -> bool:
-    """Whether a Node's condition Ready is True."""
+    """Returns whether a Node's condition Ready is True."""
     conditions = node.get("status", {}).get("conditions", ())
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
@@ -66,7 +66,7 @@ def machine_view(obj: Object) -> MachineView:
 
 
 def secret_view(obj: Object, route: Route = Route.INTERNAL) -> SecretView:
-    """The kubeconfig Secret; what is not base64 counts as absent."""
+    """Converts the kubeconfig Secret; a value that is not base64 counts as absent."""
     data = obj.get("data", {}).get("kubeconfig")
     try:
         kubeconfig = None if data is None else base64.b64decode(data, validate=True)
@@ -76,7 +76,7 @@ def secret_view(obj: Object, route: Route = Route.INTERNAL) -> SecretView:
 
 
 def cluster_view(obj: Object) -> ClusterView:
-    """A Cluster, with its Shoot or with the reason why that cannot be read."""
+    """Converts a Cluster, with its Shoot or the reason why that cannot be decoded."""
     metadata = obj["metadata"]
     return ClusterView(
         name=metadata["name"],
@@ -118,12 +118,12 @@ def _worker(raw: Object) -> WorkerPool:
 
 
 def ref_of(obj: Object) -> ResourceRef:
-    """What the object is called."""
+    """Returns the reference to an object."""
     return ResourceRef(obj["apiVersion"], obj["kind"], obj["metadata"]["name"])
 
 
 def workload_view(obj: Object) -> WorkloadView:
-    """A dependent; kinds beyond `apps/v1` show their size through `scale` only."""
+    """Converts a dependent; kinds outside `apps/v1` show their size through `scale` only."""
     ref, metadata, status = ref_of(obj), obj["metadata"], obj.get("status", {})
     own = ref.has_replicas
     return WorkloadView(
@@ -141,7 +141,7 @@ def workload_view(obj: Object) -> WorkloadView:
 
 
 def size_field(obj: Object) -> str:
-    """The member of spec that `scale` reads and writes: `replicas`, or `size` beyond `apps/v1`.
+    """Returns the field of `spec` that `scale` reads and writes: `replicas`, or `size` outside `apps/v1`.
 
     Raises:
         NotFound: the kind has no `scale` subresource.
@@ -153,6 +153,6 @@ def size_field(obj: Object) -> str:
 
 
 def scale_view(obj: Object) -> ScaleView:
-    """The `scale` subresource of a dependent."""
+    """Converts a dependent to its `scale` subresource."""
     name = size_field(obj)
     return ScaleView(version_of(obj), obj["spec"][name], obj.get("status", {}).get(name, 0))

@@ -1,4 +1,4 @@
-"""The watch caches of a client of the seed: late by a delay, frozen by a stall, listed anew after a 410."""
+"""The prober's watch caches: they lag by a delay, freeze in a stall, and are listed again after a 410."""
 
 import asyncio
 from collections import deque
@@ -11,11 +11,11 @@ from app.core.ports import SeedChange, Watched, WatchState
 from app.simulation.store import Happened, Object, ObjectKey, Store, StoreEvent
 
 _UNWATCHED: Final = frozenset({"ConfigMap", "Pod", "EndpointSlice", "Service", "Lease", "Event"})
-"""What these caches do not hold: the weeder and the overrides have watches of their own (`Reflection`)."""
+"""Kinds that these caches exclude: weeder, overrides and probed pods have their own watches (`reflection`)."""
 
 
 def watched(key: ObjectKey) -> Watched | None:
-    """Which watch of the prober delivers changes of an object; None: no one does."""
+    """Returns the prober's watch that delivers changes of an object; None if there is none."""
     match key.kind:
         case kind if kind in _UNWATCHED:
             return None
@@ -30,7 +30,7 @@ def watched(key: ObjectKey) -> Watched | None:
 
 
 class _Cache:
-    """What one watch has delivered."""
+    """The contents of one watch cache."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], dict[str, Object]] = {}
@@ -57,7 +57,7 @@ class _Cache:
 
 
 class WatchCaches:
-    """One cache for each of what is watched; `run` delivers."""
+    """One cache for each `Watched`; `run` delivers the changes."""
 
     def __init__(self, clock: Clock, store: Store, *, delay: float = 0.05) -> None:
         self.delay = delay
@@ -71,11 +71,11 @@ class WatchCaches:
         store.subscribe(self._heard)
 
     def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
-        """`listener` is called after each delivery."""
+        """Calls `listener` after each delivery."""
         self._listeners.append(listener)
 
     def sync(self, what: Watched) -> None:
-        """Lists anew, at once; of a watch that is frozen this is its last contact."""
+        """Lists again immediately; for a frozen watch this becomes the last contact."""
         cache = self._caches[what]
         if cache.frozen_at is not None:
             cache.frozen_at = self._clock.now()
@@ -86,43 +86,43 @@ class WatchCaches:
         self._tell(what, sorted(before | cache.keys()))
 
     def give_up(self, what: Watched) -> None:
-        """The watch was silent for too long: it is opened anew, after a list."""
+        """Lists and watches again, as a client does after too long a silence."""
         self.sync(what)
 
     def unsync(self, what: Watched) -> None:
-        """As before the first list: empty, and nothing is delivered until `sync`."""
+        """Resets the cache to the state before the first list; nothing is delivered until `sync`."""
         self._caches[what] = _Cache()
 
     def freeze(self, what: Watched, since: float) -> None:
-        """The watch stalls; its last contact was at `since`."""
+        """Stalls the watch; its last contact was at `since`."""
         self._caches[what].frozen_at = since
 
     def thaw(self, what: Watched) -> None:
-        """The watch goes on: with what it has missed, or with a new list where that is no longer in the log."""
+        """Resumes the watch with the missed changes, or with a new list if they have dropped out of the log."""
         self._caches[what].frozen_at = None
         self._deliver(what)
 
     def frozen(self, what: Watched | None) -> bool:
-        """Whether the watch delivers nothing now."""
+        """Returns whether a watch is frozen."""
         return what is not None and self._caches[what].frozen_at is not None
 
     def catch_up(self) -> None:
-        """Delivers what is on its way now, as if it had been there for long."""
+        """Delivers pending changes immediately, without the delay."""
         for what in Watched:
             self._deliver(what)
 
     def state(self, what: Watched) -> WatchState:
-        """Contact is unbroken unless the watch is frozen."""
+        """Returns the state of a watch; its last contact is now unless it is frozen."""
         cache = self._caches[what]
         now = self._clock.now() if cache.synced else None
         return WatchState(cache.synced, now if cache.frozen_at is None else cache.frozen_at)
 
     def find(self, key: ObjectKey) -> Object | None:
-        """An object, as it was last delivered."""
+        """Returns an object, as last delivered."""
         return self._of(key).get(key.name)
 
     def all(self, kind: str, namespace: str) -> tuple[Object, ...]:
-        """All of a kind in a namespace, as they were last delivered."""
+        """Returns the objects of a kind in a namespace, as last delivered."""
         return tuple(self._of(ObjectKey(kind, namespace, "")).values())
 
     def _of(self, key: ObjectKey) -> dict[str, Object]:
@@ -130,7 +130,7 @@ class WatchCaches:
         return {} if what is None else self._caches[what].objects.get((key.kind, key.namespace), {})
 
     async def run(self) -> None:
-        """Delivers each change when it is due, for ever."""
+        """Delivers each change when it is due, until cancelled."""
         while True:
             if not self._due:
                 self._more.clear()
@@ -146,7 +146,7 @@ class WatchCaches:
         self._more.set()
 
     def _arrive(self, event: StoreEvent) -> None:
-        """One change is delivered, unless it was already, or is missed."""
+        """Delivers one change, unless it was delivered before or the watch is frozen."""
         what = watched(event.key)
         if what is None:
             return
@@ -157,7 +157,7 @@ class WatchCaches:
             self._tell(what, [event.key])
 
     def _deliver(self, what: Watched) -> None:
-        """All that is missing is delivered."""
+        """Delivers all missing changes."""
         cache = self._caches[what]
         if not cache.synced or cache.frozen_at is not None:
             return

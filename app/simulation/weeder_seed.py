@@ -1,4 +1,4 @@
-"""The simulated seed as the weeder sees it: the `WeederSeed` port on the store."""
+"""The simulated seed as the weeder uses it: implements `app.core.ports.WeederSeed` on the store."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -17,13 +17,13 @@ from app.simulation.store import Happened, Object, ObjectKey, StoreEvent
 from app.simulation.traffic import Host, SimulatedRequest, Write
 
 WEEDER: Final = "dependency-watchdog-weeder"
-"""Who deletes through the port, in the journal."""
+"""The author of deletions through `SimulatedWeederSeed` in the journal."""
 LIMIT: Final = 10.0
 DELETE_LIMIT: Final = 5.0
 
 
 class _Slices:
-    """The slices as they were last delivered."""
+    """The EndpointSlices, as last delivered."""
 
     def __init__(self) -> None:
         self.listeners: list[ServiceListener] = []
@@ -40,7 +40,7 @@ class _Slices:
             listener.services_relisted(Relisted(since, changed))
 
     def happened(self, event: StoreEvent) -> None:
-        """Each service that the slice belongs to, or did, hears of it."""
+        """Notifies each service that the slice belongs or belonged to."""
         views = [slice_view(each) for each in (event.before, event.object) if each is not None]
         for view in views:
             self._drop(view)
@@ -69,7 +69,7 @@ def _service(view: SliceView) -> ServiceKey:
 
 
 class _Pods:
-    """The pods of one namespace that match a selector, as they were last delivered."""
+    """The pods of one namespace that match a selector, as last delivered."""
 
     def __init__(self, selector: LabelSelector | None, changed: Callable[[str], None]) -> None:
         self.views: dict[str, PodView] = {}
@@ -89,7 +89,7 @@ class _Pods:
                 self._changed(name)
 
     def happened(self, event: StoreEvent) -> None:
-        """One that no longer matches is gone, as a server tells it."""
+        # As with a real server, a pod that no longer matches appears as deleted.
         name = event.key.name
         if event.happened is not Happened.DELETED and self.matches(event.object):
             self.views[name] = pod_view(event.object)
@@ -111,11 +111,11 @@ class SimulatedPodWatch:
 
     @property
     def trouble(self) -> str | None:
-        """What it suffers from."""
+        """The current error; None if there is none."""
         return self._reflection.trouble
 
     def pods(self) -> Mapping[str, PodView]:
-        """The pods by name, as they were last delivered."""
+        """The pods by name, as last delivered."""
         return self._pods.views
 
     async def run(self) -> None:
@@ -128,7 +128,7 @@ class SimulatedPodWatch:
 
 
 class SimulatedWeederSeed:
-    """The seed; a `WeederSeed`.  Its slices are listed as soon as somebody has subscribed."""
+    """A `WeederSeed`; it lists the slices as soon as there is a subscriber."""
 
     def __init__(self, stage: Stage) -> None:
         self.watches: OpenWatches = stage.watches
@@ -139,39 +139,39 @@ class SimulatedWeederSeed:
         self._reflection = Reflection(stage.clock, asked, self._slices)
 
     async def run(self) -> None:
-        """Watches the slices, for ever."""
+        """Watches the slices, until cancelled."""
         await self._wanted.wait()
         await self._reflection.run()
 
     @property
     def open_watches(self) -> int:
-        """How many watches of pods are open."""
+        """The number of open watches of pods."""
         return self.watches.open_now("Pod")
 
     @property
     def most_watches(self) -> int:
-        """The most of them that were ever open at once."""
+        """The maximum number of watches of pods that were open at the same time."""
         return self.watches.most["Pod"]
 
     def select(self, services: Collection[str]) -> None:
-        """Only slices of services of these names are listed and watched; said before anybody subscribes."""
+        """Restricts the slices to services of these names; to be called before the first subscription."""
         self._slices.selected = frozenset(services)
 
     def subscribe(self, listener: ServiceListener) -> None:
-        """`listener` hears of what happens to services from now on."""
+        """Notifies `listener` of changes of services from now on."""
         self._slices.listeners.append(listener)
         self._wanted.set()
 
     def watch_state(self) -> WatchState:
-        """How far the watch of the slices can be trusted."""
+        """Returns the state of the watch of the slices."""
         return self._reflection.state
 
     def services(self) -> Collection[ServiceKey]:
-        """The services that have slices."""
+        """Returns the services that have slices."""
         return tuple(self._slices.of)
 
     def slices(self, key: ServiceKey) -> tuple[SliceView, ...]:
-        """The slices of a service."""
+        """Returns the slices of a service."""
         return tuple(self._slices.of.get(key, {}).values())
 
     def watch_pods(
@@ -181,14 +181,14 @@ class SimulatedWeederSeed:
         changed: Callable[[str], None],
         admitted: Admission,
     ) -> SimulatedPodWatch:
-        """The pods of a namespace that match `selector`, once it is run."""
+        """Creates a watch of the pods of a namespace that match `selector`; it begins when it is run."""
         stage, pods = self._stage, _Pods(selector, changed)
         asked = WatchedKind(stage.store, stage.api, stage.watches, "Pod", namespace, pods.matches)
         reflection = Reflection(stage.clock, asked, pods, admitted=admitted, gives_up=True)
         return SimulatedPodWatch(pods, reflection)
 
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
-        """A pod, live."""
+        """Reads a pod live."""
 
         def serve() -> PodView | None:
             found = self._stage.store.find(ObjectKey("Pod", namespace, name))
@@ -197,7 +197,7 @@ class SimulatedWeederSeed:
         return await self._stage.api.ask(_request("get", namespace), serve, limit=LIMIT)
 
     async def any_pod(self, selector: LabelSelector) -> bool:
-        """Whether a pod in any namespace matches."""
+        """Returns whether a pod in any namespace matches a selector."""
 
         def serve() -> bool:
             pods = self._stage.store.list("Pod")
@@ -208,7 +208,7 @@ class SimulatedWeederSeed:
     async def delete_pod(
         self, namespace: str, name: str, *, uid: str, resource_version: str, starting: Starting
     ) -> None:
-        """Deletes a pod if it is still the one that was judged.
+        """Deletes a pod, with its uid and resourceVersion as preconditions.
 
         Raises:
             NotFound: there is none of this name.

@@ -1,4 +1,4 @@
-"""What runs in the control planes of a simulated seed, and what it needs of each other; pure."""
+"""The workloads of simulated control planes, how they depend on each other, and the controller that sizes them."""
 
 import asyncio
 import heapq
@@ -18,48 +18,48 @@ ROLE: Final = "gardener.cloud/role"
 ETCD: Final = "etcd-main"
 ETCD_SERVICE: Final = "etcd-main-client"
 API_SERVER: Final = "kube-apiserver"
-"""The ReplicaSet's application, and its service."""
+"""The name of the workload, and of its service."""
 SERVER: Final = "server"
-"""The name of the port that a service leads to."""
+"""The name of the container port that a service targets."""
 SERVED_AT: Final = 443
 
 
 class Owner(StrEnum):
-    """Who makes a pod anew."""
+    """The kind of controller that recreates a pod."""
 
     REPLICA_SET = "ReplicaSet"
-    """At once when one begins to end, under a new name."""
+    """Recreates a pod under a new name as soon as it terminates."""
     STATEFUL_SET = "StatefulSet"
-    """When it is gone, under the same name."""
+    """Recreates a pod under the same name once it is gone."""
     NOBODY = "Nobody"
 
 
 @dataclass(frozen=True, slots=True)
 class PodTimes:
-    """How long things take in a pod, in seconds; each differs by up to `jitter` from pod to pod."""
+    """Durations in the life of a pod, in seconds; each varies by up to the share `jitter` between pods."""
 
     bound: float = 0.05
-    """From its creation to its node."""
+    """From creation to being bound to a node."""
     start: float = 0.5
-    """From its node to the start of its first container."""
+    """From being bound to the start of the first container."""
     init: float = 0.5
-    """For the init container to have seen what it waits for."""
+    """For the init container to complete once its dependency is ready."""
     crash_after: float = 5.0
-    """From the start of a container that misses what it needs to its crash."""
+    """From the start of a container without its dependency to its crash."""
     ready_after: float = 3.0
-    """From a good start to Ready."""
+    """From a successful start to Ready."""
     lost_after: float = 5.0
-    """From the loss of what it needs to its crash, or until it is not ready."""
+    """From the loss of the dependency to a crash, or to not being ready."""
     grace: float = 1.0
-    """From the deletion of a pod on a node to its end: sooner than it might, as what crashes has little to end."""
+    """From the deletion of a pod to its end; short, because a crashing process has little to shut down."""
     recreate: float = 0.2
-    """Until the owner makes another pod."""
+    """Until the controller creates the replacement."""
     jitter: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Pods that are alike."""
+    """A set of identical pods with their controller and service."""
 
     namespace: str
     name: str
@@ -67,30 +67,30 @@ class Workload:
     labels: Mapping[str, str] = field(default_factory=dict)
     owner: Owner = Owner.REPLICA_SET
     service: str | None = None
-    """The service that its pods are behind; None: none."""
+    """The service in front of its pods; None if there is none."""
     needs: str | None = None
-    """The service of the same namespace without which its containers crash; None: they run by themselves."""
+    """The service of the same namespace that its containers need to run; None if they are independent."""
     init: bool = False
-    """Whether an init container waits for what it needs, and crashes instead."""
+    """Whether an init container, in place of the main one, waits for the dependency and crashes without it."""
     crashes_when_lost: bool = True
-    """False: it only becomes not ready when it loses what it needs."""
+    """Whether its containers crash when the dependency is lost; otherwise they only become not ready."""
     times: PodTimes = PodTimes()
     ports: Mapping[str, int] = field(default_factory=dict)
-    """Named ports of its container, beside that of its service."""
+    """Named container ports, in addition to that of its service."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name: what it is called."""
+        """Namespace and name."""
         return self.namespace, self.name
 
     @property
     def selected_by(self) -> Mapping[str, str]:
-        """The labels that its service, and its owner, select its pods by."""
+        """The labels by which its service and its controller select its pods."""
         return {"app": self.name}
 
     @property
     def all_ports(self) -> Mapping[str, int]:
-        """The named ports of its container."""
+        """All named container ports."""
         served = {} if self.service is None else {SERVER: SERVED_AT}
         return {**served, **self.ports}
 
@@ -108,7 +108,7 @@ def control_plane(
     independent: bool = False,
     times: PodTimes | None = None,
 ) -> tuple[Workload, ...]:
-    """The chain of a control plane as Gardener labels it: etcd, kube-apiserver, and what depends on that.
+    """Returns the workloads of a control plane, labelled as by Gardener: etcd, kube-apiserver, and their dependants.
 
     Some are more patient than others when they miss what they need, so that they do not crash in step.
 
@@ -147,33 +147,33 @@ def control_plane(
     return tuple(chain)
 
 
-# The controller that makes pods of `spec.replicas` in the seed, and tells so in the status.
+# The controller that turns `spec.replicas` of dependents into status.
 
 
 NAME: Final = "deployment-controller"
 _TICK: Final = 0.001
-"""No timer is finer: what is due within it is due, or the loop would turn on the spot for a rounded microsecond."""
+"""Timer resolution in seconds; without it, rounding by a microsecond would make the loop spin."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodPace:
-    """How long pods take, in seconds from the change of the spec."""
+    """How long pods of a dependent take, in seconds from the change of the spec."""
 
     observed: float = 0.1
-    """Until the controller has seen the new spec and made, or begun to end, its pods."""
+    """Until the controller has seen the new spec and created pods, or begun to terminate them."""
     gone: float = 0.5
-    """Until pods that have been scaled away no longer count."""
+    """Until removed pods no longer count."""
     ready: float = 5.0
     """Until new pods are ready."""
 
 
 class DeploymentController:
-    """Follows every object of the seed that has a size."""
+    """Reconciles the status of every object of the seed that can be scaled."""
 
     def __init__(self, clock: Clock, seed: Store, journal: Journal, pace: PodPace) -> None:
         self.pace = pace
         self.stuck: set[ObjectKey] = set()
-        """Those whose new pods do not become ready."""
+        """Objects whose new pods do not become ready."""
         self._ending: set[ObjectKey] = set()
         self._clock = clock
         self._seed = seed
@@ -184,7 +184,7 @@ class DeploymentController:
         seed.subscribe(self._heard)
 
     async def run(self) -> None:
-        """Writes each status when it is due, for ever."""
+        """Writes each status when it is due, until cancelled."""
         while True:
             self._more.clear()
             now = self._clock.now()
@@ -204,7 +204,7 @@ class DeploymentController:
             return  # the next one is due
 
     def recheck(self, key: ObjectKey) -> None:
-        """Brings an object's status up to its spec, as after a change."""
+        """Reconciles an object's status, as after a change of its spec."""
         obj = self._seed.get(key)
         self._plan(key, obj)
 
@@ -225,7 +225,7 @@ class DeploymentController:
     def _write(self, key: ObjectKey, spec: Object, *, settled: bool) -> None:
         obj = self._seed.find(key)
         if obj is None or obj["spec"] != spec:
-            return  # a newer spec has its own turn
+            return  # the newer spec is scheduled separately
         name, now = size_field(obj), self._clock.now()
         patch = {"status": self._status(key, obj, name, settled=settled)}
         if self._seed.patch(key, patch, status=True) is not obj:
@@ -241,7 +241,7 @@ class DeploymentController:
         return {**status, "readyReplicas": min(ready, status[name])}
 
     def _still_ready(self, key: ObjectKey, wanted: int, before: int) -> int:
-        """How many of the pods that were ready stay: none once all were told to end."""
+        """Returns how many ready pods remain; none when scaled up again after a scale to 0, which ended them all."""
         if not wanted:
             self._ending.add(key)
         elif key in self._ending:

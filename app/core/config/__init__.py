@@ -1,1 +1,1 @@
-"""What the operator sets: the two files (`files`), flags and environment (`settings`), Go durations."""
+"""Configuration: the two YAML files (`files`), the flags and environment variables of each command (`settings`)."""

@@ -1,4 +1,4 @@
-"""What a correct file may still get wrong; pure."""
+"""Warnings about valid configurations that would not protect in time, or that have no effect (rules 1); pure."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,18 +10,18 @@ from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 
 EXPIRY: Final = 0.75
-"""The part of the grace after which a lease counts as expired (rules 3.1)."""
+"""The share of the grace period after which a lease counts as expired (rules 3.1)."""
 _SHOWN: Final = 200
 LONGEST_ATTEMPT: Final = 5.0
-"""What an attempt of endpoint mode takes at most, in seconds (rules 4.2)."""
+"""The longest duration of a probe in endpoint mode, in seconds (rules 4.2)."""
 LONGEST_BACKOFF: Final = 300.0
-"""What the kubelet waits at most before it starts a container again, in seconds."""
+"""The kubelet's longest back-off before it restarts a container, in seconds (rules 6)."""
 
 
 def late_scale_down(policy: ProberPolicy) -> str | None:
-    """Why protection would come after the nodes were marked NotReady; None where it would not.
+    """Explains why protection would come after nodes were marked NotReady; returns None if it comes in time.
 
-    A Shoot may have a grace of its own, which no file shows.
+    Only the grace period of the file is considered; a Shoot may set its own.
     """
     known = known_after(policy)
     late = [
@@ -41,7 +41,7 @@ def late_scale_down(policy: ProberPolicy) -> str | None:
 
 
 def known_after(policy: ProberPolicy) -> float:
-    """The seconds from the begin of an outage to the verdict, at the least (endpoint mode: at the most)."""
+    """Returns the minimum number of seconds from an outage to its verdict (in endpoint mode: the maximum)."""
     if policy.endpoint_mode is None:
         return EXPIRY * policy.grace
     attempts = policy.failure_threshold
@@ -58,14 +58,14 @@ def _how_known(policy: ProberPolicy) -> str:
 
 
 def _attempt(policy: ProberPolicy) -> float:
-    """How long one attempt on a path may take, where packets are swallowed."""
+    # A path that drops packets costs the full timeout.
     return min(LONGEST_ATTEMPT, policy.probe_timeout)
 
 
 def _first_writes(
     dependents: tuple[DependentPolicy, ...],
 ) -> Iterator[tuple[DependentPolicy, float]]:
-    """Each dependent with the seconds from the verdict to its write, where every write is accepted at once."""
+    """Yields each dependent with the seconds from the verdict to its write, if every write succeeds at once."""
     start = 0.0
     for level in sorted({each.scale_down.level for each in dependents}):
         members = [each for each in dependents if each.scale_down.level == level]
@@ -74,10 +74,10 @@ def _first_writes(
 
 
 def slow_gate(probe: EndpointProbe, policy: ProberPolicy) -> str | None:
-    """Why a gate may close only after a scale-down began; None where it is in time, or is no gate.
+    """Explains why a gate may close only after a scale-down began; returns None if it is in time, or is no gate.
 
-    In endpoint mode that may be sooner than half the grace: where connections are refused, the verdict comes as soon as
-    the probes that it takes are over.
+    In endpoint mode the time is often shorter than half the grace period: where connections are refused, each probe
+    fails at once, and the verdict comes as soon as `failureThreshold` probes have been sent.
     """
     closed = probe.failure_threshold * probe.period + probe.timeout
     if not probe.gates:
@@ -98,7 +98,7 @@ def slow_gate(probe: EndpointProbe, policy: ProberPolicy) -> str | None:
 
 
 def useless_selector(selector: LabelSelector) -> str | None:
-    """Why a selector cannot be meant: it matches every pod, or none; None where it can."""
+    """Explains why a selector cannot be intended: it matches every pod, or none; returns None if it is plausible."""
     if not selector.requirements:
         return "has no requirements, so that it matches every pod of the namespace"
     by_key: dict[str, list[Requirement]] = {}
@@ -111,7 +111,7 @@ def useless_selector(selector: LabelSelector) -> str | None:
 
 
 def _contradicts_itself(requirements: list[Requirement]) -> bool:
-    """Whether no value of a label, nor its absence, fulfils all of what is required of it."""
+    """Returns whether neither any value of a label nor its absence fulfils all the requirements on it."""
     allowed = [set(each.values) for each in requirements if each.operator is Operator.IN]
     operators = {each.operator for each in requirements}
     if Operator.DOES_NOT_EXIST in operators:
@@ -125,7 +125,11 @@ def _shown(requirements: list[Requirement]) -> str:
 
 
 def long_minimum(min_backoff_remaining: float) -> str | None:
-    """Why `minBackoffRemaining` lets no pod be deleted whose back-off is known; None where it does."""
+    """Explains why no pod with a known back-off would ever be deleted; returns None if some would.
+
+    Args:
+        min_backoff_remaining: `minBackoffRemaining`, in seconds.
+    """
     if min_backoff_remaining < LONGEST_BACKOFF:
         return None
     longest, given = format_duration(LONGEST_BACKOFF), format_duration(min_backoff_remaining)

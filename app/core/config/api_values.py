@@ -1,4 +1,4 @@
-"""What the flags of the REST API may be: text in, plain values out; each raises ValueError as `flagvalues` does."""
+"""Parsers for the flags of the REST API, which raise ValueError as those of `flag_values` do; and its exposure."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 def web_url(text: str) -> str | None:
-    """The root of a web server, as `https://host:port`; empty = none."""
+    """Parses the root URL of a web server into `https://host:port`; returns None for empty text."""
     if not text:
         return None
     if (found := _root(text)) is None:
-        # what is before an @ may be a password
+        # The part before an @ may contain a password, which must not reach the log.
         given = "one with a user" if "@" in text else quoted(text)
         raise ValueError(f"must be http:// or https:// with a host and no path, not {given}")
     return found
 
 
 def origins(text: str) -> tuple[str, ...]:
-    """Origins as browsers name them, with commas between them; empty = none."""
+    """Parses comma-separated origins into the form that browsers send; empty text is allowed."""
     found = []
     for each in filter(None, (part.strip() for part in text.split(","))):
         origin = _root(each)
@@ -44,7 +44,7 @@ def origins(text: str) -> tuple[str, ...]:
 
 
 def _root(text: str) -> str | None:
-    """Scheme, host and port in the one way in which a browser writes them; None where there is more, or less."""
+    """Normalizes scheme, host and port as browsers do; returns None if a part is missing or there are others."""
     if not (text.isascii() and text.isprintable()) or " " in text:
         return None
     try:
@@ -64,7 +64,7 @@ def _has_more(text: str, url: SplitResult) -> bool:
 
 
 def reachable_ip(text: str) -> str | None:
-    """The IP address of this replica as others reach it; empty = none."""
+    """Parses the IP address at which other replicas reach this one; returns None for empty text."""
     if not text:
         return None
     try:
@@ -79,7 +79,7 @@ def reachable_ip(text: str) -> str | None:
 
 
 def networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    """IP addresses and networks, with commas between them; empty = none."""
+    """Parses comma-separated IP addresses and networks; empty text is allowed, a network of all addresses is not."""
     return tuple(_network(part.strip()) for part in text.split(",") if part.strip())
 
 
@@ -95,7 +95,7 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def object_name(text: str) -> str | None:
-    """The name of a Kubernetes object; empty = none."""
+    """Parses the name of an EndpointSlice; returns None for empty text."""
     if text and not is_subdomain(text):
         raise ValueError(f"must be the name of an EndpointSlice, not {quoted(text)}")
     return text or None
@@ -120,7 +120,7 @@ ReachableAddress = Annotated[str | None, of_text(reachable_ip), FlagType("IP")]
 SliceName = Annotated[str | None, of_text(object_name), FlagType("NAME")]
 
 
-# Where the REST API is served, by who may call and whether the way there is safe; pure.
+# Where the REST API listens depends on how callers are authenticated and whether tokens are encrypted in transit.
 #
 # --auth-mode           and                        --api-bind-addr given    not given
 # none                                             there, if loopback       127.0.0.1:8080
@@ -139,22 +139,22 @@ _OFF: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """How the API is served."""
+    """Where and how the API is served."""
 
     mode: AuthMode
     address: ListenAddress
     tls: bool = False
     off: str | None = None
-    """Why only this machine can reach it although callers are told apart; None where that is as it should be."""
+    """Why the API listens on loopback only although callers are authenticated; None if that is not the case."""
 
 
 def exposure(
     mode: AuthMode, *, tls: bool, plain_http: bool, given: ListenAddress | None
 ) -> Exposure:
-    """How the API is served where `--api-bind-addr` is `given`, or is not.
+    """Decides where the API is served; `given` is the value of `--api-bind-addr`, None if it is not set.
 
     Raises:
-        ValueError: it would be open to everybody, or tokens would travel in the clear.
+        ValueError: everybody would be admin on a reachable address, or tokens would be sent unencrypted.
     """
     check_mode(mode, given)
     check_way(mode, tls=tls, plain_http=plain_http, given=given)
@@ -166,7 +166,11 @@ def exposure(
 
 
 def check_mode(mode: AuthMode, given: ListenAddress | None) -> None:
-    """Raises ValueError where everybody would be an admin on an address that others can reach."""
+    """Checks that `--auth-mode=none`, which makes every caller an admin, is combined with loopback only.
+
+    Raises:
+        ValueError: the address `given` is reachable from other machines.
+    """
     if mode is AuthMode.NONE and given is not None and not given.loopback:
         raise ValueError(
             f"must be kubernetes or token, not none, as --api-bind-addr={given} is no loopback address"
@@ -174,7 +178,11 @@ def check_mode(mode: AuthMode, given: ListenAddress | None) -> None:
 
 
 def check_way(mode: AuthMode, *, tls: bool, plain_http: bool, given: ListenAddress | None) -> None:
-    """Raises ValueError where tokens would travel in the clear, and nobody has said that this is fine."""
+    """Checks that tokens are not sent unencrypted unless `--allow-plain-http` permits it.
+
+    Raises:
+        ValueError: they would be, on the address `given`.
+    """
     if mode is AuthMode.NONE or tls or plain_http or given is None:
         return
     raise ValueError(

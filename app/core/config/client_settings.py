@@ -1,4 +1,4 @@
-"""The flags of the commands that ask a running watchdog: how to reach its API, and what is asked for."""
+"""The flags of the commands that call the API of a running watchdog."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -22,7 +22,7 @@ _MAX_ID: Final = 200
 
 
 class OutputFormat(StrEnum):
-    """How answers are shown."""
+    """The format in which answers are printed."""
 
     TABLE = "table"
     JSON = "json"
@@ -70,16 +70,16 @@ _Scope = Annotated[Scope, _one_of(Scope), FlagType("all|scaleDown"), FlagOnly()]
 
 
 class ClientSettings(CommandSettings):
-    """How a command reaches the API, and how it shows what comes back."""
+    """The flags that all client commands share: how to reach the API, and how to print its answers."""
 
     takes_arguments: ClassVar[bool] = True
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({"o": "output"})
     line: ClassVar[str]
-    """How the command is written."""
+    """The usage line of the command."""
     about: ClassVar[str]
-    """What it does."""
+    """A description of the command for `--help`."""
     shoot_word: ClassVar[int | None] = None
-    """Which of its words, if any, is the shoot that it is about."""
+    """The index of the positional argument that names a shoot; None if there is none."""
 
     server: _Server = Field(
         Origin("http", "127.0.0.1", 8080),
@@ -121,33 +121,33 @@ class ClientSettings(CommandSettings):
     )
 
     def problems(self, words: Sequence[str]) -> Iterator[Mistake]:
-        """What is wrong with the command line as a whole, flags and words being right for themselves."""
+        """Yields mistakes in the combination of flags and arguments, each of which is valid by itself."""
         yield from self.wrong_together(words)
         if self.context is not None and self.kubeconfig is None and self.port_forward is None:
             yield Mistake(None, "--context", "needs --kubeconfig")
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
-        """The same, of what this command has beside the others."""
+        """Yields those mistakes that only this command can have; subclasses override it."""
         del words
         yield from ()
 
 
 def _named(words: Sequence[str], *names: str) -> Iterator[Mistake]:
-    """One mistake for each word that is missing, and one for those that are too many."""
+    """Yields a mistake for each missing argument, and for each unexpected one."""
     for name in names[len(words) :]:
         yield Mistake(None, name, "is missing")
     yield from unexpected(words[len(names) :])
 
 
 def _shoot(words: Sequence[str]) -> Iterator[Mistake]:
-    """The first word is the namespace of a shoot."""
+    """Checks that the first argument can be the namespace of a shoot."""
     for word in words[:1]:
         if not is_label(word):
             yield _unfit("NAME", "the control-plane namespace of a shoot", word)
 
 
 def _service(words: Sequence[str]) -> Iterator[Mistake]:
-    """The second word is the name of a service."""
+    """Checks that the second argument can be the name of a Service."""
     for word in words[1:2]:
         if not is_service(word):
             yield _unfit("SERVICE", "the name of a Service", word)
@@ -182,11 +182,9 @@ class ShootsSettings(ClientSettings):
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
-        """One name at most."""
         yield from (*_shoot(words), *unexpected(words[1:]))
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
-        """What needs a name."""
         given = {"nodes": self.nodes, "history": self.history}
         asked = [name for name, there in given.items() if there]
         if not words:
@@ -197,7 +195,7 @@ class ShootsSettings(ClientSettings):
 
 
 class _OneOrAllSettings(ClientSettings):
-    """For one shoot, or for all."""
+    """A command for one shoot, or for all."""
 
     shoot_word: ClassVar[int | None] = 0
 
@@ -208,11 +206,9 @@ class _OneOrAllSettings(ClientSettings):
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
-        """One name at most."""
         yield from (*_shoot(words), *unexpected(words[1:]))
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
-        """Either a name or `--all`."""
         if self.all == bool(words):
             yield Mistake(None, "NAME", "is needed, or --all, and not both")
 
@@ -252,20 +248,18 @@ class ResumeSettings(_OneOrAllSettings):
     )
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
-        """A hold is that of one shoot."""
         yield from super().wrong_together(words)
         if self.hold and self.all:
             yield Mistake(None, "--hold", "is for one shoot: a hold belongs to its shoot")
 
 
 class _ResourceSettings(ClientSettings):
-    """For one resource of a shoot."""
+    """A command for one resource of a shoot."""
 
     shoot_word: ClassVar[int | None] = 0
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
-        """A shoot, and `KIND/NAME` or `NAME`."""
         yield from (*_named(words, "NAME", "RESOURCE"), *_shoot(words))
         for word in words[1:2]:
             kind, slash, name = word.rpartition("/")
@@ -332,13 +326,11 @@ class ScaleSettings(ClientSettings):
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
-        """A direction and a shoot."""
         yield from (*_named(words, "up|down", "NAME"), *_shoot(words[1:]))
         if words and words[0] not in set(Direction):
             yield _unfit("up|down", "up or down", words[0])
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
-        """Nothing runs after a dry run."""
         del words
         if self.dry_run and self.wait:
             yield Mistake(None, "--wait", "has nothing to wait for after --dry-run")
@@ -353,7 +345,6 @@ class ProbeSettings(ClientSettings):
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
-        """A shoot."""
         yield from (*_named(words, "NAME"), *_shoot(words))
 
 
@@ -375,7 +366,6 @@ class WeedSettings(ClientSettings):
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
-        """A shoot and a service of its control plane."""
         yield from (*_named(words, "NAME", "SERVICE"), *_shoot(words), *_service(words))
 
 
@@ -396,11 +386,9 @@ class WeedersSettings(ClientSettings):
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
-        """A shoot and a service of its control plane, at most."""
         yield from (*_shoot(words), *_service(words), *unexpected(words[2:]))
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
-        """What chooses from a list."""
         if self.running and words[1:]:
             yield Mistake(None, "--running", "does not go with SERVICE")
 
@@ -432,7 +420,6 @@ class AuditSettings(ClientSettings):
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
-        """One shoot at most."""
         yield from (*_shoot(words), *unexpected(words[1:]))
 
 
@@ -461,7 +448,6 @@ class EventsSettings(ClientSettings):
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
-        """One shoot at most."""
         yield from (*_shoot(words), *unexpected(words[1:]))
 
 
@@ -485,14 +471,12 @@ class OperationsSettings(ClientSettings):
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
-        """One id at most."""
         yield from unexpected(words[1:])
         for word in words[:1]:
             if not word or len(word) > _MAX_ID or not word.isprintable() or "/" in word:
                 yield _unfit("ID", "the id of an operation", word)
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
-        """What needs an id."""
         if self.cancel and not words:
             yield Mistake(None, "--cancel", "needs ID")
         if self.cancel and self.watch:
@@ -517,4 +501,4 @@ CLIENT_SETTINGS: Final[Mapping[str, type[ClientSettings]]] = MappingProxyType(
         "config": ConfigSettings,
     }
 )
-"""The commands that ask a running watchdog, and their flags."""
+"""The settings class of each client command, by name."""

@@ -1,6 +1,6 @@
-"""What the flags of the client's commands may be: where a server is, which Deployment, a reason; pure.
+"""Parsers for the flags of the client's commands: the server's URL, a Deployment, a reason; pure.
 
-Each parser raises ValueError with the end of a sentence that begins with the flag: "must be …".
+A parser raises ValueError for a wrong value; the message continues a sentence that begins with the flag: "must be …".
 """
 
 import ipaddress
@@ -24,7 +24,7 @@ _ORIGIN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a server is."""
+    """Scheme, host and port of a server."""
 
     scheme: Scheme
     host: str
@@ -33,7 +33,7 @@ class Origin:
 
     @property
     def loopback(self) -> bool:
-        """Whether it is this machine, so that nothing that is sent there crosses a network."""
+        """Whether the host is this machine, so that nothing sent to it crosses a network."""
         if self.host == "localhost":
             return True
         try:
@@ -48,7 +48,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A Deployment of the watchdog."""
+    """The namespace and name of a Deployment of the watchdog."""
 
     namespace: str
     name: str
@@ -58,9 +58,9 @@ class Deployment:
 
 
 def origin(text: str) -> Origin:
-    """`http://HOST:PORT` or `https://HOST:PORT`; without a port the scheme's own."""
+    """Parses `http://HOST:PORT` or `https://HOST:PORT`; the port defaults to that of the scheme."""
     found = _ORIGIN.fullmatch(text)
-    if found is None and "@" in text:  # it may have a password before it, which is not repeated
+    if found is None and "@" in text:  # the text before it may contain a password: do not quote it
         raise ValueError("must be http://HOST:PORT or https://HOST:PORT, without a user or an @")
     if found is None:
         raise ValueError(f"must be http://HOST:PORT or https://HOST:PORT, {_not(text)}")
@@ -77,7 +77,7 @@ def origin(text: str) -> Origin:
 
 
 def deployment(text: str) -> Deployment:
-    """`NAMESPACE/DEPLOYMENT`."""
+    """Parses `NAMESPACE/DEPLOYMENT`."""
     namespace, _, name = text.partition("/")
     if not is_label(namespace) or not is_subdomain(name):
         raise ValueError(f"must be NAMESPACE/DEPLOYMENT, {_not(text)}")
@@ -85,7 +85,7 @@ def deployment(text: str) -> Deployment:
 
 
 def reason(text: str) -> str:
-    """A line that says why."""
+    """Checks a reason: one line of at most 300 printable characters."""
     if not text.strip() or len(text) > _MAX_REASON or not text.isprintable():
         raise ValueError(
             f"must be one line of at most {_MAX_REASON} characters that says why, {_not(text)}"

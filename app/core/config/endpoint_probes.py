@@ -1,4 +1,4 @@
-"""The list `endpointProbes` of the prober file: nodes in, probes out, limits as Kubernetes has them.
+"""Parses the list `endpointProbes` of the prober file, with the limits of Kubernetes; YAML nodes in, probes out.
 
 The defaults are those of `EndpointProbe`; docs/configuration.md has them as a table.
 """
@@ -25,7 +25,7 @@ from app.core.model.endpoints import (
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector
 
-# How an endpoint probe asks: httpGet, tcpSocket, grpc or exec; nodes in, handlers out.
+# The handler of an endpoint probe: httpGet, tcpSocket, grpc or exec.
 
 
 HTTP_KEYS: Final = Keys(known=("scheme", "host", "port", "path", "httpHeaders"))
@@ -39,20 +39,20 @@ _DEFAULT_GRPC: Final = Grpc(port=0)
 
 
 class HandlerChoice(NamedTuple):
-    """What one entry says of how to ask."""
+    """The handler of one entry, and what the rest of the entry has to be checked against."""
 
     handler: Handler | None = None
-    """None where it is missing or wrong, which is noted."""
+    """None if missing or wrong, which is recorded as a mistake."""
     host: str | None = None
-    """Who is asked, where the handler says it, as in Kubernetes."""
+    """The host, if the handler itself names one, as in Kubernetes."""
     host_place: FilePlace | None = None
-    """Where it says so, even if it is wrong."""
+    """The place of the handler's `host`, even if its value is wrong."""
     named_port: FilePlace | None = None
-    """Where a port is given by its name."""
+    """The place of a port that is given by name."""
 
 
 def read_handler(probe: Section, findings: Findings) -> HandlerChoice:
-    """The one handler of an entry; further ones are refused, and read for what else is wrong with them."""
+    """Reads the handler of an entry; further handlers are mistakes, and are read as well to report all of theirs."""
     given = [key for key in _HANDLERS if probe.node(key) is not None]
     if not given:
         findings.mistake(probe.base, f"needs one of {', '.join(_HANDLERS)}: how is it asked?")
@@ -122,7 +122,7 @@ _HANDLERS: Final[Mapping[str, tuple[Keys, Callable[[Section], HandlerChoice]]]] 
     "exec": (EXEC_KEYS, _exec),
 }
 HANDLER_KEYS: Final = tuple(_HANDLERS)
-"""The keys of which an entry has exactly one."""
+"""The keys of the handlers; an entry has exactly one of them."""
 
 
 PROBES_KEY: Final = "endpointProbes"
@@ -174,7 +174,7 @@ def read_endpoint_probes(
 
 
 def _probe(section: Section, surroundings: ProbeListContext, findings: Findings) -> EndpointProbe:
-    """One entry; what is wrong of it is noted, and something else stands in its place."""
+    """Reads one entry; wrong values are recorded as mistakes and replaced by defaults."""
     asking = read_handler(section, findings)
     host = _host(section, asking, findings)
     kind = section.value("type", values.probe_type, _DEFAULT_PROBE.type)
@@ -200,7 +200,7 @@ def _probe(section: Section, surroundings: ProbeListContext, findings: Findings)
 
 
 def _host(section: Section, asking: HandlerChoice, findings: Findings) -> str | None:
-    """Who is asked, from either of the two places where it may stand."""
+    """Returns the host, which is given either in the entry or in its handler."""
     own = section.value("host", values.host, None)
     if asking.host_place is None:
         place = section.place("host") if section.node("host") is not None else None
@@ -218,7 +218,7 @@ def _host(section: Section, asking: HandlerChoice, findings: Findings) -> str | 
 def _check_target(
     section: Section, asking: HandlerChoice, kind: ProbeType, findings: Findings
 ) -> None:
-    """Refuses what only a container has where the target is none."""
+    """Refuses settings that only apply to containers if the target is a host."""
     if section.node("podSelector") is not None:
         return
     if kind is not ProbeType.READINESS:

@@ -1,7 +1,9 @@
-"""Where settings come from besides flags: the environment that was handed in, and nothing else.
+"""Reads settings from environment variables, and only from the mapping that was passed in.
 
-Every flag is an environment variable too: `--kube-api-qps` is `DWD_KUBE_API_QPS`; the flag wins.  Only what asks for
-something to be done (`--force`, `--all`), or says who asks, is a flag and nothing else.
+Neither the process's own environment nor a `.env` file is read, so tests and commands control every input.
+
+Every flag has an environment variable: `--kube-api-qps` is `DWD_KUBE_API_QPS`; the flag takes precedence.  The
+exceptions are flags that request an action (`--force`, `--all`) or say who requests it (`FlagOnly`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,33 +27,33 @@ _environment: ContextVar[Mapping[str, str]] = ContextVar("environment", default=
 
 @dataclass(frozen=True, slots=True)
 class AlsoFrom:
-    """A variable of another name, for a field that neither a flag nor a variable of ours sets."""
+    """Names a fallback variable for a field that neither its flag nor its `DWD_` variable sets."""
 
     variable: str
 
 
 def environment_name(field: str) -> str:
-    """The environment variable of a field."""
+    """Returns the name of a field's environment variable."""
     return ENV_PREFIX + field.upper()
 
 
 def variable(name: str) -> str | None:
-    """A variable of the environment that settings are made in, whatever its name."""
+    """Returns any variable of the current `environment`; None if it is missing or empty."""
     return _environment.get().get(name) or None
 
 
 @dataclass(frozen=True, slots=True)
 class FlagOnly:
-    """Marks a field that no environment variable sets: what is asked for is said where it is asked."""
+    """Marks a field that only its flag sets: an action must be requested on the command line itself."""
 
 
 def flag_only(field: FieldInfo) -> bool:
-    """Whether no environment variable sets it."""
+    """Returns whether a field is marked with `FlagOnly`."""
     return FlagOnly() in field.metadata
 
 
 def variable_of(name: str, field: FieldInfo, environ: Mapping[str, str]) -> str | None:
-    """The variable of `environ` that says what the field `name` is; None: none, or an empty one, does."""
+    """Returns the variable in `environ` that sets the field `name`; None if there is none or it is empty."""
     if flag_only(field):
         return None
     others = [each.variable for each in field.metadata if isinstance(each, AlsoFrom)]
@@ -60,7 +62,7 @@ def variable_of(name: str, field: FieldInfo, environ: Mapping[str, str]) -> str 
 
 @contextmanager
 def environment(environ: Mapping[str, str]) -> Iterator[None]:
-    """Settings made in this context read `environ`; those made elsewhere read no environment at all."""
+    """Makes settings created in this context read `environ`; settings created elsewhere read no environment."""
     token = _environment.set(environ)
     try:
         yield
@@ -69,14 +71,14 @@ def environment(environ: Mapping[str, str]) -> Iterator[None]:
 
 
 def unexpected(words: Iterable[str]) -> Iterator[Mistake]:
-    """A mistake for each word that nobody asked for."""
+    """Yields a mistake for each unexpected positional argument."""
     message = "unexpected argument; a flag's value follows its flag, a boolean's after ="
     for word in words:
         yield Mistake(None, trimmed(word, _SHOWN), message)
 
 
 class _Environment(PydanticBaseSettingsSource):
-    """The flat variables of `environment`; an empty one counts as absent."""
+    """The settings source for the variables of `environment`; an empty variable counts as absent."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         environ = _environment.get()
@@ -92,18 +94,18 @@ class _Environment(PydanticBaseSettingsSource):
 
 
 class CommandSettings(BaseSettings):
-    """The flags of a command."""
+    """Base class for the flags of a command."""
 
     model_config = SettingsConfigDict(frozen=True)
 
     takes_arguments: ClassVar[bool] = False
-    """Whether words that are no flags are what to work on, instead of mistakes."""
+    """Whether the command takes positional arguments; otherwise each of them is a mistake."""
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Other names of flags: `o` of `output`."""
+    """Short names of flags, such as `o` for `output`."""
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
-        """What is wrong with the words that are no flags."""
+        """Yields the mistakes in the positional arguments."""
         if not cls.takes_arguments:
             yield from unexpected(words)
 
@@ -116,6 +118,6 @@ class CommandSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags, then the environment that was handed in; no file, and nothing of the process's own."""
+        """Uses flags, then `environment`; no files, and nothing from the process's own environment."""
         del env_settings, dotenv_settings, file_secret_settings
         return init_settings, _Environment(settings_cls)

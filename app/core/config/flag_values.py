@@ -1,6 +1,6 @@
-"""What the values of flags and environment variables may be: text in, plain values out.
+"""Parsers for the values of flags and environment variables: text in, plain values out.
 
-Each parser raises ValueError with the end of a sentence that begins with the flag: "must be …".
+A parser raises ValueError for a wrong value; the message continues a sentence that begins with the flag: "must be …".
 """
 
 import ipaddress
@@ -20,7 +20,7 @@ from app.core.errors import trimmed
 N = TypeVar("N", int, float)
 
 NAMESPACE_HOLE: Final = "{namespace}"
-"""What stands for the control-plane namespace in `--shoot-server-pattern`."""
+"""The placeholder for the control-plane namespace in `--shoot-server-pattern`."""
 
 _MAX_PORT: Final = 65535
 _MAX_COUNT: Final = 2**31 - 1
@@ -32,7 +32,7 @@ _FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
 
 class LogLevel(StrEnum):
-    """How much is logged."""
+    """The least severe level that is logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -41,14 +41,14 @@ class LogLevel(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """How it is logged."""
+    """The format of log lines."""
 
     JSON = "json"
     CONSOLE = "console"
 
 
 class AuthMode(StrEnum):
-    """How the callers of the API are told apart."""
+    """How callers of the API are authenticated."""
 
     KUBERNETES = "kubernetes"
     TOKEN = "token"  # noqa: S105 - the name of a mode, no secret
@@ -56,7 +56,7 @@ class AuthMode(StrEnum):
 
 
 class FileKind(StrEnum):
-    """Which program a configuration file is for."""
+    """The loop that a configuration file is for."""
 
     PROBER = "prober"
     WEEDER = "weeder"
@@ -64,16 +64,16 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where to listen."""
+    """The address of a listening socket."""
 
     host: str
-    """An IP address; empty = every address of the machine."""
+    """An IP address; empty for all addresses of the machine."""
     port: int
-    """0 = one that is free."""
+    """The port; 0 for any free one."""
 
     @property
     def loopback(self) -> bool:
-        """Whether only programs of this machine can reach it."""
+        """Whether only processes on this machine can connect."""
         return bool(self.host) and ipaddress.ip_address(self.host).is_loopback
 
     def __str__(self) -> str:
@@ -82,20 +82,20 @@ class ListenAddress:
 
 @dataclass(frozen=True, slots=True)
 class FlagType:
-    """How help and documentation name the type of a flag; empty for a boolean."""
+    """The type of a flag as shown in help and documentation; empty for booleans."""
 
     as_: str
 
 
 @dataclass(frozen=True, slots=True)
 class ShownDefault:
-    """How help and documentation name a default that is not the same everywhere."""
+    """The default of a flag as shown in help and documentation, if it depends on the environment."""
 
     as_: str
 
 
 def boolean(text: str) -> bool:
-    """As Go's ParseBool."""
+    """Parses a boolean with the spellings of Go's `strconv.ParseBool`."""
     if text in _TRUE:
         return True
     if text in _FALSE:
@@ -104,7 +104,7 @@ def boolean(text: str) -> bool:
 
 
 def number(text: str) -> float:
-    """A finite number."""
+    """Parses a finite number."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(value):
         raise ValueError(f"must be a finite number, not {quoted(text)}")
@@ -112,14 +112,14 @@ def number(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """A whole number that a 32-bit one can hold."""
+    """Parses a whole number that fits into 32 bits."""
     if not _COUNT.fullmatch(text) or abs(int(text)) > _MAX_COUNT:
         raise ValueError(f"must be a whole number of at most {_MAX_COUNT}, not {quoted(text)}")
     return int(text)
 
 
 def duration(text: str) -> float:
-    """A Go duration string, in seconds."""
+    """Parses a Go duration; returns seconds."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -127,11 +127,12 @@ def duration(text: str) -> float:
 
 
 def address(text: str) -> ListenAddress:
-    """`host:port` with an IP address or `localhost` as host, or `:port`."""
+    """Parses `HOST:PORT` with an IP address or `localhost` as host, or `:PORT`."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port[:6]) > _MAX_PORT:
         raise ValueError(f"must be HOST:PORT or :PORT, not {quoted(text)}")
-    if host in {"", "localhost"}:  # the name is not looked up: what it means is settled
+    # `localhost` is never resolved: it always means 127.0.0.1.
+    if host in {"", "localhost"}:
         return ListenAddress("127.0.0.1" if host else "", int(port))
     bracketed = host.startswith("[") and host.endswith("]")
     try:
@@ -145,7 +146,7 @@ def address(text: str) -> ListenAddress:
 
 
 def loopback_address(text: str) -> ListenAddress:
-    """The same, on this machine only."""
+    """Parses a loopback address with its port."""
     found = address(text)
     if not found.loopback:
         raise ValueError(
@@ -156,13 +157,13 @@ def loopback_address(text: str) -> ListenAddress:
 
 
 def log_level(text: str) -> LogLevel:
-    """A level, whatever its case."""
+    """Parses a log level in any case; `warn` is accepted for `warning`."""
     lowered = text.lower()
     return LogLevel(one_of(LogLevel, "warning" if lowered == "warn" else lowered))
 
 
 def pattern(text: str) -> str | None:
-    """A regular expression that compiles once `{namespace}` is a namespace; empty = none."""
+    """Checks a regular expression that may contain `{namespace}`; returns None for empty text."""
     if not text:
         return None
     try:
@@ -174,14 +175,14 @@ def pattern(text: str) -> str | None:
 
 
 def file(text: str) -> Path:
-    """A path."""
+    """Parses the path of a file, which need not exist."""
     if not text or "\0" in text:
         raise ValueError("must be the path of a file")
     return Path(text)
 
 
 def one_of(choices: type[StrEnum], text: str) -> str:
-    """One of the values of `choices`."""
+    """Checks that `text` is one of the values of `choices`."""
     if text not in set(choices):
         raise ValueError(f"must be one of {', '.join(choices)}, not {quoted(text)}")
     return text
@@ -200,17 +201,17 @@ def _domain(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """`text` as a message shows it."""
+    """Quotes and shortens `text` for an error message."""
     return f'"{trimmed(text, _SHOWN)}"'
 
 
 def of_text(parse: Callable[[str], object]) -> BeforeValidator:
-    """Parses text and leaves values that a program passes as they are."""
+    """Creates a validator that parses text; other types, which only code passes, are left unchanged."""
     return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
 
 
 def at_least(least: float) -> AfterValidator:
-    """Refuses what is less."""
+    """Creates a validator that refuses values below `least`."""
 
     def check(value: N) -> N:
         if value < least:
@@ -221,14 +222,14 @@ def at_least(least: float) -> AfterValidator:
 
 
 def above_zero(value: float) -> float:
-    """Refuses 0 and less."""
+    """Refuses values that are 0 or negative."""
     if value <= 0:
         raise ValueError(f"must be above 0, not {value:g}")
     return value
 
 
 def lasting(value: float) -> float:
-    """Refuses a duration of 0 or less."""
+    """Refuses durations that are 0 or negative."""
     if value <= 0:
         raise ValueError(f"must be above 0s, not {format_duration(value)}")
     return value

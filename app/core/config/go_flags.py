@@ -1,4 +1,7 @@
-"""Command lines as Go programs take them: `--flag=value`, `--flag value`, `-flag`, booleans with or without a value."""
+"""Parses command lines with the syntax of Go's `flag` package, so that the original's command lines work unchanged.
+
+`--flag=value`, `--flag value` and `-flag` are accepted; a boolean is set by its name alone or takes a value after `=`.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,33 +18,33 @@ _HELP = frozenset({"h", "help"})
 
 @dataclass(slots=True)
 class Arguments:
-    """A command line, taken apart."""
+    """A parsed command line."""
 
     flags: dict[str, str] = field(default_factory=dict)
-    """By name, without dashes; of a flag that is given twice, the last, as in Go."""
+    """Values by flag name, without dashes; if a flag is repeated, the last value wins, as in Go."""
     rest: list[str] = field(default_factory=list)
-    """What is no flag."""
+    """The positional arguments."""
     help: bool = False
     mistakes: list[Mistake] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The flags of a command by name, and whether each is a boolean, which takes its value by `=` only."""
+    """The flags that a command accepts; the values of the mappings say whether a flag is a boolean."""
 
     ours: Mapping[str, bool]
     accepted: Mapping[str, bool] = field(default_factory=dict)
-    """Those of another program: understood, and never recommended."""
+    """Flags of the original, accepted for compatibility and never suggested for a misspelt flag."""
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """Other names of ours."""
+    """Short names of our flags."""
 
     def boolean(self, name: str) -> bool | None:
-        """Whether this flag is a boolean; None where it is unknown."""
+        """Returns whether a flag is a boolean; None if it is unknown."""
         return self.ours.get(name, self.accepted.get(name))
 
 
 def take_apart(words: Sequence[str], known: Flags) -> Arguments:
-    """Sorts the arguments after the command; what is wrong with them is among its result."""
+    """Parses the arguments after the command; mistakes are part of the result."""
     found = Arguments()
     queue = list(reversed(words))
     while queue:
@@ -64,7 +67,7 @@ def _take_flag(word: str, queue: list[str], known: Flags, found: Arguments) -> N
     elif known.boolean(name) is None:
         found.mistakes.append(_unknown(word.partition("=")[0], known.ours))
         if not equals and queue and not queue[-1].startswith("-"):
-            queue.pop()  # its value, most likely: one mistake is enough
+            queue.pop()  # most likely the value of the unknown flag: avoid a second error for one mistake
     elif equals:
         found.flags[name] = value
     elif known.boolean(name):
@@ -85,7 +88,7 @@ def _unknown(flag: str, known: Iterable[str]) -> Mistake:
     return _mistake(flag, f"unknown flag{hint}")
 
 
-# The original's logging and profiling flags: mapped where we have the like, accepted with a warning where not.
+# The original's logging and profiling flags: mapped to ours where there is an equivalent, otherwise only warned of.
 
 
 ORIGINAL_FLAGS: Final = {
@@ -96,7 +99,7 @@ ORIGINAL_FLAGS: Final = {
     "zap-time-encoding": False,
     "pprof-bind-addr": False,
 }
-"""Those that prober and weeder accept, and whether each is a boolean."""
+"""The original's flags that prober and weeder accept, and whether each is a boolean."""
 
 _MAPPED: Final = {"zap-log-level": "log-level", "zap-encoder": "log-format"}
 _MOST_SHOWN: Final = 60
@@ -114,7 +117,7 @@ _LEVELS: Final = {
 
 
 def mapped(flags: Mapping[str, str]) -> dict[str, str]:
-    """Our flags with the values that the original's among `flags` ask for; ours, where given, win."""
+    """Translates the original's flags among `flags` into ours; our own flag takes precedence if both are given."""
     return {
         ours: _level(flags[theirs]) if ours == "log-level" else flags[theirs]
         for theirs, ours in _MAPPED.items()
@@ -123,13 +126,13 @@ def mapped(flags: Mapping[str, str]) -> dict[str, str]:
 
 
 def spelled(ours: str, flags: Mapping[str, str]) -> str:
-    """What the operator wrote where `ours` was set."""
+    """Returns the name of the flag that set `ours`, as the operator wrote it, for error messages."""
     theirs = next((theirs for theirs, mapped_to in _MAPPED.items() if mapped_to == ours), ours)
     return theirs if ours not in flags and theirs in flags else ours
 
 
 def warnings(flags: Mapping[str, str]) -> Iterator[ConfigWarning]:
-    """One for each of the original's among `flags` that has no effect."""
+    """Yields a warning for each of the original's flags among `flags` that has no effect."""
     for name in flags:
         if name in _MAPPED and _MAPPED[name] in flags:
             yield ConfigWarning(f"--{name}", f"has no effect beside --{_MAPPED[name]}")
@@ -138,7 +141,7 @@ def warnings(flags: Mapping[str, str]) -> Iterator[ConfigWarning]:
 
 
 def _level(text: str) -> str:
-    """The level of zap as ours: a number above 0 is ever more of debug; what is none is left for ours to refuse."""
+    """Translates a zap level: numbers above 0 are levels of verbosity, hence debug; invalid text is passed through."""
     lowered = text.lower()
     if lowered in _LEVELS:
         return _LEVELS[lowered]

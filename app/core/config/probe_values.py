@@ -1,6 +1,6 @@
-"""What the scalars of an endpoint probe may be, as Kubernetes validates them: nodes in, plain values out.
+"""Readers of the scalars of an endpoint probe, with the validation of Kubernetes: YAML nodes in, plain values out.
 
-All readers raise ValueError with the end of a sentence that begins with the key, as those of `values` do.
+A reader raises ValueError as those of `scalars` do.  Messages omit values that may contain a secret.
 """
 
 import re
@@ -25,11 +25,11 @@ from app.core.model.endpoints import Effect, Port, ProbeType, Scheme
 
 MAX_PORT: Final = 65535
 _NAMESPACE: Final = "shoot--project--name"
-"""Stands for any control-plane namespace."""
+"""A sample control-plane namespace, substituted for the placeholder before a host is checked."""
 _PATH: Final = re.compile(r"/[!-\"$-~]*")
-"""Visible ASCII, without a fragment, which no server is sent."""
+"""Visible ASCII without `#`: a fragment is never sent to a server."""
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""Those that a header's value must not have; a tab is none of them."""
+"""Control characters that a header value must not contain; a tab is allowed."""
 _OF_THE_CONNECTION: Final = frozenset(
     {"connection", "content-length", "te", "trailer", "transfer-encoding", "upgrade"}
 )
@@ -45,7 +45,7 @@ port_number: Final = whole(1, MAX_PORT)
 
 
 def port(node: yaml.Node) -> Port:
-    """A port by its number, or by the name that the container gives it."""
+    """Reads a port: its number, or the name of a container port."""
     if kind(node) is NodeKind.NUMBER:
         return port_number(node)
     if kind(node) is not NodeKind.STRING or not is_port_name(node.value):
@@ -55,10 +55,10 @@ def port(node: yaml.Node) -> Port:
 
 
 def host(node: yaml.Node) -> str:
-    """Who is asked: a host's name, in which `{namespace}` may stand, or an IP address."""
+    """Reads a host: a name, which may contain `{namespace}`, or an IP address."""
     text = string(node)
     if not is_host(text.replace(NAMESPACE_HOLE, _NAMESPACE)):
-        # what has an @ may have a password before it, and a query may hold a token
+        # Text before an @ may contain a password, and a query may contain a token.
         found = "" if {"@", "?"} & {*text} else f", not {describe(node)}"
         shape = f"a host's name, in which {NAMESPACE_HOLE} may stand, or an IP address"
         raise ValueError(f"must be {shape}, without scheme, user, port, path or brackets{found}")
@@ -66,7 +66,7 @@ def host(node: yaml.Node) -> str:
 
 
 def path(node: yaml.Node) -> str:
-    """What is asked for: a path, with its query where it has one; an empty one is `/`."""
+    """Reads a path with an optional query; an empty one means `/`."""
     text = quotable(node) or "/"
     if not _PATH.fullmatch(text):
         shape = (
@@ -78,10 +78,10 @@ def path(node: yaml.Node) -> str:
 
 
 def header_name(node: yaml.Node) -> str:
-    """The name of a header that is the operator's to set."""
+    """Reads the name of a header; those that control the connection cannot be set."""
     text = quotable(node)
     if not is_header(text):
-        # a whole header, with its value, is taken for a name at times
+        # People sometimes write a complete header, whose value may be a secret, in place of the name.
         found = "" if ":" in text else f", not {describe(node)}"
         raise ValueError(f"must be letters, digits and -{found}")
     if text.lower() in _OF_THE_CONNECTION:
@@ -90,7 +90,7 @@ def header_name(node: yaml.Node) -> str:
 
 
 def one_line(node: yaml.Node) -> str:
-    """Text without control characters, tabs aside; as it may be a secret, no message shows it."""
+    """Reads text without control characters other than tabs; it may be a secret, so messages never contain it."""
     text = _unshown(node)
     if _CONTROLS.search(text):
         raise ValueError("must be one line without control characters")
@@ -98,7 +98,7 @@ def one_line(node: yaml.Node) -> str:
 
 
 def argument(node: yaml.Node) -> str:
-    """One word of a command, which may have several lines; no message shows it either."""
+    """Reads one argument of a command, which may have several lines; messages never contain it."""
     text = _unshown(node)
     if "\0" in text:
         raise ValueError("must not have a NUL in it")

@@ -1,4 +1,4 @@
-"""The prober file's keys, types, defaults and limits: nodes in, policy out.
+"""Parses the prober file: its keys, types, defaults and limits; YAML nodes in, `ProberPolicy` out.
 
 The defaults are those of `ProberPolicy`; docs/configuration.md has them as a table.
 """
@@ -27,12 +27,12 @@ from app.core.model.overrides import LONGEST
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 
-# Lease mode or endpoint mode: which of the two a prober file chooses, and what it changes.
+# Lease mode or endpoint mode: the names of the Secrets choose it.
 
 
 LEASE_MODE_KEY: Final = "kubeConfigSecretName"
 ENDPOINT_MODE_KEYS: Final = ("internalKubeConfigSecretName", "externalKubeConfigSecretName")
-"""Both together choose endpoint mode."""
+"""Endpoint mode is chosen by giving both."""
 BACKOFF_KEY: Final = "internalProbeFailureBackoffDuration"
 LIMIT_KEY: Final = "nodeLeaseFailureFraction"
 
@@ -42,19 +42,19 @@ _ENDPOINT_MODE: Final = EndpointMode(external_secret="")
 
 @dataclass(frozen=True, slots=True)
 class ModeDefaults:
-    """What the choice of a mode decides."""
+    """The settings that depend on the mode."""
 
     kubeconfig_secret: str
-    """In endpoint mode, that of the internal path."""
+    """In endpoint mode, the Secret of the internal path."""
     endpoint: EndpointMode | None
     """None in lease mode."""
     failure_threshold: int = _LEASE_MODE.failure_threshold
-    """The default; so is the next."""
+    """The default where the file has no such key; likewise `success_threshold`."""
     success_threshold: int = _LEASE_MODE.success_threshold
 
 
 def read_mode(top: Section, findings: Findings) -> ModeDefaults:
-    """The mode that a prober file chooses; keys that have no effect in it are warned of."""
+    """Determines the mode of a prober file; warns of keys that have no effect in that mode."""
     given = [key for key in ENDPOINT_MODE_KEYS if top.node(key) is not None]
     if not given:
         return _lease_mode(top, findings)
@@ -75,7 +75,7 @@ def _refuse_half(top: Section, given: list[str], findings: Findings) -> None:
 def _refuse_both(top: Section, given: list[str], findings: Findings) -> None:
     message = f"chooses lease mode, while {given[0]} chooses endpoint mode: only one can be"
     findings.mistake(top.place(LEASE_MODE_KEY), message)
-    top.value(LEASE_MODE_KEY, object_name, "")  # what is wrong with it in itself
+    top.value(LEASE_MODE_KEY, object_name, "")  # for its own mistakes: all are reported at once
     for key in given:
         message = (
             f"chooses endpoint mode, while {LEASE_MODE_KEY} chooses lease mode: only one can be"
@@ -149,10 +149,10 @@ _NO_REF: Final = ResourceRef("", "", "")
 
 
 def read_policy(root: yaml.Node | None, findings: Findings, *, allow_exec: bool) -> ProberPolicy:
-    """The policy that `root` describes; its warnings are left in `findings`.
+    """Parses the policy in `root`; adds warnings to `findings`.
 
     Raises:
-        ConfigurationError: anything is wrong with it; all mistakes at once.
+        ConfigurationError: the file has mistakes; the error lists all of them.
     """
     top = top_section(root, PROBER_KEYS, "prober", findings)
     policy = _policy(top, findings)
@@ -221,7 +221,7 @@ def _dependents(top: Section, findings: Findings) -> tuple[DependentPolicy, ...]
 
 
 def _identity(ref: ResourceRef) -> tuple[str, str, str]:
-    """What makes two refs the same object: versions of a group show the same ones."""
+    # Without the version: all versions of a group serve the same objects.
     group = ref.api_version.rpartition("/")[0]
     return (group, ref.kind, ref.name)
 
@@ -246,7 +246,7 @@ def _optional(section: Section, findings: Findings) -> bool:
 
 
 def _ref(section: Section | None) -> ResourceRef:
-    """The ref; `_NO_REF` where it is wrong, which is noted and makes the file unusable."""
+    """Returns the ref; `_NO_REF` if it is wrong, which is recorded as a mistake and makes the file unusable."""
     if section is None:
         return _NO_REF
     version = section.required("apiVersion", api_version)

@@ -1,6 +1,6 @@
-"""What the scalars of a configuration file may be: each reader takes a node and gives a plain value.
+"""Readers of the scalars in a configuration file: each takes a YAML node and returns a plain value.
 
-All of them raise ValueError with the end of a sentence that begins with the key: "must be …".
+A reader raises ValueError for a wrong value; the message continues a sentence that begins with the key: "must be …".
 """
 
 import ipaddress
@@ -18,7 +18,7 @@ from app.core.errors import trimmed
 from app.core.model.policy import OnFailure
 from app.core.model.selectors import Operator
 
-# Go's duration strings, exactly as `time.ParseDuration` reads them and `Duration.String` writes them; pure.
+# Go's duration strings, exactly as `time.ParseDuration` reads them and `Duration.String` writes them.
 
 
 EXAMPLE: Final = "a duration such as 30s or 1m40s"
@@ -39,14 +39,14 @@ _PART: Final = re.compile(
 _SMALL: Final = ("ns", "\u00b5s", "ms")
 _LIMIT: Final = 2**63
 _MAX_TEXT: Final = 200
-"""Go sets no limit; a longer one is a mistake, and digits without end cost time."""
+"""Go sets no limit. No duration needs this many characters, and parsing unlimited digits would take long."""
 
 
 def parse_duration(text: str) -> float:
-    """The seconds that `text` names.
+    """Parses a Go duration; returns seconds.
 
     Raises:
-        ValueError: Go would not read it; the message says what it must be.
+        ValueError: Go would reject `text`; the message says what is allowed.
     """
     unsigned = text[1:] if text[:1] in {"-", "+"} else text
     if unsigned == "0":
@@ -74,7 +74,7 @@ def _sum_of_parts(text: str) -> int:
 def _nanoseconds(whole: str, fraction: str | None, unit: str) -> int:
     scale = _NANOSECONDS[unit]
     digits = fraction or "0"
-    while int(digits or 0) > _LIMIT:  # Go lets go of the digits that do not fit
+    while int(digits or 0) > _LIMIT:  # Go ignores the digits that do not fit into 64 bits
         digits = digits[:-1]
     return int(whole or 0) * scale + int(int(digits or 0) * (scale / 10 ** len(digits)))
 
@@ -86,7 +86,7 @@ def _complaint(text: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """`seconds` as Go prints it: `0s`, `1.5ms`, `1m40s`, `1h0m0s`; a float is exact to the nanosecond up to 26 days."""
+    """Formats seconds as Go does: `0s`, `1.5ms`, `1m40s`, `1h0m0s`; exact to the nanosecond up to 26 days."""
     nanoseconds = round(seconds * 1e9)
     sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     if rest < _NANOSECONDS["s"]:
@@ -112,7 +112,7 @@ def _decimal(value: int, scale: int) -> str:
     return f"{whole}.{digits}" if digits else str(whole)
 
 
-# Names as Kubernetes allows them, and the nearest of several; pure.
+# Names as Kubernetes validates them.
 
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -129,38 +129,38 @@ _MAX_COMPARED: Final = 100
 
 
 def is_label(text: str) -> bool:
-    """Whether it is a DNS-1123 label, as namespaces are."""
+    """Returns whether `text` is a DNS-1123 label, the syntax of namespaces."""
     return len(text) <= _MAX_LABEL and _LABEL.fullmatch(text) is not None
 
 
 def is_subdomain(text: str) -> bool:
-    """Whether it is a DNS-1123 subdomain, as most names are."""
+    """Returns whether `text` is a DNS-1123 subdomain, the syntax of most names."""
     return len(text) <= _MAX_SUBDOMAIN and all(map(_LABEL.fullmatch, text.split(".")))
 
 
 def is_service(text: str) -> bool:
-    """Whether it is a DNS-1035 label, as the names of Services are."""
+    """Returns whether `text` is a DNS-1035 label, the syntax of Service names."""
     return len(text) <= _MAX_LABEL and _LETTER_FIRST.fullmatch(text) is not None
 
 
 def is_label_key(text: str) -> bool:
-    """Whether it can be the key of a label: a name, after `prefix/` where it has one."""
+    """Returns whether `text` is a valid label key: a name with an optional `prefix/`."""
     prefix, slash, name = text.rpartition("/")
     return bool(name) and is_label_value(name) and (not slash or is_subdomain(prefix))
 
 
 def is_label_value(text: str) -> bool:
-    """Whether it can be the value of a label; an empty one can."""
+    """Returns whether `text` is a valid label value; the empty string is."""
     return not text or (len(text) <= _MAX_LABEL and _LABEL_NAME.fullmatch(text) is not None)
 
 
 def is_kind(text: str) -> bool:
-    """Whether it can be the kind of a resource, as `Deployment` is."""
+    """Returns whether `text` has the syntax of a kind, such as `Deployment`."""
     return len(text) <= _MAX_LABEL and _KIND.fullmatch(text) is not None
 
 
 def is_api_version(text: str) -> bool:
-    """Whether it is `v1` or `group/version`."""
+    """Returns whether `text` is `v1` or `group/version`."""
     if text == "v1":
         return True
     group, slash, version = text.partition("/")
@@ -173,19 +173,19 @@ def is_api_version(text: str) -> bool:
 
 
 def is_port_name(text: str) -> bool:
-    """Whether it can be the name of a container's port, as `https` is."""
+    """Returns whether `text` is a valid name of a container port, such as `https`."""
     return len(text) <= _MAX_PORT_NAME and _PORT_NAME.fullmatch(text) is not None
 
 
 def is_header(text: str) -> bool:
-    """Whether it can be the name of an HTTP header, as Kubernetes has them."""
+    """Returns whether `text` is a header name that Kubernetes accepts in `httpHeaders`."""
     return _HEADER.fullmatch(text) is not None
 
 
 def is_host(text: str) -> bool:
-    """Whether it is a host's name, which may end in a dot, or an IP address without brackets or zone.
+    """Returns whether `text` is a host name, optionally with a final dot, or an IP address without brackets or zone.
 
-    A name whose last label is a number is none: resolvers would take it for an IPv4 address, or half of one.
+    A name whose last label is numeric is rejected: resolvers would parse it as a complete or abbreviated IPv4 address.
     """
     name = text.lower().removesuffix(".")
     if not text.isascii() or not is_subdomain(name) or _NUMERIC.fullmatch(name.rpartition(".")[2]):
@@ -201,10 +201,10 @@ def _is_address(text: str) -> bool:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The one of `known` that looks most like `word`, whatever the case; the first of several.
+    """Returns the element of `known` that is most similar to `word`, ignoring case; the first one of equals.
 
     Raises:
-        ValueError: nothing is known.
+        ValueError: `known` is empty.
     """
     wanted = word[:_MAX_COMPARED].lower()
     return max(known, key=lambda each: SequenceMatcher(None, wanted, each.lower()).ratio())
@@ -224,14 +224,14 @@ _TRUE: Final = frozenset({"true", "yes", "on"})
 
 
 def boolean(node: yaml.Node) -> bool:
-    """True or false; YAML 1.1's yes, no, on and off too, as Kubernetes reads them."""
+    """Reads true or false, or YAML 1.1's yes, no, on and off, as Kubernetes does."""
     if kind(node) is not NodeKind.BOOLEAN:
         raise ValueError(f"must be true or false, not {describe(node)}")
     return str(node.value).lower() in _TRUE
 
 
 def whole(least: int, most: int = MAX_WHOLE) -> Reader[int]:
-    """A whole number from `least` to `most`."""
+    """Returns a reader of whole numbers from `least` to `most`."""
 
     def read(node: yaml.Node) -> int:
         if kind(node) is not NodeKind.NUMBER or not _WHOLE.fullmatch(node.value):
@@ -244,7 +244,7 @@ def whole(least: int, most: int = MAX_WHOLE) -> Reader[int]:
 
 
 def fraction(*, zero: bool) -> Reader[float]:
-    """A number up to 1, from 0 on or from just above it."""
+    """Returns a reader of numbers up to 1: from 0 if `zero`, otherwise above 0."""
 
     def read(node: yaml.Node) -> float:
         value = _number(node)
@@ -258,7 +258,7 @@ def fraction(*, zero: bool) -> Reader[float]:
 
 def _number(node: yaml.Node) -> float:
     text = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
-    # YAML 1.1 takes 1e-1 for a string, Kubernetes for a number: unquoted, it is a number here
+    # YAML 1.1 reads 1e-1 as a string, Kubernetes as a number; here it is a number if unquoted.
     style = getattr(node, "style", None)  # only scalars have one
     plain = kind(node) is NodeKind.NUMBER or (kind(node) is NodeKind.STRING and not style)
     if plain and _NOT_FINITE.fullmatch(text):
@@ -272,7 +272,7 @@ def _number(node: yaml.Node) -> float:
 
 
 def duration(*, zero: bool) -> Reader[float]:
-    """A Go duration string, in seconds: from 0 on, or from just above it."""
+    """Returns a reader of Go durations, which returns seconds: from 0 if `zero`, otherwise above 0."""
 
     def read(node: yaml.Node) -> float:
         if kind(node) not in {NodeKind.STRING, NodeKind.NUMBER}:
@@ -289,7 +289,7 @@ def duration(*, zero: bool) -> Reader[float]:
 
 
 def string(node: yaml.Node) -> str:
-    """Text that is not blank."""
+    """Reads text that is not blank."""
     if kind(node) is not NodeKind.STRING:
         raise ValueError(f"must be a string, not {describe(node)}")
     if not node.value.strip():
@@ -298,7 +298,7 @@ def string(node: yaml.Node) -> str:
 
 
 def shaped(fits: Callable[[str], bool], shape: str) -> Reader[str]:
-    """Text that `fits`; `shape` says what of."""
+    """Returns a reader of text for which `fits` is true; `shape` describes such text in the error message."""
 
     def read(node: yaml.Node) -> str:
         text = string(node)
@@ -317,7 +317,7 @@ resource_kind: Final = shaped(is_kind, "a kind in CamelCase, such as Deployment"
 
 
 def choice(choices: type[E]) -> Reader[E]:
-    """One of the values of `choices`, exactly as it is written there."""
+    """Returns a reader of the values of `choices`; case matters."""
     *others, last = choices
     named = f"{', '.join(others)} or {last}"
 
@@ -335,7 +335,7 @@ operator: Final = choice(Operator)
 
 
 def service_name(text: str) -> str:
-    """The name of a Service; it is a key of the file, so it comes as text."""
+    """Checks the name of a Service; takes text rather than a node because it is a key of the file."""
     if not is_service(text):
         shape = "at most 63 lower case letters, digits and -, a letter first and no - last"
         raise ValueError(f"must be the name of a Service ({shape})")
@@ -343,7 +343,7 @@ def service_name(text: str) -> str:
 
 
 def label_key(text: str) -> str:
-    """The key of a label, as text."""
+    """Checks the key of a label; takes text because in `matchLabels` it is a key of the file."""
     if not is_label_key(text):
         example = "such as role or gardener.cloud/role"
         raise ValueError(f"must be the key of a label, {example}, not {_quoted(text)}")
@@ -351,12 +351,12 @@ def label_key(text: str) -> str:
 
 
 def label_key_of(node: yaml.Node) -> str:
-    """The key of the label that a requirement is about."""
+    """Reads the key of a label from `matchExpressions`."""
     return label_key(quotable(node))
 
 
 def label_value(node: yaml.Node) -> str:
-    """The value of a label; what YAML takes for something else than text has to be quoted."""
+    """Reads the value of a label; values that YAML would not read as text must be quoted."""
     text = quotable(node)
     if not is_label_value(text):
         shape = "at most 63 letters, digits, -, _ and ., a letter or digit at both ends"
@@ -365,7 +365,7 @@ def label_value(node: yaml.Node) -> str:
 
 
 def quotable(node: yaml.Node) -> str:
-    """Text, which may be blank; what YAML takes for something else has to be quoted."""
+    """Reads text, which may be blank; values that YAML would not read as text must be quoted."""
     if kind(node) in {NodeKind.BOOLEAN, NodeKind.NUMBER}:
         hint = f"quote it: {_quoted(node.value)}"
         raise ValueError(f"must be a string, not {describe(node)}; {hint}")

@@ -1,4 +1,7 @@
-"""The flags of each command: type, default, unit and why, declared once for parsing, help and documentation."""
+"""The flags of the commands that serve or check: type, default, unit and purpose.
+
+Each flag is declared once, here, for parsing, `--help` and the documentation.
+"""
 
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
@@ -12,15 +15,15 @@ from app.core.config.environment import AlsoFrom, CommandSettings, variable
 from app.core.config.flag_values import AuthMode, ListenAddress, LogFormat, LogLevel, ShownDefault
 from app.core.config.scalars import format_duration, is_label
 
-# The flags of what serves: logs, addresses, who may call the API; declared once for parsing, help, documentation.
+# Flags of all commands that serve: logs, addresses, authentication of callers.
 
 
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
-"""The variable that every pod has."""
+"""An environment variable that Kubernetes sets in every container."""
 
 
 class ServiceSettings(CommandSettings):
-    """What every command that serves needs."""
+    """The flags that all commands with HTTP servers share."""
 
     log_level: values.Level = Field(
         LogLevel.INFO,
@@ -54,12 +57,12 @@ class ServiceSettings(CommandSettings):
 
 
 def _default_mode() -> AuthMode:
-    """In a cluster the seed is asked; elsewhere the API is this machine's own."""
+    # In a cluster the seed authenticates callers; elsewhere the API is reachable from this machine only.
     return AuthMode.KUBERNETES if variable(IN_CLUSTER) else AuthMode.NONE
 
 
 class ApiSettings(ServiceSettings):
-    """Who may call the API, and what is said of it to others."""
+    """The flags for authentication, TLS, and how others reach the API."""
 
     auth_mode: Annotated[api_values.Mode, ShownDefault("kubernetes in a cluster, else none")] = (
         Field(
@@ -145,7 +148,7 @@ class ApiSettings(ServiceSettings):
     @field_validator("allow_plain_http")
     @classmethod
     def _tokens_are_safe(cls, plain: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's signature
-        """Checked on the last of them; where one of the others is wrong, that is said alone."""
+        # Validated with the last of the fields involved; if another one is wrong, only that is reported.
         found = info.data
         if found.keys() >= {"api_bind_addr", "auth_mode", "tls_cert_file", "tls_private_key_file"}:
             tls, given = found["tls_cert_file"] is not None, found["api_bind_addr"]
@@ -181,7 +184,7 @@ SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/servicea
 DEFAULT_QPS: Final = 5.0
 DEFAULT_BURST: Final = 10
 RETRY_SHARE: Final = 1.2
-"""How much longer than a retry period the renew deadline must be, as client-go has it."""
+"""The renew deadline must exceed the retry period times this: client-go's jitter factor of leader election."""
 
 
 def _default_where_zero(default: float) -> AfterValidator:
@@ -189,7 +192,7 @@ def _default_where_zero(default: float) -> AfterValidator:
 
 
 class SeedSettings(ApiSettings):
-    """What every command needs that works on a seed; durations in seconds."""
+    """The flags that all commands working on a seed share; durations in seconds."""
 
     kubeconfig: values.OptionalFile = Field(
         None,
@@ -250,7 +253,7 @@ class SeedSettings(ApiSettings):
     @field_validator("leader_elect_retry_period")
     @classmethod
     def _election_fits(cls, retry: float, info: ValidationInfo) -> float:
-        """Checked on the last of the three; where one of the others is wrong, that is said alone."""
+        # Validated with the last of the three fields; if another one is wrong, only that is reported.
         lease = info.data.get("leader_elect_lease_duration")
         renew = info.data.get("leader_elect_renew_deadline")
         if lease is None or renew is None or lease > renew > RETRY_SHARE * retry:
@@ -263,7 +266,7 @@ class SeedSettings(ApiSettings):
 
 
 class ProberOptions(SeedSettings):
-    """What the prober can be told; durations in seconds."""
+    """The flags of the prober's loop; durations in seconds."""
 
     scale_down_qps: Annotated[values.Number, AfterValidator(values.above_zero)] = Field(
         200.0,
@@ -301,7 +304,7 @@ class ProberOptions(SeedSettings):
 
 
 class WeederOptions(SeedSettings):
-    """What the weeder can be told."""
+    """The flags of the weeder's loop."""
 
     max_deletions_per_second: Annotated[values.Number, AfterValidator(values.above_zero)] = Field(
         20.0,
@@ -331,7 +334,7 @@ class WeederSettings(WeederOptions):
 
 
 class ServeSettings(WeederOptions, ProberOptions):
-    """The flags of `dwd serve`, which runs both."""
+    """The flags of `dwd serve`, which runs both loops."""
 
     prober_config_file: values.File = Field(description="The prober file (YAML).")
     weeder_config_file: values.File = Field(description="The weeder file (YAML).")
@@ -343,7 +346,7 @@ class ServeSettings(WeederOptions, ProberOptions):
 
 
 class DemoSettings(ServiceSettings):
-    """The flags of `dwd demo`: a terminal is watching, and nothing leaves the machine."""
+    """The flags of `dwd demo`, whose defaults suit a terminal; everything stays on the machine."""
 
     log_format: values.Format = Field(
         LogFormat.CONSOLE,
@@ -414,7 +417,7 @@ class CheckConfigSettings(CommandSettings):
 
 
 def own_namespace(settings: SeedSettings, mounted: Path = SERVICE_ACCOUNT_NAMESPACE) -> str:
-    """The namespace that the process runs in: its ServiceAccount's, else `--leader-election-namespace`."""
+    """Returns the process's own namespace: that of its ServiceAccount, otherwise `--leader-election-namespace`."""
     try:
         found = mounted.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):

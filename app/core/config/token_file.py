@@ -1,6 +1,6 @@
-"""The file of `--auth-token-file`: names, roles and the SHA-256 of tokens; tokens themselves are nowhere.
+"""Parses the file of `--auth-token-file`: names, roles and SHA-256 hashes of tokens; it never contains tokens.
 
-No message quotes a value, nor a key that is unknown: somebody may have put a token where its hash belongs.
+Error messages quote neither values nor unknown keys: somebody may have written a token in place of its hash.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _OF_NOTHING: Final = hashlib.sha256(b"").hexdigest()
 
 @dataclass(frozen=True, slots=True)
 class KnownToken:
-    """One entry."""
+    """One entry of the file."""
 
     name: str
     role: Role
@@ -44,12 +44,15 @@ class KnownToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenTable:
-    """Everybody who may call."""
+    """All callers of the file."""
 
     known: tuple[KnownToken, ...]
 
     def caller(self, token: str) -> Caller | None:
-        """Whose token it is; None: nobody's.  Takes as long for every token, known or not."""
+        """Returns the caller that a token belongs to; None if it is unknown.
+
+        Compares with every entry in constant time, so that the duration reveals nothing about the known tokens.
+        """
         digest = hashlib.sha256(token.encode()).digest()
         found = None
         for each in self.known:
@@ -62,25 +65,25 @@ TokenFile = Reread[bytes, TokenTable]
 
 
 async def load_token_file(path: Path, clock: Clock) -> TokenFile:
-    """Reads it for the first time.
+    """Loads the token file for the first time.
 
     Raises:
-        ConfigurationError: it cannot be read, others may read it, or anything in it is wrong; it has all mistakes.
+        ConfigurationError: the file cannot be read, is readable by others, or has mistakes, all of which are listed.
     """
     read = partial(read_file, path, private=True)
     return await Reread.load("token file", read, partial(parse_tokens, path), clock)
 
 
 def parse_tokens(path: Path, content: bytes) -> TokenTable:
-    """The callers that `content` lists; `path` is what errors call it.
+    """Parses the contents of a token file; errors refer to it as `path`.
 
     Raises:
-        ConfigurationError: anything in it is wrong; it has all mistakes.
+        ConfigurationError: it has mistakes; the error lists all of them.
     """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # not chained: what could not be decoded would be part of it
+        # Not chained: the cause would contain the undecodable text, which may be a token.
         raise unusable(path, f"is not UTF-8 text (byte {error.start})") from None
     findings = Findings(str(path), strict=True)
     known = tuple(_known(compose(text, str(path)), findings))
@@ -105,7 +108,7 @@ def _known(root: yaml.Node | None, findings: Findings) -> Iterator[KnownToken]:
 def _note_twice(
     values: dict[str, object], place: FilePlace, first: dict[object, FilePlace], findings: Findings
 ) -> None:
-    """Notes what an entry before this one has, too."""
+    """Records a mistake for each value that an earlier entry has as well."""
     for key, value in values.items():
         before = first.setdefault((key, value), place)
         if before is not place:
@@ -113,7 +116,7 @@ def _note_twice(
 
 
 def _one(node: yaml.Node, place: FilePlace, findings: Findings) -> KnownToken | None:
-    """One entry; None, with its mistakes noted, where there are any."""
+    """Reads one entry; returns None if it has mistakes, which are recorded."""
 
     def place_of(key: str, line: int) -> FilePlace:
         return place.key(key, line) if key in KEYS else FilePlace(place.path, line)

@@ -1,4 +1,4 @@
-"""The weeder file's keys, types, defaults and limits: nodes in, policy out.
+"""Parses the weeder file: its keys, types, defaults and limits; YAML nodes in, `WeederPolicy` out.
 
 The defaults are those of `WeederPolicy`; docs/configuration.md has them as a table.
 """
@@ -41,10 +41,10 @@ _DEFAULT: Final = WeederPolicy()
 
 
 def read_weeder_policy(root: yaml.Node | None, findings: Findings) -> WeederPolicy:
-    """The policy that `root` describes; its warnings are left in `findings`.
+    """Parses the policy in `root`; adds warnings to `findings`.
 
     Raises:
-        ConfigurationError: anything is wrong with it; all mistakes at once.
+        ConfigurationError: the file has mistakes; the error lists all of them.
     """
     top = top_section(root, WEEDER_KEYS, "weeder", findings)
     policy = _policy(top, findings)

@@ -1,4 +1,4 @@
-"""Who calls the API, and what they ask for."""
+"""Callers of the API, and the permissions that their requests need."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What a caller of a token file may do; each role may do what the one before it may."""
+    """The role of a caller from a token file; each role includes the permissions of the previous one."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -15,12 +15,12 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody whose identity was verified."""
+    """An authenticated caller."""
 
     name: str
-    """As audit records and overrides name the author."""
+    """The name shown as author in audit records and overrides."""
     role: Role | None = None
-    """None: each call is reviewed by the seed."""
+    """None: a SubjectAccessReview in the seed decides on each request."""
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -28,12 +28,12 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a call does, as a SubjectAccessReview asks for it."""
+    """The permission that a request needs, in the terms of a SubjectAccessReview."""
 
     verb: str
     resource: str
-    """With its subresource: `shoots/pause`; in the group of the watchdog.  Empty where `path` is asked for."""
+    """With its subresource, such as `shoots/pause`; in the watchdog's API group.  Empty if `path` is set."""
     namespace: str = ""
-    """The control plane; empty: all."""
+    """The control-plane namespace; empty for all."""
     path: str = ""
-    """A nonResourceURL instead."""
+    """A nonResourceURL, in place of a resource."""

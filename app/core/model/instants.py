@@ -1,4 +1,4 @@
-"""Instants as text and back; pure, and safe against years that no clock shows."""
+"""Converts instants to RFC 3339 text and back; pure, and total: years out of range neither raise nor wrap."""
 
 import math
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,10 @@ _LAST: Final = 253402300799.0
 
 
 def rfc3339(instant: float, *, micro: bool = False) -> str:
-    """`instant` as RFC 3339 in UTC: whole seconds, or microseconds as Leases have them."""
+    """Formats `instant` as RFC 3339 in UTC: whole seconds, or microseconds as in Leases.
+
+    Instants outside the years 1 to 9999 are clamped to them.
+    """
     within = min(max(instant, _FIRST), _LAST)
     if micro:
         return (_EPOCH + timedelta(seconds=within)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -20,12 +23,12 @@ def rfc3339(instant: float, *, micro: bool = False) -> str:
 
 @lru_cache(maxsize=4_096)
 def _second(instant: int) -> str:
-    """A page of shoots names a thousand instants, most of them again and again."""
+    # Cached: a page of shoots contains a thousand instants, and most of them occur many times.
     return (_EPOCH + timedelta(seconds=instant)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_rfc3339(text: str | None) -> float | None:
-    """The instant that `text` names; None where it names none, or lacks its time zone."""
+    """Parses an RFC 3339 timestamp; returns None if it is malformed or lacks a time zone."""
     if not text:
         return None
     try:

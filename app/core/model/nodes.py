@@ -1,4 +1,4 @@
-"""Nodes, Machines and Leases of a shoot, and one reading of them.
+"""Nodes, Machines and Leases of a shoot, and readings of them.
 
 Leases, Nodes and Machines are named tuples: thousands are made a second, and a tuple costs a third of a dataclass.
 """
@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 
 class LeaseView(NamedTuple):
-    """A Lease of `kube-node-lease`; it has the name of its node."""
+    """A Lease in `kube-node-lease`; its name is that of its node."""
 
     name: str
     renew_time: float | None
-    """`spec.renewTime`, an instant on the *node's* clock."""
+    """`spec.renewTime`: an instant on the *node's* clock, which may be off."""
     duration: int | None
-    """`spec.leaseDurationSeconds`."""
+    """`spec.leaseDurationSeconds`; None if missing."""
 
 
 class NodeView(NamedTuple):
@@ -26,11 +26,11 @@ class NodeView(NamedTuple):
     zone: str | None = None
     """Label `topology.kubernetes.io/zone`."""
     not_managed: bool = False
-    """Annotation `node.machine.sapcloud.io/not-managed-by-mcm` is there."""
+    """Whether the annotation `node.machine.sapcloud.io/not-managed-by-mcm` is present."""
     conditions: frozenset[str] = frozenset()
-    """Types of the conditions whose status is True."""
+    """The types of all conditions whose status is True."""
     in_place_update: str | None = None
-    """Reason of the condition InPlaceUpdate where its status is True."""
+    """The reason of the condition InPlaceUpdate; None unless its status is True."""
 
 
 class MachineView(NamedTuple):
@@ -40,23 +40,23 @@ class MachineView(NamedTuple):
     node: str | None
     """Label `node`."""
     phase: str
-    """`status.currentStatus.phase`; empty where there is none yet."""
+    """`status.currentStatus.phase`; empty if not set yet."""
 
     @property
     def alive(self) -> bool:
-        """Whether the machine still stands for a node: neither Failed nor Terminating."""
+        """Whether the phase is neither Failed nor Terminating, so that its node can be a candidate (rules 3)."""
         return self.phase not in {"Failed", "Terminating"}
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseReading:
-    """All Leases, read consistently."""
+    """All Leases of a shoot, read consistently (without `resourceVersion`)."""
 
     leases: tuple[LeaseView, ...]
     sent: float
-    """When the request was sent: what a lease's age is measured at."""
+    """When the request for the first page was sent; the ages of leases are measured at this instant (rules 3.1)."""
     received: float
-    """When the last of the answer had arrived."""
+    """When the last byte of the last page had arrived."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
-"""Pods and the endpoints of services, as far as the weeder reads them."""
+"""Pods and EndpointSlices, reduced to the fields that the weeder reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 CRASH_LOOP: Final = "CrashLoopBackOff"
-"""Why a container waits that the kubelet will start again when its back-off is over."""
+"""The waiting reason of a container that the kubelet restarts when its back-off is over."""
 
 
 class OwnerView(NamedTuple):
-    """The controller that an object belongs to: its owner reference with `controller: true`."""
+    """The controller of an object: its owner reference with `controller: true`."""
 
     api_version: str
     kind: str
@@ -25,16 +25,16 @@ class ContainerView(NamedTuple):
 
     name: str
     waiting: str | None = None
-    """`state.waiting.reason`; None where it does not wait, empty where it waits for no reason that is told."""
+    """`state.waiting.reason`; None if the container is not waiting, empty if it waits without a reason."""
     restarts: int | None = None
-    """`restartCount`; None where it is not told."""
+    """`restartCount`; None if missing."""
     last_exit: float | None = None
-    """`lastState.terminated.finishedAt`, an instant; None where it is not told."""
+    """`lastState.terminated.finishedAt`, as an instant; None if missing."""
     init: bool = False
 
     @property
     def crash_loops(self) -> bool:
-        """Whether it waits for its back-off to end."""
+        """Whether the container waits in CrashLoopBackOff."""
         return self.waiting == CRASH_LOOP
 
 
@@ -48,22 +48,22 @@ class PodView:
     resource_version: str
     labels: Mapping[str, str] = field(default_factory=dict)
     owner: OwnerView | None = None
-    """None of a bare pod."""
+    """None for a bare pod."""
     terminating: bool = False
     """Whether it has a deletionTimestamp."""
     containers: tuple[ContainerView, ...] = ()
-    """Init containers too."""
+    """Regular and init containers."""
     ready_since: float | None = None
-    """`lastTransitionTime` of the condition Ready where its status is True: an instant, in whole seconds."""
+    """`lastTransitionTime` of the condition Ready, an instant in whole seconds; None unless its status is True."""
 
 
 class SliceEndpoint(NamedTuple):
-    """One endpoint of a slice."""
+    """One endpoint of an EndpointSlice."""
 
     ready: bool
-    """`conditions.ready`; one that is not told counts as true."""
+    """`conditions.ready`; a missing value counts as true, as the API defines it."""
     pod: str | None = None
-    """The name of the pod behind it (`targetRef`)."""
+    """The name of the pod behind the endpoint (`targetRef`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,6 @@ class SliceView:
     namespace: str
     name: str
     service: str
-    """Label `kubernetes.io/service-name`; empty where there is none: it belongs to no service then."""
+    """Label `kubernetes.io/service-name`; empty if missing, in which case the slice belongs to no service."""
     resource_version: str
     endpoints: tuple[SliceEndpoint, ...] = ()

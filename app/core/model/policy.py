@@ -1,4 +1,4 @@
-"""What the operator configured for the prober: the file, after it was checked."""
+"""The prober's configuration, parsed and validated; docs/configuration.md describes every key."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ from app.core.model.workloads import Direction, ResourceRef
 
 
 class OnFailure(StrEnum):
-    """What a scaling run does when a resource of a level has failed."""
+    """What a scaling run does with the next levels after a resource of this level has failed."""
 
     CONTINUE = "Continue"
     STOP = "Stop"
@@ -17,7 +17,7 @@ class OnFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScalePolicy:
-    """How to scale one resource in one direction; seconds."""
+    """How to scale one resource in one direction; durations in seconds."""
 
     level: int = 0
     initial_delay: float = 0.0
@@ -26,7 +26,7 @@ class ScalePolicy:
 
 @dataclass(frozen=True, slots=True)
 class DependentPolicy:
-    """One entry of `dependentResourceInfos`."""
+    """A dependent: one entry of `dependentResourceInfos`."""
 
     ref: ResourceRef
     scale_up: ScalePolicy = ScalePolicy()
@@ -34,7 +34,6 @@ class DependentPolicy:
     optional: bool = False
 
     def scale(self, direction: Direction) -> ScalePolicy:
-        """How to scale it that way."""
         return self.scale_up if direction is Direction.UP else self.scale_down
 
 
@@ -50,7 +49,7 @@ class EndpointMode:
 
 @dataclass(frozen=True, slots=True)
 class ProberPolicy:
-    """The prober file; durations in seconds."""
+    """The contents of the prober file; durations in seconds."""
 
     kubeconfig_secret: str
     """`kubeConfigSecretName`, or `internalKubeConfigSecretName` in endpoint mode."""
@@ -59,16 +58,16 @@ class ProberPolicy:
     initial_delay: float = 30.0
     probe_timeout: float = 30.0
     jitter: float = 0.2
-    """`backoffJitterFactor`: a probe comes after interval × (1 + jitter × random)."""
+    """`backoffJitterFactor`: the next probe is due after interval × (1 + jitter × random)."""
     grace: float = 40.0
-    """`kcmNodeMonitorGraceDuration`; a Shoot's own wins."""
+    """`kcmNodeMonitorGraceDuration`; a grace period in the Shoot takes precedence."""
     limit: float = 0.6
     """`nodeLeaseFailureFraction`."""
     failure_threshold: int = 1
     success_threshold: int = 3
     suspect_interval: float = 5.0
     max_protection: float | None = None
-    """`maxProtectionDuration`: after so long a protected shoot is released, and held for as long."""
+    """`maxProtectionDuration`: a shoot protected for this long is scaled up and held for the same time (rules 7)."""
     on_scale_down_failure: OnFailure = OnFailure.CONTINUE
     on_scale_up_failure: OnFailure = OnFailure.STOP
     endpoint_mode: EndpointMode | None = None
@@ -77,14 +76,13 @@ class ProberPolicy:
 
     @property
     def secret_names(self) -> dict[Route, str]:
-        """The Secret of each route to a shoot that is used."""
+        """The name of the kubeconfig Secret for each route in use."""
         names = {Route.INTERNAL: self.kubeconfig_secret}
         if self.endpoint_mode is not None:
             names[Route.EXTERNAL] = self.endpoint_mode.external_secret
         return names
 
     def on_failure(self, direction: Direction) -> OnFailure:
-        """What a scaling run in this direction does after a failure."""
         if direction is Direction.UP:
             return self.on_scale_up_failure
         return self.on_scale_down_failure
@@ -99,7 +97,7 @@ class ProberPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ConfigWarning:
-    """Something in a file or flag that is accepted and deserves a look."""
+    """A setting in a file or flag that is accepted, but probably not what the operator meant."""
 
     path: str
     message: str
@@ -114,7 +112,7 @@ class ConfigWarning:
 
 
 class Loop(StrEnum):
-    """A loop, with a leader of its own."""
+    """A loop of the watchdog; each has its own leader election."""
 
     PROBER = "prober"
     WEEDER = "weeder"

@@ -16,14 +16,14 @@ class Operator(StrEnum):
 
 
 class Requirement(NamedTuple):
-    """One condition on one label; `matchLabels` are those with In and one value."""
+    """One condition on one label; an entry of `matchLabels` becomes a requirement with In and a single value."""
 
     key: str
     operator: Operator
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels fulfils it; NotIn is fulfilled by one without the label."""
+        """Returns whether these labels fulfil the requirement; as in Kubernetes, a missing label fulfils NotIn."""
         match self.operator:
             case Operator.IN:
                 return labels.get(self.key) in self.values
@@ -37,7 +37,7 @@ class Requirement(NamedTuple):
                 assert_never(self.operator)
 
     def __str__(self) -> str:
-        """As a `labelSelector` parameter has it."""
+        """The requirement in the syntax of the `labelSelector` query parameter."""
         values = ",".join(sorted(self.values))
         match self.operator:
             case Operator.IN if len(self.values) == 1:
@@ -56,12 +56,11 @@ class Requirement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All of its requirements have to be fulfilled; one without any matches everything."""
+    """A conjunction of requirements; without any requirement it matches every object."""
 
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether it selects an object with these labels."""
         return all(each.matches(labels) for each in self.requirements)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A shoot as its `Cluster` resource in the seed shows it."""
+"""A shoot as seen from the seed: its `Cluster`, and the Secrets with its kubeconfigs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from typing import Final
 DEFAULT_NODE_CONDITIONS: Final = frozenset(
     {"KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable"}
 )
-"""The node conditions that make machine-controller-manager give up a machine, unless the worker pool lists its own."""
+"""The conditions that make machine-controller-manager replace a machine, unless the worker pool lists its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,21 +19,21 @@ class LastOperation:
     state: str
     """Processing, Succeeded, Error, Failed, Pending, Aborted."""
     last_update: float | None
-    """`lastUpdateTime`, an instant."""
+    """`lastUpdateTime`, as an instant."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerPool:
-    """A pool of `spec.provider.workers`."""
+    """A worker pool: one entry of `spec.provider.workers`."""
 
     name: str
     node_conditions: frozenset[str] = DEFAULT_NODE_CONDITIONS
-    """`machineControllerManager.nodeConditions`: types whose status True makes a node unhealthy."""
+    """`machineControllerManager.nodeConditions`: a node on which one of these types is True is unhealthy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShootView:
-    """What the watchdog reads of the Shoot that a Cluster embeds."""
+    """The fields that the watchdog reads from the Shoot embedded in a Cluster."""
 
     deleting: bool = False
     hibernation_enabled: bool = False
@@ -41,12 +41,12 @@ class ShootView:
     last_operation: LastOperation | None = None
     workers: tuple[WorkerPool, ...] = ()
     node_monitor_grace: float | None = None
-    """`spec.kubernetes.kubeControllerManager.nodeMonitorGracePeriod`, seconds."""
+    """`spec.kubernetes.kubeControllerManager.nodeMonitorGracePeriod`, in seconds; None if not set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """Something that is there and cannot be read: what was known before goes on."""
+    """Takes the place of a record that exists but cannot be decoded; the last good record stays in effect."""
 
     reason: str
 
@@ -62,23 +62,23 @@ class ClusterView:
 
 
 class Route(StrEnum):
-    """A way to a shoot's API server; lease mode has the internal one only."""
+    """A network path to a shoot's API server; lease mode uses the internal one only."""
 
     INTERNAL = "internal"
-    """Within the seed, as the control plane has it."""
+    """Within the seed, as components of the control plane connect."""
     EXTERNAL = "external"
-    """Through the load balancer, as the nodes have it."""
+    """Through the load balancer, as the nodes connect."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretView:
-    """The kubeconfig Secret of a shoot; `kubeconfig` is never shown, logged or compared in the open."""
+    """The kubeconfig Secret of a shoot; `kubeconfig` is never displayed or logged."""
 
     namespace: str
     resource_version: str
     kubeconfig: bytes | None
     route: Route = Route.INTERNAL
-    """Which way its kubeconfig leads."""
+    """The path that its kubeconfig uses."""
 
     def __repr__(self) -> str:
         size = "absent" if self.kubeconfig is None else f"{len(self.kubeconfig)} bytes"

@@ -1,1 +1,1 @@
-"""What happened and what people decided."""
+"""Records of what happened and of what people decided: notices, history, Events, the audit log."""

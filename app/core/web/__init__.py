@@ -1,1 +1,1 @@
-"""Our HTTP servers: sockets, limits of connections, TLS files."""
+"""The process's HTTP servers: sockets, connection limits, TLS files."""

@@ -1,18 +1,16 @@
-"""`dwd demo`: a simulated seed in this process, the unchanged program in another one, and a terminal to watch both.
+"""`dwd demo`: a simulated seed in this process, the unchanged program as a child process, and a terminal to watch both.
 
-addresses   which ports the program is told to serve on
-child       the program, as a process that never outlives this one
-proberfile  the configuration that a scenario wants of it: pure
-canary      a host outside of the seed, for its probes
-client      what the program says, over its REST API
-seed        the simulated seed over HTTPS, and its twin without a watchdog
-losses      what the simulated controllers did in either
-pods        what became of the pods of the control planes in either
+demo        the demo from start to end
+child       the program: its process, which never outlives this one, its ports and its prober file
+seed        the simulated seed, and its twin: an identical world without a watchdog
+canary      a host outside the seed, for the program's endpoint probes
+client      calls the program's REST API
+show        polls the program, follows the scenario, and updates the screen
+live, plain the screens for a terminal and for other outputs
+telling     what a screen shows at one instant, and events as lines of text: pure
+rows        the table of shoots: pure
+losses      nodes marked NotReady and machines deleted, in either world
+pods        what happens to the pods of the control planes, in either world
 savings     the pods that the watchdog restarted, and the time that this saved: pure
-gating      the shoots that a closed gate has kept from being scaled down: pure
-rows        the shoots as a table: pure
-telling     what happens, as lines: pure
-picture     what there is to see at one instant
-live, plain the two kinds of screen
-demo        all of it together
+gating      the shoots that only a closed gate kept from being scaled down: pure
 """

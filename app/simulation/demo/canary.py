@@ -1,4 +1,4 @@
-"""The canary of the demo: a server on loopback that plays a host outside of the seed."""
+"""The demo's canary: a loopback server that plays a host outside the seed."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ _HOST: Final = "127.0.0.1"
 
 
 class Canary:
-    """Answers probes for as long as the seed reaches the world outside."""
+    """Answers probes while the seed's network works."""
 
     def __init__(self, through: Callable[[], Awaitable[None]]) -> None:
         """Takes a port; OSError where there is none.
@@ -38,11 +38,11 @@ class Canary:
             self._listening.close()
             for connection in tuple(self._server.connections):
                 if connection.transport is not None:
-                    connection.transport.abort()  # who waits would keep the end waiting
+                    connection.transport.abort()  # waiting clients would delay the stop
             await self._server.shutdown(0)
         self._socket.close()
 
     async def _answer(self, _request: web.BaseRequest) -> web.StreamResponse:
-        """204, as soon as the question has arrived; who hangs up before ends this."""
+        """Answers 204 when the request has passed the seed's network; cancelled if the client disconnects."""
         await self._through()
         return web.Response(status=204)

@@ -1,4 +1,4 @@
-"""The program under demonstration: a process of its own that never outlives this one."""
+"""The program under demonstration: its process, which never outlives this one, its ports and its prober file."""
 
 import asyncio
 import os
@@ -24,16 +24,16 @@ from app.simulation.manifests import EXTERNAL_SECRET_NAME, SECRET_NAME
 from app.simulation.scenarios.model import DemoMode, Scenario
 
 _PATIENCE: Final = 0.5
-"""Seconds from the signal to end until it is killed."""
+"""Seconds from SIGTERM to SIGKILL."""
 _LAST_LINES: Final = 15
 
 
 class ChildDied(WatchdogError):
-    """The program has ended by itself; the message has the end of its log."""
+    """The program has terminated unexpectedly; the message contains the end of its log."""
 
 
 class Child:
-    """`dwd` with some arguments, its output in a log file."""
+    """A process of `dwd` with its output in a log file."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self._process = process
@@ -41,15 +41,15 @@ class Child:
 
     @classmethod
     async def start(cls, argv: Sequence[str], environ: Mapping[str, str], log: Path) -> Self:
-        """Starts it in a session of its own, so that Ctrl-C reaches this process alone.
+        """Starts the program in its own session, so that Ctrl-C reaches only this process.
 
         Args:
-            argv: its arguments.
-            environ: the environment; `DWD_*` is left out, as its flags say all.
-            log: the file for what it says, after what is there.
+            argv: the arguments.
+            environ: the environment; `DWD_*` variables are removed, so that only the flags apply.
+            log: the file to which its output is appended.
 
         Raises:
-            ChildDied: it cannot be started.
+            ChildDied: the program cannot be started.
         """
         try:
             with log.open("ab") as output:
@@ -68,11 +68,11 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process id."""
         return self._process.pid
 
     async def died(self) -> None:
-        """Waits until it has ended.
+        """Waits until the process has terminated.
 
         Raises:
             ChildDied: always.
@@ -82,7 +82,7 @@ class Child:
         raise ChildDied("\n".join((f"the program has ended {how}; its log ends:", *self._end())))
 
     async def stop(self) -> None:
-        """Ends it: it is asked first, and killed where that takes too long."""
+        """Terminates the process; kills it if that takes too long."""
         if self._process.returncode is not None:
             return
         self._process.terminate()
@@ -99,13 +99,13 @@ class Child:
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Ours, so that it is the same code that runs, wherever we were started."""
+    # PYTHONPATH makes the child run the same code, whatever the working directory.
     kept = {name: value for name, value in environ.items() if not name.startswith(ENV_PREFIX)}
     root = str(Path(app.__file__).parent.parent)
     return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, (root, kept.get("PYTHONPATH"))))}
 
 
-# The addresses that the program is told to serve on: each is free, or the demo does not start.
+# The addresses that the program serves on; the demo does not start unless all are free.
 
 
 _SERVERS: Final = {
@@ -113,28 +113,28 @@ _SERVERS: Final = {
     "metrics": "metrics_bind_addr",
     "health": "health_bind_addr",
 }
-"""What is served, and the setting that says where."""
+"""Each server of the program, and the setting of its address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the program serves, with ports that are no longer 0; held until it starts, so that nobody takes one."""
+    """The program's addresses with actual ports, reserved until the program starts."""
 
     api: ListenAddress
     flags: tuple[str, ...]
-    """For the program."""
+    """The program's flags for the addresses."""
     _held: ExitStack
 
     def release(self) -> None:
-        """Gives them back; a second time changes nothing."""
+        """Releases the addresses; further calls have no effect."""
         self._held.close()
 
 
 def claim(settings: DemoSettings) -> Addresses:
-    """Takes the addresses of the flags, and a free port where one is 0.
+    """Reserves the addresses in the flags, with a free port in place of 0.
 
     Raises:
-        AddressUnavailable: one of them cannot be listened on; names the flag.
+        AddressUnavailable: an address cannot be listened on; the message names the flag.
     """
     found: dict[str, ListenAddress] = {}
     with ExitStack() as held:
@@ -154,13 +154,13 @@ def _listening(name: str, field: str, wanted: ListenAddress) -> socket.socket:
         raise AddressUnavailable(f"{error}; {hint}") from error
 
 
-# The prober file that a scenario wants: the shipped one, changed where that is not enough; pure.
+# The prober file: the shipped one, adapted to the scenario.
 
 
 _OF_LEASE_MODE: Final = frozenset(
     {"kubeConfigSecretName", "nodeLeaseFailureFraction", "failureThreshold", "successThreshold"}
 )
-"""Of the thresholds each mode has its own defaults."""
+"""The keys to remove in endpoint mode, which has its own defaults for the thresholds."""
 _ROUTES: Final = {
     "internalKubeConfigSecretName": SECRET_NAME,
     "externalKubeConfigSecretName": EXTERNAL_SECRET_NAME,
@@ -172,21 +172,21 @@ _FASTER_THAN_A_VERDICT: Final = {
     "failureThreshold": 2,
     "successThreshold": 3,
 }
-"""It is closed within 5 s; three failures in a row take 10 s at least.  It opens when all has been well for 6 s."""
+"""The gate closes within 5 s; a verdict needs three failed probes, which take at least 10 s.  It opens after 6 s."""
 
 
 def is_as_shipped(scenario: Scenario) -> bool:
-    """Whether the file that comes with the program will do."""
+    """Returns whether the shipped prober file suits a scenario."""
     return scenario.mode is DemoMode.LEASE and not scenario.canary
 
 
 def prober_file(shipped: str, mode: DemoMode, canary: tuple[str, int] | None) -> str:
-    """The text of the file.
+    """Returns the text of the prober file.
 
     Args:
-        shipped: the text of the one that comes with the program.
-        mode: how shoots are to be looked at.
-        canary: host and port of what closes the gate while it does not answer; None: there is no gate.
+        shipped: the text of the shipped file.
+        mode: lease mode or endpoint mode.
+        canary: host and port of the target of the gate; None for no gate.
     """
     given: dict[str, Any] = yaml.safe_load(shipped)
     if mode is DemoMode.ENDPOINT:

@@ -1,4 +1,4 @@
-"""What the program says of its shoots: its REST API, asked as any other client would."""
+"""A client of the program's REST API, which reads the state of its shoots."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from app.core.model.probing import ShootState, Verdict
 
 _PAGE: Final = 500
 _LIMIT: Final = 5.0
-"""Seconds for one answer."""
+"""Seconds for one request."""
 
 
 class NoDemoAnswer(WatchdogError):
-    """The program does not answer, or not what was asked for."""
+    """The program did not answer, or gave an unexpected answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoLeases:
-    """The leases of the last probe that ended in a reading."""
+    """The leases of the last successful probe."""
 
     fresh: int
     expired: int
@@ -31,27 +31,27 @@ class DemoLeases:
 
     @property
     def of(self) -> int:
-        """How many there are."""
+        """The number of leases."""
         return self.fresh + self.expired + self.unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the program says of a shoot."""
+    """The state of a shoot as the program reports it."""
 
     state: ShootState
     reason: str
     message: str
     leases: DemoLeases | None = None
-    """None where none were read, as in endpoint mode."""
+    """None if none were read, as in endpoint mode."""
     would_be: Verdict | None = None
-    """What the last probe alone asked for."""
+    """The verdict that the last probe by itself would lead to."""
     old: bool = False
-    """There was a probe since that could not read the leases."""
+    """Whether a later probe failed to read the leases."""
 
     @property
     def looked(self) -> bool:
-        """Whether a probe has said anything of it."""
+        """Whether the shoot has been probed."""
         return self.leases is not None or self.would_be not in {None, Verdict.HOLD}
 
 
@@ -86,7 +86,7 @@ class _Page(msgspec.Struct):
 
 
 class DemoClient:
-    """Asks the program's REST API."""
+    """Calls the program's REST API."""
 
     def __init__(self, base: str) -> None:
         self._base = base
@@ -105,7 +105,7 @@ class DemoClient:
         await self._session.close()
 
     async def shoots(self) -> Mapping[str, Said]:
-        """All shoots by namespace; one request for up to 500 of them.
+        """Returns all shoots by namespace, with one request for each 500.
 
         Raises:
             NoAnswer: there is no usable answer.

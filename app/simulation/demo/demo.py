@@ -1,4 +1,4 @@
-"""`dwd demo`: from its flags to its end."""
+"""Runs `dwd demo`: builds the worlds, starts the program, plays the scenario, and prints the summary."""
 
 import asyncio
 import gc
@@ -35,52 +35,52 @@ from app.simulation.server import Loopback, SimulatedServers
 T = TypeVar("T")
 
 _GARDENER: Final = ("--kube-api-qps=20", "--kube-api-burst=100")
-"""As Gardener starts the original."""
+"""The budgets with which Gardener deploys the original."""
 MOST_SHOOTS: Final = 1000
 MOST_NODES: Final = 20_000
-"""Of all shoots together; each is in both worlds."""
+"""The limit for all shoots together; each node exists in both worlds."""
 _FILES: Final = 10_240
-"""So many open files are enough, and macOS gives no more."""
+"""A sufficient number of open files, and the most that macOS permits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """How the demo was started."""
+    """The inputs of the demo."""
 
     settings: DemoSettings
     prober_config: Path
     weeder_config: Path
     environ: Mapping[str, str]
-    """The environment, for the program."""
+    """The environment variables for the program."""
     out: TextIO
-    """The terminal, or where its lines go."""
+    """The terminal, or another output for lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class _DemoFiles:
-    """What the demo writes."""
+    """The files that the demo writes."""
 
     kubeconfig: Path
     log: Path
     prober: Path
-    """The prober file, where the scenario wants another one than comes with the program."""
+    """The prober file, used if the scenario needs a different one than the default."""
 
     @classmethod
     def within(cls, opened: AsyncExitStack, log: Path | None) -> Self:
-        """In a directory that nobody else can read, and that is gone in the end; the log where it is wanted."""
+        """Creates a private directory that is removed at the end; `log` may be outside of it."""
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="dwd-demo-")))
         return cls(folder / "kubeconfig", log or folder / "dwd.log", folder / "prober.yaml")
 
 
 class OutOfMeans(WatchdogError):
-    """The machine does not give what the demo needs."""
+    """The machine lacks a resource that the demo needs."""
 
 
 class DemoRun:
     """One run of the demo."""
 
     def __init__(self, invocation: Invocation, stop: asyncio.Event) -> None:
-        """Prepares it; `stop` ends it.
+        """Prepares the run; `stop` ends it.
 
         Raises:
             ConfigurationError: the scenario is wrong.
@@ -98,12 +98,12 @@ class DemoRun:
         self._tasks = Tasks(self._clock)
 
     async def run(self) -> None:
-        """Runs until it is stopped, and says what was lost.
+        """Runs until stopped, then prints what was lost.
 
         Raises:
-            OutOfMeans: the machine has no room, or not enough open files.
+            OutOfMeans: the disk is full, or there are too few open files.
             ConfigurationError: the log cannot be written.
-            ChildDied: the program has ended by itself.
+            ChildDied: the program has terminated.
             SharedLoopDied: a loop of the demo has ended.
         """
         try:
@@ -127,7 +127,7 @@ class DemoRun:
             files.kubeconfig.write_text(servers.kubeconfig(), encoding="utf-8")
             prober = await self._prober_file(files, seed, opened)
             gc.collect()
-            gc.freeze()  # both worlds stay: full collections over them cost tens of milliseconds each
+            gc.freeze()  # the worlds live as long as the process; collections would take tens of milliseconds each
             child = await self._child(files, prober, servers)
             opened.push_async_callback(child.stop)
             show = await self._show(files, seed, opened)
@@ -135,15 +135,15 @@ class DemoRun:
             await self._until_over(child)
         _ = write(
             self._invocation.out, *show.summary()
-        )  # Ctrl-C has ended the reader of a pipe, too
-        gc.freeze()  # the process ends: a last collection of all this would take up to a second
+        )  # its result does not matter: Ctrl-C may have ended the reader of a pipe as well
+        gc.freeze()  # the process ends; a last collection would take up to a second
 
     async def _seed(self, place: Loopback) -> Seed:
         made = build(self._clock, self._tasks, self._scenario, self._parts, self._settings, place)
         return await made
 
     async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
-        """What `work` gives; None where the demo was to end before it was done."""
+        """Returns the result of `work`; None if the demo was stopped first."""
         working = asyncio.ensure_future(work)
         stopping = asyncio.ensure_future(self._stop.wait())
         try:
@@ -154,8 +154,9 @@ class DemoRun:
             stopping.cancel()
 
     def _log_to(self, log: Path, opened: AsyncExitStack) -> None:
-        """Our own log goes where the program's does: the terminal is taken."""
-        if log.is_fifo():  # to open it waits for a reader, and Ctrl-C would not be heard meanwhile
+        # The demo logs to the program's log file because the screen uses the terminal.
+        # Opening a pipe blocks until there is a reader, and Ctrl-C would have no effect meanwhile.
+        if log.is_fifo():
             raise _unwritable("is a pipe")
         try:
             stream = opened.enter_context(closing(log.open("w", encoding="utf-8")))
@@ -164,7 +165,7 @@ class DemoRun:
         configure_logs(self._settings.log_level, self._settings.log_format, stream)
 
     async def _prober_file(self, files: _DemoFiles, seed: Seed, opened: AsyncExitStack) -> Path:
-        """The file for the program's prober; who is probed by it is there from now on."""
+        """Returns the prober file for the program; starts the canary if the scenario has one."""
         shipped, scenario = self._invocation.prober_config, self._scenario
         if is_as_shipped(scenario):
             return shipped
@@ -205,7 +206,7 @@ class DemoRun:
     async def _play(self, show: Show) -> None:
         await show.play()
         self._stop.set()
-        await asyncio.Event().wait()  # as every loop of the demo: until it is cancelled
+        await asyncio.Event().wait()  # a shared task must not end by itself
 
     def _screen(self) -> DemoScreen:
         console = Console(file=self._invocation.out)
@@ -239,7 +240,7 @@ def _unwritable(message: str) -> ConfigurationError:
 
 
 def _check_size(settings: DemoSettings, own: Sequence[OwnShoot]) -> None:
-    """Raises ConfigurationError where both worlds would not fit into the memory of a small machine."""
+    """Checks that both worlds fit into the memory of a small machine; raises ConfigurationError if not."""
     others = max(settings.shoots - len(own), 1)
     nodes = others * settings.nodes + sum(each.nodes for each in own)
     mistakes = []
@@ -254,13 +255,13 @@ def _check_size(settings: DemoSettings, own: Sequence[OwnShoot]) -> None:
 
 
 def _never_fails(out: TextIO) -> None:
-    """A terminal that has no arrows gets question marks."""
+    # A terminal whose encoding lacks the arrows shows question marks.
     if isinstance(out, io.TextIOWrapper):
         out.reconfigure(errors="replace")
 
 
 def _open_many_files() -> None:
-    """Each shoot has a port and connections; many systems allow 1024 files at first, and more to those who ask."""
+    # Each shoot needs a port and connections; many systems have a soft limit of 1024 files and a higher hard limit.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,4 +1,4 @@
-"""What a closed gate has kept from being scaled down, as the program says it; pure."""
+"""Shoots that only a closed gate kept from being scaled down, as the program reports it; pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ _AT_ZERO = frozenset({ShootState.PROTECTING, ShootState.PROTECTED})
 
 
 class ShootFate(StrEnum):
-    """What became of a shoot that seemed to be cut off."""
+    """The outcome for a shoot that seemed to be cut off."""
 
     SCALED = "scaled to 0"
     HELD_BACK = "held back by the gate"
-    """Without the gate it would have been scaled to 0."""
+    """Without the gate, its dependents would have been scaled to 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """A shoot met with its fate."""
+    """An outcome for one shoot."""
 
     at: float
     shoot: str
@@ -31,7 +31,7 @@ class Met:
 
 
 def met(before: Mapping[str, Said], after: Mapping[str, Said], now: float) -> list[Met]:
-    """What the program says now, and did not say before."""
+    """Detects outcomes by comparing what the program reports with its previous report."""
     return [
         Met(now, short(namespace), fate)
         for namespace, said in after.items()
@@ -40,17 +40,17 @@ def met(before: Mapping[str, Said], after: Mapping[str, Said], now: float) -> li
 
 
 def _fate(was: Said | None, said: Said) -> ShootFate | None:
-    """What it met with since it was seen last; None: nothing new."""
+    """Returns the outcome since the previous report; None if there is no new one."""
     state = None if was is None else was.state
     if said.state in _AT_ZERO:
         return None if state in _AT_ZERO else ShootFate.SCALED
-    if said.state is ShootState.RECOVERING:  # down and up again within one pause of the screen
+    if said.state is ShootState.RECOVERING:  # scaled down and up again between two polls
         return None if state in {*_AT_ZERO, ShootState.RECOVERING} else ShootFate.SCALED
     return ShootFate.HELD_BACK if is_gated(said) and not (was and is_gated(was)) else None
 
 
 def is_gated(said: Said) -> bool:
-    """Whether a closed gate is all that keeps it from being scaled down."""
+    """Returns whether only a closed gate keeps a shoot from being scaled down."""
     return said.reason == VerdictReason.GATED and said.would_be is Verdict.SCALE_DOWN
 
 

@@ -1,4 +1,4 @@
-"""The screen of a terminal: one picture in the place of the one before."""
+"""The screen for a terminal, which redraws the picture in place."""
 
 from collections.abc import Iterable, Sequence
 from textwrap import TextWrapper
@@ -43,10 +43,10 @@ _LEAST_ROWS: Final = 4
 
 
 class LiveScreen:
-    """Draws pictures over each other; what was on the terminal before is back in the end."""
+    """Draws on the terminal's alternate screen, so that its previous contents return at the end."""
 
     stays = True
-    """Somebody watches, and ends it by Ctrl-C."""
+    """A person watches, and ends the demo with Ctrl-C."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -54,19 +54,16 @@ class LiveScreen:
         self._live = Live(console=console, screen=True, auto_refresh=False)
 
     def open(self) -> None:
-        """Takes the terminal."""
         self._live.start()
 
     def show(self, picture: Picture) -> None:
-        """Draws a picture."""
         size = self._console.size
         self._live.update(draw(picture, size.width, size.height), refresh=True)
 
     def tell(self, told: StoryLine) -> None:
-        """Does nothing: the next picture has it."""
+        """Does nothing: the next picture contains the event."""
 
     def close(self) -> None:
-        """Gives the terminal back."""
         self._live.stop()
 
 

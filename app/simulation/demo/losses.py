@@ -1,7 +1,7 @@
-"""What the controllers of a simulated seed did to its shoots: nodes marked NotReady, machines deleted.
+"""The damage that controllers did to shoots: nodes marked NotReady, machines deleted.
 
-A part of it nobody is to prevent: where fewer nodes are cut off than the limit asks for, the watchdog does nothing, by
-design.  Those losses are told apart: they would read as failures.
+Not all of it is preventable: where fewer nodes are cut off than the limit, the watchdog does nothing, by design.  Such
+losses are counted separately because they would look like failures.
 """
 
 from collections import Counter
@@ -19,36 +19,36 @@ from app.simulation.views import machine_view, ready
 
 
 class Harm(StrEnum):
-    """What is lost."""
+    """A kind of loss."""
 
     NODE = "nodes marked NotReady"
     MACHINE = "machines deleted"
-    """Counted when machine-controller-manager gives it up: from there on there is no way back."""
+    """Counted when machine-controller-manager begins to delete it, which is irreversible."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLoss:
-    """One node or machine."""
+    """One lost node or machine."""
 
     at: float
     shoot: str
-    """Its short name."""
+    """The short name of the shoot."""
     harm: Harm
     below_limit: bool = False
-    """Whether too few Leases of the shoot were late to scale anything down."""
+    """Whether too few Leases of the shoot were late for a scale-down."""
 
 
 class Seen(Protocol):
-    """Something that happened to a shoot."""
+    """An event of a shoot."""
 
     @property
     def at(self) -> float:
-        """When."""
+        """The instant of the event."""
         ...
 
     @property
     def shoot(self) -> str:
-        """Its short name."""
+        """The short name of the shoot."""
         ...
 
 
@@ -57,7 +57,7 @@ T = TypeVar("T", bound=Seen)
 
 @dataclass(frozen=True, slots=True)
 class Toll:
-    """How many."""
+    """Numbers of losses."""
 
     nodes: int = 0
     machines: int = 0
@@ -74,12 +74,12 @@ class Toll:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The same time with the watchdog and without it."""
+    """The losses in the same period with the watchdog and without it."""
 
     having: Toll = Toll()
     lacking: Toll = Toll()
     below: tuple[Toll, Toll] = (Toll(), Toll())
-    """What both lost beside that where too few nodes were cut off to act."""
+    """Further losses where too few nodes were cut off, with the watchdog and without it."""
 
     @classmethod
     def of(cls, having: Iterable[NodeLoss], lacking: Iterable[NodeLoss]) -> "Comparison":
@@ -89,7 +89,7 @@ class Comparison:
 
 
 def _parted(losses: Iterable[NodeLoss]) -> tuple[Toll, Toll]:
-    """Those from the limit on, and those below it."""
+    """Returns the losses at or above the limit, and those below it."""
     parts: tuple[list[NodeLoss], list[NodeLoss]] = ([], [])
     for loss in losses:
         parts[loss.below_limit].append(loss)
@@ -97,17 +97,17 @@ def _parted(losses: Iterable[NodeLoss]) -> tuple[Toll, Toll]:
 
 
 LIMIT: Final = 0.6
-"""The share of late Leases from which on a shoot is scaled down, by the file that comes with the program."""
+"""`nodeLeaseFailureFraction` of the shipped prober file."""
 EXPIRY: Final = 30.0
-"""Seconds after which a Lease is late, by the same file."""
+"""The expiry time, in seconds, with the grace period of the shipped prober file."""
 _REMEMBERED: Final = 60.0
-"""Seconds for which an outage counts after it could be known last: nodes are given up when the path may be back."""
+"""Seconds for which an outage counts after its end, because nodes are given up after the path is back."""
 _FRESH: Final = 1.0
-"""Seconds for which it is not asked again, as a controller marks many nodes at once."""
+"""Seconds for which an answer is cached, because a controller marks many nodes at once."""
 
 
 class Witness:
-    """Sees what is lost in one world, from now on."""
+    """Counts the losses of one world from now on."""
 
     def __init__(self, world: World, namespaces: Iterable[str]) -> None:
         self._world, self._clock = world, world.clock
@@ -120,17 +120,17 @@ class Witness:
 
     @property
     def losses(self) -> Sequence[NodeLoss]:
-        """All of them, in their order."""
+        """All losses, in order."""
         return self._losses
 
     @property
     def toll(self) -> Toll:
-        """How many there are, but for those below the limit."""
+        """The number of losses, without those below the limit."""
         return self._toll(below=False)
 
     @property
     def below(self) -> Toll:
-        """How many there are below the limit."""
+        """The number of losses below the limit."""
         return self._toll(below=True)
 
     def _toll(self, *, below: bool) -> Toll:
@@ -153,7 +153,7 @@ class Witness:
         self._losses.append(NodeLoss(self._clock.now(), short(namespace), harm, below))
 
     def _below_limit(self, namespace: str) -> bool:
-        """Whether no outage of the shoot can have been known, by the true renewals of all its nodes."""
+        """Returns whether no outage of the shoot could be known, according to the true renewals of its nodes."""
         now = self._clock.now()
         at, below = self._judged.get(namespace, (float("-inf"), False))
         if now - at >= _FRESH:
@@ -170,7 +170,7 @@ class Witness:
 
 
 def _changed(event: StoreEvent, into: Callable[[Object], bool]) -> bool:
-    """Whether an object has just become so."""
+    """Returns whether a change made a predicate true for an object."""
     before = event.before
     if event.happened is not Happened.MODIFIED or before is None:
         return False
@@ -188,7 +188,7 @@ def _marked(node: Object) -> bool:
 def by_scene(
     performances: Sequence[Performance], having: Sequence[NodeLoss], lacking: Sequence[NodeLoss]
 ) -> Mapping[int, Comparison]:
-    """What was lost in each scene, by its number.
+    """Returns the losses in each scene, by its number.
 
     A loss belongs to the last scene that had begun with its shoot: machines are deleted when the path may be back.
     """
@@ -199,7 +199,7 @@ def by_scene(
 
 
 def sorted_out(performances: Sequence[Performance], seen: Iterable[T]) -> Mapping[int, list[T]]:
-    """What was seen in each scene, by its number: in the last scene that had begun with its shoot."""
+    """Groups events by scene: each belongs to the last scene that had begun with its shoot."""
     found: dict[int, list[T]] = {each.number: [] for each in performances}
     for one in seen:
         to_blame = [

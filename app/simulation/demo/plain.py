@@ -1,4 +1,4 @@
-"""The screen where there is no terminal: a line for each thing that happens, and a summary every 15 s."""
+"""The screen without a terminal: a line for each event, and a summary every 15 s."""
 
 import os
 from collections.abc import Callable
@@ -8,17 +8,17 @@ from app.simulation.demo import rows as pure
 from app.simulation.demo.telling import Picture, StoryLine, lost_words, pod_words, shoots, stamp
 
 EVERY: Final = 15.0
-"""Seconds from one summary to the next."""
+"""Seconds between summaries."""
 
 
 class PlainScreen:
     """Writes lines."""
 
     stays = False
-    """Nobody may be there to end it."""
+    """Always false: there may be no person to end the demo."""
 
     def __init__(self, out: TextIO, gone: Callable[[], None]) -> None:
-        """Writes to `out`; `gone` is called when nobody reads it any more."""
+        """Writes to `out`; calls `gone` when its reader has closed it."""
         self._out, self._gone = out, gone
         self._due = EVERY
         self._begun = False
@@ -60,7 +60,7 @@ def summary(picture: Picture) -> str:
 
 
 def write(out: TextIO, *lines: str) -> bool:
-    """Writes lines; False where nobody reads any more: then they go nowhere, and so does all that comes later."""
+    """Writes lines; returns False if the reader has gone, after which all output is discarded."""
     try:
         out.writelines(f"{line}\n" for line in lines)
         out.flush()

@@ -1,4 +1,4 @@
-"""The shoots as rows of a table, worst first; pure."""
+"""The table of shoots, worst first; pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ _UNSEEN: Final = len(_RANKS)
 
 @dataclass(frozen=True, slots=True)
 class TrueReplicas:
-    """A controller as it truly is."""
+    """The true replicas of a controller."""
 
     wanted: int
     ready: int
@@ -36,7 +36,7 @@ class TrueReplicas:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is to be seen of one shoot."""
+    """One row: a shoot."""
 
     shoot: str
     """Its short name."""
@@ -59,7 +59,7 @@ class Row:
 
     @property
     def settled(self) -> bool:
-        """Whether it is as when nothing happens to it, and all that it needs is there."""
+        """Whether the shoot is in a normal state, in no scene, and without waiting pods."""
         return self.state in _SETTLED and not self.happens
 
     @property
@@ -75,7 +75,7 @@ def row(
     scenes: Mapping[str, Sequence[str]],
     waiting: int = 0,
 ) -> Row:
-    """The row of one shoot.
+    """Builds the row of one shoot.
 
     Args:
         shoot: its short name.

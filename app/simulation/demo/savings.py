@@ -1,4 +1,4 @@
-"""Pods that the watchdog restarted, and how much sooner they were back; pure."""
+"""The pods that the watchdog restarted, and how much earlier they were Ready again; pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,45 +8,45 @@ from typing import Final, NamedTuple
 
 
 class Count(NamedTuple):
-    """So many pods of a workload were Ready from an instant on."""
+    """The number of Ready pods of a workload from an instant on."""
 
     at: float
     ready: int
 
 
 History = Sequence[Count]
-"""In their order; the first says how many there were in the beginning."""
+"""All changes of the number of Ready pods, in order; the first is the initial number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A pod that waited in CrashLoopBackOff and that the watchdog deleted."""
+    """A pod in CrashLoopBackOff that the watchdog deleted."""
 
     shoot: str
-    """Its short name."""
+    """The short name of the shoot."""
     pod: str
     workload: str
     at: float
     """When it was deleted."""
     since: float
-    """When the service that it needs was ready again."""
+    """When the service that the pod depends on became ready."""
     due: float | None
-    """When its kubelet would have started it again; None where that is not known."""
+    """When its kubelet would have restarted it; None if unknown."""
     back: float | None = None
-    """When the pod in its place became Ready."""
+    """When its replacement became Ready."""
     ready: int = 0
-    """How many pods of its workload were Ready then, this one too."""
+    """The number of Ready pods of its workload then, including the replacement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What the restarts have saved until now."""
+    """The savings of all restarts so far."""
 
     restarts: int = 0
     seconds: float = 0.0
-    """Of all that are back, together."""
+    """The sum over all replacements that are Ready, in seconds."""
     most: float = 0.0
-    """Of one pod."""
+    """The maximum for a single pod, in seconds."""
 
     def __bool__(self) -> bool:
         return self.restarts > 0
@@ -55,18 +55,18 @@ class Saving:
 NOTHING_SAVED: Final = Saving()
 
 Twin = Callable[[Restart], History]
-"""The workload of a restart in the world that has no watchdog."""
+"""Returns the history of the same workload in the world without a watchdog."""
 
 
 def saving(restarts: Iterable[Restart], twin: Twin) -> Saving:
-    """Adds up what was saved."""
+    """Adds up the savings of restarts."""
     chosen = tuple(restarts)
     each = [seconds for one in chosen if (seconds := saved(one, twin(one))) is not None]
     return Saving(len(chosen), sum(each), max(each, default=0.0))
 
 
 def saved(restart: Restart, twin: History) -> float | None:
-    """Seconds by which a pod was back sooner than it would have been; None: it is not back, or nobody knows.
+    """Returns by how many seconds a pod was Ready earlier; None if it is not Ready yet, or the gain is unknown.
 
     It counts against the twin: until as many pods of the workload are Ready there.  Where that has not come yet, it is
     the instant at which the kubelet would have started the pod: it cannot have been Ready before.
@@ -79,7 +79,7 @@ def saved(restart: Restart, twin: History) -> float | None:
 
 
 def first_with(history: History, ready: int, since: float) -> float | None:
-    """The first instant from `since` on at which so many pods are Ready; None: it has not come."""
+    """Returns the first instant from `since` on at which that many pods are Ready; None if it has not been reached."""
     for count, after in pairwise((*history, Count(inf, 0))):
         if count.ready >= ready and after.at > since:
             return max(count.at, since)

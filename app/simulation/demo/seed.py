@@ -1,4 +1,4 @@
-"""The simulated seed, and its twin: the same shoots and scenes, and no watchdog."""
+"""The simulated seed and its twin, a world with the same shoots and scenes but without a watchdog."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from app.simulation.scenarios.model import DemoMode, Scenario
 from app.simulation.scenarios.player import Player
 
 HEALTH_TIMEOUT: Final = 30.0
-"""How long the simulated machine-controller-manager puts up with a node, seconds; Gardener's is 10 min, and nobody
-watches a demo for that long."""
+"""Seconds after which the simulated machine-controller-manager replaces a node that is not Ready.  Gardener's default
+is 10 min, which is too long for a demo."""
 _LATENCY: Final = 0.002
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """Both worlds, what happens to them, and who sees what they lose."""
+    """Both worlds, the player of the scenario, and the witnesses that count losses."""
 
     world: World
     player: Player
@@ -40,22 +40,22 @@ class Seed:
 
     @property
     def lost(self) -> Comparison:
-        """What both have lost."""
+        """The losses of both worlds."""
         below = self.mine.below, self.theirs.below
         return Comparison(self.mine.toll, self.theirs.toll, below)
 
     @property
     def all_pods(self) -> Pods:
-        """The pods of both, now."""
+        """The current pods of both worlds."""
         saved = saving(self.pods.restarts, self.twin_of)
         return Pods(self.pods.all_waiting, self.twin_pods.all_waiting, saved)
 
     def twin_of(self, restart: Restart) -> History:
-        """What became of a workload where there is no watchdog."""
+        """Returns the history of the same workload in the twin."""
         return self.twin_pods.history(PREFIX + restart.shoot, restart.workload)
 
     def replicas(self, namespace: str) -> Iterator[TrueReplicas | None]:
-        """The controllers of a shoot, as they truly are."""
+        """Yields the true replicas of a shoot's controllers; None for one that does not exist."""
         for name in CONTROLLERS.values():
             try:
                 found = self.world.dependent(namespace, name)
@@ -73,15 +73,15 @@ async def build(
     settings: DemoSettings,
     place: ServerPlace | None = None,
 ) -> Seed:
-    """Makes both worlds; nothing happens to them yet.  Shoot by shoot, so that Ctrl-C is heard while it lasts.
+    """Builds both worlds; yields to the event loop after each shoot, so that Ctrl-C works meanwhile.
 
     Args:
-        clock: the time line of both.
-        tasks: keeps the tasks of all who act in them.
-        scenario: what is to happen.
+        clock: the time line of both worlds.
+        tasks: runs the tasks of all actors.
+        scenario: what will happen.
         parts: the shoots.
-        settings: the seed of chance, and the speed of the scenario.
-        place: where the API servers of the one with the watchdog are; None: nowhere.
+        settings: the random seed and the speed of the scenario.
+        place: where the API servers of the world with the watchdog listen; None if they do not.
     """
     external = EXTERNAL_SECRET_NAME if scenario.mode is DemoMode.ENDPOINT else None
     make = partial(

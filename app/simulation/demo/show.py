@@ -1,4 +1,4 @@
-"""What the demo shows: looks at the program once a second, hears of every scene, keeps the latest lines."""
+"""The show: polls the program once a second, plays the scenario, and keeps a screen up to date."""
 
 import asyncio
 from collections import defaultdict, deque
@@ -19,21 +19,21 @@ from app.simulation.scenarios.casting import Part
 from app.simulation.scenarios.player import Performance
 
 LOOK: Final = 1.0
-"""Seconds from one look at the program to the next."""
+"""Seconds between requests to the program."""
 _PATIENCE: Final = 20.0
-"""Seconds after which the scenario begins, whether the program has looked at every shoot or not."""
+"""Seconds after which the scenario begins even if the program has not probed every shoot."""
 _SETTLING: Final = 180.0
-"""Seconds that the shoots have to be as before the scenario, after it: a scale-up takes up to a minute and a half."""
+"""Seconds that shoots have to recover after the scenario; a scale-up takes up to a minute and a half."""
 _LATEST: Final = 20
-"""Lines of what has happened that are kept."""
+"""The number of event lines that are kept."""
 
 
 class DemoScreen(Protocol):
-    """Where the demo is watched."""
+    """A screen of the demo."""
 
     @property
     def stays(self) -> bool:
-        """Whether it goes on after the scenario, until somebody ends it."""
+        """Whether the demo continues after the scenario until a person ends it."""
         ...
 
     def open(self) -> None:
@@ -41,28 +41,28 @@ class DemoScreen(Protocol):
         ...
 
     def show(self, picture: Picture) -> None:
-        """Shows how things are."""
+        """Shows the current picture."""
         ...
 
     def tell(self, told: StoryLine) -> None:
-        """Says what has happened."""
+        """Reports events."""
         ...
 
     def close(self) -> None:
-        """Ends; what is written from now on stays."""
+        """Closes the screen; later output remains visible."""
         ...
 
 
 class ShootSource(Protocol):
-    """Who is asked for the shoots."""
+    """A source of the state of shoots."""
 
     async def shoots(self) -> Mapping[str, Said]:
-        """All shoots by namespace; raises NoAnswer."""
+        """Returns all shoots by namespace; raises NoAnswer."""
         ...
 
 
 class Show:
-    """The demo as a spectator has it."""
+    """Updates the screen and plays the scenario."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Show:
         seed.twin_pods.subscribe(self._twin)
 
     async def watch(self, source: ShootSource) -> None:
-        """Looks and shows, for ever."""
+        """Polls the program and updates the screen, until cancelled."""
         while True:
             due = self._clock.now() + LOOK
             await self._look(source)
@@ -97,7 +97,7 @@ class Show:
             await self._clock.sleep_until(due)
 
     async def play(self) -> None:
-        """Lets the scenario begin when the program has looked at every shoot.
+        """Plays the scenario once the program has probed every shoot.
 
         Returns when it is over and the shoots are as before, or that takes too long; with a screen that stays, never.
         """
@@ -118,7 +118,7 @@ class Show:
             self._tell(f"{telling.shoots(self.picture().unsettled)} not back to normal; the end")
 
     def picture(self) -> Picture:
-        """How things are now."""
+        """Returns the current picture."""
         now, player = self._clock.now(), self._seed.player
         return Picture(
             elapsed=now - self._began,
@@ -135,7 +135,7 @@ class Show:
         )
 
     def summary(self) -> list[str]:
-        """What was lost until now, and what was saved for pods, scene by scene."""
+        """Returns the losses, and what was saved for pods, by scene."""
         seed, whole = self._seed, len(self._parts)
         performances, restarts = seed.player.performances, seed.pods.restarts
         lost = telling.summary(performances, self._by_scene(), seed.lost, whole)
@@ -149,7 +149,7 @@ class Show:
         return [*lost, "", *pods, *gated]
 
     def _summary_of_gate(self) -> list[str]:
-        """What a gate has held back, where it has held back anything."""
+        """Returns the table of what a gate has held back; empty if it has held back nothing."""
         if not any(each.fate is ShootFate.HELD_BACK for each in self._met):
             return []
         performances = self._seed.player.performances
@@ -205,7 +205,7 @@ class Show:
             self._tell(telling.scene_ends(performance, whole, lost))
 
     def _twin(self, happening: Happening) -> None:
-        """Of the world without a watchdog it is told when it is over: the end of what one has been waiting for."""
+        # Of the twin only the end of a recovery is reported, for comparison with the world that has a watchdog.
         if isinstance(happening, AllBack):
             self._tell(telling.without_us(happening))
 

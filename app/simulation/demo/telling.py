@@ -18,12 +18,12 @@ from app.simulation.scenarios.casting import short
 from app.simulation.scenarios.model import Nobody, Scene
 from app.simulation.scenarios.player import Performance
 
-# What there is to see at one instant.
+# What a screen shows at one instant.
 
 
 @dataclass(frozen=True, slots=True)
 class StoryLine:
-    """A line of what has happened."""
+    """A line that reports an event."""
 
     at: float
     """Seconds since the start."""
@@ -32,16 +32,16 @@ class StoryLine:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """The pods of all control planes."""
+    """Numbers of pods in all control planes."""
 
     waiting: int = 0
-    """So many wait in CrashLoopBackOff."""
+    """Pods waiting in CrashLoopBackOff."""
     waiting_without: int = 0
-    """And so many where there is no watchdog."""
+    """The same in the world without a watchdog."""
     saving: Saving = NOTHING_SAVED
 
     def __bool__(self) -> bool:
-        """Whether there is anything to say of them."""
+        """Whether there is anything to report."""
         return bool(self.waiting or self.waiting_without or self.saving)
 
 
@@ -58,40 +58,40 @@ class Picture:
     """Worst first."""
     lost: Comparison
     latest: tuple[StoryLine, ...]
-    """The newest last."""
+    """Event lines, the newest last."""
     hints: tuple[str, ...]
-    """Where to look closer."""
+    """Commands for a closer look."""
     pods: Pods = Pods()
     trouble: str = ""
-    """Why the rows are not of now; empty: they are."""
+    """Why the rows are out of date; empty if they are current."""
     over: bool = False
-    """The scenario has been played."""
+    """Whether the scenario has ended."""
 
     @property
     def unsettled(self) -> int:
-        """How many shoots are not as they are when nothing happens."""
+        """The number of shoots that are not in their normal state."""
         return sum(not row.settled for row in self.rows)
 
 
 _MINUTE: Final = 60
 _NAMED: Final = 3
-"""So many shoots are named in one line; of more, the first and how many more."""
+"""The maximum number of shoots that a line names; the others are only counted."""
 BELOW_LIMIT: Final = "below the limit"
-"""What is lost where too few nodes were cut off to scale anything down."""
+"""The heading of losses where too few nodes were cut off for a scale-down."""
 _TITLE: Final = 45
-"""Letters of a scene in a table."""
+"""The width of a scene's title in a table."""
 _EASY: Final = frozenset({ShootState.PENDING, ShootState.HEALTHY})
-"""A shoot that is first seen in one of these states is no news."""
+"""States that are not reported when a shoot is first seen."""
 
 
 def stamp(seconds: float) -> str:
-    """How long it is since the start: `+1:05`."""
+    """Formats the time since the start: `+1:05`."""
     minutes, rest = divmod(max(int(seconds), 0), _MINUTE)
     return f"+{minutes}:{rest:02}"
 
 
 def spoken(seconds: float) -> str:
-    """A duration in whole seconds: `9 s`, `2 min 41 s`, `1 h 5 min`."""
+    """Formats a duration in whole seconds: `9 s`, `2 min 41 s`, `1 h 5 min`."""
     sign, whole = "-" if seconds < 0 else "", round(abs(seconds))
     minutes, rest = divmod(whole, _MINUTE)
     hours, minutes = divmod(minutes, _MINUTE)
@@ -101,12 +101,12 @@ def spoken(seconds: float) -> str:
 
 
 def shoots(count: int) -> str:
-    """`1 shoot`, `30 shoots`."""
+    """Formats a number of shoots: `1 shoot`, `30 shoots`."""
     return f"{count} shoot" + ("" if count == 1 else "s")
 
 
 def names(shoots: Sequence[str], whole: int) -> str:
-    """The shoots of a scene or a change: all, or by name, the first of many."""
+    """Names shoots: `all 30 shoots`, or up to three names and the number of others; `whole` is the total."""
     if len(shoots) > _NAMED and len(shoots) == whole:
         return f"all {whole} shoots"
     if len(shoots) <= _NAMED:
@@ -115,13 +115,13 @@ def names(shoots: Sequence[str], whole: int) -> str:
 
 
 def who(performance: Performance, whole: int) -> str:
-    """Whom a scene happens to."""
+    """Returns what a scene affects: the seed, or shoots."""
     seed = isinstance(performance.scene.chosen, Nobody)
     return "the seed" if seed else names(performance.shoots, whole)
 
 
 def how_long(scene: Scene) -> str:
-    """`for 45s`, `3 times for 45s`, or nothing."""
+    """Formats the duration of a scene: ` (for 45s)`, ` (3 times for 45s)`, or empty."""
     timing = scene.timing
     if not timing.lasting:
         return ""
@@ -130,20 +130,20 @@ def how_long(scene: Scene) -> str:
 
 
 def scene_begins(performance: Performance, whole: int) -> str:
-    """A scene and whom it happens to."""
+    """Reports the start of a scene."""
     scene = performance.scene
     told = f"{who(performance, whole)}: {scene.say}"
     return f"scene {performance.number} begins: {told}{how_long(scene)}"
 
 
 def scene_ends(performance: Performance, whole: int, lost: Comparison) -> str:
-    """The end of a scene, and what was lost in it until now."""
+    """Reports the end of a scene, and its losses so far."""
     lines = f"{who(performance, whole)}; {lost_words(lost)}"
     return f"scene {performance.number} is over: {lines}"
 
 
 def lost_words(lost: Comparison) -> str:
-    """Both columns in one line: `nodes marked NotReady: 0, without the watchdog 10; …`."""
+    """Formats both columns in one line: `nodes marked NotReady: 0, without the watchdog 10; …`."""
     mine, theirs = lost.having, lost.lacking
     words = (
         f"{Harm.NODE}: {mine.nodes}, without the watchdog {theirs.nodes}; "
@@ -153,7 +153,7 @@ def lost_words(lost: Comparison) -> str:
 
 
 def below_words(lost: Comparison) -> str:
-    """What is lost below the limit: `nodes 59, without the watchdog 59`, and machines where there are any."""
+    """Formats losses below the limit: `nodes 59, without the watchdog 59`, and machines if there are any."""
     mine, theirs = lost.below
     words = f"nodes {mine.nodes}, without the watchdog {theirs.nodes}"
     if mine.machines or theirs.machines:
@@ -162,7 +162,7 @@ def below_words(lost: Comparison) -> str:
 
 
 def pods_changed(happening: Happening) -> str:
-    """What has happened to the pods of a control plane."""
+    """Reports an event of the pods of a control plane."""
     match happening:
         case ServiceBack(shoot, service, waiting):
             waits = f"; {_pods(waiting)} in CrashLoopBackOff" if waiting else ""
@@ -178,7 +178,7 @@ def pods_changed(happening: Happening) -> str:
 
 
 def without_us(over: AllBack) -> str:
-    """The same in the world that has no watchdog."""
+    """Reports the end of a recovery in the world without a watchdog."""
     return f"without the watchdog, {pods_changed(over)} there"
 
 
@@ -200,19 +200,19 @@ def _back(back: Back) -> str:
 
 
 def pod_words(pods: Pods) -> str:
-    """`pods waiting: 0, without the watchdog 9; 8 pods restarted, …`."""
+    """Formats numbers of pods: `pods waiting: 0, without the watchdog 9; 8 pods restarted, …`."""
     waiting = f"pods waiting: {pods.waiting}, without the watchdog {pods.waiting_without}"
     return f"{waiting}; {saved_words(pods.saving)}" if pods.saving else waiting
 
 
 def saved_words(saving: Saving) -> str:
-    """`8 pods restarted: 17 min 1 s sooner in all, 2 min 40 s at most`."""
+    """Formats savings: `8 pods restarted: 17 min 1 s sooner in all, 2 min 40 s at most`."""
     sooner = f"{spoken(saving.seconds)} sooner in all, {spoken(saving.most)} at most"
     return f"{_pods(saving.restarts)} restarted: {sooner}"
 
 
 def changes(before: Mapping[str, Said], after: Mapping[str, Said], whole: int) -> list[str]:
-    """Shoots whose state is another one now; those to which the same happened are one line."""
+    """Reports shoots whose state changed, with one line for all that changed in the same way."""
     alike: defaultdict[tuple[str, ShootState, str], list[str]] = defaultdict(list)
     for namespace in sorted(after, key=_natural):
         said, was = after[namespace], before.get(namespace)
@@ -223,7 +223,7 @@ def changes(before: Mapping[str, Said], after: Mapping[str, Said], whole: int) -
 
 
 def _natural(namespace: str) -> tuple[int, str]:
-    """s9 comes before s10."""
+    # Sorts s9 before s10.
     return len(namespace), namespace
 
 
@@ -249,7 +249,7 @@ def summary(
     together: Comparison,
     whole: int,
 ) -> list[str]:
-    """The table at the end: what was lost in each scene, with the watchdog and without it."""
+    """Returns the final table of losses by scene, with the watchdog and without it."""
     head = f"{'':<46}{Harm.NODE:^24}{Harm.MACHINE:^20}"
     columns = f"{'scene':<46}{'with':>10}{'without':>11}{'with':>11}{'without':>11}"
     lines: list[str] = []
@@ -263,7 +263,7 @@ def summary(
 
 
 def _lines(title: str, lost: Comparison) -> list[str]:
-    """A scene; what was lost below the limit has a line of its own."""
+    """Returns the lines of a scene; losses below the limit get a separate line."""
     if not any(lost.below):
         return [_line(title, lost.having, lost.lacking)]
     suffix = f", {BELOW_LIMIT}"
@@ -288,7 +288,7 @@ def summary_of_pods(
     together: Saving,
     whole: int,
 ) -> list[str]:
-    """The second table at the end: the pods that were restarted in each scene, and what that has saved."""
+    """Returns the final table of restarted pods by scene, and the time saved."""
     head = f"{'scene':<46}{'pods restarted':>15}{'sooner in all':>15}{'at most':>13}"
     lines = [
         _saved_line(_title(each, whole), saved[each.number])
@@ -306,7 +306,7 @@ def _saved_line(title: str, saved: Saving) -> str:
 def summary_of_gate(
     performances: Iterable[Performance], fates: Mapping[int, Fates], whole: int
 ) -> list[str]:
-    """The third table at the end: which shoots were scaled down, and which only a closed gate has kept from it."""
+    """Returns the final table of shoots that were scaled down, and of those that only a closed gate kept from it."""
     head = f"{'scene':<46}" + "".join(f"{fate:>24}" for fate in ShootFate)
     lines = [_fates_line(_title(each, whole), fates[each.number]) for each in performances]
     return [head, *lines, _fates_line("all together", added_up(fates.values()))]

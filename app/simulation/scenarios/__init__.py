@@ -1,10 +1,10 @@
-"""What happens to a simulated seed, and when: a short YAML file, its reader, and the player (docs/demo.md).
+"""Scenarios: YAML files that describe what happens to a simulated seed and when (docs/demo.md).
 
-model       a scenario as plain records
-actions     what a scene can do to a world, by name
-etcdoutage  the largest of them: an outage of etcd, as it runs through a control plane
-reading     YAML text to a scenario, with all mistakes at once
+model       the records of a scenario
+actions     the actions of scenes, by name
+etcdoutage  the most complex action: an outage of etcd that spreads through a control plane
+reading     parses YAML text into a scenario, and reports all mistakes at once
 library     the built-in scenarios
-casting     which shoots there are
-player      plays a scenario on one world, or on several at once
+casting     the shoots that take part
+player      plays a scenario on one world, or on several in step
 """

@@ -1,4 +1,4 @@
-"""What a scene can do, by name: each action reads its options and gives what begins it."""
+"""The actions of scenes, by name: each parses its options and returns the function that begins it."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from app.simulation.traffic import Storage, Trouble
 
 
 class Options:
-    """The options that a scene gives its action; every one has a default."""
+    """The options of an action; each has a default."""
 
     def __init__(self, given: Section | None, zones: Collection[str], findings: Findings) -> None:
         self._given = given
@@ -30,11 +30,11 @@ class Options:
         self._findings = findings
 
     def value(self, key: str, read: Reader[T], default: T) -> T:
-        """The value of `key`; `default` where it is absent or, with a mistake noted, wrong."""
+        """Returns the value of `key`; `default` if it is absent or, with a mistake recorded, wrong."""
         return default if self._given is None else self._given.value(key, read, default)
 
     def zone(self, key: str) -> str | None:
-        """The name of a zone that some shoot has nodes in."""
+        """Returns the name of a zone in which a shoot has nodes."""
         found = self.value(key, text, "")
         if found and found not in self._zones:
             message = f"names no zone of these shoots; the nearest is {nearest(found, sorted(self._zones))}"
@@ -42,7 +42,7 @@ class Options:
         return found or None
 
     def only_one_of(self, *keys: str) -> None:
-        """Notes a mistake where more than one of them is given."""
+        """Records a mistake if more than one of the keys is given."""
         given = [key for key in keys if self._given is not None and self._given.node(key)]
         for key in given[1:]:
             self._findings.mistake(self._place(key), f"may not be given beside {given[0]}")
@@ -84,14 +84,14 @@ def one_of(choices: Iterable[str], what: str) -> Reader[str]:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioAction:
-    """Something that can be done."""
+    """An action that a scene can name."""
 
     about: str
-    """What it is to the one whom it happens to; shown where the scene says nothing of its own."""
+    """A description of its effect, shown if the scene has none of its own."""
     read: Callable[[Options], Begin]
     options: tuple[str, ...] = ()
     lasts: bool = True
-    """Whether it has an end."""
+    """Whether the action lasts until it is ended."""
     scope: ActionScope = ActionScope.SHOOT
     touches: Touches | None = None
 
@@ -193,7 +193,7 @@ def _manual_zero(options: Options) -> Begin:
 
 
 def _back(world: World, shoot: str, name: str, replicas: int) -> None:
-    """Somebody ends his own intervention, and leaves a protection alone."""
+    # A person ends their own intervention; an active protection is left alone.
     protected = ann.MELTDOWN in world.annotations(shoot, name)
     size = {} if protected or world.replicas(shoot, name) else {"replicas": replicas}
     gone = {ann.IGNORE_SCALING: None}

@@ -1,4 +1,4 @@
-"""Which shoots a simulated seed has, and where their nodes are."""
+"""The shoots of a simulated seed, and the zones of their nodes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ class Part:
     """A shoot that takes part."""
 
     name: str
-    """Its short name."""
+    """The short name."""
     nodes: int
     zones: tuple[Zone, ...] = ()
     own: bool = False
-    """Only for the scenes that name it."""
+    """Whether it takes part only in scenes that name it."""
 
     @property
     def namespace(self) -> str:
@@ -30,7 +30,7 @@ class Part:
 
 
 def short(namespace: str) -> str:
-    """The short name of a shoot."""
+    """Returns the short name of a shoot."""
     return namespace.removeprefix(PREFIX)
 
 
@@ -49,12 +49,12 @@ def cast(count: int, nodes: int, own: Sequence[OwnShoot] = ()) -> tuple[Part, ..
 
 
 def _name(number: int) -> str:
-    """The letters from a to z, then s26, s27 and so on."""
+    """Returns the name of a shoot by number: a to z, then s26, s27 and so on."""
     return _LETTERS[number] if number < len(_LETTERS) else f"s{number}"
 
 
 def spread(zones: Sequence[Zone], nodes: int) -> tuple[str, ...]:
-    """The zone of each node, in order, so that each zone has its share; rounded to whole nodes."""
+    """Returns the zone of each node, so that each zone has its share, rounded to whole nodes."""
     found: list[str] = []
     reach = 0.0
     for zone in zones:
@@ -84,6 +84,6 @@ def _move(world: World, namespace: str, node: str, zone: str) -> None:
 
 
 def zones_of(own: OwnShoot | None) -> frozenset[str]:
-    """The zones that nodes of a shoot can be in: of one of the scenario's own, or (None) of any other."""
+    """Returns the zones of a shoot's nodes: of one that the scenario defines, or of any other (None)."""
     zones = own.zones if own is not None else ()
     return frozenset(zone.name for zone in zones) or frozenset(ZONES)

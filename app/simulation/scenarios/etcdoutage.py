@@ -1,4 +1,4 @@
-"""An outage of etcd, as it runs through a control plane: etcd → kube-apiserver → all that needs that."""
+"""An outage of etcd as it spreads through a control plane: etcd → kube-apiserver → its dependants."""
 
 from collections.abc import Callable
 
@@ -9,17 +9,17 @@ from app.simulation.workloads import API_SERVER, ETCD, ETCD_SERVICE, Workload, c
 
 
 def etcd_outage(world: World, shoot: str, *, restarts: int = 0) -> Fault:
-    """The pods of etcd crash, until whoever repairs it restarts them.
+    """Makes the pods of etcd crash; lifting the fault repairs etcd and restarts its pods.
 
     Args:
-        world: where.
-        shoot: a control-plane namespace that has its pods.
-        restarts: how often all pods that now wait were started again before: 0 is the begin of the outage, with more
-            of them it begins in its midst.
+        world: the world.
+        shoot: a control-plane namespace with the pods of a control plane.
+        restarts: the previous restarts of all waiting pods: 0 is the begin of an outage; more begin in the middle of
+            one.
 
     Returns:
-        What ends it; the API server of the shoot has its storage back when etcd serves, and the pods that wait for
-        either are left to their kubelets.
+        The fault.  After it is lifted, the shoot's API server has its storage back when etcd is ready; the pods that
+        wait for either are left to their kubelets.
     """
     broken = world.faults.workload_broken(shoot, ETCD)
     server = _ApiServer(world, shoot)
@@ -40,7 +40,7 @@ def _go_into_its_midst(world: World, shoot: str, restarts: int) -> None:
     now = world.clock.now()
     crashing = [each for each in control_plane(shoot) if _crashes(each)]
     for number, each in enumerate(crashing):
-        apart = number * each.times.crash_after / len(crashing)  # they do not crash in step
+        apart = number * each.times.crash_after / len(crashing)  # real pods do not crash in step
         world.crash_looped(shoot, each.name, restarts, exited=now - apart)
 
 
@@ -50,7 +50,7 @@ def _crashes(workload: Workload) -> bool:
 
 
 class _ApiServer:
-    """What its pods mean for the API server of a shoot: without etcd no storage, without its own pods no server."""
+    """Derives the state of a shoot's API server from its pods: without etcd no storage, without its own no server."""
 
     def __init__(self, world: World, shoot: str) -> None:
         self._world, self._shoot = world, shoot
@@ -59,7 +59,7 @@ class _ApiServer:
         world.store.subscribe(self._heard)
 
     def let_go_when_all_is_back(self) -> None:
-        """Nothing fails any more from here on."""
+        """Stops following the pods as soon as both services are ready again."""
         self._ends = True
 
     def _heard(self, event: StoreEvent) -> None:

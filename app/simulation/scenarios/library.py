@@ -1,4 +1,4 @@
-"""The scenarios that come with the program."""
+"""The built-in scenarios."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -13,30 +13,30 @@ from app.simulation.scenarios.reading import parse_scenario, read_scenario
 _FOLDER: Final = files("app.simulation.scenarios") / "builtin"
 _ENDING: Final = ".yaml"
 _ANY: Final = 2
-"""Shoots enough to read a built-in scenario: it names none but its own."""
+"""A number of shoots that suffices to parse a built-in scenario, which names only shoots of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A line of the list of scenarios."""
+    """An entry of the list of scenarios."""
 
     name: str
     about: str
 
 
 def built_in() -> tuple[str, ...]:
-    """The names of the scenarios that come with the program."""
+    """Returns the names of the built-in scenarios."""
     found = (each.name for each in _FOLDER.iterdir() if each.name.endswith(_ENDING))
     return tuple(sorted(name.removesuffix(_ENDING) for name in found))
 
 
 def listed() -> tuple[Listed, ...]:
-    """All of them, with what they are about."""
+    """Returns all built-in scenarios with their descriptions."""
     return tuple(Listed(name, _load(name, _ANY).about) for name in built_in())
 
 
 def find_scenario(wanted: str, shoots: int) -> Scenario:
-    """The scenario of this name or in this file, for a demo with so many shoots.
+    """Returns a scenario by its name or file, for a demo with the given number of shoots.
 
     Raises:
         ConfigurationError: there is none, or anything in it is wrong.
@@ -58,7 +58,7 @@ def _is_there(path: Path) -> bool:
     """What cannot even be looked for is there as far as it goes: reading it says why."""
     try:
         return path.exists()
-    except OSError:  # a name that is too long, a directory that may not be entered
+    except OSError:  # such as a name that is too long, or a directory without permission
         return True
 
 

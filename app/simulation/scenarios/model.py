@@ -1,4 +1,4 @@
-"""A scenario: scenes one after the other, each of which does something to some shoots for some time."""
+"""The records of a scenario: a sequence of scenes, each of which applies an action to shoots for some time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ Begin = Callable[[World, str], Fault | None]
 
 
 class ActionScope(StrEnum):
-    """What an action happens to."""
+    """The target of an action."""
 
     SHOOT = "shoot"
     SEED = "seed"
 
 
 class Touches(StrEnum):
-    """What an action changes that can hold one such change at a time."""
+    """A property that only one action can change at a time."""
 
     KUBECONFIG = "kubeconfig"
     CLUSTER = "cluster"
@@ -30,14 +30,14 @@ class Touches(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """The next so many shoots, in turn, that are in no other scene; fewer where there are not so many, but one."""
+    """The next `count` shoots in turn that are in no other scene; fewer, but at least one, if there are not enough."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """These shoots, by their short names."""
+    """Shoots chosen by their short names."""
 
     names: tuple[str, ...]
 
@@ -49,48 +49,48 @@ class Everyone:
 
 @dataclass(frozen=True, slots=True)
 class Nobody:
-    """No shoot: it happens to the seed."""
+    """No shoot: the action affects the seed."""
 
 
 Chosen = Some | Named | Everyone | Nobody
 
 
 class Since(StrEnum):
-    """What the pause before a scene counts from."""
+    """The instant from which the pause before a scene counts."""
 
     BEGIN = "Begin"
-    """The begin of the scene before; of the first scene, the begin of the scenario."""
+    """The begin of the previous scene; for the first one, that of the scenario."""
     END = "End"
-    """The end of all scenes before."""
+    """The end of all previous scenes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When a scene plays; durations in seconds."""
+    """The timing of a scene; durations in seconds."""
 
     since: Since
     pause: float
-    """Shortened by the speed; nothing else is."""
+    """The pause before the scene, the only duration that the demo's speed shortens."""
     lasting: float
-    """0: it happens at once and is over."""
+    """The duration of the effect; 0 for an instantaneous action."""
     times: int = 1
     every: float = 0.0
-    """From one begin to the next, where it happens more than once."""
+    """The period from one repetition to the next."""
 
     @property
     def whole(self) -> float:
-        """From the begin of the scene to its end."""
+        """The total duration of the scene."""
         return (self.times - 1) * self.every + self.lasting
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Something that happens."""
+    """One scene: an action, its target and its timing."""
 
     action: str
-    """Its name."""
+    """The name of the action."""
     say: str
-    """What it is, for people."""
+    """A description for people."""
     chosen: Chosen
     timing: Timing
     begin: Begin
@@ -99,7 +99,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """Where a part of the nodes is."""
+    """The share of nodes in one zone."""
 
     name: str
     share: float
@@ -108,16 +108,16 @@ class Zone:
 
 @dataclass(frozen=True, slots=True)
 class OwnShoot:
-    """A shoot that a scenario brings along, for the scenes that name it."""
+    """A shoot that a scenario defines for the scenes that name it."""
 
     name: str
     nodes: int
     zones: tuple[Zone, ...] = ()
-    """Empty: as in every other shoot."""
+    """The distribution over zones; empty for the usual one."""
 
 
 class DemoMode(StrEnum):
-    """How the prober of the demo looks at shoots."""
+    """The mode of the demo's prober."""
 
     LEASE = "lease"
     ENDPOINT = "endpoint"
@@ -125,7 +125,7 @@ class DemoMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What happens to a simulated seed."""
+    """A complete scenario."""
 
     name: str
     about: str
@@ -133,4 +133,4 @@ class Scenario:
     own: tuple[OwnShoot, ...] = ()
     mode: DemoMode = DemoMode.LEASE
     canary: bool = False
-    """Whether a host outside of the seed is probed, and closes a gate while it cannot be reached."""
+    """Whether a host outside the seed is probed, whose failure closes a gate."""

@@ -1,4 +1,4 @@
-"""Plays a scenario: on one world, or on several at once, so that the same happens to each."""
+"""Plays a scenario on one world, or on several in step, so that the same happens to each."""
 
 import asyncio
 from collections import Counter
@@ -24,24 +24,24 @@ from app.simulation.stage import Fault
 
 @dataclass(frozen=True, slots=True)
 class Performance:
-    """A scene as it is played, or was."""
+    """A scene that is being played or has been played."""
 
     number: int
-    """Of the scene, from 1."""
+    """The number of the scene, from 1."""
     scene: Scene
     shoots: tuple[str, ...]
-    """Their short names; of a scene that happens to the seed, none."""
+    """The short names of the shoots; empty for a scene that affects the seed."""
     began: float
     ended: float | None = None
 
     @property
     def ends(self) -> float:
-        """When it is to end."""
+        """The instant at which it is due to end."""
         return self.began + self.scene.timing.whole
 
 
 Audience = Callable[[Performance], None]
-"""Called when a scene begins and when it has ended; one that happens at once does both in one call."""
+"""Called when a scene begins and when it has ended; once for a scene without duration."""
 
 
 class Player:
@@ -78,25 +78,25 @@ class Player:
 
     @property
     def performances(self) -> tuple[Performance, ...]:
-        """All that have begun, in their order."""
+        """All scenes that have begun, in order."""
         return tuple(self._performances.values())
 
     @property
     def running(self) -> tuple[Performance, ...]:
-        """Those that have not ended."""
+        """The scenes that have not ended."""
         return tuple(each for each in self._performances.values() if each.ended is None)
 
     @property
     def over(self) -> bool:
-        """Whether all of it has been played."""
+        """Whether the whole scenario has been played."""
         return self._over
 
     def subscribe(self, audience: Audience) -> None:
-        """`audience` sees each begin and each end."""
+        """Calls `audience` at the begin and the end of each scene."""
         self._audience.append(audience)
 
     async def play(self) -> None:
-        """Returns when the last scene has ended; what is cancelled ends what it has begun."""
+        """Plays the scenario until its last scene has ended; cancelling it ends the scenes in progress."""
         async with asyncio.TaskGroup() as scenes:
             began = self._clock.now()
             for number, scene in enumerate(self._scenario.scenes, start=1):
@@ -109,7 +109,7 @@ class Player:
         self._over = True
 
     async def _pause(self, scene: Scene, began: float) -> None:
-        """Waits for the turn of a scene; `began`: when the one before did."""
+        """Waits until a scene is due; `began` is when the previous one began."""
         pause = scene.timing.pause / self._speed
         match scene.timing.since:
             case Since.BEGIN:
@@ -123,7 +123,7 @@ class Player:
     # Who is in it.
 
     async def _free(self, scene: Scene) -> tuple[str, ...]:
-        """The shoots of a scene, as soon as they can be had."""
+        """Returns the shoots of a scene, as soon as they are available."""
         match scene.chosen:
             case Nobody():
                 return ()

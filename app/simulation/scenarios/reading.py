@@ -1,4 +1,4 @@
-"""YAML text to a scenario: every mistake is named with path, line and the nearest known word, all of them at once."""
+"""Parses YAML into a scenario; reports all mistakes at once, with path, line and the nearest known word."""
 
 import math
 from collections import Counter
@@ -47,7 +47,7 @@ _ALL: Final = "all"
 
 
 def read_scenario(path: Path, shoots: int) -> Scenario:
-    """Reads the scenario file at `path`, for a demo with so many shoots.
+    """Reads the scenario file at `path`, for a demo with the given number of shoots.
 
     Raises:
         ConfigurationError: it cannot be read, or anything in it is wrong; it has all mistakes.
@@ -58,7 +58,7 @@ def read_scenario(path: Path, shoots: int) -> Scenario:
 
 
 def _may_block(path: Path) -> bool:
-    """Pipes and devices: who reads them waits for others, and does not hear Ctrl-C meanwhile."""
+    # Reading a pipe or device may block, and Ctrl-C would have no effect meanwhile.
     try:
         return path.exists() and not (path.is_file() or path.is_dir())
     except OSError:
@@ -66,7 +66,7 @@ def _may_block(path: Path) -> bool:
 
 
 def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
-    """The same for a text; `source` is what errors call it.
+    """Parses the text of a scenario; errors refer to it as `source`.
 
     Raises:
         ConfigurationError: anything in it is wrong; it has all mistakes.
@@ -143,14 +143,14 @@ def _check_shares(place: FilePlace, zones: Sequence[Zone], nodes: int, findings:
 
 
 class _KnownNames:
-    """What a scene may name."""
+    """The names that a scene may use."""
 
     def __init__(self, names: Sequence[str], own: Sequence[OwnShoot]) -> None:
         self.names = names
         self._own = {each.name: each for each in own}
 
     def zones(self, chosen: Chosen) -> frozenset[str]:
-        """The zones that nodes of the chosen shoots can be in."""
+        """Returns the zones that nodes of the chosen shoots can be in."""
         match chosen:
             case Named(names):
                 places = [zones_of(self._own.get(name)) for name in names]
@@ -210,7 +210,7 @@ def _chosen(
 
 
 def _choice(node: yaml.Node, names: Sequence[str]) -> Chosen:
-    """A number, `all`, a name or a list of names."""
+    """Reads a number, `all`, a name or a list of names."""
     match kind(node):
         case NodeKind.NUMBER:
             return Some(whole(1)(node))

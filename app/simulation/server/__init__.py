@@ -1,8 +1,16 @@
-"""The simulated seed over HTTPS: each API server of a world on a port of loopback, as far as clients call it.
+"""Serves a simulated world over HTTPS: each API server on its own loopback port, with the requests that clients send.
 
-From the outside in: `servers` (all API servers of a world), `loopback` (their ports and authorities), `front` (one API
-server: who asks, for what, and what comes back), `reading`, `streams`, `writing` and `executing` (what is done), and,
-pure, `catalog`, `paths`, `selectors`, `deleting`, `rendering`, `tables` and `podcells`.
+From the outside in:
+
+servers                all API servers of a world
+loopback, certificates their ports and certificate authorities
+front                  one API server: authenticates, dispatches and answers a request; `premise` is what it is made of
+reading, streams       objects, lists and selectors; watches
+writing, executing     create, replace, patch and delete; `exec` in containers
+reviewing              TokenReviews, SubjectAccessReviews and their like
+answers, rendering     HTTP answers and Status objects; objects as JSON, `tables` as kubectl prints them
+options, deleting      parameters of lists and watches; those of deletions
+catalog, checks        discovery; validation of what clients send
 """
 
 from app.simulation.server.loopback import Loopback

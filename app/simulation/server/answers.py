@@ -1,4 +1,4 @@
-"""What one API server answers over HTTP, and what it takes."""
+"""HTTP answers of an API server, its Status objects, and the parsing of request bodies."""
 
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
@@ -15,7 +15,7 @@ from app.simulation.server.options import RequestedObject
 from app.simulation.server.writing import AlreadyExists
 from app.simulation.validation import Rejected
 
-# What went wrong, as a Status; pure.
+# Errors as Status objects.
 
 
 _REASONS: Final = {
@@ -33,25 +33,25 @@ _REASONS: Final = {
     504: "Timeout",
 }
 RETRY_AFTER: Final = 1
-"""Seconds, with each 504."""
+"""The `retryAfterSeconds` of a 504."""
 _TOO_NEW: Final = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
 _GROUPS: Final = {
     "Scale": "autoscaling",
     "ListOptions": "meta.k8s.io",
     "DeleteOptions": "meta.k8s.io",
 }
-"""Groups of what is no resource of its own."""
+"""The groups of kinds that are not resources by themselves."""
 
 
 class NotServed(ClusterError):
-    """A group that is served has nothing at this path."""
+    """The group is served, but has no resource at this path."""
 
     def __init__(self) -> None:
         super().__init__("the server could not find the requested resource", status=404)
 
 
 class NotAllowed(ClusterError):
-    """The method is not one for this path."""
+    """The method is not allowed for this path."""
 
     def __init__(self) -> None:
         message = "the server does not allow this method on the requested resource"
@@ -64,7 +64,7 @@ def status(
     resource: ServedResource | None = None,
     target: RequestedObject | None = None,
 ) -> dict[str, Any]:
-    """What went wrong, as a Status.
+    """Returns the Status of an error.
 
     Args:
         error: what it is.
@@ -141,29 +141,29 @@ JSON: Final = "application/json"
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 PATCHES: Final = (MERGE, STRATEGIC)
-"""A strategic patch is taken for a merge patch: lists are replaced.  Custom resources take none on a real server."""
+"""A strategic patch is treated as a merge patch, which replaces lists; real servers refuse it for custom resources."""
 _MOST_BODY: Final = 3 << 20
-"""Bytes that a request may have, as a real server has it."""
+"""The maximum size of a request body in bytes, that of a real server."""
 
 
 class ServerAnswers:
-    """Makes the answers of a server whose clock is `now`."""
+    """Creates the answers of a server; `now` returns the time for its `Date` headers."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
 
     def json(self, code: int, body: object) -> web.Response:
-        """JSON data."""
+        """Returns a JSON answer."""
         encoded = msgspec.json.encode(body)
         return web.Response(status=code, body=encoded, headers=self._headers(JSON))
 
     def text(self, code: int, text: str) -> web.Response:
-        """Plain text."""
+        """Returns a plain text answer."""
         headers = self._headers("text/plain; charset=utf-8")
         return web.Response(status=code, body=text.encode(), headers=headers)
 
     def page(self, code: int) -> web.Response:
-        """What a load balancer says by itself."""
+        """Returns an HTML page, as a load balancer answers."""
         body = f"<html><head><title>{code}</title></head><body>no server is ready</body></html>"
         headers = self._headers("text/html; charset=utf-8")
         return web.Response(status=code, body=body.encode(), headers=headers)
@@ -171,7 +171,7 @@ class ServerAnswers:
     def failed(
         self, error: ClusterError, resource: ServedResource | None, target: RequestedObject | None
     ) -> web.Response:
-        """What went wrong with a request for an object of a resource, where its path names one."""
+        """Returns the answer to a failed request; resource and target are those of its path, if it names any."""
         if isinstance(error, Throttled):
             return self._throttled(error)
         code = error.status or int(HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -187,7 +187,7 @@ class ServerAnswers:
         return response
 
     async def begun(self, request: web.BaseRequest) -> web.StreamResponse:
-        """A stream whose head is on its way."""
+        """Returns a streamed response whose headers have been sent."""
         response = web.StreamResponse(headers=self._headers(JSON))
         response.enable_chunked_encoding()
         await response.prepare(request)
@@ -202,14 +202,14 @@ class ServerAnswers:
 
 
 def hung_up(request: web.BaseRequest) -> web.StreamResponse:
-    """Cuts the connection: no answer at all."""
+    """Cuts the connection without an answer."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response()
 
 
 async def body_of(request: web.BaseRequest, patches: Sequence[str] = PATCHES) -> dict[str, Any]:
-    """The JSON object that a request brings; a deletion may bring none.
+    """Parses the JSON object in a request body; that of a deletion may be empty.
 
     Args:
         request: whose body is read.

@@ -1,4 +1,4 @@
-"""What an API server serves, and how it tells: discovery; pure."""
+"""The resources that an API server serves, and its discovery documents; pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _PART: Final = ("get", "patch", "update")
 
 @dataclass(frozen=True, slots=True)
 class ServedResource:
-    """One kind as it is served."""
+    """One resource."""
 
     group: str
     """Empty for the core group."""
@@ -22,23 +22,23 @@ class ServedResource:
     kind: str
     namespaced: bool = True
     parts: tuple[str, ...] = ()
-    """Its subresources."""
+    """The subresources."""
     short: str = ""
-    """What kubectl may call it."""
+    """Short names for kubectl."""
     stored: bool = True
-    """False: it is answered at once, and not kept."""
+    """Whether objects are stored; reviews, for example, are only answered."""
     fields: tuple[str, ...] = ()
-    """By which one may choose, beside name and namespace."""
+    """The supported field selectors, in addition to name and namespace."""
     verbs: tuple[str, ...] = _OBJECTS
 
     @property
     def api_version(self) -> str:
-        """As objects name it."""
+        """The `apiVersion` of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def title(self) -> str:
-        """As failures name it: with its group."""
+        """The name in error messages, which includes the group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
@@ -115,7 +115,7 @@ _BUILT_IN: Final = frozenset(
 
 
 class Catalog:
-    """What one API server serves: what is always there, and further kinds that it has objects of."""
+    """The resources of one API server: built-in ones, and the other kinds that its store has objects of."""
 
     def __init__(self, known: Iterable[ServedResource], store: Store) -> None:
         self._known = {(each.group, each.version, each.plural): each for each in known}
@@ -123,12 +123,12 @@ class Catalog:
         self._store = store
 
     def find(self, group: str, version: str, plural: str) -> ServedResource | None:
-        """The resource at a path; None where nothing is served there."""
+        """Returns a resource; None if it is not served."""
         self._learn()
         return self._known.get((group, version, plural))
 
     def _learn(self) -> None:
-        """Takes up the kinds that came into the store by themselves: dependents of any group, with `scale`."""
+        """Adds kinds that appeared in the store: dependents of any group, with `scale`."""
         for kind in set(self._store.kinds()) - self._kinds:
             objects = self._store.list(kind)
             if not objects:
@@ -139,32 +139,32 @@ class Catalog:
             self._kinds.add(kind)
 
     def is_built_in(self, group: str) -> bool:
-        """Whether a group is one that every server has: what it has not got, it answers for itself."""
+        """Returns whether a group is built in; such groups answer for their unknown resources themselves."""
         return group in _BUILT_IN
 
     def group_versions(self) -> list[tuple[str, str]]:
-        """All that is served, but the core group."""
+        """All groups but the core group."""
         self._learn()
         return sorted({(each.group, each.version) for each in self._known.values() if each.group})
 
     def core_versions(self) -> dict[str, Any]:
-        """`GET /api`."""
+        """Returns the answer to `GET /api`."""
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
     def group_list(self) -> dict[str, Any]:
-        """`GET /apis`."""
+        """Returns the answer to `GET /apis`."""
         groups = [_group(group, version) for group, version in self.group_versions()]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
     def group(self, name: str) -> dict[str, Any] | None:
-        """`GET /apis/GROUP`; None where it is not served."""
+        """Returns the answer to `GET /apis/GROUP`; None if the group is not served."""
         for group, version in self.group_versions():
             if group == name:
                 return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, version)}
         return None
 
     def resource_list(self, group: str, version: str) -> dict[str, Any] | None:
-        """`GET /api/v1` and `GET /apis/GROUP/VERSION`; None where it is not served."""
+        """Returns the answer to `GET /api/v1` or `GET /apis/GROUP/VERSION`; None if the version is not served."""
         self._learn()
         found = [
             each for each in self._known.values() if (each.group, each.version) == (group, version)

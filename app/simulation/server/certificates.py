@@ -1,6 +1,7 @@
-"""Certificate authorities and what they sign: elliptic curves, so that three hundred cost a second.
+"""Certificate authorities and the certificates that they sign.
 
-Subject and authority key identifiers are set: Python 3.13 and later verify strictly.
+Keys are elliptic curves, so that three hundred certificates take only a second.  Subject and authority key identifiers
+are set because Python 3.13 and later verify strictly.
 """
 
 import datetime as dt
@@ -31,7 +32,7 @@ class Pair:
 
 
 class CertificateAuthority:
-    """A certificate authority; `pem` is what its clients trust."""
+    """A certificate authority; `pem` is its certificate, which clients trust."""
 
     def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
         self._certificate = certificate
@@ -40,7 +41,7 @@ class CertificateAuthority:
 
     @classmethod
     def create(cls, name: str = "ca") -> Self:
-        """A new authority."""
+        """Creates a new authority."""
         key = ec.generate_private_key(ec.SECP256R1())
         usage = x509.KeyUsage(
             digital_signature=True,
@@ -63,7 +64,7 @@ class CertificateAuthority:
         return cls(certificate, key)
 
     def server(self, hosts: Iterable[str] = LOCAL, *, days: float = _VALID) -> Pair:
-        """A certificate of a server that is reached under `hosts`, valid for so many days; it began two days ago."""
+        """Issues a server certificate for `hosts`, valid from two days ago for a number of days."""
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
         purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
         return self.leaf(named("server"), [names, purpose], days=days)
@@ -75,7 +76,7 @@ class CertificateAuthority:
         *,
         days: float = _VALID,
     ) -> Pair:
-        """A certificate of `subject` with these extensions."""
+        """Issues a certificate for `subject` with these extensions."""
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = self._certificate.subject
         builder = _begin(
@@ -88,7 +89,7 @@ class CertificateAuthority:
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """`key` as unencrypted PKCS #8."""
+    """Returns `key` as unencrypted PKCS #8 in PEM."""
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -97,7 +98,7 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def named(common: str, groups: Iterable[str] = ()) -> x509.Name:
-    """The name of a user or server, and its groups."""
+    """Returns the subject of a user or server, with its groups as organizations."""
     organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
 
@@ -110,7 +111,7 @@ def _begin(
     *,
     days: float,
 ) -> x509.CertificateBuilder:
-    # TLS is verified by the machine's clock, whatever the time line of the world is
+    # Clients verify TLS by the machine's clock, whatever the time line of the world is.
     now = dt.datetime.fromtimestamp(wall_clock(), dt.UTC)
     authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer)
     return (

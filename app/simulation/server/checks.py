@@ -1,4 +1,4 @@
-"""What comes over the wire and is no object that can be kept: names, metadata, times, Events; pure."""
+"""Validates objects from clients before they reach the store: names, metadata, times, Events; pure."""
 
 import re
 from collections.abc import Mapping
@@ -34,12 +34,12 @@ _MAX_NOTE: Final = 1024
 
 
 def is_key(text: str) -> bool:
-    """Whether a text can be the key of a label or an annotation."""
+    """Returns whether a text is a valid key of a label or an annotation."""
     return bool(_KEY.fullmatch(text)) and len(text.rpartition("/")[2]) <= _MAX_LABEL
 
 
 def is_label(text: str) -> bool:
-    """Whether a text can be the value of a label."""
+    """Returns whether a text is a valid value of a label."""
     return bool(_LABEL.fullmatch(text)) and len(text) <= _MAX_LABEL
 
 
@@ -58,20 +58,20 @@ def check_shape(kind: str, name: str, body: Object) -> None:
 
 
 def metadata_of(body: Object) -> Mapping[str, Any]:
-    """The metadata of an object or a patch, empty where there is none."""
+    """Returns the metadata of an object or a patch; empty if it has none."""
     found = body.get("metadata")
     return found if isinstance(found, Mapping) else {}
 
 
 def check_kind(resource: ServedResource, body: Object) -> None:
-    """Raises Invalid (400) where an object is of another kind than its path."""
+    """Raises Invalid (400) if the kind of an object differs from that of its path."""
     kind = body.get("kind", resource.kind)
     if kind != resource.kind:
         raise Invalid(f"{kind} cannot be handled as a {resource.kind}", status=400)
 
 
 def check_new(resource: ServedResource, target: RequestedObject, name: str, body: Object) -> None:
-    """Checks an object that is to be created.
+    """Checks an object before it is created.
 
     Raises:
         Invalid: it is wrong.
@@ -101,7 +101,7 @@ def check_new(resource: ServedResource, target: RequestedObject, name: str, body
 def check_replacement(
     resource: ServedResource, target: RequestedObject, body: Object, current: Object
 ) -> None:
-    """Checks an object that is to be put in the place of `current`.
+    """Checks an object before it replaces `current`.
 
     Raises:
         Invalid: it is wrong, or of another name, or says no version though it has to.
@@ -118,7 +118,7 @@ def check_replacement(
 
 
 def check_target(target: RequestedObject, body: Object) -> None:
-    """Raises Invalid (400) where an object that was sent as a whole is not the one that its path names."""
+    """Raises Invalid (400) if the name or namespace of a complete object differs from its path."""
     name = metadata_of(body).get("name")
     if not name:
         raise Invalid(f"the name of the object ({target.name} based on URL) is missing", status=400)
@@ -143,7 +143,7 @@ def check_patch(
 
 
 def check_whole(resource: ServedResource, target: RequestedObject, patch: Object) -> None:
-    """Raises Rejected where a patch takes away what every object of the kind has."""
+    """Raises Rejected if a patch removes a field that every object of the kind has."""
     for member in ("metadata", *(("spec",) if resource.kind in SIZED else ())):
         if member in patch and patch[member] is None:
             raise Rejected(resource.kind, target.name, member, "Required value")

@@ -1,4 +1,4 @@
-"""What a DELETE asks for: the DeleteOptions in its body, or in its query where it has no body; pure."""
+"""Parses the DeleteOptions of a request, from its body or, without a body, from its query; pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -22,14 +22,14 @@ _PRECONDITIONS: Final[Mapping[str, type]] = {"uid": str, "resourceVersion": str}
 
 
 class DeletionRequest(NamedTuple):
-    """A deletion that is asked for."""
+    """A requested deletion."""
 
     options: DeleteOptions
     keeps_dependents: bool | None = None
-    """`orphanDependents`, which is otherwise of no account here: nothing collects garbage."""
+    """`orphanDependents`; it only affects the status code, as the simulation has no garbage collector."""
 
     def code(self, *, gone: bool) -> int:
-        """The HTTP status of the answer: what is not gone yet is accepted only where its dependents are to go too."""
+        """Returns the HTTP status: 202 if the object is not gone yet and its dependents are to be deleted, else 200."""
         return 202 if self.keeps_dependents is False and not gone else 200
 
 

@@ -1,4 +1,4 @@
-"""Commands in containers: `exec` over WebSocket, with no container behind it but what was said of its commands."""
+"""Commands in containers: `exec` over WebSocket, with scripted results in place of real containers."""
 
 import contextlib
 from collections.abc import Awaitable, Callable
@@ -22,11 +22,11 @@ _STDERR: Final = 2
 _STATUS: Final = 3
 _PIECE: Final = 32 * 1024
 VERBS: Final = ("get", "create")
-"""The upgrade is a GET; newer servers ask for `create` as well."""
+"""The verbs that `exec` needs: the upgrade is a GET, and newer servers require `create` as well."""
 
 
 class Ending(Enum):
-    """How the stream of a command ends."""
+    """How the connection of a command ends."""
 
     STATUS = "with its status"
     UNTOLD = "in an orderly way, without a status"
@@ -36,34 +36,34 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How a command goes."""
+    """The scripted result of a command."""
 
     exit_code: int = 0
     stdout: bytes = b""
     stderr: bytes = b""
     seconds: float = 0.0
-    """How long it takes."""
+    """The duration of the command, in seconds."""
     endless: bool = False
-    """Whether its output is repeated without end."""
+    """Whether its output is repeated forever."""
     ending: Ending = Ending.STATUS
 
 
 class SimulatedCommands:
-    """What there is to run in each container; what was not said cannot be started."""
+    """The commands that containers can run; others cannot be started."""
 
     def __init__(self) -> None:
         self._scripts: dict[tuple[str, ...], Script] = {}
         self.running = 0
-        """How many go on now."""
+        """The number of running commands."""
         self.begun: list[tuple[str, ...]] = []
-        """Namespace, pod, container and command of each that was begun."""
+        """Namespace, pod, container and command of each run."""
 
     def say(self, *command: str, script: Script) -> None:
-        """From now on this command goes like this, wherever it is run."""
+        """Sets the result of a command in all containers."""
         self._scripts[command] = script
 
     def find(self, command: tuple[str, ...]) -> Script | None:
-        """How a command goes; None: it cannot be started."""
+        """Returns the result of a command; None if it cannot be started."""
         return self._scripts.get(command)
 
 
@@ -79,7 +79,7 @@ class Executions:
         target: RequestedObject,
         may: Callable[[str], Awaitable[bool]],
     ) -> web.StreamResponse:
-        """Runs a command for somebody who `may` do what these verbs say.
+        """Runs a command; `may` tells whether the user has the permission for a verb.
 
         Raises:
             ClusterError: 400, 403, 404 or 405.
@@ -95,7 +95,7 @@ class Executions:
         self._commands.begun.append((target.namespace, target.name, container, *command))
         self._commands.running += 1
         try:
-            with contextlib.suppress(ConnectionError):  # the caller has gone
+            with contextlib.suppress(ConnectionError):  # the caller has disconnected
                 await self._run(request, response, command)
         finally:
             self._commands.running -= 1
@@ -131,7 +131,7 @@ class Executions:
                 if request.transport is not None:
                     request.transport.abort()
             case Ending.NEVER:
-                await response.receive()  # until the caller has gone
+                await response.receive()  # until the caller disconnects
 
     async def _speak(self, response: web.WebSocketResponse, script: Script) -> None:
         while True:
@@ -157,7 +157,7 @@ def _containers(pod: Object) -> list[str]:
 
 
 async def _send(response: web.WebSocketResponse, channel: int, data: bytes) -> None:
-    """One message for each piece, as a real server has it; an empty channel has one, too."""
+    """Sends one message for each chunk; as with a real server, an empty channel gets one as well."""
     for start in range(0, max(len(data), 1), _PIECE):
         await response.send_bytes(bytes([channel]) + data[start : start + _PIECE])
 

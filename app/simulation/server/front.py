@@ -1,4 +1,4 @@
-"""One API server over HTTP: who asks, for what, and what comes back."""
+"""The HTTP front end of one API server: authenticates, dispatches and answers requests."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -37,7 +37,7 @@ Answer = Callable[[], Any]
 
 
 class NoSuchPath(Exception):
-    """Nothing is served there: a real server says so in plain text."""
+    """Nothing is served at the path; a real server answers this in plain text, not with a Status."""
 
 
 class ServerFront:
@@ -52,9 +52,9 @@ class ServerFront:
         self._writer = StoreWriter(premise.store, premise.wrote, premise.delete)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answers one request; whatever the store or the network does becomes its HTTP."""
+        """Answers one request; errors of the store and troubles of the server become their HTTP equivalents."""
         page = self._premise.api.page(self._premise.route)
-        if page is not None:  # what is before the API server lets nobody through
+        if page is not None:  # a fault: something in front of the API server answers everything
             return self._answers.page(page)
         try:
             return await self._dispatch(request)
@@ -117,7 +117,7 @@ class ServerFront:
         return self._premise.catalog.find(target.group, target.version, target.plural)
 
     def _document(self, path: str) -> object | None:
-        """Discovery."""
+        """Returns the discovery document of a path; None if the path is not one of discovery."""
         catalog = self._premise.catalog
         match path.strip("/").split("/"):
             case ["api"]:
@@ -137,7 +137,7 @@ class ServerFront:
         return found
 
     def _missing(self, path: str) -> Exception:
-        """What is said of a path at which nothing is served."""
+        """Returns the error for a path at which nothing is served."""
         words = [*path.strip("/").split("/"), ""]
         group = "" if words[0] == "api" else words[1]
         return NotServed() if self._premise.catalog.is_built_in(group) else NoSuchPath()
@@ -307,7 +307,7 @@ class ServerFront:
         return SimulatedRequest(premise.host, verb, named, self._place(place), premise.route)
 
     def _place(self, namespace: str) -> str:
-        """A shoot's requests are in the books under its control-plane namespace."""
+        """Returns the namespace under which a request is counted: for a shoot, its control-plane namespace."""
         return namespace if self._premise.host is Host.SEED else self._premise.name
 
     def _now(self) -> float:

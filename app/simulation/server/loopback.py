@@ -1,4 +1,4 @@
-"""Ports of loopback, each with an authority that vouches for whoever listens there."""
+"""Loopback ports with TLS, each with a certificate authority of its own."""
 
 import asyncio
 import socket
@@ -16,13 +16,13 @@ _BACKLOG: Final = 128
 
 
 class Port:
-    """One port of loopback: reserved from the start, served when it is open, refused while it is shut.
+    """One loopback port, reserved for its whole life: open, shut (refuses connections), or swallowing.
 
-    While it swallows, the kernel takes connections, and nothing comes back on them or on those that there were.
+    While it swallows, the kernel accepts connections, and neither new nor existing ones get an answer.
     """
 
     def __init__(self) -> None:
-        # Bound and never listened on: connections are refused while nobody else listens, and nobody else gets the port.
+        # Bound but not listening: connections are refused while the port is shut, and no other process can take it.
         self._reserved = _bound(0)
         self.number = int(self._reserved.getsockname()[1])
         self._context = _context()
@@ -31,11 +31,11 @@ class Port:
         self._deaf: socket.socket | None = None
 
     def show(self, pair: Pair) -> None:
-        """From the next handshake on it shows this certificate."""
+        """Presents a certificate from the next handshake on."""
         load_chain(self._context, pair.certificate + pair.key)
 
     async def open(self, server: web.Server) -> None:
-        """Lets `server` answer."""
+        """Accepts connections for `server`."""
         self._hear()
         self._server = server
         loop = asyncio.get_running_loop()
@@ -49,18 +49,18 @@ class Port:
         return self._listening is not None
 
     def shut(self) -> None:
-        """Refuses connections, and cuts those that there are."""
+        """Refuses new connections and cuts existing ones."""
         self._hear()
         self._stop()
         self.cut()
 
     @property
     def swallows(self) -> bool:
-        """Whether nothing that comes is answered."""
+        """Whether the port accepts connections without answering."""
         return self._deaf is not None
 
     def swallow(self) -> None:
-        """Answers nothing any more, on no connection, and refuses none."""
+        """Stops answering on all connections, without refusing new ones."""
         self._stop()
         self._deaf = _bound(self.number)
         self._deaf.listen(_BACKLOG)
@@ -73,14 +73,14 @@ class Port:
             self._listening = None
 
     def _hear(self) -> None:
-        """What was swallowed until now is cut: nobody has kept it."""
+        """Ends swallowing; connections made meanwhile are cut."""
         if self._deaf is not None:
             self._deaf.close()
             self._deaf = None
             self.cut()
 
     def cut(self) -> None:
-        """Cuts the connections that there are."""
+        """Cuts existing connections."""
         for connection in self._connections():
             connection.abort()
 
@@ -89,7 +89,7 @@ class Port:
         return [each.transport for each in known if each.transport is not None]
 
     async def close(self) -> None:
-        """Gives the port back."""
+        """Releases the port."""
         self.shut()
         if self._server is not None:
             await self._server.shutdown(0)
@@ -97,42 +97,42 @@ class Port:
 
 
 class Loopback:
-    """A place whose API servers are ports of this machine."""
+    """A `ServerPlace` whose API servers listen on loopback ports."""
 
     def __init__(self) -> None:
         self._ports: dict[tuple[str, Route], Port] = {}
         self._authorities: dict[str, CertificateAuthority] = {}
 
     def port(self, name: str, route: Route = Route.INTERNAL) -> Port:
-        """The port of the API server of this name for those who come by this route."""
+        """Returns the port of an API server for a route."""
         place = name, route
         if place not in self._ports:
             self._ports[place] = Port()
         return self._ports[place]
 
     def url(self, name: str, route: Route = Route.INTERNAL) -> str:
-        """Where the API server is by this route."""
+        """Returns the URL of an API server for a route."""
         return f"https://{HOST}:{self.port(name, route).number}"
 
     def authority(self, name: str) -> str:
-        """A new authority, as PEM."""
+        """Creates a certificate authority; returns its certificate as PEM."""
         made = CertificateAuthority.create(f"{name} {len(self._authorities) + 1}")
         pem = made.pem.decode()
         self._authorities[pem] = made
         return pem
 
     def show(self, name: str, ca: str, route: Route = Route.INTERNAL) -> None:
-        """A certificate of this authority is shown there, on new connections: those that there were are cut."""
+        """Presents a certificate of an authority on new connections; existing ones are cut."""
         port = self.port(name, route)
         port.show(self.certificate(ca))
         port.cut()
 
     def certificate(self, ca: str) -> Pair:
-        """A certificate of this authority, for whoever listens on a port."""
+        """Returns a server certificate for loopback, signed by an authority."""
         return self._authorities[ca].server((HOST,))
 
     async def close(self) -> None:
-        """Gives all ports back."""
+        """Releases all ports."""
         for port in self._ports.values():
             await port.close()
 

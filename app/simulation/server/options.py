@@ -1,4 +1,4 @@
-"""What a list or a watch asks for beyond its path; pure."""
+"""Parses the query of lists and watches, and paths; pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ class ListOptions:
     labels: str = ""
     fields: str = ""
     limit: int = 0
-    """0: no pages."""
+    """The page size; 0 for no pages."""
     continues: str = ""
     version: int | None = None
-    """The resourceVersion; None: none was named."""
+    """The resourceVersion; None if not given."""
     watch: bool = False
     timeout: int | None = None
-    """Seconds after which a watch ends."""
+    """The timeout of a watch, in seconds."""
     bookmarks: bool = False
     initial_events: bool = False
-    """Whether the watch begins with all that is there, and a bookmark."""
+    """Whether the watch begins with all existing objects and a bookmark (`sendInitialEvents`)."""
     match: str = ""
-    """How `version` is meant."""
+    """How `version` is matched (`resourceVersionMatch`)."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
@@ -69,7 +69,7 @@ class ListOptions:
 
 
 def _limit(text: str) -> int:
-    """A limit below zero is none."""
+    # A negative limit means no limit.
     return 0 if text.startswith("-") else whole("limit", text or "0")
 
 
@@ -100,7 +100,7 @@ def truth(name: str, text: str) -> bool:
             raise Invalid(f"{name}: Invalid value: {text!r}: must be true or false", status=400)
 
 
-# What a path names; pure.
+# Paths.
 
 
 _CORE: Final = 2
@@ -109,7 +109,7 @@ _NAMESPACES: Final = "namespaces"
 
 
 class RequestedObject(NamedTuple):
-    """What a request is about; empty where the path says nothing of it."""
+    """The resource and object that a path names; parts that it does not name are empty."""
 
     group: str
     version: str
@@ -121,7 +121,7 @@ class RequestedObject(NamedTuple):
 
 
 def parse(path: str) -> RequestedObject | None:
-    """The target of `/api/v1/…` or `/apis/GROUP/VERSION/…`; None where the path is no such one."""
+    """Parses `/api/v1/…` or `/apis/GROUP/VERSION/…`; returns None for other paths."""
     words = path.strip("/").split("/")
     match words:
         case ["api", version, *rest] if rest:

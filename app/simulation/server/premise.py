@@ -1,4 +1,4 @@
-"""What one API server is made of."""
+"""The parts that one simulated API server is built from."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from app.simulation.traffic import ApiServer, Host, Write
 
 @dataclass(frozen=True, slots=True)
 class Premise:
-    """What one API server is made of."""
+    """The store, the functions and the properties of one API server."""
 
     name: str
     """The control-plane namespace of a shoot; `seed` for the seed."""
@@ -25,23 +25,23 @@ class Premise:
     api: ApiServer
     catalog: Catalog
     version: str
-    """gitVersion."""
+    """`gitVersion` of `/version`."""
     user_of: Callable[[str], str]
-    """The user that a token names; raises Unauthorized."""
+    """Returns the user of a token; raises Unauthorized if the token is invalid."""
     allowed: Callable[[str, Mapping[str, str]], bool]
-    """Whether a user may do what the attributes of a SelfSubjectAccessReview say."""
+    """Returns whether a user has the permission in the attributes of a SelfSubjectAccessReview."""
     wrote: Callable[[Write], None]
     delete: Callable[[ObjectKey, str, DeleteOptions], DeletionState]
-    """Deletes in somebody's name; raises NotFound and Conflict."""
+    """Deletes an object in the name of a user; raises NotFound and Conflict."""
     route: Route = Route.INTERNAL
-    """How those come who ask here."""
+    """The route that leads to this server."""
     identities: SimulatedIdentities = field(default_factory=SimulatedIdentities)
-    """Whom a TokenReview and a SubjectAccessReview know."""
+    """The identities and permissions behind TokenReviews and SubjectAccessReviews."""
     commands: SimulatedCommands = field(default_factory=SimulatedCommands)
-    """What can be run in containers."""
+    """The commands that can be run in containers."""
     stalled: Callable[[str], bool] = lambda _: False
-    """Whether watches of a kind pass nothing on now, their ends included."""
+    """Returns whether watches of a kind are stalled, so that they neither deliver nor end."""
     advance: Callable[[], None] = lambda: None
-    """Lets happen what is due, before anything is seen."""
+    """Advances the world to now, before the store is read."""
     clock_off: Callable[[], float] = lambda: 0.0
-    """Seconds by which its own clock is ahead."""
+    """Returns the seconds by which the server's clock is ahead."""

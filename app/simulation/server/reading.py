@@ -1,4 +1,4 @@
-"""What is read of a store: one object, or a list in pages that all show the same instant."""
+"""Reads from a store: one object, or a list whose pages all show the same instant."""
 
 import re
 from collections import OrderedDict
@@ -14,7 +14,7 @@ from app.simulation.server.options import ListOptions, RequestedObject, number
 from app.simulation.server.rendering import served
 from app.simulation.store import Object, ObjectKey, Store
 
-# Which objects a list or a watch is about; pure.
+# Selectors of lists and watches.
 
 
 Chooses = Callable[[Object], bool]
@@ -79,14 +79,14 @@ def _field(term: str, resource: ServedResource) -> Chooses:
 
 
 def _at(obj: Object, path: Sequence[str]) -> object:
-    """What is there, in an object; empty where nothing is."""
+    """Returns the value of a field of an object; empty if it is missing."""
     for name in path:
         obj = obj.get(name) or {}
     return obj or ""
 
 
 _KEPT: Final = 16
-"""Lists whose next pages can still be asked for; each holds on to its objects."""
+"""The maximum number of lists with further pages, each of which keeps its objects in memory."""
 
 
 class StoredPage(NamedTuple):
@@ -95,9 +95,9 @@ class StoredPage(NamedTuple):
     items: tuple[Object, ...]
     version: int
     continues: str = ""
-    """What brings the next page; empty: this is the last."""
+    """The continue token; empty for the last page."""
     remaining: int | None = None
-    """How many items come after it; None: it is the last, or a selector makes it unknown."""
+    """The number of remaining items; None on the last page, or if a selector makes it unknown."""
 
 
 class _Snapshot(NamedTuple):
@@ -107,12 +107,12 @@ class _Snapshot(NamedTuple):
 
 
 def key_of(resource: ServedResource, target: RequestedObject) -> ObjectKey:
-    """The key of the object that a path names."""
+    """Returns the key of the object that a path names."""
     return ObjectKey(resource.kind, target.namespace, target.name)
 
 
 class StoreReader:
-    """Reads one store."""
+    """Executes the reads of clients on one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -122,7 +122,7 @@ class StoreReader:
     def get(
         self, resource: ServedResource, target: RequestedObject, options: ListOptions
     ) -> Object:
-        """One object.
+        """Returns one object.
 
         Raises:
             NotFound: there is none.
@@ -137,7 +137,7 @@ class StoreReader:
     def page(
         self, resource: ServedResource, target: RequestedObject, options: ListOptions
     ) -> StoredPage:
-        """A list, or one page of it.
+        """Returns a list, or one page of it.
 
         Raises:
             Expired: the page after the one that is continued is no longer known.
@@ -167,7 +167,7 @@ class StoreReader:
         return StoredPage(snapshot.items[begin:end], snapshot.version, f"{token}.{end}", remaining)
 
     def check_reached(self, version: int | None) -> None:
-        """Checks a resourceVersion that is asked for.
+        """Checks the resourceVersion of a request.
 
         Raises:
             ServerFault: 504, there was no such version yet.
@@ -201,7 +201,7 @@ class StoreReader:
 
 
 def not_found(resource: ServedResource, name: str) -> NotFound:
-    """There is no object of this name."""
+    """Returns the error for an object that does not exist."""
     return NotFound(f'{resource.title} "{name}" not found', status=404)
 
 

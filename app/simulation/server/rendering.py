@@ -1,4 +1,4 @@
-"""Objects, lists and failures as the API shows them; pure."""
+"""Objects, lists and answers to deletions in the API's JSON; pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,14 +14,14 @@ _WITHOUT_GENERATION: Final = frozenset(
 _SLICE: Final = "EndpointSlice"
 _EMPTY: Final[tuple[object, ...]] = ("", None, {}, [])
 _LISTS: Final = ("endpoints", "ports")
-"""Members of a slice that are null where they are empty."""
+"""The fields of an EndpointSlice that are null if empty."""
 _TYPED: Final = _WITHOUT_GENERATION | SIZED | {"Pod", _SLICE}
-"""Kinds that a real server knows by type; the others are custom resources."""
+"""Built-in kinds, which a real server has Go types for; the others are custom resources."""
 _SHOWN_WHEN_DELETED: Final = frozenset({"Pod", "Service"})
 
 
 def served(resource: ServedResource, obj: Object) -> Object:
-    """An object in the words of the version that is asked: Events are kept in those of events.k8s.io."""
+    """Converts an object to the requested version: Events are stored as events.k8s.io."""
     if (resource.group, resource.kind) != ("", "Event"):
         return obj
     kept = ("kind", "metadata", "reason", "type", "eventTime", "action", "reportingInstance")
@@ -40,7 +40,7 @@ def served(resource: ServedResource, obj: Object) -> Object:
 
 
 def shown(obj: Object) -> dict[str, Any]:
-    """An object as it is sent: without an empty namespace, and without the zeros that typed kinds leave out."""
+    """Returns an object as it is sent: without an empty namespace, and without the zeros that built-in kinds omit."""
     kind = obj["kind"]
     metadata = {name: value for name, value in obj["metadata"].items() if value not in _EMPTY}
     if kind in _WITHOUT_GENERATION:
@@ -57,7 +57,7 @@ def shown(obj: Object) -> dict[str, Any]:
 
 
 def item(obj: Object) -> dict[str, Any]:
-    """An object in a list: kinds that the server knows by type do not name themselves there."""
+    """Returns an object as an item of a list, in which built-in kinds omit kind and apiVersion."""
     body = shown(obj)
     if obj["kind"] in _TYPED:
         del body["kind"], body["apiVersion"]
@@ -65,7 +65,7 @@ def item(obj: Object) -> dict[str, Any]:
 
 
 def partial(obj: Object) -> dict[str, Any]:
-    """Its metadata alone."""
+    """Returns the metadata of an object only (PartialObjectMetadata)."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
@@ -74,7 +74,7 @@ def partial(obj: Object) -> dict[str, Any]:
 
 
 def scale(obj: Object) -> dict[str, Any]:
-    """The `scale` subresource of an object; a size of 0 is left out of its spec, as everywhere.
+    """Returns the `scale` subresource of an object; a size of 0 is omitted from its spec, as by a real server.
 
     Raises:
         NotFound: the kind has none.
@@ -105,7 +105,7 @@ def listed(
     remaining: int | None = None,
     partially: bool = False,
 ) -> dict[str, Any]:
-    """A list, or one page of it."""
+    """Returns a list, or one page of it."""
     metadata: dict[str, Any] = {"resourceVersion": str(version)}
     if continues or not (partially or resource.kind in _TYPED):
         metadata["continue"] = continues
@@ -119,12 +119,12 @@ def listed(
 
 
 def is_typed(kind: str) -> bool:
-    """Whether a real server knows the kind by type: others are custom resources."""
+    """Returns whether a kind is built in; others are custom resources."""
     return kind in _TYPED
 
 
 def deleted(resource: ServedResource, obj: Object) -> dict[str, Any]:
-    """The answer to a deletion: some kinds are shown as they are then, of others it is only said that it is done."""
+    """Returns the answer to a deletion: the object for some kinds, a Status for others."""
     if resource.kind in _SHOWN_WHEN_DELETED:
         return shown(obj)
     details = {
@@ -143,7 +143,7 @@ def deleted(resource: ServedResource, obj: Object) -> dict[str, Any]:
 
 
 def version(git_version: str) -> dict[str, Any]:
-    """`GET /version`."""
+    """Returns the answer to `GET /version`."""
     major, minor, _ = git_version.removeprefix("v").split(".", 2)
     return {
         "major": major,

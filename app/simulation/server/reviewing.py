@@ -1,4 +1,4 @@
-"""Reviews: who a token is of, and what somebody may do; answered at once, and not kept."""
+"""Answers reviews of tokens and permissions, which are not stored."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -19,7 +19,7 @@ _PATH: Final = "nonResourceAttributes"
 
 
 class ServerReviews:
-    """Answers reviews with what is true of one API server."""
+    """Answers the reviews of one API server."""
 
     def __init__(self, premise: Premise) -> None:
         self._premise = premise
@@ -27,7 +27,7 @@ class ServerReviews:
     def prepared(
         self, resource: ServedResource, user: str, body: Object
     ) -> Callable[[], dict[str, Any]]:
-        """What makes the answer to a review that `user` asks for.
+        """Returns the function that answers a review requested by `user`.
 
         Raises:
             Invalid: it asks for nothing, or cannot be read.

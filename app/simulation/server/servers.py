@@ -1,4 +1,4 @@
-"""All API servers of a world over HTTPS: the seed's, and one for each shoot, by each of its routes."""
+"""All API servers of a world over HTTPS: the seed's, and one for each route of each shoot."""
 
 import asyncio
 import re
@@ -27,15 +27,15 @@ from app.simulation.traffic import ApiServer, ConnectionLoss, Host, SimulatedReq
 from app.simulation.watching import watched
 
 _KEEP_ALIVE: Final = 100.0
-"""Seconds that an idle connection is kept; a real API server: 90."""
+"""Seconds for which an idle connection is kept; a real API server keeps it for 90 s."""
 _NOT_IN_BOOKS: Final = frozenset({"Lease", "Event"})
 PROBE: Final = "dependency-watchdog-probe"
-"""Who a shoot's token names."""
+"""The user of a shoot's token."""
 
 
 @dataclass(slots=True)
 class _Running:
-    """One API server that is served."""
+    """One API server and its port."""
 
     port: Port
     server: web.Server
@@ -45,10 +45,10 @@ class _Running:
 
 
 class SimulatedServers:
-    """The API servers of a world, on the ports of its place."""
+    """The API servers of a world, on the ports of its `ServerPlace`."""
 
     def __init__(self, world: World, place: Loopback) -> None:
-        """Serves nothing yet.
+        """Prepares the servers; `start` starts them.
 
         Args:
             world: was made with this `place`.
@@ -57,7 +57,7 @@ class SimulatedServers:
         self._world, self._place = world, place
         self._running: dict[tuple[str, Route], _Running] = {}
         self.commands = SimulatedCommands()
-        """What can be run in the containers of the seed."""
+        """The commands that can be run in containers of the seed."""
         self._seed_ca = place.authority(SEED)
         self._users = {"token-of-the-watchdog": WATCHDOG, "token-of-the-operator": OPERATOR}
         for token, user in self._users.items():
@@ -65,7 +65,7 @@ class SimulatedServers:
             world.identities.add(token, user, *groups, audiences=(API_SERVER,))
 
     async def start(self) -> None:
-        """Serves the seed and every shoot that is not served yet; called again after shoots were added."""
+        """Starts the servers of the seed and of all shoots that have none yet; call it again after adding shoots."""
         if (SEED, Route.INTERNAL) not in self._running:
             self._place.show(SEED, self._seed_ca)
             await self._serve(self._seed())
@@ -77,27 +77,27 @@ class SimulatedServers:
                     await self._serve(self._shoot(shoot, route))
 
     async def stop(self) -> None:
-        """Ends all of them, and gives the ports back."""
+        """Stops all servers and releases their ports."""
         await self._place.close()
 
     @property
     def shoot_server_pattern(self) -> str:
-        """The value of `--shoot-server-pattern` that lets all shoots through."""
+        """The value of `--shoot-server-pattern` that permits all shoots."""
         return re.escape(HOST) + r":\d+"
 
     @property
     def external_server_pattern(self) -> str:
-        """The value of `--external-server-pattern` that lets all shoots through: they are on loopback."""
+        """The value of `--external-server-pattern` that permits all shoots, which listen on loopback."""
         return self.shoot_server_pattern
 
     def kubeconfig(self, user: str = WATCHDOG) -> str:
-        """A kubeconfig of the seed, for the watchdog or for the operator."""
+        """Returns a kubeconfig for the seed, for the watchdog or for the operator."""
         token = next(token for token, name in self._users.items() if name == user)
         url = self._place.url(SEED)
         return manifests.kubeconfig("simulated-seed", url, self._seed_ca, {"token": token}).decode()
 
     def cut(self, name: str = SEED, route: Route = Route.INTERNAL) -> None:
-        """Cuts all connections to one API server by one route, watches too."""
+        """Cuts all connections to one API server by one route, including watches."""
         self._running[name, route].port.cut()
 
     async def _serve(self, premise: Premise) -> None:
@@ -118,7 +118,7 @@ class SimulatedServers:
         _ = self._world.tasks.shared(lambda: self._follow(running), task)
 
     async def _follow(self, running: _Running) -> None:
-        """A server that is down listens on nothing, and one whose packets vanish answers nothing."""
+        """Applies faults to a port: closes it if connections are refused, stops answering if packets are dropped."""
         port = running.port
         while True:
             match running.api.loss(running.route):
@@ -127,7 +127,7 @@ class SimulatedServers:
                 case ConnectionLoss.SWALLOWED:
                     if not port.swallows:
                         port.swallow()
-                case None | ConnectionLoss.RESET:  # connections are taken, to be cut
+                case None | ConnectionLoss.RESET:  # for a reset, connections are accepted first
                     if not port.is_open:
                         await port.open(running.server)
             running.changed.clear()
@@ -184,7 +184,7 @@ class SimulatedServers:
         return user
 
     def _stalled(self, kind: str) -> bool:
-        """Whether watches of a kind are to deliver nothing, those of the prober or of the weeder."""
+        """Returns whether a fault stops the delivery of watches of a kind."""
         stage = self._world.stage
         theirs = kind in stage.watches.stalled or kind in stage.watches.muted
         return theirs or stage.caches.frozen(watched(ObjectKey(kind, "", "")))
@@ -208,7 +208,7 @@ class SimulatedServers:
 
 
 def _make_namespace(store: Store, name: str) -> None:
-    """A Namespace that can be listed; objects do not need it."""
+    """Creates a Namespace for clients that list them; the store itself needs none."""
     key = ObjectKey("Namespace", "", name)
     if store.find(key) is None:
         store.create(key, {"apiVersion": "v1", "status": {"phase": "Active"}})

@@ -1,4 +1,4 @@
-"""One watch: what changed since a version, as it changes, with bookmarks, until its time is over."""
+"""One watch: streams the changes since a version, with bookmarks, until its timeout."""
 
 import asyncio
 from collections import deque
@@ -20,32 +20,32 @@ Render = Callable[[Object], dict[str, Any]]
 Send = Callable[[bytes], Awaitable[None]]
 
 _LONGEST: Final = 1800.0
-"""Seconds that a watch lasts for which no end was asked."""
+"""The duration of a watch without `timeoutSeconds`, in seconds."""
 _BOOKMARKS: Final = 60.0
 """Seconds between two bookmarks."""
 _BEFORE_END: Final = 2.0
-"""Seconds before the end of a watch at which there is a bookmark in any case."""
+"""Seconds before the end of a watch at which a last bookmark is sent."""
 _LOOK: Final = 0.5
-"""How often a stalled watch looks whether it may go on, seconds."""
+"""Seconds between checks whether a stalled watch may continue."""
 _GRACE: Final = 5.0
-"""Seconds after its end in which a watch may still be read."""
+"""Seconds after its end in which a client may still read the watch."""
 MOST_WAITING: Final = 50_000
-"""Changes that a watch may be behind before it is cut, as a real server does to a slow reader."""
+"""The number of undelivered changes at which a watch is cut, as a real server does with a slow client."""
 
 
 class TooSlow(Exception):
-    """Whoever watches does not keep up."""
+    """The client does not keep up with the changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """What a watch is about."""
+    """The subject of a watch."""
 
     resource: ServedResource
     target: RequestedObject
     options: ListOptions
     render: Render
-    """How objects are shown."""
+    """The shape in which objects are sent."""
 
 
 class StoreWatch:
@@ -59,7 +59,7 @@ class StoreWatch:
         stalled: Callable[[], bool],
         mute: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Begins to listen; `close` ends that.
+        """Subscribes to the store; `close` unsubscribes.
 
         Args:
             store: what is watched.
@@ -79,25 +79,25 @@ class StoreWatch:
         self._more = asyncio.Event()
         self._overrun = False
         self._over = False
-        """Whether nothing comes after what is waiting."""
+        """Whether the watch ends after the pending changes."""
         self._known = options.version or 0
-        """The version that whoever watches knows of."""
+        """The latest version that the client knows."""
         self._newest = 0
-        """The version of the last change of this kind, chosen or not."""
+        """The version of the last change of this kind, selected or not."""
         self._begin(options)
         store.subscribe(self._heard)
 
     @property
     def about(self) -> str:
-        """What is watched: the resource in the plural."""
+        """The plural resource that is watched."""
         return self._watching.resource.plural
 
     def close(self) -> None:
-        """Listens no more."""
+        """Unsubscribes from the store."""
         self._store.unsubscribe(self._heard)
 
     async def run(self, send: Send) -> None:
-        """Sends what there is and what comes, until the end of the watch.
+        """Sends pending and new changes, until the end of the watch.
 
         Raises:
             TooSlow: more is waiting than is kept, or what was sent is not taken.
@@ -121,7 +121,7 @@ class StoreWatch:
             await self._flush(send, end)
 
     async def _flush(self, send: Send, end: float) -> None:
-        """Sends what is waiting; who has not taken it a while after the end of the watch never will."""
+        """Sends pending changes; gives up on a client that has not read them a while after the end of the watch."""
         self._more.clear()
         if self._waiting:
             batch = b"".join(self._waiting)
@@ -133,7 +133,7 @@ class StoreWatch:
                 raise TooSlow from error
 
     async def _pause(self, until: float) -> None:
-        """Until there is more to send, or an instant."""
+        """Returns when there is more to send, or at an instant."""
         try:
             async with asyncio.timeout(max(until - self._clock.now(), 0.001)):
                 if self._stalled():
@@ -167,7 +167,7 @@ class StoreWatch:
     def _heard(self, event: StoreEvent) -> None:
         namespace = self._watching.target.namespace
         if event.key.kind != self._kind or event.version <= (self._watching.options.version or 0):
-            return  # a watch may begin at a version that is not reached yet
+            return  # a watch may begin at a version in the future
         self._newest = event.version
         if namespace not in ("", event.key.namespace):
             return
@@ -176,7 +176,7 @@ class StoreWatch:
             self._more.set()
 
     def _told(self, event: StoreEvent) -> Iterator[tuple[str, Object]]:
-        """What a change is to a watch that sees chosen objects only."""
+        """Returns the event that a change is for a watch with selectors, which may differ from what happened."""
         before = event.before is not None and self._chooses(event.before)
         after = event.happened is not Happened.DELETED and self._chooses(event.object)
         if after:
@@ -192,7 +192,7 @@ class StoreWatch:
         self._known = max(self._known, int(obj["metadata"]["resourceVersion"]))
 
     def _bookmark(self, *, initial: bool = False) -> None:
-        """Tells how far the watch has come; as on a real server, only where that is news."""
+        """Sends a bookmark; as on a real server, only if the client does not know that version yet."""
         if not (initial or (self._watching.options.bookmarks and self._newest > self._known)):
             return
         self._known = self._store.version
@@ -205,7 +205,7 @@ class StoreWatch:
 
 
 def _last(event: StoreEvent) -> Object:
-    """What was chosen, as it was last, at the version at which it no longer is."""
+    """Returns the last selected state of an object, with the version at which it stopped matching."""
     before = event.before or event.object
     version = event.object["metadata"]["resourceVersion"]
     return {**before, "metadata": {**before["metadata"], "resourceVersion": version}}

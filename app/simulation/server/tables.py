@@ -1,4 +1,4 @@
-"""The other shapes in which a client may ask for objects: tables, as kubectl prints them, and metadata alone; pure."""
+"""Alternative representations of objects: tables, as kubectl prints them, and metadata only; pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -47,12 +47,12 @@ def last_restart(pod: Object) -> str | None:
 
 
 def ports(of: Object) -> str:
-    """The ports of a slice."""
+    """Returns the ports of a slice."""
     return _some([str(port.get("port", "*")) for port in of.get("ports") or ()])
 
 
 def addresses(of: Object) -> str:
-    """The addresses of a slice, ready or not."""
+    """Returns the addresses of a slice, ready or not."""
     endpoints = of.get("endpoints") or ()
     return _some([each for endpoint in endpoints for each in endpoint.get("addresses") or ()])
 
@@ -119,7 +119,7 @@ _PARTIAL: Final = ("as=PartialObjectMetadata", "as=PartialObjectMetadataList")
 
 
 class Shape(StrEnum):
-    """How an object is to be shown."""
+    """A requested representation of objects."""
 
     WHOLE = "Whole"
     PARTIAL = "Partial"

@@ -1,4 +1,4 @@
-"""What is written to a store: create, replace, patch, delete, and the subresources `status` and `scale`."""
+"""Writes to a store: create, replace, patch, delete, and the subresources `status` and `scale`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -21,7 +21,7 @@ _DIGITS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class AlreadyExists(Conflict):
-    """There is an object of this name."""
+    """An object of this name exists already."""
 
     def __init__(self, resource: ServedResource, name: str) -> None:
         self.name = name
@@ -29,14 +29,14 @@ class AlreadyExists(Conflict):
 
 
 class Author(NamedTuple):
-    """Who writes, and when it was sent."""
+    """The user of a write, and when it was sent."""
 
     name: str
     now: float
 
 
 class StoreWriter:
-    """Writes one store."""
+    """Executes the writes of clients on one store."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class StoreWriter:
     def create(
         self, resource: ServedResource, target: RequestedObject, body: Object, author: Author
     ) -> Object:
-        """Stores a new object; a status in it is dropped where the kind has that apart.
+        """Creates an object; its status is dropped if the kind has a status subresource.
 
         Raises:
             Conflict: there is one of this name.
@@ -82,7 +82,7 @@ class StoreWriter:
     def replace(
         self, resource: ServedResource, target: RequestedObject, body: Object, author: Author
     ) -> Object:
-        """Puts an object, its status or its scale in the place of what is there.
+        """Replaces an object, its status or its scale.
 
         Raises:
             NotFound: there is none.
@@ -108,14 +108,14 @@ class StoreWriter:
         return changed
 
     def makes(self, resource: ServedResource, target: RequestedObject) -> bool:
-        """Whether to replace an object that is not there is to create it."""
+        """Returns whether replacing an object that does not exist creates it."""
         missing = self._store.find(key_of(resource, target)) is None
         return missing and not target.part and resource.kind in _MADE_BY_REPLACING
 
     def make(
         self, resource: ServedResource, target: RequestedObject, body: Object, author: Author
     ) -> Object:
-        """Creates what was to be replaced and is not there.
+        """Creates an object that was to be replaced but does not exist.
 
         Raises:
             Conflict: it was to be a certain object.
@@ -169,7 +169,7 @@ class StoreWriter:
         options: DeleteOptions,
         author: Author,
     ) -> DeletionState:
-        """Removes an object, or lets a pod stop.
+        """Deletes an object, or makes a running pod terminate.
 
         Raises:
             NotFound: there is none.
