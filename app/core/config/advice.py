@@ -92,7 +92,7 @@ def slow_gate(probe: EndpointProbe, policy: ProberPolicy) -> str | None:
     verdict = (policy.failure_threshold - 1) * policy.suspect_interval
     if policy.endpoint_mode is not None and closed > verdict:
         after = format_duration(verdict)
-        when = f"later than the verdict may come, {after} after the first look that failed"
+        when = f"later than the verdict may come, {after} after the first probe that failed"
         return f"{text}{when}: a scale-down may come first"
     return None
 
