@@ -380,7 +380,7 @@ def test_in_endpoint_mode_a_gate_is_warned_of_that_closes_after_the_verdict(fail
     advice = slow_gate(gate, mode)
     assert (advice is not None) == late
     if advice is not None:
-        assert "later than the verdict may come, 10s after the first look" in advice
+        assert "later than the verdict may come, 10s after the first probe" in advice
     assert slow_gate(gate, replace(mode, endpoint_mode=None)) is None
 
 
