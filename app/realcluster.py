@@ -24,7 +24,8 @@ from app.core.kube.access import (
 )
 from app.core.kube.connector import KubeConnector
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
-from app.core.kube.events import KubeEvents
+from app.core.kube.election_lease import LeaseStore
+from app.core.kube.event_sink import KubeEvents
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.kube.leader_slice import (
     ApiEndpoint,
@@ -32,10 +33,9 @@ from app.core.kube.leader_slice import (
     LeaderAddressOff,
     LeaderSliceStore,
 )
-from app.core.kube.leases import LeaseStore
 from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.pod_exec import KubeExec
-from app.core.kube.pods import KubeProbedPods
+from app.core.kube.pod_watches import KubeProbedPods
 from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed
 from app.core.kube.reviews import KubeReviewer
 from app.core.kube.seed import KubeSeed

@@ -32,7 +32,7 @@ from app.core.model.selectors import Operator
 from app.core.model.workloads import Direction
 from app.core.reporting.changes import ChangeKind
 from app.core.reporting.notices import NoticeKind
-from app.prober.rules import endpoints as probes
+from app.prober.rules import probe_worker as probes
 from app.prober.rules.gates import GateReason
 from app.prober.rules.scaling import ScalingStep
 

@@ -19,7 +19,7 @@ from app.core.reporting.audit import AuditRecord
 from app.core.reporting.history import HistoryRecord
 from app.prober.endpoints.results import EndpointResultView, GateView, ProbeTarget
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.endpoints import CachedResult
+from app.prober.rules.probe_worker import CachedResult
 from app.prober.status import Condition, ShootStatus
 
 # Endpoint probes.

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from app.cli.problems import NoAnswer
-from app.core.config.clientvalues import Deployment
-from app.core.config.environment import ENV_PREFIX
+from app.core.config.client_values import Deployment
+from app.core.config.env_variables import ENV_PREFIX
 from app.core.errors import trimmed
 from app.core.tasks import Tasks
 

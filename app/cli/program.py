@@ -40,7 +40,7 @@ from app.core.config.client_settings import (
     WeedersSettings,
     WeedSettings,
 )
-from app.core.config.clientvalues import Deployment
+from app.core.config.client_values import Deployment
 from app.core.errors import ConfigurationError, Mistake
 from app.core.tasks import Tasks
 

@@ -19,7 +19,7 @@ from app.cli.problems import (
     ProblemBody,
     ServerRefused,
 )
-from app.core.config.clientvalues import Origin, origin
+from app.core.config.client_values import Origin, origin
 from app.core.config.scalars import is_label, is_subdomain
 from app.core.tasks import Tasks
 

@@ -18,7 +18,7 @@ from app.core.model.probing import (
 )
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice, NoticeKind, Severity
-from app.prober import sentences
+from app.prober import event_texts
 from app.prober.environment import ProberEnvironment
 from app.prober.path_probe import PROBES
 from app.prober.rules import schedule
@@ -162,7 +162,7 @@ def protection_changed(
     """Reports that protection began or ended, with an Event on each of `refs`."""
     reason = "MeltdownProtectionStarted" if began else "MeltdownProtectionEnded"
     message = f"meltdown protection {'began' if began else 'ended'}: {why}"
-    texts = message, sentences.protection(why, began=began)
+    texts = message, event_texts.protection(why, began=began)
     on_each(environment, namespace, refs, reason, texts, Severity.WARNING)
 
 
@@ -171,7 +171,7 @@ def protection_abandoned(
 ) -> None:
     """Reports that probing ended while protection was active, with an Event on each of `refs`."""
     text = f"probing ended ({why}) while protection was active; these stay as they are"
-    told = text, sentences.abandoned(why)
+    told = text, event_texts.abandoned(why)
     on_each(environment, namespace, refs, "ProtectionAbandoned", told, Severity.WARNING)
 
 
@@ -211,7 +211,7 @@ def released(environment: ProberEnvironment, namespace: str, order: ScalingOrder
     """Reports that a protection has lasted for `maxProtectionDuration`, and is released."""
     refs = [each.ref for each in environment.policy.dependents]
     text = f"{order.reason}: scaled up, and held until {rfc3339(order.hold_until or 0.0)}"
-    told = text, sentences.released(order)
+    told = text, event_texts.released(order)
     on_each(environment, namespace, refs[:1], "ProtectionReleased", told, Severity.WARNING)
 
 

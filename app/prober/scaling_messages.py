@@ -5,7 +5,7 @@ from typing import Final
 from app.core.model.operations import Operation
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.notices import Notice, NoticeKind, Severity
-from app.prober import sentences
+from app.prober import event_texts
 from app.prober.environment import ProberEnvironment
 from app.prober.messages import on_each
 from app.prober.resource import ResourceRun
@@ -62,7 +62,7 @@ def cancelled(environment: ProberEnvironment, operation: Operation, by: str | No
     what = f"scaling {operation.direction} by hand (operation {operation.id})"
     how = "; its hold was ended" if by is None else f" by {by}; its hold goes on"
     text = f"{what} was cancelled{how}"
-    told = text, sentences.cancelled(operation.direction, operation.id, by)
+    told = text, event_texts.cancelled(operation.direction, operation.id, by)
     on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", told, Severity.WARNING)
 
 
@@ -109,11 +109,11 @@ def resource_ended(
             namespace,
             environment.clock.now(),
             reason,
-            sentences.line(direction, run),
+            event_texts.line(direction, run),
             _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO),
             resource=run.ref,
             event=worth_an_event,
-            note=sentences.note(context.order, run) if worth_an_event else None,
+            note=event_texts.note(context.order, run) if worth_an_event else None,
             numbers={
                 "direction": direction,
                 "result": result,
@@ -128,7 +128,7 @@ def resource_ended(
 
 
 def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:
-    if run.result is not StepResult.DONE and not sentences.written_only(run):
+    if run.result is not StepResult.DONE and not event_texts.written_only(run):
         return _REASONS[run.result or StepResult.FAILED]
     if why is Why.KEYS_REMOVED:
         return "KeysRemoved"
@@ -140,7 +140,7 @@ def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:
 def _worth_an_event(run: ResourceRun) -> bool:
     if run.task is not None and run.task.why is Why.KEYS_REMOVED and run.result is StepResult.DONE:
         return False  # nothing was scaled
-    if run.result in _WORTH_AN_EVENT or sentences.written_only(run):
+    if run.result in _WORTH_AN_EVENT or event_texts.written_only(run):
         return run.task is not None and run.task.step is not ScalingStep.NOTHING
     return run.task is not None and run.task.why is Why.LEFT_AT_ZERO
 
@@ -156,6 +156,6 @@ def _warn(environment: ProberEnvironment, namespace: str, ref: ResourceRef, reas
             Severity.WARNING,
             resource=ref,
             event=True,
-            note=sentences.ANNOTATIONS[reason],
+            note=event_texts.ANNOTATIONS[reason],
         )
     )

@@ -31,7 +31,7 @@ from app.prober.environment import (
     ScaleUpPace,
 )
 from app.prober.registry import ShootRegistry
-from app.prober.rules.endpoints import CachedResult, Waiting
+from app.prober.rules.probe_worker import CachedResult, Waiting
 from app.prober.scaling_context import StepResult
 from app.prober.status import ShootStatus, ShootSummary
 from app.service.decisions import OverrideFeature

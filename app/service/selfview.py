@@ -10,7 +10,7 @@ from app.core.config.settings import ApiSettings
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import ConfigWarning, Loop
 from app.core.ports import Permission
-from app.core.reporting.events import FEATURE, EventWriter
+from app.core.reporting.event_writer import FEATURE, EventWriter
 from app.core.reporting.history import History, HistoryRecord
 from app.prober.registry import ShootRegistry
 from app.prober.status import ShootStatus, ShootSummary

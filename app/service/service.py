@@ -37,7 +37,7 @@ from app.core.config.flag_values import ListenAddress
 from app.core.config.settings import ApiSettings
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.audit import AuditLog
-from app.core.reporting.events import EventWriter
+from app.core.reporting.event_writer import EventWriter
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice, NoticeKind, journal

@@ -20,11 +20,11 @@ from app.core.errors import (
 from app.core.model.pods import PodView
 from app.core.model.weeding import Delete, DeletionResult, Keep, KeepReason
 from app.weeder import messages
+from app.weeder.deletion_queue import DeletionQueue
 from app.weeder.environment import WeederEnvironment
 from app.weeder.recovery_log import RecoveryLog, RecoveryStart
 from app.weeder.rules import deletion
 from app.weeder.rules.deletion import UNKNOWN, answer
-from app.weeder.turns import DeletionQueue
 
 _IN_PASSING: Final = 2
 """After how many refusals (403) in a row a deletion is tried again: an API server that has just started refuses for a

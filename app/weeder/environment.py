@@ -12,10 +12,10 @@ from app.core.model.weeding import Judgement, WeederPolicy
 from app.core.ports import Leadership, Pauses, WeederSeed
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
+from app.weeder.deletion_queue import DeletionTurns, Holds
 from app.weeder.rules import deletion
 from app.weeder.rules.caps import Ledger
 from app.weeder.rules.deletion import DeletionAnswer
-from app.weeder.turns import DeletionTurns, Holds
 
 
 class DeletionRecords:

@@ -23,10 +23,10 @@ from app.core.model.weeding import (
 )
 from app.core.ports import PodWatch
 from app.weeder import messages
+from app.weeder.deletion_queue import DeletionQueue
 from app.weeder.deletions import CalledOff, Deletions
 from app.weeder.environment import WeederEnvironment
 from app.weeder.recovery_log import RecoveryLog, RecoveryStart
-from app.weeder.turns import DeletionQueue
 
 _JUDGED_AGAIN: Final = 10.0
 """Seconds after which all pods are judged again: caps become free as time passes, and no watch event tells of that."""

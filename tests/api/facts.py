@@ -23,8 +23,8 @@ from app.core.model.probing import (
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.endpoints.results import EndpointResultView, GateView, ProbeTarget
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.endpoints import CachedResult
 from app.prober.rules.gates import GateReason
+from app.prober.rules.probe_worker import CachedResult
 from app.prober.status import Condition, ConditionStatus, ShootStatus
 
 NOW = 1_800_000_000.0

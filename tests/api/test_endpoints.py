@@ -10,8 +10,8 @@ from app.api.views import RenderedShoots
 from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType
 from app.core.model.overrides import NOTHING
 from app.core.model.policy import EndpointMode
-from app.prober.rules.endpoints import CachedResult, Waiting
 from app.prober.rules.gates import GateReason
+from app.prober.rules.probe_worker import CachedResult, Waiting
 from app.prober.status import Condition, ConditionStatus
 from tests.api.facts import NAMESPACE, NOW, POLICY, container, endpoint, gate, healthy, not_probed
 

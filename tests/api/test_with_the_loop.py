@@ -9,7 +9,7 @@ from app.core.clock import Clock
 from app.core.metrics import Format, Metrics
 from app.core.model import workloads as ann
 from app.core.model.overrides import NOTHING
-from app.core.reporting.events import EventWriter
+from app.core.reporting.event_writer import EventWriter
 from app.core.reporting.gauges import show_shoots
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering

@@ -3,7 +3,7 @@
 import pytest
 
 from app.cli import transports
-from app.core.config.clientvalues import Origin, deployment, origin, reason
+from app.core.config.client_values import Origin, deployment, origin, reason
 
 PLAIN = Origin("http", "127.0.0.1", 8080)
 SECURE = Origin("https", "dwd.garden.svc", 8443)

@@ -12,9 +12,9 @@ from app.core.kube import kubeconfig, reflector
 from app.core.kube.access import KubeAccessReviewer
 from app.core.kube.connector import KubeConnector
 from app.core.kube.election import LeaseElection
-from app.core.kube.events import KubeEvents
+from app.core.kube.election_lease import LeaseStore
+from app.core.kube.event_sink import KubeEvents
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
-from app.core.kube.leases import LeaseStore
 from app.core.kube.seed import KubeSeed
 from app.core.kube.seed_api import SeedApi
 from app.core.kube.seed_credentials import SeedIdentity

@@ -34,7 +34,7 @@ from app.simulation.workloads import PodPace
 from tests.contract.arena import ELECTION, KCM, KINDS, POLICY, SCALER, Json, whole
 
 if TYPE_CHECKING:
-    from app.core.kube.leases import LeaseStore
+    from app.core.kube.election_lease import LeaseStore
 
 TIMES = ElectionTimes(lease_duration=1.0, renew_deadline=0.6, retry_period=0.1)
 GARDEN = "garden"

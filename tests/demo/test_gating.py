@@ -1,8 +1,8 @@
 """What a gate has held back: from what the program says, sorted into scenes."""
 
 from app.core.model.probing import ShootState, Verdict
-from app.simulation.demo.client import Said
 from app.simulation.demo.gating import Met, ShootFate, added_up, by_scene, is_gated, met
+from app.simulation.demo.program_api import Said
 from tests.demo.scenes import performance
 
 HEALTHY = Said(ShootState.HEALTHY, "ExternalReachable", "…", None, Verdict.SCALE_UP)

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.probing import ShootState
-from app.simulation.demo.client import DemoLeases, Said
+from app.simulation.demo.program_api import DemoLeases, Said
 from app.simulation.demo.rows import Row, TrueReplicas, counted, leases, row, shown, worst_first
 
 RUNNING = (TrueReplicas(1, 1), TrueReplicas(1, 1), None)

@@ -9,13 +9,13 @@ from app.core.model.probing import ShootState
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
 from app.simulation.demo.child import prober_file
-from app.simulation.demo.client import DemoLeases, NoDemoAnswer, Said
 from app.simulation.demo.losses import Toll
+from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer, Said
 from app.simulation.demo.seed import build
 from app.simulation.demo.show import Show
 from app.simulation.scenarios.casting import cast
 from app.simulation.scenarios.library import find_scenario
-from app.simulation.scenarios.reading import parse_scenario
+from app.simulation.scenarios.scenario_file import parse_scenario
 from tests.docs.pages import ROOT
 from tests.simulation.worlds import simulated
 from tests.support.stands import Stage

@@ -11,7 +11,7 @@ from typing import Final
 from pydantic.fields import FieldInfo
 
 from app.core.config.endpoint_probes import EXEC_KEYS, GRPC_KEYS, HTTP_KEYS, PROBE_KEYS, TCP_KEYS
-from app.core.config.environment import CommandSettings
+from app.core.config.env_variables import CommandSettings
 from app.core.config.fields import REQUIREMENT_KEYS, SELECTOR_KEYS
 from app.core.config.flag_values import FileKind
 from app.core.config.flags import flag_name, shown_default, shown_type

@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from app.core.config.environment import environment_name
+from app.core.config.env_variables import environment_name
 from app.core.config.flags import COMMAND_SETTINGS
 from tests.docs.pages import DOCS, ROOT, pages
 from tests.docs.shell import words_of

@@ -8,7 +8,7 @@ import pytest
 from app.core.model import workloads as ann
 from app.core.model.operations import Trigger
 from app.core.model.workloads import Direction, Patch
-from app.prober import sentences
+from app.prober import event_texts
 from app.prober.rules.scaling import ScalingStep, Task, Why
 from app.prober.scaling_context import OURSELVES, ScalingOrder, StepResult
 from tests.support.stands import CA, KCM, MCM, SHOOT
@@ -156,7 +156,7 @@ RELEASED = order(Direction.UP, OURSELVES, Trigger.MANUAL)
     ],
 )
 def test_whoever_caused_it_is_in_the_sentence(given, ended, said):
-    assert sentences.note(given, ended) == said
+    assert event_texts.note(given, ended) == said
 
 
 @pytest.mark.parametrize("result", list(StepResult))
@@ -165,13 +165,13 @@ def test_whoever_caused_it_is_in_the_sentence(given, ended, said):
 def test_no_sentence_has_words_that_only_we_have(result, direction, author):
     given = order(direction, author, Trigger.MANUAL if author else Trigger.AUTO)
     for said in (
-        sentences.note(given, run(result)),
-        sentences.protection("7 of 10 node leases are older than 30 s", began=True),
-        sentences.protection("0 of 10 node leases are older than 30 s", began=False),
-        sentences.abandoned("hibernated"),
-        sentences.released(given),
-        sentences.cancelled(direction, "f-1", author),
-        *sentences.ANNOTATIONS.values(),
+        event_texts.note(given, run(result)),
+        event_texts.protection("7 of 10 node leases are older than 30 s", began=True),
+        event_texts.protection("0 of 10 node leases are older than 30 s", began=False),
+        event_texts.abandoned("hibernated"),
+        event_texts.released(given),
+        event_texts.cancelled(direction, "f-1", author),
+        *event_texts.ANNOTATIONS.values(),
     ):
         assert not OURS.search(said), said
         assert said[0].isupper()
@@ -196,4 +196,4 @@ def test_no_sentence_has_words_that_only_we_have(result, direction, author):
     ],
 )
 def test_a_line_of_the_log_says_what_became_of_a_resource(ended, said):
-    assert sentences.line(Direction.DOWN, ended) == said
+    assert event_texts.line(Direction.DOWN, ended) == said

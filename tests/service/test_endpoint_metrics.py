@@ -4,7 +4,7 @@ import pytest
 
 from app.core.model.endpoints import Effect, ProbeType
 from app.prober.endpoints.results import EndpointResultView, ProbeTarget
-from app.prober.rules.endpoints import CachedResult, Waiting
+from app.prober.rules.probe_worker import CachedResult, Waiting
 from app.service.loops import succeeded
 
 WELL, ILL, UNKNOWN = CachedResult.SUCCESS, CachedResult.FAILURE, CachedResult.UNKNOWN

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.errors import Conflict, LeadershipLost, NotFound, Unreachable
 from app.core.kube.election import ElectionTimes, LeaseElection
-from app.core.kube.leases import LeaseTerm
+from app.core.kube.election_lease import LeaseTerm
 from app.core.metrics import Metrics
 from app.simulation.leases import SimulatedLeaseStore
 from app.simulation.store import ObjectKey

@@ -21,7 +21,7 @@ from app.simulation.scenarios.actions import ACTIONS
 from app.simulation.scenarios.casting import cast, populate
 from app.simulation.scenarios.model import ActionScope
 from app.simulation.scenarios.player import Player
-from app.simulation.scenarios.reading import parse_scenario
+from app.simulation.scenarios.scenario_file import parse_scenario
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from tests.simulation.worlds import about, simulated

@@ -21,7 +21,7 @@ from app.simulation.scenarios.model import (
     Timing,
     Zone,
 )
-from app.simulation.scenarios.reading import parse_scenario
+from app.simulation.scenarios.scenario_file import parse_scenario
 
 HEAD = "name: mine\nabout: a test\n"
 MINUTE = "- {after: 0s, do: path-cut, for: 1m"

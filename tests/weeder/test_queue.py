@@ -4,7 +4,7 @@ import pytest
 
 from app.core.model.pods import PodView
 from app.core.model.weeding import Delete
-from app.weeder.turns import DeletionQueue, Holds
+from app.weeder.deletion_queue import DeletionQueue, Holds
 
 POD = PodView("ns", "a", "uid-a", "1")
 OTHER = PodView("ns", "b", "uid-b", "1")

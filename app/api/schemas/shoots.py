@@ -7,8 +7,8 @@ from app.api.schemas.overrides import Hold, Pause
 from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType
 from app.core.model.probing import LeaseState, ShootState, Verdict
 from app.core.reporting.notices import NoticeKind
-from app.prober.rules.endpoints import CachedResult, Waiting
 from app.prober.rules.gates import GateReason
+from app.prober.rules.probe_worker import CachedResult, Waiting
 
 # Results of endpoint probes.
 

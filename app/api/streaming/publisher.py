@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from app.api.streaming.changes import OperationNews, ShootNews, StreamEvent, WeederNews
-from app.api.streaming.overrides import OverrideAction, OverrideNews, action_of
+from app.api.streaming.override_events import OverrideAction, OverrideNews, action_of
 from app.api.views import Context
 from app.core.clock import Clock
 from app.core.model.overrides import ALL_SHOOTS

@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, Final
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from app.core.config import flag_values as values
-from app.core.config.clientvalues import Deployment, Origin, deployment, origin, reason
-from app.core.config.environment import CommandSettings, FlagOnly, unexpected
+from app.core.config.client_values import Deployment, Origin, deployment, origin, reason
+from app.core.config.env_variables import CommandSettings, FlagOnly, unexpected
 from app.core.config.flag_values import FlagType, LogLevel
 from app.core.config.scalars import is_label, is_service, is_subdomain
 from app.core.errors import Mistake, trimmed

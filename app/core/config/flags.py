@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from app.core.config.client_settings import CLIENT_SETTINGS
-from app.core.config.environment import (
+from app.core.config.env_variables import (
     ENV_PREFIX,
     CommandSettings,
     environment,

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from app.core.config import api_values
 from app.core.config import flag_values as values
 from app.core.config.api_values import Exposure, check_mode, check_way, exposure
-from app.core.config.environment import AlsoFrom, CommandSettings, variable
+from app.core.config.env_variables import AlsoFrom, CommandSettings, variable
 from app.core.config.flag_values import AuthMode, ListenAddress, LogFormat, LogLevel, ShownDefault
 from app.core.config.scalars import format_duration, is_label
 

@@ -6,8 +6,8 @@ import msgspec
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError
-from app.core.handlers.places import RateLimit
 from app.core.handlers.runs import MOST_READ, CannotRun, HandlerRun, error, failure, success
+from app.core.handlers.slots import RateLimit
 from app.core.model.endpoints import Exec, Ran
 from app.core.ports import ContainerExec, Frame
 

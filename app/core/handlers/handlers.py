@@ -9,8 +9,8 @@ from app.core.handlers.exec import ExecCommands
 from app.core.handlers.grpc import GrpcChecks
 from app.core.handlers.http_get import HttpGets
 from app.core.handlers.lookup import THREADS, Lookup
-from app.core.handlers.places import ProbeSlots
 from app.core.handlers.runs import CannotRun, HandlerRun, error
+from app.core.handlers.slots import ProbeSlots
 from app.core.handlers.tcp_socket import TcpConnects
 from app.core.model.endpoints import (
     EndpointProbe,

@@ -26,7 +26,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Conflict, Forbidden, LeadershipLost, NotFound
-from app.core.kube.leases import ROUNDED, LeaseRecord, LeaseStore, LeaseTerm
+from app.core.kube.election_lease import ROUNDED, LeaseRecord, LeaseStore, LeaseTerm
 from app.core.metrics import Metrics
 from app.core.model.instants import parse_rfc3339
 from app.core.ports import Leadership, Preparation

@@ -12,7 +12,7 @@ from app.core.kube import decoding, sources
 from app.core.kube.byte_budget import MIB
 from app.core.kube.client import ApiRequest
 from app.core.kube.failures import RequestedRight
-from app.core.kube.pods import AdmittedRequests, KubePodWatch
+from app.core.kube.pod_watches import AdmittedRequests, KubePodWatch
 from app.core.kube.reflector import Reflector
 from app.core.kube.replica import ObjectKey
 from app.core.kube.resources import PODS

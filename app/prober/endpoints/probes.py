@@ -16,7 +16,7 @@ from app.prober.endpoints.results import (
 )
 from app.prober.endpoints.worker_manager import WorkerManager
 from app.prober.environment import ProberEnvironment
-from app.prober.rules.endpoints import CachedResult
+from app.prober.rules.probe_worker import CachedResult
 
 log = structlog.get_logger(__name__)
 

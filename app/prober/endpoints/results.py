@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from app.core.model.endpoints import Effect, EndpointProbe, ProbeOutcome, ProbeType
 from app.core.reporting.notices import Notice, NoticeBus, NoticeKind, Severity
-from app.prober.rules.endpoints import CachedResult, Waiting
 from app.prober.rules.gates import GateReason, GateState
+from app.prober.rules.probe_worker import CachedResult, Waiting
 
 
 class ProbeTarget(NamedTuple):

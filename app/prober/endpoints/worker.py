@@ -15,8 +15,8 @@ from app.core.model.endpoints import (
 )
 from app.core.ports import EndpointMeter, Handlers
 from app.prober.endpoints.results import Results, TargetResult, WorkerKey
-from app.prober.rules import endpoints as rules
-from app.prober.rules.endpoints import PeriodAction, Waiting, WorkerFacts, WorkerState
+from app.prober.rules import probe_worker as rules
+from app.prober.rules.probe_worker import PeriodAction, Waiting, WorkerFacts, WorkerState
 
 NOTHING = ProbedContainer("")
 

@@ -20,8 +20,8 @@ from app.prober.endpoints.results import (
 )
 from app.prober.endpoints.worker import Worker, WorkerEnvironment
 from app.prober.environment import EndpointAdapters, ProberEnvironment
-from app.prober.rules.endpoints import CachedResult, first_tick
 from app.prober.rules.gates import FOR_EVER, GateInputs, GateReason, GateState, judge
+from app.prober.rules.probe_worker import CachedResult, first_tick
 
 Targets = dict[ProbeTarget, ProbedPod | None]
 """Each target, with the pod that it is a container of; None for a host."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from app.core.model.endpoints import EndpointProbe
 from app.core.model.instants import rfc3339
-from app.prober.rules.endpoints import CachedResult
+from app.prober.rules.probe_worker import CachedResult
 
 PERIODS: Final = 3
 """After how many periods without a result a target no longer counts as failing."""

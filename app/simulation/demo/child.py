@@ -14,7 +14,7 @@ import yaml
 
 import app
 from app.cli.portforward import tied_to
-from app.core.config.environment import ENV_PREFIX
+from app.core.config.env_variables import ENV_PREFIX
 from app.core.config.flag_values import ListenAddress
 from app.core.config.flags import flag_name
 from app.core.config.settings import DemoSettings

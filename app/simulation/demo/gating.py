@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from app.simulation.demo.client import Said
+from app.simulation.demo.program_api import Said
 from app.simulation.scenarios.casting import short
 from app.simulation.scenarios.player import Performance
 

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from app.core.model.probing import ShootState
+from app.simulation.demo import event_lines
 from app.simulation.demo import rows as pure
-from app.simulation.demo import telling
+from app.simulation.demo.event_lines import Picture, Pods, StoryLine
 from app.simulation.demo.losses import Comparison, Harm
 from app.simulation.demo.rows import CONTROLLERS, Row, TrueReplicas
-from app.simulation.demo.telling import Picture, Pods, StoryLine
 
 _COLOURS: Final = {
     ShootState.UNPROTECTED: "bold white on red",
@@ -102,9 +102,9 @@ def _events(latest: Sequence[StoryLine], width: int, room: int) -> list[Text]:
 
 def _head(picture: Picture, width: int) -> list[Text]:
     lost = picture.lost
-    title = _line(("dependency watchdog", "bold"), f"  {telling.stamp(picture.elapsed)}  ")
+    title = _line(("dependency watchdog", "bold"), f"  {event_lines.stamp(picture.elapsed)}  ")
     title.append(
-        f"scenario {picture.scenario}, {telling.shoots(len(picture.rows))}. Ctrl-C ends it."
+        f"scenario {picture.scenario}, {event_lines.shoots(len(picture.rows))}. Ctrl-C ends it."
     )
     hints = [line for each in picture.hints for line in _wrapped(_line(), each, width, "dim")]
     columns = ((Harm.NODE, "nodes"), (Harm.MACHINE, "machines"))
@@ -125,7 +125,9 @@ def _state(picture: Picture) -> Text:
 
 
 def _below(lost: Comparison) -> Text:
-    return _line((f"{telling.BELOW_LIMIT}: too few to act: {telling.below_words(lost)}", "dim"))
+    return _line(
+        (f"{event_lines.BELOW_LIMIT}: too few to act: {event_lines.below_words(lost)}", "dim")
+    )
 
 
 def _compared(what: str, having: int, lacking: int) -> Text:
@@ -137,7 +139,7 @@ def _compared(what: str, having: int, lacking: int) -> Text:
 def _pods(pods: Pods) -> Text:
     line = _compared("pods waiting", pods.waiting, pods.waiting_without)
     if pods.saving:
-        line.append(f"    {telling.saved_words(pods.saving)}")
+        line.append(f"    {event_lines.saved_words(pods.saving)}")
     return line
 
 
@@ -147,7 +149,7 @@ def _playing(picture: Picture, width: int) -> list[Text]:
     whole, lines = len(picture.rows), []
     for each in picture.running[:_SCENES]:
         left = _line((f"{max(each.ends - picture.now, 0):>4.0f} s ", "bold yellow"))
-        who = telling.who(each, whole)
+        who = event_lines.who(each, whole)
         first, *more = _wrapped(left, f"{who}  {each.scene.say}", width)
         first.stylize("bold", len(left), len(left) + len(who))
         lines += [first, *more]
@@ -162,7 +164,7 @@ def _between(picture: Picture) -> str:
     begin = "The scenario is over; the watchdog goes on." if picture.over else ""
     if not picture.unsettled:
         return begin or "All is quiet."
-    left = f"{telling.shoots(picture.unsettled)} not back to normal yet."
+    left = f"{event_lines.shoots(picture.unsettled)} not back to normal yet."
     return f"{begin or 'No scene plays;'} {left}"
 
 
@@ -205,7 +207,7 @@ def _event(told: StoryLine, width: int) -> list[Text]:
 
 
 def _stamp(told: StoryLine) -> str:
-    return f"{telling.stamp(told.at):>6}  "
+    return f"{event_lines.stamp(told.at):>6}  "
 
 
 def _wrapped(head: Text, text: str, width: int, style: str = "") -> list[Text]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from app.simulation.demo import rows as pure
-from app.simulation.demo.telling import Picture, StoryLine, lost_words, pod_words, shoots, stamp
+from app.simulation.demo.event_lines import Picture, StoryLine, lost_words, pod_words, shoots, stamp
 
 EVERY: Final = 15.0
 """Seconds between summaries."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.core.model.probing import ShootState
-from app.simulation.demo.client import DemoLeases, Said
+from app.simulation.demo.program_api import DemoLeases, Said
 
 CONTROLLERS: Final = {
     "kcm": "kube-controller-manager",

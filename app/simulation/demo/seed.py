@@ -10,11 +10,11 @@ from app.core.config.settings import DemoSettings
 from app.core.errors import NotFound
 from app.core.tasks import Tasks
 from app.simulation.builders import World
+from app.simulation.demo.event_lines import Pods
 from app.simulation.demo.losses import Comparison, Witness
-from app.simulation.demo.pods import PodWitness
+from app.simulation.demo.pod_story import PodWitness
 from app.simulation.demo.rows import CONTROLLERS, TrueReplicas
 from app.simulation.demo.savings import History, Restart, saving
-from app.simulation.demo.telling import Pods
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.place import ServerPlace
 from app.simulation.scenarios.casting import PREFIX, Part, populate

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from app.core.clock import Clock
-from app.simulation.demo import rows, telling
-from app.simulation.demo.client import NoDemoAnswer, Said
+from app.simulation.demo import event_lines, rows
+from app.simulation.demo.event_lines import Picture, StoryLine
 from app.simulation.demo.gating import Met, ShootFate, met
 from app.simulation.demo.gating import by_scene as fates_by_scene
 from app.simulation.demo.losses import Comparison, by_scene, sorted_out
-from app.simulation.demo.pods import AllBack, Happening
+from app.simulation.demo.pod_story import AllBack, Happening
+from app.simulation.demo.program_api import NoDemoAnswer, Said
 from app.simulation.demo.savings import saving
 from app.simulation.demo.seed import Seed
-from app.simulation.demo.telling import Picture, StoryLine
 from app.simulation.scenarios.casting import Part
 from app.simulation.scenarios.player import Performance
 
@@ -82,7 +82,7 @@ class Show:
         self._latest: deque[StoryLine] = deque(maxlen=_LATEST)
         self._ready, self._settled = asyncio.Event(), asyncio.Event()
         seed.player.subscribe(self._scene)
-        seed.pods.subscribe(lambda happening: self._tell(telling.pods_changed(happening)))
+        seed.pods.subscribe(lambda happening: self._tell(event_lines.pods_changed(happening)))
         seed.twin_pods.subscribe(self._twin)
 
     async def watch(self, source: ShootSource) -> None:
@@ -115,7 +115,9 @@ class Show:
             async with asyncio.timeout(_SETTLING):
                 await self._settled.wait()
         except TimeoutError:
-            self._tell(f"{telling.shoots(self.picture().unsettled)} not back to normal; the end")
+            self._tell(
+                f"{event_lines.shoots(self.picture().unsettled)} not back to normal; the end"
+            )
 
     def picture(self) -> Picture:
         """Returns the current picture."""
@@ -138,14 +140,14 @@ class Show:
         """Returns the losses, and what was saved for pods, by scene."""
         seed, whole = self._seed, len(self._parts)
         performances, restarts = seed.player.performances, seed.pods.restarts
-        lost = telling.summary(performances, self._by_scene(), seed.lost, whole)
+        lost = event_lines.summary(performances, self._by_scene(), seed.lost, whole)
         gated = self._summary_of_gate()
         if not restarts:
             return [*lost, *gated]
         scenes = sorted_out(performances, restarts)
         saved = {number: saving(each, seed.twin_of) for number, each in scenes.items()}
         together = saving(restarts, seed.twin_of)
-        pods = telling.summary_of_pods(performances, saved, together, whole)
+        pods = event_lines.summary_of_pods(performances, saved, together, whole)
         return [*lost, "", *pods, *gated]
 
     def _summary_of_gate(self) -> list[str]:
@@ -154,7 +156,7 @@ class Show:
             return []
         performances = self._seed.player.performances
         scenes = fates_by_scene(performances, self._met)
-        return ["", *telling.summary_of_gate(performances, scenes, len(self._parts))]
+        return ["", *event_lines.summary_of_gate(performances, scenes, len(self._parts))]
 
     # Looking.
 
@@ -167,7 +169,7 @@ class Show:
             )
             return
         self._trouble = ""
-        for line in telling.changes(self._said, said, len(self._parts)):
+        for line in event_lines.changes(self._said, said, len(self._parts)):
             self._tell(line)
         self._met += met(self._said, said, self._clock.now())
         self._said = said
@@ -199,15 +201,15 @@ class Show:
     def _scene(self, performance: Performance) -> None:
         whole = len(self._parts)
         if performance.ended is None or not performance.scene.timing.lasting:
-            self._tell(telling.scene_begins(performance, whole))
+            self._tell(event_lines.scene_begins(performance, whole))
         else:
             lost = self._by_scene()[performance.number]
-            self._tell(telling.scene_ends(performance, whole, lost))
+            self._tell(event_lines.scene_ends(performance, whole, lost))
 
     def _twin(self, happening: Happening) -> None:
         # Of the twin only the end of a recovery is reported, for comparison with the world that has a watchdog.
         if isinstance(happening, AllBack):
-            self._tell(telling.without_us(happening))
+            self._tell(event_lines.without_us(happening))
 
     def _by_scene(self) -> Mapping[int, Comparison]:
         seed = self._seed

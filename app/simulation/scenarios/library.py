@@ -8,7 +8,7 @@ from typing import Final
 from app.core.config.scalars import nearest
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.simulation.scenarios.model import Scenario
-from app.simulation.scenarios.reading import parse_scenario, read_scenario
+from app.simulation.scenarios.scenario_file import parse_scenario, read_scenario
 
 _FOLDER: Final = files("app.simulation.scenarios") / "builtin"
 _ENDING: Final = ".yaml"

@@ -16,13 +16,13 @@ from app.simulation import weeder_seed
 from app.simulation.deletion import DeleteOptions
 from app.weeder import deletions, environment
 from app.weeder.controller import WeederController
+from app.weeder.deletion_queue import DeletionTurns
 from app.weeder.environment import WeederEnvironment
 from app.weeder.recovery import Recovery
 from app.weeder.registry import RecoveryRegistry
 from app.weeder.rules import deletion
 from app.weeder.rules.caps import Ledger
 from app.weeder.rules.deletion import DeletedBefore, DeletionAnswer, answer
-from app.weeder.turns import DeletionTurns
 
 Plant = Callable[[], Any]
 _PLENTY: Final = 1_000_000

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from app.core.model.endpoints import ProbeOutcome
-from app.prober.rules.endpoints import CachedResult, Waiting
 from app.prober.rules.gates import GateReason
+from app.prober.rules.probe_worker import CachedResult, Waiting
 from tests.api.facts import CANARY, NAMESPACE, NOW, container, endpoint, gate, healthy
 
 OPEN = (gate(),)

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.core.config.api_values import Exposure
-from app.core.config.environment import environment_name
+from app.core.config.env_variables import environment_name
 from app.core.config.flag_values import AuthMode, ListenAddress, LogFormat, LogLevel, address
 from app.core.config.flags import COMMAND_SETTINGS, read_flags
 from app.core.config.settings import (

@@ -12,7 +12,7 @@ import pytest
 from app.core.clock import Clock
 from app.core.errors import Unreachable
 from app.core.kube.overrides_store import KubeOverridesStore
-from app.core.kube.pods import KubeProbedPods
+from app.core.kube.pod_watches import KubeProbedPods
 from app.core.kube.responses import Silent
 from app.core.kube.seed import KubeSeed
 from app.core.kube.weeder_view import KubeWeederSeed

@@ -24,9 +24,9 @@ from app.core.kube import kubeconfig
 from app.core.kube import seed as seed_module
 from app.core.kube.access import KubeAccessReviewer, permissions_needed
 from app.core.kube.client import ApiRequest
-from app.core.kube.events import KubeEvents
+from app.core.kube.election_lease import LeaseStore, LeaseTerm
+from app.core.kube.event_sink import KubeEvents
 from app.core.kube.failures import RequestedRight
-from app.core.kube.leases import LeaseStore, LeaseTerm
 from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed
 from app.core.kube.seed import KubeSeed
 from app.core.kube.seed_api import Budget, SeedApi
@@ -716,7 +716,7 @@ SECOND = 0.3
 
 @pytest.mark.parametrize("released", [True, False])
 async def test_an_event_lets_urgent_requests_go_first_but_not_for_long(monkeypatch, released):
-    monkeypatch.setattr("app.core.kube.events._GIVES_WAY", SECOND)
+    monkeypatch.setattr("app.core.kube.event_sink._GIVES_WAY", SECOND)
     release, written = asyncio.Event(), []
 
     class Slow(World):

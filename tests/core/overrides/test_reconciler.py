@@ -17,7 +17,7 @@ from app.core.overrides.cache import OverrideCache
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.service import OverrideService
 from app.core.overrides.writer import ENDED_BY, OverrideWriter
-from app.core.reporting.events import event
+from app.core.reporting.event_writer import event
 from app.core.reporting.notices import Notice, NoticeBus, NoticeKind, Severity
 from app.core.tasks import Tasks
 from tests.support.overrides import MemoryStore

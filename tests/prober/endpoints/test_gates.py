@@ -7,8 +7,8 @@ import pytest
 from app.core.model.endpoints import Effect
 from app.core.ports import WatchState
 from app.core.reporting.notices import NoticeKind, Severity
-from app.prober.rules.endpoints import CachedResult, Waiting
 from app.prober.rules.gates import GateReason
+from app.prober.rules.probe_worker import CachedResult, Waiting
 from tests.support.endpointprobes import (
     ERROR,
     FAILURE,

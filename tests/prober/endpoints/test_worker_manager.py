@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.core.model.endpoints import ProbeType
-from app.prober.rules.endpoints import CachedResult
+from app.prober.rules.probe_worker import CachedResult
 from tests.support.endpointprobes import (
     FAILURE,
     NAMESPACE,

@@ -8,7 +8,7 @@ from app.core.model.endpoints import Effect, ProbeType, TargetAddress
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
 from app.prober.endpoints.results import ProbeTarget
-from app.prober.rules.endpoints import CachedResult, Waiting
+from app.prober.rules.probe_worker import CachedResult, Waiting
 from tests.support.endpointprobes import (
     ERROR,
     ETCD,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 from app.core.model.endpoints import Effect, EndpointProbe, TcpSocket
-from app.prober.rules.endpoints import CachedResult
 from app.prober.rules.gates import GateInputs, GateReason, judge, lifespan
+from app.prober.rules.probe_worker import CachedResult
 
 NOW = 1_800_000_000.0
 PROBE = EndpointProbe(

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.model.endpoints import Effect, EndpointProbe, ProbeOutcome, ProbeType, TcpSocket
-from app.prober.rules.endpoints import (
+from app.prober.rules.probe_worker import (
     HOST,
     CachedResult,
     PeriodAction,

@@ -4,7 +4,7 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.tasks import Tasks
-from app.weeder.turns import DeletionTurns
+from app.weeder.deletion_queue import DeletionTurns
 
 
 class Queue:
@@ -227,7 +227,7 @@ async def test_it_rests_while_nobody_waits(queue):
 
 
 async def test_namespaces_are_not_remembered_for_ever(queue, monkeypatch):
-    monkeypatch.setattr("app.weeder.turns._REMEMBERED", 40)
+    monkeypatch.setattr("app.weeder.deletion_queue._REMEMBERED", 40)
     q = queue(100_000)
     for number in range(50):
         q.ask(f"n{number}")

@@ -9,11 +9,11 @@ from structlog.testing import capture_logs
 
 from app.core.clock import Clock
 from app.core.errors import Forbidden, NotFound, Throttled
-from app.core.kube.events import KubeEvents
+from app.core.kube.event_sink import KubeEvents
 from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.events import EventWriter
+from app.core.reporting.event_writer import EventWriter
 from app.core.reporting.notices import Notice, NoticeKind
 from app.core.tasks import Tasks
 from tests.core.kube.server import serving, until

@@ -8,10 +8,10 @@ from typing import Final, assert_never
 from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
 from app.core.model.probing import ShootState
-from app.simulation.demo.client import Said
 from app.simulation.demo.gating import Fates, ShootFate, added_up, is_gated
 from app.simulation.demo.losses import Comparison, Harm, Toll
-from app.simulation.demo.pods import AllBack, Back, Deleted, Happening, ServiceBack
+from app.simulation.demo.pod_story import AllBack, Back, Deleted, Happening, ServiceBack
+from app.simulation.demo.program_api import Said
 from app.simulation.demo.rows import Row
 from app.simulation.demo.savings import NOTHING_SAVED, Restart, Saving
 from app.simulation.scenarios.casting import short

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from app.core.model.probing import ShootState, Verdict
-from app.simulation.demo.client import DemoClient, DemoLeases, NoDemoAnswer, Said
+from app.simulation.demo.program_api import DemoClient, DemoLeases, NoDemoAnswer, Said
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -132,7 +132,7 @@ async def test_a_server_that_is_not_there_is_no_answer():
 
 
 async def test_a_server_that_is_silent_is_no_answer(monkeypatch):
-    monkeypatch.setattr("app.simulation.demo.client._LIMIT", 0.1)
+    monkeypatch.setattr("app.simulation.demo.program_api._LIMIT", 0.1)
 
     async def answer(_request):
         await asyncio.get_running_loop().create_future()

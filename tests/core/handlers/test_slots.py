@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.handlers.places import ProbeSlots, RateLimit
+from app.core.handlers.slots import ProbeSlots, RateLimit
 
 
 async def held(places, namespace, seconds, done=None):
