@@ -27,7 +27,7 @@ The path of one lease, from its JSON to the Event:
 
 In endpoint mode `prober.path_probe` makes the probe: `GET /version` by the internal and the external route;
 `prober.rules.paths` says what the result means.  From the verdict on everything is the same.  Endpoint probes
-(`prober.endpoints`, `prober.rules.endpoints`, `core.handlers`) can hold back a scale-down: `prober.rules.gates`.
+(`prober.endpoints`, `prober.rules.probe_worker`, `core.handlers`) can hold back a scale-down: `prober.rules.gates`.
 
 The path of one pod, from the EndpointSlice that shows its service ready again to its deletion:
 
@@ -36,7 +36,20 @@ The path of one pod, from the EndpointSlice that shows its service ready again t
     weeder.registry             starts it at once, or later after too many (weeder.rules.caps); one for each service
     weeder.recovery             watches the pods of the namespace, for five minutes
     weeder.rules.deletion       decides: Delete, as its back-off lasts 130 s more; or Keep, and why (weeder.rules.caps)
-    weeder.turns                waits for the namespace's turn: 20 deletions a second in all
+    weeder.deletion_queue       waits for the namespace's turn: 20 deletions a second in all
     weeder.deletions            sends DELETE with the uid and resourceVersion that were judged
     weeder.messages             publishes one notice for log, metrics, history and Event (core.reporting)
 """
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+NAME: Final = "dependency-watchdog"
+
+
+def own_version() -> str:
+    """Returns the version of the installed package; `unknown` in a bare checkout."""
+    try:
+        return version(NAME)
+    except PackageNotFoundError:
+        return "unknown"

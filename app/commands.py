@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
-from app.core.about import own_version
+from app import own_version
 from app.core.config.client_settings import CLIENT_SETTINGS, ClientSettings
 from app.core.config.env_variables import CommandSettings
 from app.core.config.files import (

@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, TextIO
 
-from app import commands
-from app.core.about import own_version
+from app import commands, own_version
 from app.core.config.files import read_prober_file, read_weeder_file
 from app.core.config.settings import ProberOptions, SeedSettings, WeederOptions
 from app.core.kube.seed_credentials import (

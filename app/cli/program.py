@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TextIO
 
-from app import commands
+from app import commands, own_version
 from app.cli import following, reading, writing
 from app.cli.client import Client, Reach, token_source
 from app.cli.portforward import Kubectl
@@ -21,7 +21,6 @@ from app.cli.printing import OutputGone, Printer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
 from app.cli.session import Session
 from app.cli.transports import DirectTransport, ForwardedTransport, Transport
-from app.core.about import own_version
 from app.core.clock import Clock
 from app.core.config.client_settings import (
     AuditSettings,

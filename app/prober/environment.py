@@ -217,4 +217,4 @@ class ProberEnvironment:
     together: float = 0.0
     """Seconds of a time slot whose regular probes begin together (`rules.schedule.ProbePace`); 0 for none."""
     runs_together: float = 0.0
-    """The same for the runs of endpoint probes (`rules.endpoints.first_tick`)."""
+    """The same for the runs of endpoint probes (`rules.probe_worker.first_tick`)."""

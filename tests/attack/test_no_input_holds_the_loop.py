@@ -36,8 +36,8 @@ from app.core.model.shoots import SecretView
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.audit import AuditLog
 from app.core.tasks import Tasks
+from app.core.tls import load_tls, server_context
 from app.core.web.serving import HttpServer
-from app.core.web.tls_files import load_tls, server_context
 from bench.hostile.kinds import KINDS
 from bench.hostile.servers import offer_only
 from bench.hostile.talk import change_keys

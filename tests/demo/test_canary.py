@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.simulation.demo.canary import Canary
+from app.simulation.demo.seed import Canary
 from app.simulation.network import SeedNetwork
 
 pytestmark = pytest.mark.looptime(False)

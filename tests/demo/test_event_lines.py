@@ -8,9 +8,8 @@ from app.core.model.probing import ShootState, Verdict
 from app.simulation.demo import event_lines
 from app.simulation.demo.gating import ShootFate
 from app.simulation.demo.losses import Comparison, Toll
-from app.simulation.demo.pod_story import AllBack, Back, Deleted, ServiceBack
+from app.simulation.demo.pod_story import AllBack, Back, Deleted, Restart, Saving, ServiceBack
 from app.simulation.demo.program_api import Said
-from app.simulation.demo.savings import Restart, Saving
 from tests.demo.scenes import performance
 
 LOST = Comparison(Toll(1, 2), Toll(30, 40))

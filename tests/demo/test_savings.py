@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.simulation.demo.savings import Count, Restart, Saving, first_with, saved, saving
+from app.simulation.demo.pod_story import Count, Restart, Saving, first_with, saved, saving
 
 TWO = [Count(0.0, 2), Count(100.0, 1), Count(110.0, 0), Count(300.0, 1), Count(330.0, 2)]
 

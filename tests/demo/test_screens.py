@@ -12,9 +12,9 @@ from app.simulation.demo.event_lines import Picture, Pods, StoryLine
 from app.simulation.demo.live import LiveScreen, draw
 from app.simulation.demo.losses import Comparison, Toll
 from app.simulation.demo.plain import PlainScreen
+from app.simulation.demo.pod_story import Saving
 from app.simulation.demo.program_api import DemoLeases
 from app.simulation.demo.rows import Row, TrueReplicas
-from app.simulation.demo.savings import Saving
 from tests.demo.scenes import performance
 
 ONE, NONE = TrueReplicas(1, 1), TrueReplicas(0, 0)

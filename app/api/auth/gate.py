@@ -29,7 +29,7 @@ from app.core.config.token_file import TokenFile, load_token_file
 from app.core.metrics import Metrics
 from app.core.ports import Reviewer
 from app.core.tasks import Tasks
-from app.core.web.tls_files import TlsFiles, load_tls, server_context
+from app.core.tls import TlsFiles, load_tls, server_context
 
 log = structlog.get_logger(__name__)
 

@@ -23,7 +23,7 @@ from h2.events import (
 )
 from h2.exceptions import H2Error
 
-from app.core.about import NAME, own_version
+from app import NAME, own_version
 from app.core.handlers.lookup import Lookup
 from app.core.handlers.runs import CannotRun, HandlerRun, failure, success
 from app.core.handlers.tcp_socket import connect, why

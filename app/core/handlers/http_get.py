@@ -15,7 +15,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from app.core.about import NAME, own_version
+from app import NAME, own_version
 from app.core.bounded_http import BoundedConnector, asks_once
 from app.core.bounded_tls import BoundedContext
 from app.core.handlers.lookup import RUNNING, HandlerResolver, Lookup

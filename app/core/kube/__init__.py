@@ -8,7 +8,7 @@ From the bottom up:
   for each kubeconfig; the hot path);
 - the seed: `seed_credentials` (our identity), `seed_api` (requests within budgets), `resources` (discovery),
   `reflector` with `replica` and `sources` (list and watch), `seed` (what the prober watches, reads and writes);
-- the weeder: `weeder_view` and `pods`; endpoint probes: `selected_pods` with `namespaced_replica`, and `pod_exec`;
-- the process itself: `leases`, `election` and `leader_slice`, `access` and `reviews` (permissions), `events`,
-  `overrides_store`.
+- the weeder: `weeder_view` and `pod_watches`; endpoint probes: `selected_pods` with `replica`, and `pod_exec`;
+- the process itself: `election_lease`, `election` and `leader_slice`, `access` and `reviews` (permissions),
+  `event_sink`, `overrides_store`.
 """

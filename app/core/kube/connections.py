@@ -22,7 +22,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.tracing import Trace
 from prometheus_client import Counter, Histogram
 
-from app.core.about import NAME, own_version
+from app import NAME, own_version
 from app.core.bounded_http import READ_AHEAD, BoundedConnector, asks_once
 from app.core.clock import Clock
 from app.core.errors import LIMITS

@@ -13,9 +13,8 @@ import structlog
 from app.core.clock import Clock
 from app.core.errors import ClusterError
 from app.core.kube import sources
-from app.core.kube.namespaced_replica import NamespacedReplica
 from app.core.kube.reflector import Reflector, RefusalWatch, WatchRequests
-from app.core.kube.replica import ObjectKey
+from app.core.kube.replica import NamespacedReplica, ObjectKey
 from app.core.kube.resources import PODS
 from app.core.limits import Backoff
 from app.core.metrics import Metrics

@@ -10,10 +10,18 @@ from app.core.errors import trimmed
 from app.core.model.probing import ShootState
 from app.simulation.demo.gating import Fates, ShootFate, added_up, is_gated
 from app.simulation.demo.losses import Comparison, Harm, Toll
-from app.simulation.demo.pod_story import AllBack, Back, Deleted, Happening, ServiceBack
+from app.simulation.demo.pod_story import (
+    NOTHING_SAVED,
+    AllBack,
+    Back,
+    Deleted,
+    Happening,
+    Restart,
+    Saving,
+    ServiceBack,
+)
 from app.simulation.demo.program_api import Said
 from app.simulation.demo.rows import Row
-from app.simulation.demo.savings import NOTHING_SAVED, Restart, Saving
 from app.simulation.scenarios.casting import short
 from app.simulation.scenarios.model import Nobody, Scene
 from app.simulation.scenarios.player import Performance

@@ -11,9 +11,8 @@ from app.simulation.demo.event_lines import Picture, StoryLine
 from app.simulation.demo.gating import Met, ShootFate, met
 from app.simulation.demo.gating import by_scene as fates_by_scene
 from app.simulation.demo.losses import Comparison, by_scene, sorted_out
-from app.simulation.demo.pod_story import AllBack, Happening
+from app.simulation.demo.pod_story import AllBack, Happening, saving
 from app.simulation.demo.program_api import NoDemoAnswer, Said
-from app.simulation.demo.savings import saving
 from app.simulation.demo.seed import Seed
 from app.simulation.scenarios.casting import Part
 from app.simulation.scenarios.player import Performance

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from app import own_version
 from app.commands import (
     CheckConfigCommand,
     DemoCommand,
@@ -22,7 +23,6 @@ from app.commands import (
     show_mistakes,
     show_version,
 )
-from app.core.about import own_version
 from app.core.config.client_settings import CLIENT_SETTINGS
 from app.core.config.flag_values import FileKind
 from app.core.errors import ConfigurationError
@@ -194,7 +194,7 @@ def test_a_program_that_was_never_installed_has_an_unknown_version(monkeypatch):
     def is_absent(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("app.core.about.version", is_absent)
+    monkeypatch.setattr("app.version", is_absent)
     assert own_version() == "unknown"
 
 

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from app.core.clock import Clock
 from app.core.errors import ConfigurationError
-from app.core.web.tls_files import load_tls, server_context
+from app.core.tls import load_tls, server_context
 from bench.hostile.servers import offer_only
 from tests.support.certs import Authority, Pair
 
