@@ -18,7 +18,7 @@ from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
-from app.prober.environment import ProberEnvironment, ProbeSlots, ScaleUpPace
+from app.prober.environment import ProberEnvironment, ProbeSlots, ScaleUpRateLimit
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
@@ -143,10 +143,10 @@ def _environment(
         leadership=world.leadership,
         clock=clock,
         tasks=tasks,
-        board=NoticeBus(),
+        notice_bus=NoticeBus(),
         chance=chance,
         slots=ProbeSlots(),
-        scale_ups=ScaleUpPace(),
+        scale_ups=ScaleUpRateLimit(),
     )
 
 

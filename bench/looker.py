@@ -13,7 +13,7 @@ from app.prober.rules import candidates, consecutive, leases, schedule, verdict
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
 from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults, PendingWrites
 from app.prober.rules.leases import NEVER, Contacts, LeaseHistory
-from app.prober.rules.schedule import ProbePace, ScheduleInputs
+from app.prober.rules.schedule import ProbeIntervals, ScheduleInputs
 from app.prober.rules.timings import READING, Timings
 from bench.network import LATENCY, Network, NoAnswer
 from bench.world import World
@@ -79,7 +79,7 @@ class Looker:
         self._settings = settings
         self._rng = rng
         self._timings = Timings(settings.grace)
-        self._pace = ProbePace(settings.interval, 0.2, min(5.0, settings.interval))
+        self._pace = ProbeIntervals(settings.interval, 0.2, min(5.0, settings.interval))
         self._memory = Memory()
         self._protected = False
         self._events: list[Event] = []
@@ -130,7 +130,7 @@ class Looker:
         memory = self._memory
         situation = ScheduleInputs(
             now=now,
-            looked_at=looked_at,
+            probed_at=looked_at,
             failures=memory.failures,
             retry_after=None if failure is None else failure.retry_after,
             tally=memory.tally,

@@ -147,7 +147,7 @@ async def build(shoots: int, nodes: int) -> tuple[World, Metrics, tuple[str, ...
     adapters = ProberAdapters(Copies(world.seed), world.connector, SimulatedLeadership())
     prober = ProberLoop(Configured(DemoSettings(), "bench"), POLICY, core, adapters, decisions)
     metering = Metering(core.metrics)
-    core.board.subscribe(metering.note)
+    core.notice_bus.subscribe(metering.note)
     prober.show(metering)
     decisions.start()
     prober.start()

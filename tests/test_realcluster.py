@@ -11,7 +11,7 @@ from app.core.kube import selected_pods
 from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
 from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.reviews import KubeReviewer
-from app.core.model.endpoints import EndpointProbe, HttpGet, ProbeOutcome, TcpSocket
+from app.core.model.endpoints import EndpointProbeSpec, HttpGet, ProbeOutcome, TcpSocket
 from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
@@ -153,8 +153,8 @@ async def test_a_dry_run_needs_no_right_to_write():
 ETCD = LabelSelector((Requirement("app", Operator.IN, frozenset({"etcd"})),))
 PODS = "/api/v1/pods"
 PROBES = (
-    EndpointProbe("etcd", TcpSocket(2379), pods=ETCD),
-    EndpointProbe("canary", HttpGet(80), host="127.0.0.1", timeout=30),
+    EndpointProbeSpec("etcd", TcpSocket(2379), pods=ETCD),
+    EndpointProbeSpec("canary", HttpGet(80), host="127.0.0.1", timeout=30),
 )
 
 

@@ -12,7 +12,7 @@ from app.core import redaction
 from app.core.config.flags import flag_name, shown_type
 from app.core.config.scalars import format_duration
 from app.core.config.settings import ServiceSettings
-from app.core.model.endpoints import EndpointProbe, Exec, Grpc, Handler, HttpGet, TcpSocket
+from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, Handler, HttpGet, TcpSocket
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import Route
@@ -51,7 +51,7 @@ def _expression(requirement: Requirement) -> schemas.MatchExpression:
 # Endpoint probes, without possible secrets.
 
 
-def probe(found: EndpointProbe) -> schemas.EndpointProbeInfo:
+def probe(found: EndpointProbeSpec) -> schemas.EndpointProbeInfo:
     """An entry of `endpointProbes`, defaults included."""
     return schemas.EndpointProbeInfo(
         name=found.name,

@@ -1,8 +1,8 @@
 """Limits on what callers may ask of the API, so that none keeps the process, or other callers, from work (threat T15).
 
 - `RateLimits`: a token bucket and a cap on concurrent requests for each caller; refuses with 429 before any work.
-- `ReadTurns`: one live read of the seed at a time for each caller.
-- `InTurn`: requests run on the event loop one at a time, callers in turn, with pauses in which the probes run.
+- `ReadLocks`: one live read of the seed at a time for each caller.
+- `SerializedRequests`: requests run on the event loop one at a time, callers in turn, with pauses for the probes.
 """
 
 import asyncio
@@ -171,7 +171,7 @@ _SOON: Final = 1.0
 """`Retry-After` of the refusal, in seconds."""
 
 
-class ReadTurns:
+class ReadLocks:
     """One lock for each caller with a read in flight or waiting; a caller without any takes no memory."""
 
     def __init__(self) -> None:
@@ -216,7 +216,7 @@ _LONGEST: Final = 0.25
 """Longest pause in seconds, however long the request before took."""
 
 
-class FairTurns:
+class RequestQueue:
     """A fair queue: round robin over callers, however many requests each of them has waiting.
 
     Args:
@@ -272,7 +272,7 @@ class FairTurns:
                 return
 
 
-class InTurn:
+class SerializedRequests:
     """Middleware that makes each request wait for its turn; health does not wait.
 
     Args:
@@ -281,7 +281,7 @@ class InTurn:
         who: Returns the name or address that a request belongs to.
     """
 
-    def __init__(self, app: ASGIApp, *, turns: FairTurns, who: Callable[[Scope], str]) -> None:
+    def __init__(self, app: ASGIApp, *, turns: RequestQueue, who: Callable[[Scope], str]) -> None:
         self._app = app
         self._turns = turns
         self._who = who
@@ -291,17 +291,17 @@ class InTurn:
             await self._app(scope, receive, send)
             return
         await self._turns.begin(self._who(scope))
-        await _FirstStretch(self._app(scope, receive, send), self._turns)
+        await _UntilSuspended(self._app(scope, receive, send), self._turns)
 
 
-class _FirstStretch:
+class _UntilSuspended:
     """Awaits `work`, and ends its turn when it first suspends, or has finished.
 
     It drives the coroutine by hand, as only that shows when it suspends. A request that waits for the seed must not
     keep others from their turns.
     """
 
-    def __init__(self, work: Awaitable[None], turns: FairTurns) -> None:
+    def __init__(self, work: Awaitable[None], turns: RequestQueue) -> None:
         self._work = work
         self._turns = turns
 

@@ -9,7 +9,7 @@ On the port of the API a request passes these layers, from the outside in; healt
     Authentication   identifies the caller (`app.api.auth`); the layers below see identified callers only
     RateLimits       limits the requests of one caller
     BodyLimit        reads the whole body: small, in time, and JSON
-    InTurn           runs one request at a time on the event loop, callers in turn
+    SerializedRequests           runs one request at a time on the event loop, callers in turn
 
 The ports of health and metrics have a part of these layers each.
 """
@@ -33,10 +33,10 @@ from app.api.limits import (
     CALLER,
     PEER,
     SCRAPER,
-    FairTurns,
-    InTurn,
     Limiter,
     RateLimits,
+    RequestQueue,
+    SerializedRequests,
     address_of,
     name_of,
 )
@@ -456,7 +456,7 @@ class ApiMiddleware:
         """Wrap `app`, which must have all its routes, in the layers of the module's docstring."""
         handle_problems(app)
         # Starlette calls the middleware that was added last first.
-        app.add_middleware(InTurn, turns=FairTurns(self.now), who=name_of)
+        app.add_middleware(SerializedRequests, turns=RequestQueue(self.now), who=name_of)
         app.add_middleware(BodyLimit)
         app.add_middleware(RateLimits, limiter=Limiter(CALLER, self.now), who=name_of)
         app.add_middleware(self.authentication)
@@ -485,7 +485,7 @@ def put_before_metrics(
 ) -> FastAPI:
     """Wrap the application of the metrics port; scrapes take turns, as one keeps the event loop as long as a page."""
     handle_problems(app)
-    app.add_middleware(InTurn, turns=FairTurns(now), who=address_of)
+    app.add_middleware(SerializedRequests, turns=RequestQueue(now), who=address_of)
     app.add_middleware(scraping)
     app.add_middleware(RateLimits, limiter=Limiter(SCRAPER, now), who=address_of)
     app.add_middleware(RequestGuard, local_only=local_only)

@@ -8,12 +8,12 @@ from app.api.presenting import time
 from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339
-from app.core.model.operations import Operation, OperationStep, Plan, PlannedStep
-from app.core.model.weeding import Deletion, RecoveryStatus, ServiceStatus, SparedPod, WeedOrder
+from app.core.model.operations import PlannedResource, RunStep, ScalingPlan, ScalingRunStatus
+from app.core.model.weeding import DeletedPod, KeptPod, RecoveryStatus, ServiceStatus, WeedRequest
 from app.prober.rules.scaling import ScalingStep
 
 
-def operation(found: Operation) -> schemas.Operation:
+def operation(found: ScalingRunStatus) -> schemas.Operation:
     """A scaling run with its steps so far."""
     return schemas.Operation(
         id=found.id,
@@ -39,7 +39,7 @@ def _rounded_up(instant: float | None) -> str | None:
     return None if instant is None else rfc3339(math.ceil(instant))
 
 
-def _step(step: OperationStep) -> schemas.OperationStep:
+def _step(step: RunStep) -> schemas.OperationStep:
     return schemas.OperationStep(
         resource=str(step.resource),
         level=step.level,
@@ -53,7 +53,7 @@ def _step(step: OperationStep) -> schemas.OperationStep:
     )
 
 
-def plan(found: Plan) -> schemas.Plan:
+def plan(found: ScalingPlan) -> schemas.Plan:
     """The plan of a scaling run, its levels in ascending order."""
     ordered = sorted(found.steps, key=lambda each: each.level)
     return schemas.Plan(
@@ -68,7 +68,7 @@ def plan(found: Plan) -> schemas.Plan:
     )
 
 
-def _planned(step: PlannedStep) -> schemas.PlannedStep:
+def _planned(step: PlannedResource) -> schemas.PlannedStep:
     return schemas.PlannedStep(
         resource=str(step.resource),
         action=ScalingStep(step.action),
@@ -123,7 +123,7 @@ def recovery(status: RecoveryStatus) -> schemas.Recovery:
     )
 
 
-def _asked(asked: WeedOrder | None) -> schemas.Asked | None:
+def _asked(asked: WeedRequest | None) -> schemas.Asked | None:
     if asked is None:
         return None
     return schemas.Asked(
@@ -131,7 +131,7 @@ def _asked(asked: WeedOrder | None) -> schemas.Asked | None:
     )
 
 
-def _weeded(deletion: Deletion) -> schemas.WeededPod:
+def _weeded(deletion: DeletedPod) -> schemas.WeededPod:
     left = deletion.remaining
     return schemas.WeededPod(
         pod=deletion.pod,
@@ -143,7 +143,7 @@ def _weeded(deletion: Deletion) -> schemas.WeededPod:
     )
 
 
-def _spared(pod: SparedPod) -> schemas.SparedPod:
+def _spared(pod: KeptPod) -> schemas.SparedPod:
     return schemas.SparedPod(
         pod=pod.pod, time=rfc3339(pod.at), reason=pod.reason, message=trimmed(pod.message)
     )

@@ -20,7 +20,7 @@ from app.core.reporting.history import HistoryRecord
 from app.prober.endpoints.results import EndpointResultView, GateView, ProbeTarget
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.probe_worker import CachedResult
-from app.prober.status import Condition, ShootStatus
+from app.prober.status import ShootCondition, ShootStatus
 
 # Endpoint probes.
 
@@ -169,7 +169,7 @@ def hold(found: Hold) -> schemas.Hold:
     )
 
 
-def _condition(condition: Condition) -> schemas.Condition:
+def _condition(condition: ShootCondition) -> schemas.Condition:
     return schemas.Condition(
         type=condition.type,
         status=condition.status,

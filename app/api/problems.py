@@ -21,7 +21,7 @@ from app.core.errors import (
     ClusterError,
     Conflict,
     EntryChanged,
-    FeatureOff,
+    FeatureUnavailable,
     LeadershipLost,
     NotFound,
     NotKnownYet,
@@ -132,7 +132,7 @@ def foreseen(error: WatchdogError) -> Problem | None:
     match error:
         case Refused():
             return _of_refused(error, detail)
-        case FeatureOff(feature=feature):
+        case FeatureUnavailable(feature=feature):
             return Problem(ProblemType.FEATURE_OFF, detail, extra={"feature": feature})
         case StoreFull():
             return Problem(ProblemType.STORE_FULL, detail)

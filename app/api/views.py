@@ -1,6 +1,7 @@
 """The interfaces through which routes see loops, process and overrides, and the cache of rendered shoots.
 
-Only `ResourcesView` and the methods of `FlowsView` that plan and act send requests to the seed; all else is in memory.
+Only `ResourcesView` and the methods of `ScalingRunsView` that plan and act send requests to the seed; the rest is in
+memory.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,13 +10,13 @@ from typing import NamedTuple, Protocol
 
 from app.api import presenting
 from app.api.auth.authorization import Call
-from app.api.limits import ReadTurns
+from app.api.limits import ReadLocks
 from app.api.page.plots import Plots
 from app.api.presenting import NOTHING, Endpoints
 from app.core.config.settings import ServiceSettings
 from app.core.model.callers import Caller
-from app.core.model.operations import Operation, Plan, ScaleOrder
-from app.core.model.overrides import EffectiveOverrides, IgnoreOrder
+from app.core.model.operations import ScaleRequest, ScalingPlan, ScalingRunStatus
+from app.core.model.overrides import EffectiveOverrides, IgnoreRequest
 from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
 from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus, WeederPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
@@ -119,18 +120,18 @@ class ShootsView(Protocol):
         ...
 
 
-class FlowsView(Protocol):
+class ScalingRunsView(Protocol):
     """Scaling runs (operations), running and past, and the means to start and cancel manual ones.
 
     Each method that acts may raise a `ClusterError`, a `Refused` if a rule forbids the action, a `FeatureOff` if holds
     cannot be written, and a `NotKnownYet` before holds have been read. In each case nothing has been changed.
     """
 
-    def operations(self) -> Sequence[Operation]:
+    def operations(self) -> Sequence[ScalingRunStatus]:
         """Running and past scaling runs, in no order."""
         ...
 
-    def operation(self, name: str) -> Operation | None:
+    def operation(self, name: str) -> ScalingRunStatus | None:
         """One scaling run by its id; None if there never was such a run.
 
         Raises:
@@ -139,7 +140,7 @@ class FlowsView(Protocol):
         """
         ...
 
-    async def plan(self, order: ScaleOrder) -> Plan:
+    async def plan(self, order: ScaleRequest) -> ScalingPlan:
         """What `begin` would do now; reads live and writes nothing.
 
         Raises:
@@ -148,11 +149,11 @@ class FlowsView(Protocol):
         """
         ...
 
-    async def begin(self, order: ScaleOrder) -> Operation:
+    async def begin(self, order: ScaleRequest) -> ScalingRunStatus:
         """Write the hold, end an automatic scaling run, and start the manual one; raises the errors of `plan`."""
         ...
 
-    async def cancel(self, name: str, *, by: str) -> Operation:
+    async def cancel(self, name: str, *, by: str) -> ScalingRunStatus:
         """Cancel a manual scaling run; a request that was sent is finished, and its hold stays, with `done: true`.
 
         Raises:
@@ -181,7 +182,7 @@ class ResourcesView(Protocol):
         """
         ...
 
-    async def set_ignored(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
+    async def set_ignored(self, order: IgnoreRequest) -> tuple[WorkloadView, WorkloadView]:
         """Write or remove ignore-scaling; returns the resource before and after, which are equal if nothing changed.
 
         Raises:
@@ -360,11 +361,11 @@ class ProberView:
     shoots: ShootsView
     policy: ProberPolicy
     overrides: OverridesView
-    scaling_runs: FlowsView
+    scaling_runs: ScalingRunsView
     resources: ResourcesView
     endpoints: EndpointsView = NoEndpoints()  # noqa: RUF009 - it keeps nothing
     rendered: RenderedShoots = field(default_factory=RenderedShoots)
-    looks: ReadTurns = field(default_factory=ReadTurns)
+    looks: ReadLocks = field(default_factory=ReadLocks)
     plots: Plots = field(default_factory=Plots)
 
     def endpoints_of(self, namespace: str) -> Endpoints:

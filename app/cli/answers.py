@@ -225,7 +225,7 @@ class Plan(_Shape, frozen=True):
     replaces: str | None = None
 
 
-class Look(_Shape, frozen=True):
+class ProbeRequest(_Shape, frozen=True):
     """A requested probe, with the instant at which it is due."""
 
     at: str | None = None
@@ -364,7 +364,7 @@ class Audit(_Shape, frozen=True):
     metadata: AuditMetadata = AuditMetadata()
 
 
-class LogLevel(_Shape, frozen=True):
+class LogLevelAnswer(_Shape, frozen=True):
     """The log level of a process."""
 
     level: str = ""
@@ -405,7 +405,7 @@ class RunningRecovery(_Shape, frozen=True):
     spared: int = 0
 
 
-class Decision(_Shape, frozen=True):
+class PauseOrHold(_Shape, frozen=True):
     """A pause or a hold in an event."""
 
     scope: str | None = None
@@ -422,10 +422,10 @@ class OverrideChange(_Shape, frozen=True):
     kind: str = ""
     resource: str | None = None
     author: str | None = None
-    after: Decision | bool | None = None
+    after: PauseOrHold | bool | None = None
 
 
-class Told(_Shape, frozen=True):
+class StreamMessage(_Shape, frozen=True):
     """Data of an event about the stream itself (`gap`, `end`), and of `shoot-gone`."""
 
     namespace: str | None = None

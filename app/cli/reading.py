@@ -12,7 +12,7 @@ from app.cli import answers
 from app.cli.answers import (
     Audit,
     HistoryEntry,
-    LogLevel,
+    LogLevelAnswer,
     Node,
     Operation,
     Page,
@@ -40,11 +40,11 @@ from app.core.config.client_settings import (
 
 async def shoots(session: Session, settings: ShootsSettings, words: tuple[str, ...]) -> None:
     """`dwd shoots`: all shoots, or one; repeatedly with `--watch`."""
-    look = partial(_shoot, session, settings, words[0]) if words else partial(_shoots, session)
+    fetch = partial(_shoot, session, settings, words[0]) if words else partial(_shoots, session)
     if settings.watch:
-        await watch(session, look, f"{' '.join(words) or 'all shoots'} at {settings.server}")
+        await watch(session, fetch, f"{' '.join(words) or 'all shoots'} at {settings.server}")
     else:
-        session.printer.show(await look())
+        session.printer.show(await fetch())
 
 
 async def similar(session: Session, name: str) -> list[str]:
@@ -98,9 +98,9 @@ async def operations(
     if settings.cancel:
         await _cancel(session, words[0])
     elif settings.watch:
-        look = partial(operation, session, words[0]) if words else partial(_operations, session)
+        fetch = partial(operation, session, words[0]) if words else partial(_operations, session)
         title = f"{' '.join(words) or 'all operations'} at {settings.server}"
-        await watch(session, look, title, _ended if words else lambda _shown: False)
+        await watch(session, fetch, title, _ended if words else lambda _shown: False)
     else:
         session.printer.show(
             await (operation(session, words[0]) if words else _operations(session))
@@ -169,7 +169,7 @@ async def config(session: Session, settings: ConfigSettings, words: tuple[str, .
     if settings.log_level is not None:
         call = ApiCall("PUT", path("config", "log-level"), body={"level": str(settings.log_level)})
         data = answers.read(await session.client.ask(call))
-        line = f"logs at level {said(answers.of(LogLevel, data).level)} until its next start"
+        line = f"logs at level {said(answers.of(LogLevelAnswer, data).level)} until its next start"
         session.printer.show(Answer(data, [Text(line)]))
         return
     data = answers.of(dict[str, Any], await get(session, "config"))

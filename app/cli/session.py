@@ -71,7 +71,7 @@ async def get_all(
 
 async def watch(
     session: Session,
-    look: Callable[[], Awaitable[Answer]],
+    fetch: Callable[[], Awaitable[Answer]],
     title: str,
     ended: Callable[[Answer], bool] = lambda _shown: False,
 ) -> None:
@@ -79,29 +79,29 @@ async def watch(
 
     Args:
         session: The session.
-        look: Requests the answer.
+        fetch: Requests the answer.
         title: Shown above the answer, with the time.
         ended: Whether an answer is the last one.
 
     Raises:
         CommandFailed: The first request failed, or a later one for a reason that will not pass.
     """
-    shown = await look()
+    shown = await fetch()
     with session.printer.watching() as screen:
         while True:
             screen.show(shown, f"{rfc3339(session.clock.now())}  {title}")
             if ended(shown):
                 return
-            shown = await _next(session, look, screen.trouble) or shown
+            shown = await _next(session, fetch, screen.trouble) or shown
 
 
 async def _next(
-    session: Session, look: Callable[[], Awaitable[Answer]], trouble: Callable[[str], None]
+    session: Session, fetch: Callable[[], Awaitable[Answer]], trouble: Callable[[str], None]
 ) -> Answer | None:
     """The next answer; None if there is none at the moment."""
     await session.clock.sleep(AGAIN)
     try:
-        return await look()
+        return await fetch()
     except CommandFailed as error:
         if not error.passing:
             raise

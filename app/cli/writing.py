@@ -7,7 +7,7 @@ from typing import Final
 from rich.text import Text
 
 from app.cli import answers
-from app.cli.answers import Look, Operation, Page, Pause, Plan, Recovery, Resource
+from app.cli.answers import Operation, Page, Pause, Plan, ProbeRequest, Recovery, Resource
 from app.cli.client import ApiCall
 from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
@@ -52,7 +52,7 @@ async def wait(session: Session, begun: Operation) -> None:
 
 
 async def _to_its_end(session: Session, begun: Operation) -> object:
-    told = _Announced(session)
+    told = _StepProgress(session)
     told.tell(begun)
     trouble = ""
     while True:
@@ -79,7 +79,7 @@ def _check_passing(error: CommandFailed) -> None:
         raise error
 
 
-class _Announced:
+class _StepProgress:
     """Prints the progress of a scaling run, each phase of each step once."""
 
     def __init__(self, session: Session) -> None:
@@ -220,7 +220,7 @@ async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...
     """`dwd probe`: request a probe."""
     del settings
     data = await _asked(session, ApiCall("POST", path("shoots", words[0], "probe")))
-    at = said(answers.of(Look, data).at)
+    at = said(answers.of(ProbeRequest, data).at)
     session.printer.show(
         Answer(
             data, [Text(f"{words[0]}: the next probe is at {at}; then see dwd shoots {words[0]}")]

@@ -3,7 +3,7 @@
 aiohttp's own behaviour is too trusting for that:
 
 - It parses all bytes that have arrived in one stretch: 256 KiB in chunks of one byte block the event loop for 150 ms.
-  `BoundedReader` parses in slices and gives up the loop after `STRETCH`, to continue when the fair queue says so.
+  `BoundedReader` parses in slices and gives up the loop after `TIME_SLICE`, to continue when the fair queue says so.
 - It accepts any number of interim answers (1xx), answers that nobody asked for, and bodies whose framing outweighs
   their content. `BoundedReader` aborts the connection.
 - It closes TLS connections gracefully: towards a server that has gone silent, each would be kept for half a minute,
@@ -24,8 +24,8 @@ from aiohttp.http_parser import RawResponseMessage
 
 from app.core.bounded_tls import BoundedContext, BoundedTls, Greeting, secured
 from app.core.clock import stopwatch
-from app.core.crumbs import Crumbs
-from app.core.fair_queue import STRETCH, Consumer, FairQueue
+from app.core.crumbs import ExcessiveFraming
+from app.core.fair_queue import TIME_SLICE, Consumer, FairQueue
 
 READ_AHEAD: Final = 64 * 1024
 """Bytes of a body that may wait to be read, and 16 times as many chunks; briefly twice that."""
@@ -131,7 +131,7 @@ class BoundedReader(ResponseHandler):
             super().data_received(data)
             return
         if self._tls is not None:
-            self._tls.end_stretch()
+            self._tls.end_slice()
         self._unparsed, self._at = self._unparsed[self._at :] + data, 0
         if not self._waits and self.transport is not None:
             self._parse()
@@ -158,7 +158,7 @@ class BoundedReader(ResponseHandler):
         """Parses until the stretch is over, or until the body has to be read first."""
         begun = stopwatch()
         while self._unparsed and not self._reading_paused:
-            if stopwatch() - begun > STRETCH:
+            if stopwatch() - begun > TIME_SLICE:
                 self._wait_for_turn()
                 break
             part = self._unparsed[self._at : self._at + _SLICE]
@@ -201,7 +201,7 @@ class BoundedReader(ResponseHandler):
                 self._refuse()
 
     def _refuse(self) -> None:
-        error, body = Crumbs("the answer comes in crumbs"), self._payload
+        error, body = ExcessiveFraming("the answer comes in crumbs"), self._payload
         self.abort()
         self.set_exception(error)
         if body is not None and not body.is_eof():

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from typing import Any, Final, Self, cast
 
 from app.core.clock import stopwatch
-from app.core.fair_queue import STRETCH, Consumer
+from app.core.fair_queue import TIME_SLICE, Consumer
 
 _SLICE: Final = 16 * 1024
 """Bytes that OpenSSL gets at once: at worst 600 key updates, some 10 ms."""
@@ -190,7 +190,7 @@ class BoundedTls:
                 return self._carry(self._wrapped.read(most, buffer))
             except ssl.SSLWantReadError:
                 if not self._arrived.pending:
-                    self.end_stretch()
+                    self.end_slice()
                     raise
                 self._look_at_time()
                 self._hand(_SLICE)
@@ -214,7 +214,7 @@ class BoundedTls:
         self._received += self._handed.write(self._arrived.read(most))
         wasted = self._received - self._carried
         if self.weighed and wasted > _MOST_WASTED + self._carried * _WASTED_OF_EACH:
-            self.end_stretch()
+            self.end_slice()
             self.wasteful()
             raise ssl.SSLWantReadError
 
@@ -223,12 +223,12 @@ class BoundedTls:
             self._outgoing.write(self._said.read())
 
     def _look_at_time(self) -> None:
-        if self._begun is not None and stopwatch() - self._begun > STRETCH:
-            self.end_stretch()
+        if self._begun is not None and stopwatch() - self._begun > TIME_SLICE:
+            self.end_slice()
             self.interrupted()
             raise ssl.SSLWantReadError
 
-    def end_stretch(self) -> None:
+    def end_slice(self) -> None:
         """Ends the stretch and charges its time."""
         if self._begun is not None:
             self.consumer.charge(stopwatch() - self._begun)

@@ -3,5 +3,5 @@
 import aiohttp
 
 
-class Crumbs(aiohttp.ClientPayloadError):
+class ExcessiveFraming(aiohttp.ClientPayloadError):
     """An answer came in far more chunks, records or interim answers than necessary, or nobody had requested it."""

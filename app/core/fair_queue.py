@@ -16,7 +16,7 @@ from app.core.clock import stopwatch
 
 T = TypeVar("T")
 
-STRETCH: Final = 0.005
+TIME_SLICE: Final = 0.005
 """Seconds for which one piece of work may block the event loop."""
 _HALVED_AFTER: Final = 10.0
 """Half-life, in seconds, of the time that a consumer has taken."""
@@ -87,7 +87,7 @@ class Consumer:
             while True:
                 begun = stopwatch()
                 try:
-                    while stopwatch() - begun < STRETCH:
+                    while stopwatch() - begun < TIME_SLICE:
                         next(steps)
                 except StopIteration as end:
                     return end.value  # type: ignore[no-any-return]

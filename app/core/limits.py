@@ -77,7 +77,7 @@ CALLERS: Final = 30
 """Callers with a bucket of their own at a time; further ones share one bucket."""
 
 
-class FairShares:
+class PerCallerBuckets:
     """A bucket for each known caller, one for all further ones, and one for unauthenticated callers.
 
     A caller is forgotten when its bucket is full again, and not earlier, so using many names refills none sooner.

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, Final, NamedTuple, Protocol
 
-from app.core.errors import FeatureOff
+from app.core.errors import FeatureUnavailable
 from app.core.fair_queue import Consumer
 from app.core.model.callers import Access, Caller
-from app.core.model.endpoints import EndpointProbe, ProbedPod, ProbeOutcome, Ran, TargetAddress
+from app.core.model.endpoints import EndpointProbeSpec, ProbedPod, ProbeOutcome, Ran, TargetAddress
 from app.core.model.nodes import LeaseReading, MachineView, NodeView
 from app.core.model.overrides import (
     NOTHING,
@@ -234,12 +234,12 @@ class Leadership(Protocol):
         ...
 
     @property
-    def observing(self) -> bool:
+    def may_probe(self) -> bool:
         """Whether this replica probes shoots: it leads, nobody leads, or the leader has stopped renewing its Lease."""
         ...
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` after each change of `leading` or `observing`."""
+        """Calls `listener` after each change of `leading` or `may_probe`."""
         ...
 
 
@@ -283,7 +283,7 @@ class EventSink(Protocol):
 class Handlers(Protocol):
     """Runs endpoint probes of all types."""
 
-    async def run(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
+    async def run(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         """Runs the probe once and returns its result after `timeoutSeconds` at the latest.
 
         Never raises because of anything that the target does.
@@ -468,7 +468,7 @@ class NoOverrides:
         """Never calls `listener`, because nothing ever changes."""
 
     async def set_pause(self, key: str, pause: Pause) -> "OverrideWrite":  # noqa: ARG002 - the port's signature
-        """Raises FeatureOff, as do the other methods that write."""
+        """Raises FeatureUnavailable, as do the other methods that write."""
         raise self._refusal()
 
     async def end_pause(
@@ -507,8 +507,8 @@ class NoOverrides:
     ) -> "OverrideWrite":
         raise self._refusal()
 
-    def _refusal(self) -> FeatureOff:
-        return FeatureOff("overrides", str(self.off))
+    def _refusal(self) -> FeatureUnavailable:
+        return FeatureUnavailable("overrides", str(self.off))
 
 
 @dataclass(frozen=True, slots=True)
@@ -523,8 +523,8 @@ class OverrideWrite:
 class OverridesService(Protocol):
     """Writes overrides, one entry of one key at a time; a change is in force in this process when the call returns.
 
-    Each method may raise a `ClusterError`, `FeatureOff` if this process has no overrides, `StoreFull` if the ConfigMap
-    would exceed 900 KiB, and `EntryChanged` if somebody else changed the same entry concurrently. After any of them
+    Each method may raise a `ClusterError`, `FeatureUnavailable` if this process has no overrides, `StoreFull` if the
+    ConfigMap would exceed 900 KiB, and `EntryChanged` if somebody else changed the same entry. After any of them
     nothing has been changed.
     """
 

@@ -189,8 +189,8 @@ class Prober:
         """How far this process is prepared to lead: everything listed, and each shoot probed at least once."""
         if not self.registry.listed or not listed(self._env):
             return Preparation.NONE
-        looked = all(each.looked for each in self.registry.runners())
-        return Preparation.COMPLETE if looked else Preparation.LISTED
+        has_probed = all(each.has_probed for each in self.registry.runners())
+        return Preparation.COMPLETE if has_probed else Preparation.LISTED
 
     async def stop(self, why: str) -> None:
         """Ends all probing; requests of scaling runs that were sent are finished first."""

@@ -10,7 +10,7 @@ from app.core import errors, redaction
 from app.core.errors import ClusterError, Conflict, NotFound, Refused, Throttled, VersionChanged
 from app.core.model import workloads
 from app.core.model import workloads as ann
-from app.core.model.overrides import IgnoreOrder
+from app.core.model.overrides import IgnoreRequest
 from app.core.model.workloads import Direction, Patch, ResourceRef, WorkloadView
 from app.core.ports import Watched
 from app.core.reporting.notices import Notice, NoticeKind
@@ -150,7 +150,7 @@ class Dependents:
                 views[ref] = view
         return views
 
-    async def set_ignored(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
+    async def set_ignored(self, order: IgnoreRequest) -> tuple[WorkloadView, WorkloadView]:
         """Writes or removes ignore-scaling; returns the resource before and after, one object if nothing was to do.
 
         If the resource changes between check and write, both are repeated once: status updates change it too, and the
@@ -171,7 +171,7 @@ class Dependents:
             self._tell(order, after)
         return before, after
 
-    async def _mark(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
+    async def _mark(self, order: IgnoreRequest) -> tuple[WorkloadView, WorkloadView]:
         """Checks the order against a live read, and writes with the resourceVersion of that read."""
         before = await self._wanted(order)
         if _is_so(before, order):
@@ -185,7 +185,7 @@ class Dependents:
             written = await self._done_all_the_same(order, error)
         return before, replace(written, replicas=before.replicas)
 
-    async def _wanted(self, order: IgnoreOrder) -> WorkloadView:
+    async def _wanted(self, order: IgnoreRequest) -> WorkloadView:
         """Reads the resource live; raises if it is none of the dependents, or does not match `If-Match`."""
         views: Views = {}
         if any(each.ref == order.ref for each in self._env.policy.dependents):
@@ -200,13 +200,13 @@ class Dependents:
             )
         return view
 
-    async def _looked_at(self, order: IgnoreOrder) -> Views:
+    async def _looked_at(self, order: IgnoreRequest) -> Views:
         """Reads all dependents if there is an `If-Match`, which may name the ETag of all; otherwise only the one."""
         if order.if_match is not None:
             return await self.current(order.namespace)
         return {order.ref: await self._read(order.namespace, order.ref)}
 
-    async def _done_all_the_same(self, order: IgnoreOrder, lost: ClusterError) -> WorkloadView:
+    async def _done_all_the_same(self, order: IgnoreRequest, lost: ClusterError) -> WorkloadView:
         """Returns the resource if the write whose answer was lost was carried out; raises `lost` if not."""
         try:
             view = await self._read(order.namespace, order.ref)
@@ -216,7 +216,7 @@ class Dependents:
             raise lost
         return view
 
-    def _tell(self, order: IgnoreOrder, after: WorkloadView) -> None:
+    def _tell(self, order: IgnoreRequest, after: WorkloadView) -> None:
         done = "set" if order.ignored else "removed"
         why = "" if order.reason is None else f": {order.reason}"
         notice = Notice(
@@ -235,7 +235,7 @@ class Dependents:
                 "replicas": after.replicas,
             },
         )
-        self._env.board.publish(notice)
+        self._env.notice_bus.publish(notice)
 
     async def _read(
         self, namespace: str, ref: ResourceRef, *, spare_until: float | None = None
@@ -264,14 +264,14 @@ class Dependents:
                 await self._env.clock.sleep(_ASKED_AGAIN)
 
 
-def _is_so(view: WorkloadView, order: IgnoreOrder) -> bool:
+def _is_so(view: WorkloadView, order: IgnoreRequest) -> bool:
     """Whether nothing is to do: setting keeps any value that counts as true, removing removes any value."""
     if order.ignored:
         return ann.ignore_scaling(view.annotations) is ann.Ignore.YES
     return ann.IGNORE_SCALING not in view.annotations
 
 
-def _check_not_stranded(view: WorkloadView, order: IgnoreOrder) -> None:
+def _check_not_stranded(view: WorkloadView, order: IgnoreRequest) -> None:
     if order.ignored and view.replicas == 0 and not order.force:
         raise Refused(
             f"{order.ref} is at 0 and would stay there, as nobody scales it up any more; scale it up first, or use "

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from app.core.clock import Clock
 from app.core.errors import OperationGone
-from app.core.model.operations import Operation
+from app.core.model.operations import ScalingRunStatus
 from app.core.model.policy import ProberPolicy
 from app.core.ports import (
     EndpointMeter,
@@ -43,39 +43,39 @@ class OperationLog:
         """`process` is the prefix of all ids, which tells them from those of another process."""
         self._process = process or uuid4().hex[:8]
         self._last = 0
-        self._running: dict[str, Callable[[], Operation]] = {}
-        self._past: OrderedDict[str, Operation] = OrderedDict()
-        self._by_hand: OrderedDict[str, Operation] = OrderedDict()
+        self._running: dict[str, Callable[[], ScalingRunStatus]] = {}
+        self._past: OrderedDict[str, ScalingRunStatus] = OrderedDict()
+        self._manual: OrderedDict[str, ScalingRunStatus] = OrderedDict()
 
     def new_id(self) -> str:
         """Makes an id that no other scaling run has."""
         self._last += 1
         return f"{self._process}-{self._last}"
 
-    def follow(self, name: str, snapshot: Callable[[], Operation]) -> None:
+    def follow(self, name: str, snapshot: Callable[[], ScalingRunStatus]) -> None:
         """Registers a run that waits or is under way; `snapshot` returns its present state until `close`."""
         self._running[name] = snapshot
 
-    def close(self, operation: Operation) -> None:
+    def close(self, operation: ScalingRunStatus) -> None:
         """Replaces a registered run by its final state."""
         self._running.pop(operation.id, None)
         shelf, most = self._past, _PAST
         if operation.author is not None:
-            shelf, most = self._by_hand, _BY_HAND
+            shelf, most = self._manual, _BY_HAND
         shelf[operation.id] = operation
         while len(shelf) > most:
             shelf.popitem(last=False)
 
-    def __iter__(self) -> Iterator[Operation]:
+    def __iter__(self) -> Iterator[ScalingRunStatus]:
         """All known runs, in no order."""
         yield from [snapshot() for snapshot in self._running.values()]
-        yield from self._by_hand.values()
+        yield from self._manual.values()
         yield from self._past.values()
 
     def __contains__(self, name: str) -> bool:
-        return name in self._running or name in self._by_hand or name in self._past
+        return name in self._running or name in self._manual or name in self._past
 
-    def get(self, name: str) -> Operation | None:
+    def get(self, name: str) -> ScalingRunStatus | None:
         """The run with this id; None if there never was one.
 
         Raises:
@@ -83,7 +83,7 @@ class OperationLog:
         """
         if (snapshot := self._running.get(name)) is not None:
             return snapshot()
-        found = self._by_hand.get(name) or self._past.get(name)
+        found = self._manual.get(name) or self._past.get(name)
         if found is None and self._may_have_been(name):
             raise OperationGone(f"operation {name} is one of an earlier leader, or long over")
         return found
@@ -167,7 +167,7 @@ class ProbeSlot:
         self._give_back()
 
 
-class ScaleUpPace:
+class ScaleUpRateLimit:
     """Limits how many shoots a second automatic scale-ups start for after a mass outage."""
 
     def __init__(self, a_second: float = SCALE_UPS_A_SECOND) -> None:
@@ -204,10 +204,10 @@ class ProberEnvironment:
     leadership: Leadership
     clock: Clock
     tasks: Tasks
-    board: NoticeBus
+    notice_bus: NoticeBus
     chance: random.Random
     slots: ProbeSlots
-    scale_ups: ScaleUpPace
+    scale_ups: ScaleUpRateLimit
     dry_run: bool = False
     overrides: OverridesView = NONE
     override_service: OverridesService = NONE

@@ -14,7 +14,7 @@ from typing import Final, assert_never
 import structlog
 
 from app.core import errors
-from app.core.model.operations import Operation, OperationPhase
+from app.core.model.operations import OperationPhase, ScalingRunStatus
 from app.core.model.overrides import Hold
 from app.core.model.probing import ShootState
 from app.core.model.workloads import Direction
@@ -33,7 +33,7 @@ _RETRY: Final = 2.0
 _UNWRITTEN: Final = (
     errors.ClusterError,
     errors.Refused,
-    errors.FeatureOff,
+    errors.FeatureUnavailable,
     errors.StoreFull,
     errors.LeadershipLost,
 )
@@ -66,7 +66,7 @@ class HeldRuns:
         hold = self._env.overrides.holds().get(namespace)
         return None if hold is None or hold.done else hold.operation
 
-    def pending(self) -> tuple[Operation, ...]:
+    def pending(self) -> tuple[ScalingRunStatus, ...]:
         """The runs that are about to start, and those of an earlier leader that are to be carried on."""
         if not self._env.leadership.leading:
             return ()
@@ -113,7 +113,7 @@ class HeldRuns:
             LeadershipLost: this instance does not lead.
         """
         if self._env.dry_run:
-            raise errors.FeatureOff("dry-run", "nothing is written in a dry run")
+            raise errors.FeatureUnavailable("dry-run", "nothing is written in a dry run")
         if not self._env.leadership.leading or self._stopping:
             raise errors.LeadershipLost("this instance does not lead any more")
 

@@ -5,7 +5,13 @@ from typing import Final
 
 from app.core import errors
 from app.core.model import workloads
-from app.core.model.operations import Operation, Plan, PlannedStep, ScaleOrder, Trigger
+from app.core.model.operations import (
+    PlannedResource,
+    ScaleRequest,
+    ScalingPlan,
+    ScalingRunStatus,
+    Trigger,
+)
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.prober import scaling_messages
@@ -36,11 +42,11 @@ class ManualScaling:
 
     # Requests of people.
 
-    def operations(self) -> Sequence[Operation]:
+    def operations(self) -> Sequence[ScalingRunStatus]:
         """All operations, those to be carried on and past ones included, in no order."""
         return (*self._held.pending(), *self._operations)
 
-    def operation(self, name: str) -> Operation | None:
+    def operation(self, name: str) -> ScalingRunStatus | None:
         """The operation with this id; None if there never was one.
 
         Raises:
@@ -74,7 +80,7 @@ class ManualScaling:
         status = self._registry.status(namespace)
         return "there is no such shoot" if status is None else status.message
 
-    async def plan(self, order: ScaleOrder) -> Plan:
+    async def plan(self, order: ScaleRequest) -> ScalingPlan:
         """What `begin` would do now; reads live, writes nothing.
 
         Raises:
@@ -87,7 +93,7 @@ class ManualScaling:
         self._check(order)
         return await self._planned(order)
 
-    async def _planned(self, order: ScaleOrder) -> Plan:
+    async def _planned(self, order: ScaleRequest) -> ScalingPlan:
         views = await self._live(order.namespace)
         tag = workloads.list_etag(views)
         if order.if_match is not None and not workloads.matches(order.if_match, tag):
@@ -98,7 +104,7 @@ class ManualScaling:
             self._env.policy.dependents, views, order.direction, self._env.clock.now()
         )
         steps = [
-            PlannedStep(
+            PlannedResource(
                 each.ref,
                 each.scale(order.direction).level,
                 task.step,
@@ -113,9 +119,9 @@ class ManualScaling:
         scaler = self._registry.scalers.known(order.namespace)
         running = None if scaler is None or scaler.scaling_run is None else scaler.scaling_run.order
         replaces = running.operation if running is not None and not running.manual else None
-        return Plan(order, tuple(steps), tag, replaces)
+        return ScalingPlan(order, tuple(steps), tag, replaces)
 
-    async def begin(self, order: ScaleOrder) -> Operation:
+    async def begin(self, order: ScaleRequest) -> ScalingRunStatus:
         """Writes the hold, ends an automatic run, and starts the manual one; raises what `plan` raises, and more.
 
         Raises:
@@ -141,7 +147,7 @@ class ManualScaling:
             await self._held.begin(order.namespace, run, lambda: self._check_sense(order))
         return self._shown(run.operation)
 
-    async def cancel(self, name: str, *, by: str) -> Operation:
+    async def cancel(self, name: str, *, by: str) -> ScalingRunStatus:
         """Cancels a manual scaling run between two steps; its hold stays, with `done: true`.
 
         Raises:
@@ -176,19 +182,19 @@ class ManualScaling:
                 return
             await self._env.clock.sleep(_LOOK_AGAIN)
 
-    def _shown(self, name: str) -> Operation:
+    def _shown(self, name: str) -> ScalingRunStatus:
         found = self._operations.get(name)
         assert found is not None  # noqa: S101 - it was entered before, and is kept far longer than this
         return found
 
     # Checks.
 
-    def _check(self, order: ScaleOrder) -> None:
+    def _check(self, order: ScaleRequest) -> None:
         self._check_sense(order)
         self._check_known()
         self._check_alone(order.namespace)
 
-    def _check_sense(self, order: ScaleOrder) -> None:
+    def _check_sense(self, order: ScaleRequest) -> None:
         status = self._registry.status(order.namespace)
         if status is None:
             raise errors.NotFound(f"the seed has no Cluster {order.namespace}")

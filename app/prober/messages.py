@@ -40,7 +40,7 @@ def probed(
 ) -> None:
     """Reports that a probe has ended; `numbers` are added to those of the reading."""
     failed = isinstance(reading.result, Failure)
-    environment.board.publish(
+    environment.notice_bus.publish(
         Notice(
             NoticeKind.LOOK,
             namespace,
@@ -67,7 +67,7 @@ def contact_failed(
     environment: ProberEnvironment, namespace: str, failure: Failure, seconds: float
 ) -> None:
     """Reports a contact between two probes that failed; it counts as a failed probe."""
-    environment.board.publish(
+    environment.notice_bus.publish(
         Notice(
             NoticeKind.LOOK,
             namespace,
@@ -128,7 +128,7 @@ def verdict_changed(
     log.
     """
     well = before is not None and before.verdict is decision.verdict is Verdict.SCALE_UP
-    environment.board.publish(
+    environment.notice_bus.publish(
         Notice(
             NoticeKind.VERDICT,
             namespace,
@@ -185,7 +185,7 @@ def on_each(
 ) -> None:
     """Publishes a notice with an Event for each of `refs`; `texts` are its message and the note of the Event."""
     for ref in refs:
-        environment.board.publish(
+        environment.notice_bus.publish(
             Notice(
                 NoticeKind.LIFECYCLE,
                 namespace,
@@ -204,7 +204,7 @@ def hold_ended(environment: ProberEnvironment, namespace: str, why: str) -> None
     """Reports why the watchdog itself ended a hold early."""
     now, text = environment.clock.now(), f"the hold ended: {why}"
     notice = Notice(NoticeKind.OVERRIDE, namespace, now, "HoldEnded", text, Severity.WARNING)
-    environment.board.publish(notice)
+    environment.notice_bus.publish(notice)
 
 
 def released(environment: ProberEnvironment, namespace: str, order: ScalingOrder) -> None:
@@ -219,7 +219,7 @@ def not_released(environment: ProberEnvironment, namespace: str, why: str) -> No
     """Reports that a protection has lasted for `maxProtectionDuration`, and could not be released."""
     text = f"maxProtectionDuration is over, and the shoot is not released: {why}"
     now = environment.clock.now()
-    environment.board.publish(
+    environment.notice_bus.publish(
         Notice(NoticeKind.OVERRIDE, namespace, now, "ProtectionNotReleased", text, Severity.ERROR)
     )
 
@@ -232,14 +232,14 @@ def lifecycle_changed(
     notice = Notice(
         NoticeKind.LIFECYCLE, namespace, environment.clock.now(), reason, message, severity
     )
-    environment.board.publish(notice)
+    environment.notice_bus.publish(notice)
 
 
 def runner_failed(environment: ProberEnvironment, namespace: str, error: Exception) -> None:
     """Reports that a runner failed unexpectedly, and will be started again."""
     text = f"the runner failed and is started again: {type(error).__name__}"
     now = environment.clock.now()
-    environment.board.publish(
+    environment.notice_bus.publish(
         Notice(NoticeKind.LIFECYCLE, namespace, now, "RunnerFailed", text, Severity.ERROR)
     )
 
@@ -248,17 +248,19 @@ def probed_less_often(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that a shoot's answers have used up its share of time (rules 4.4)."""
     now, text = environment.clock.now(), schedule.PROBED_LESS_OFTEN
     notice = Notice(NoticeKind.LIFECYCLE, namespace, now, "ProbedLessOften", text, Severity.WARNING)
-    environment.board.publish(notice)
+    environment.notice_bus.publish(notice)
 
 
 def probed_as_usual(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that a shoot's answers have been within its share of time for a while."""
     now, text = environment.clock.now(), "probed as often as usual again"
-    environment.board.publish(Notice(NoticeKind.LIFECYCLE, namespace, now, "ProbedAsUsual", text))
+    environment.notice_bus.publish(
+        Notice(NoticeKind.LIFECYCLE, namespace, now, "ProbedAsUsual", text)
+    )
 
 
 def forgotten(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that the Cluster is gone, so that nothing of the shoot is kept."""
     now, text = environment.clock.now(), "the Cluster is gone; its history goes too"
     notice = Notice(NoticeKind.LIFECYCLE, namespace, now, "ShootForgotten", text, Severity.DEBUG)
-    environment.board.publish(notice)
+    environment.notice_bus.publish(notice)

@@ -67,14 +67,14 @@ class PathProbe:
         started = self._env.clock.now()
         internal = await self._internal_path(started, counts=counts)
         if internal.failure is not None:
-            return self._looked(started, internal.failure, internal)
+            return self._reading(started, internal.failure, internal)
         lacking = self._internal.missing(self._env.policy.success_threshold)
         if lacking is not None:
-            return self._looked(started, PathReading(counting=lacking), internal)
+            return self._reading(started, PathReading(counting=lacking), internal)
         external = await self._attempt(Route.EXTERNAL)
         if external.failure is not None and not external.counted:
-            return self._looked(started, external.failure, internal, external)
-        return self._looked(started, PathReading(external.failure), internal, external)
+            return self._reading(started, external.failure, internal, external)
+        return self._reading(started, PathReading(external.failure), internal, external)
 
     async def confirm(
         self,
@@ -84,7 +84,7 @@ class PathProbe:
         """Tries the internal path once more: a seed whose own network is down must not blame the load balancer."""
         started = self._env.clock.now()
         internal = await self._internal_path(started, counts=False)
-        return self._looked(started, internal.failure or first.result, internal)
+        return self._reading(started, internal.failure or first.result, internal)
 
     async def contact(self, subject: ProbedShoot) -> Failure | None:  # noqa: ARG002 - as above
         """Does nothing: contacts keep the ages of leases, and none is read."""
@@ -143,7 +143,7 @@ class PathProbe:
             return Failure(VerdictReason.CREDENTIALS_INVALID, text, PROBES[route])
         return None
 
-    def _looked(
+    def _reading(
         self, started: float, result: Tally | PathReading | Failure, *seen: PathView
     ) -> Reading:
         probes = {PROBES[each.route]: each.seconds for each in seen}

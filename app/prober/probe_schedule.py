@@ -11,7 +11,7 @@ from typing import Final
 from app.core.model.probing import Failure
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import schedule
-from app.prober.rules.schedule import NextProbe, ProbePace, ScheduleInputs
+from app.prober.rules.schedule import NextProbe, ProbeIntervals, ScheduleInputs
 from app.prober.shoot_session import Reading
 
 _FINEST: Final = 0.001
@@ -24,7 +24,7 @@ class ProbeSchedule:
     def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
         policy = environment.policy
-        self._pace = ProbePace(
+        self._pace = ProbeIntervals(
             policy.probe_interval, policy.jitter, policy.suspect_interval, environment.together
         )
         self.next = NextProbe(environment.clock.now(), "start")

@@ -181,7 +181,7 @@ class ResourceRun:
             0,
         )
         while True:
-            await self._context.guard.needed()
+            await self._context.guard.wait_until_allowed()
             self._check_leads()
             task = self.task = self._decide(view)
             if not task.writes or self._env.dry_run:

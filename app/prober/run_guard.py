@@ -33,7 +33,7 @@ class RunGuard:
         self._patience = patience
         """Seconds that a write waits for a HOLD to pass, and after which a verdict is too old to write on."""
         self._confirmed = True
-        self._told_at = clock.now()
+        self._verdict_at = clock.now()
         self._ended: str | None = None
         self._changed = asyncio.Event()
 
@@ -44,7 +44,7 @@ class RunGuard:
 
     def tell(self, verdict: Verdict) -> None:
         """Takes a verdict: the same direction confirms the run, the other ends it, HOLD makes the next write wait."""
-        self._told_at = self._clock.now()
+        self._verdict_at = self._clock.now()
         if verdict.direction is None:
             self._confirmed = False
         elif verdict.direction is self._direction:
@@ -62,7 +62,7 @@ class RunGuard:
         self._ended = self._ended or reason
         self._changed.set()
 
-    async def needed(self) -> None:
+    async def wait_until_allowed(self) -> None:
         """Waits until a write may start.
 
         Raises:
@@ -91,7 +91,7 @@ class RunGuard:
 
         A process that was frozen wakes up with the verdict from before, which says nothing about now.
         """
-        return not self._confirmed or self._clock.now() - self._told_at > self._patience
+        return not self._confirmed or self._clock.now() - self._verdict_at > self._patience
 
     async def pause(self, seconds: float) -> None:
         """Waits for so many seconds.

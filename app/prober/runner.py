@@ -110,7 +110,7 @@ class ShootRunner:
         return self._namespace
 
     @property
-    def looked(self) -> bool:
+    def has_probed(self) -> bool:
         """Whether at least one probe has ended, successfully or not."""
         return self._progress.probes > 0
 
@@ -154,7 +154,7 @@ class ShootRunner:
 
     async def _due(self) -> bool:
         """Takes one step of the wait, a sleep or a contact; returns True once a probe is due."""
-        if not self._env.leadership.observing:
+        if not self._env.leadership.may_probe:
             await self._schedule.sleep(None)
             return False
         now = self._env.clock.now()
@@ -248,11 +248,11 @@ class ShootRunner:
         if isinstance(reading.result, Tally):
             progress.tally, progress.read_at = reading.result, reading.ended
 
-    def _plan_next(self, looked_at: float, failure: Failure | None) -> None:
+    def _plan_next(self, probed_at: float, failure: Failure | None) -> None:
         now, decision = self._env.clock.now(), self._progress.decision
         inputs = ScheduleInputs(
             now=now,
-            looked_at=looked_at,
+            probed_at=probed_at,
             failures=self._schedule.failures,
             retry_after=None if failure is None else failure.retry_after,
             tally=self._progress.tally,
@@ -394,9 +394,9 @@ class ShootRunner:
             return None  # the usual case; finding out what a scale-down would write costs a little
         return self._judge.kept_back(self._enforcer.effective)
 
-    def _facts(self, kept_back: Obstacle | None) -> state.StateFacts:
+    def _facts(self, kept_back: Obstacle | None) -> state.StateInputs:
         progress, scaling_run = self._progress, self._scaler.scaling_run
-        return state.StateFacts(
+        return state.StateInputs(
             progress.decision,
             late=progress.tally is not None and progress.tally.candidates.expired > 0,
             asked=progress.asked,

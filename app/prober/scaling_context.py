@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from app.core.model.operations import Operation, OperationPhase, Trigger
+from app.core.model.operations import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.overrides import Hold
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.environment import ProberEnvironment
@@ -79,9 +79,9 @@ class ScalingOrder:
             done=False,
         )
 
-    def shown(self, namespace: str, phase: OperationPhase, message: str = "") -> Operation:
+    def shown(self, namespace: str, phase: OperationPhase, message: str = "") -> ScalingRunStatus:
         """The order as an operation of the API, without steps."""
-        return Operation(
+        return ScalingRunStatus(
             self.operation,
             namespace,
             self.direction,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from app.core.model.operations import Operation
+from app.core.model.operations import ScalingRunStatus
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.notices import Notice, NoticeKind, Severity
 from app.prober import event_texts
@@ -44,10 +44,10 @@ def run_began(environment: ProberEnvironment, namespace: str, order: ScalingOrde
             "trigger": order.trigger,
         },
     )
-    environment.board.publish(notice)
+    environment.notice_bus.publish(notice)
 
 
-def cancelled(environment: ProberEnvironment, operation: Operation, by: str | None) -> None:
+def cancelled(environment: ProberEnvironment, operation: ScalingRunStatus, by: str | None) -> None:
     """Reports that a person cancelled a scaling run.
 
     The Event is on the first dependent that the run had not finished with; if there is none, on the first of all.
@@ -90,7 +90,7 @@ def run_ended(environment: ProberEnvironment, namespace: str, result: ScalingRes
             "trigger": result.trigger,
         },
     )
-    environment.board.publish(notice)
+    environment.notice_bus.publish(notice)
 
 
 def resource_ended(
@@ -103,7 +103,7 @@ def resource_ended(
         _warn(environment, namespace, run.ref, warning)
     why = None if task is None else task.why
     reason, worth_an_event = _reason(direction, run, why), _worth_an_event(run)
-    environment.board.publish(
+    environment.notice_bus.publish(
         Notice(
             NoticeKind.SCALE,
             namespace,
@@ -146,7 +146,7 @@ def _worth_an_event(run: ResourceRun) -> bool:
 
 
 def _warn(environment: ProberEnvironment, namespace: str, ref: ResourceRef, reason: str) -> None:
-    environment.board.publish(
+    environment.notice_bus.publish(
         Notice(
             NoticeKind.SCALE,
             namespace,

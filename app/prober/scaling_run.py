@@ -9,7 +9,7 @@ for a slow write.  What is slow goes on beside the next level, and the run ends 
 import asyncio
 from typing import Final
 
-from app.core.model.operations import Operation, OperationPhase, OperationStep, StepPhase
+from app.core.model.operations import OperationPhase, RunStep, ScalingRunStatus, StepPhase
 from app.core.model.policy import DependentPolicy, OnFailure
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober import scaling_messages
@@ -166,10 +166,10 @@ class ScalingRun:
 
     # What the API shows.
 
-    def operation(self) -> Operation:
+    def operation(self) -> ScalingRunStatus:
         """The run as an operation of the API, with the present state of each step."""
         result, order = self.result, self.order
-        return Operation(
+        return ScalingRunStatus(
             order.operation,
             self._namespace,
             order.direction,
@@ -187,16 +187,16 @@ class ScalingRun:
             steps=tuple(self._step(each) for level in self._levels for each in level),
         )
 
-    def _step(self, dependent: DependentPolicy) -> OperationStep:
+    def _step(self, dependent: DependentPolicy) -> RunStep:
         level = dependent.scale(self.direction).level
         run = self._runs.get(dependent.ref)
         if run is None:
             if self.result is None:
-                return OperationStep(dependent.ref, level)
+                return RunStep(dependent.ref, level)
             text = "the scaling run ended before its level"
-            return OperationStep(dependent.ref, level, StepPhase.CANCELLED, text)
+            return RunStep(dependent.ref, level, StepPhase.CANCELLED, text)
         task = run.task
-        return OperationStep(
+        return RunStep(
             dependent.ref,
             level,
             _PHASES[run.result],

@@ -22,7 +22,7 @@ from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.rules import schedule, state
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.state import NOTHING_KNOWN, StateFacts
+from app.prober.rules.state import NOTHING_KNOWN, StateInputs
 from app.prober.scaling_context import ScalingResult
 
 
@@ -35,7 +35,7 @@ class ConditionStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ShootCondition:
     """One condition of a shoot, as in the status of a Kubernetes object."""
 
     type: str
@@ -65,7 +65,7 @@ class ShootStatus:
     message: str = "not looked at yet"
     since: float = 0.0
     """When `state` last changed."""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ShootCondition, ...] = ()
     resources: Mapping[ResourceRef, WorkloadView | None] = field(default_factory=dict)
     protected_since: float | None = None
     effective: EffectiveOverrides = NOTHING
@@ -85,7 +85,7 @@ class ShootStatus:
     read_at: float | None = None
     """When that probe ended."""
     candidacy: Candidacy | None = None
-    facts: StateFacts = NOTHING_KNOWN
+    facts: StateInputs = NOTHING_KNOWN
     """What the state follows from."""
     kept_back: str | None = None
     """The text for `facts.kept_back`."""
@@ -128,17 +128,17 @@ Found = tuple[str, ConditionStatus, str, str]
 
 
 def conditions(
-    facts: ShootStatus, before: tuple[Condition, ...], now: float
-) -> tuple[Condition, ...]:
+    facts: ShootStatus, before: tuple[ShootCondition, ...], now: float
+) -> tuple[ShootCondition, ...]:
     """The conditions as of `now`; one whose status has not changed keeps its `since`."""
     known = {each.type: each for each in before}
     return tuple(_timed(found, known.get(found[0]), now) for found in _found(facts))
 
 
-def _timed(found: Found, before: Condition | None, now: float) -> Condition:
+def _timed(found: Found, before: ShootCondition | None, now: float) -> ShootCondition:
     kind, status, reason, message = found
     since = now if before is None or before.status is not status else before.since
-    return Condition(kind, status, reason, message, since)
+    return ShootCondition(kind, status, reason, message, since)
 
 
 def _found(facts: ShootStatus) -> tuple[Found, ...]:
@@ -259,13 +259,13 @@ class StatusTracker:
     def __init__(self, now: float) -> None:
         self._state = ShootState.PENDING
         self._since = now
-        self._conditions: tuple[Condition, ...] = ()
+        self._conditions: tuple[ShootCondition, ...] = ()
         self._known: ShootStatus | None = None
         """The facts that state and conditions were derived from; None if they must be derived anew."""
         self._drawn: ShootStatus | None = None
         """The complete status for `_known`; None until somebody asks for it."""
 
-    def summary(self, namespace: str, facts: state.StateFacts, now: float) -> ShootSummary:
+    def summary(self, namespace: str, facts: state.StateInputs, now: float) -> ShootSummary:
         """Derives the state as of `now`, and since when it has been the same."""
         word = state.summary(facts).state
         if word is not self._state:

@@ -61,7 +61,7 @@ class ProtectionWatch:
             return  # a standby keeps `since` up to date, and leaves the report to the leader
         if active and self._we_scaled_down():
             self.begins = consecutive.began(self.begins, self._env.clock.now())
-        why = self._by_hand() or ("found in the seed" if decision is None else decision.message)
+        why = self._manual() or ("found in the seed" if decision is None else decision.message)
         messages.protection_changed(self._env, self._namespace, self._refs()[:1], why, began=active)
 
     def abandoned(self, why: str) -> None:
@@ -83,7 +83,7 @@ class ProtectionWatch:
     def _refs(self) -> list[ResourceRef]:
         return [ref for ref, view in self._scaler.views().items() if view is not None]
 
-    def _by_hand(self) -> str | None:
+    def _manual(self) -> str | None:
         """The author and reason of the manual scaling run that is under way; None if there is none."""
         scaling_run = self._scaler.scaling_run
         if scaling_run is None or not scaling_run.order.manual:

@@ -56,7 +56,7 @@ class OverrideFeature:
         """The pauses that keep the weeder from weeding."""
         return NoPauses() if self._cache is None else WeederPauses(self._cache)
 
-    def look_after(self, adapters: ProberAdapters, ignored: Callable[[], int]) -> None:
+    def maintain(self, adapters: ProberAdapters, ignored: Callable[[], int]) -> None:
         """Maintain the ConfigMap, its Events and gauges while this process leads the prober.
 
         Args:
@@ -69,7 +69,7 @@ class OverrideFeature:
         self._reconciler = OverrideReconciler(
             self._cache,
             self._writer,
-            self._core.board,
+            self._core.notice_bus,
             self._core.clock,
             home=self._home,
             leading=lambda: leadership.leading,

@@ -28,7 +28,7 @@ from app.prober.environment import (
     EndpointAdapters,
     ProberEnvironment,
     ProbeSlots,
-    ScaleUpPace,
+    ScaleUpRateLimit,
 )
 from app.prober.registry import ShootRegistry
 from app.prober.rules.probe_worker import CachedResult, Waiting
@@ -37,8 +37,8 @@ from app.prober.status import ShootStatus, ShootSummary
 from app.service.decisions import OverrideFeature
 from app.service.parts import Configured, Core, ProberAdapters, WeederAdapters
 from app.service.seed_checks import MeltdownScan
-from app.service.selfview import ShootSeries
-from app.weeder.controller import Weeder
+from app.service.selfview import ShootViews
+from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
 
 # The results of endpoint probes as metrics show them; pure.
@@ -154,10 +154,10 @@ class ProberLoop:
             adapters.leadership,
             core.clock,
             core.tasks,
-            core.board,
+            core.notice_bus,
             core.chance,
             ProbeSlots.of(policy),
-            ScaleUpPace(),
+            ScaleUpRateLimit(),
             dry_run=configured.dry_run,
             overrides=decisions.view,
             override_service=decisions.override_service,
@@ -170,7 +170,7 @@ class ProberLoop:
         self.scan: MeltdownScan | None = None
         if adapters.scan is not None:
             self.scan = MeltdownScan(adapters.scan, core.clock, core.metrics)
-        decisions.look_after(adapters, self.prober.registry.ignored)
+        decisions.maintain(adapters, self.prober.registry.ignored)
         self._overrides = decisions.view
 
     def _endpoints(self) -> EndpointAdapters | None:
@@ -211,7 +211,7 @@ class ProberLoop:
     def view(self, history: History) -> ProberView:
         """The prober as the API sees it."""
         prober = self.prober
-        shoots = ShootSeries(prober.registry, history)
+        shoots = ShootViews(prober.registry, history)
         return ProberView(
             shoots,
             self._policy,
@@ -263,7 +263,7 @@ class WeederLoop:
     ) -> None:
         self._core, self._adapters = core, adapters
         begin_weeder(core.metrics, policy, dry_run=configured.dry_run)
-        self.weeder = Weeder(
+        self.weeder = WeederRunner(
             WeederEnvironment.create(
                 policy,
                 adapters.seed,
@@ -271,7 +271,7 @@ class WeederLoop:
                 pauses=decisions.pauses() if adapters.pauses is None else adapters.pauses,
                 clock=core.clock,
                 tasks=core.tasks,
-                board=core.board,
+                notice_bus=core.notice_bus,
                 metrics=core.metrics,
                 deletions_a_second=configured.deletions_a_second,
                 dry_run=configured.dry_run,

@@ -36,7 +36,7 @@ class Core:
     clock: Clock
     tasks: Tasks
     metrics: Metrics
-    board: NoticeBus
+    notice_bus: NoticeBus
     chance: random.Random
 
     @classmethod

@@ -18,7 +18,7 @@ from app.service.parts import Cluster, Configured, Election, LeaderAddressView
 from app.service.seed_checks import MeltdownScan, PermissionCheck
 
 
-class ShootSeries:
+class ShootViews:
     """The shoots and their histories, as the API reads them."""
 
     def __init__(self, registry: ShootRegistry, history: History) -> None:

@@ -149,9 +149,9 @@ class Service:
         if self.prober is not None:  # the history is that of shoots, which only the prober knows
             subscribers += [self._history.note, self._forget]
         for subscriber in subscribers:
-            self._core.board.subscribe(subscriber)
+            self._core.notice_bus.subscribe(subscriber)
         if self._events is not None:
-            self._core.board.subscribe(self._events.note)
+            self._core.notice_bus.subscribe(self._events.note)
 
     def _forget(self, notice: Notice) -> None:
         """Drop the history of a shoot whose Cluster is gone."""
@@ -212,7 +212,7 @@ class Service:
             None if self.weeder is None else self.weeder.weeder.controller,
         )
         if context.prober is not None:
-            core.board.subscribe(context.prober.plots.note)
+            core.notice_bus.subscribe(context.prober.plots.note)
         middleware = ApiMiddleware(
             now=core.clock.now,
             audit=self._audit,
@@ -244,7 +244,7 @@ class Service:
     def _event_streams(self, context: Context) -> EventStreams:
         core, prober = self._core, self._cluster.prober
         streams = EventStreams(context, core.clock, core.chance, core.metrics)
-        core.board.subscribe(streams.note)
+        core.notice_bus.subscribe(streams.note)
         if prober is not None:
             prober.seed.subscribe(streams.seed_changed)
         if self.prober is not None:

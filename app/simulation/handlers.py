@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Final, NamedTuple, assert_never
 
 from app.core.model.endpoints import (
-    EndpointProbe,
+    EndpointProbeSpec,
     Exec,
     HttpGet,
     ProbeOutcome,
@@ -45,7 +45,7 @@ class SimulatedHandlers:
         """The number of runs in progress."""
         self._stage = stage
 
-    async def run(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
+    async def run(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         """Returns the result of one run, within `timeoutSeconds`."""
         target = f"{address.pod}/{address.container}" if address.pod else address.host
         self.runs[RunOf(probe.name, address.namespace, target)] += 1
@@ -60,7 +60,7 @@ class SimulatedHandlers:
         finally:
             self.running -= 1
 
-    async def _asked(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
+    async def _asked(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         manner = self._manner(probe, address)
         if not address.pod and _outside(address.host):
             await self._stage.network.through()
@@ -80,7 +80,7 @@ class SimulatedHandlers:
             case _:
                 assert_never(manner.answer)
 
-    def _manner(self, probe: EndpointProbe, address: TargetAddress) -> Manner:
+    def _manner(self, probe: EndpointProbeSpec, address: TargetAddress) -> Manner:
         """Returns the behaviour that a fault sets for a target, otherwise that of its pod."""
         said = self._stage.hosts.manner(address.namespace, address.pod or address.host)
         if said is not None:
@@ -89,7 +89,7 @@ class SimulatedHandlers:
             return Manner(self._of_container(probe, address))
         return Manner()
 
-    def _of_container(self, probe: EndpointProbe, address: TargetAddress) -> TargetAnswer:
+    def _of_container(self, probe: EndpointProbeSpec, address: TargetAddress) -> TargetAnswer:
         found = self._stage.store.find(ObjectKey("Pod", address.namespace, address.pod))
         if found is None:
             return TargetAnswer.SWALLOWS
@@ -99,7 +99,7 @@ class SimulatedHandlers:
         return TargetAnswer.WELL if pod_ready(found) else TargetAnswer.UNWELL
 
 
-def _missing_port(probe: EndpointProbe, address: TargetAddress) -> str | None:
+def _missing_port(probe: EndpointProbeSpec, address: TargetAddress) -> str | None:
     """Returns the port name that the target must have."""
     if not isinstance(probe.handler, HttpGet | TcpSocket):
         return None

@@ -8,9 +8,9 @@ from app.core.ports import Permission
 class SimulatedLeadership:
     """A `Leadership` whose state is set by hand."""
 
-    def __init__(self, *, leading: bool = True, observing: bool = True) -> None:
+    def __init__(self, *, leading: bool = True, may_probe: bool = True) -> None:
         self._leading = leading
-        self._observing = observing
+        self._may_probe = may_probe
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -19,19 +19,19 @@ class SimulatedLeadership:
         return self._leading
 
     @property
-    def observing(self) -> bool:
+    def may_probe(self) -> bool:
         """Whether this instance probes shoots; a leader always does."""
-        return self._leading or self._observing
+        return self._leading or self._may_probe
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` after each change of `leading` or `observing`."""
+        """Calls `listener` after each change of `leading` or `may_probe`."""
         self._listeners.append(listener)
 
-    def become(self, *, leading: bool, observing: bool = True) -> None:
+    def become(self, *, leading: bool, may_probe: bool = True) -> None:
         """Sets both, and notifies listeners if anything changed."""
-        before = (self.leading, self.observing)
-        self._leading, self._observing = leading, observing
-        if before != (self.leading, self.observing):
+        before = (self.leading, self.may_probe)
+        self._leading, self._may_probe = leading, may_probe
+        if before != (self.leading, self.may_probe):
             for listener in self._listeners:
                 listener()
 

@@ -13,7 +13,7 @@ from app.core.model.weeding import (
     RecoveryStatus,
     ServiceKey,
     ServiceStatus,
-    WeedOrder,
+    WeedRequest,
 )
 from app.core.ports import Preparation, Relisted
 from app.weeder.environment import WeederEnvironment
@@ -153,7 +153,7 @@ class WeederController:
             )
         if not self._ready(key):
             raise Refused(f"{key.service} is not ready: what depends on it would crash again")
-        asked = WeedOrder(author, reason, self._despite(key.namespace, force=force))
+        asked = WeedRequest(author, reason, self._despite(key.namespace, force=force))
         seconds = self._env.policy.watch_duration
         recovery = self._registry.begin(key, Cause.ASKED, seconds, asked)
         if recovery is None:
@@ -197,7 +197,7 @@ class WeederController:
         return [each for each in found if each is not None]
 
 
-class Weeder:
+class WeederRunner:
     """The weeder of one process: its parts put together, to be started and stopped."""
 
     def __init__(self, environment: WeederEnvironment) -> None:

@@ -1,7 +1,7 @@
-"""When pods may be deleted: a rate limit that namespaces share fairly (`DeletionTurns`), and a queue (`DeletionQueue`).
+"""When pods may be deleted: the rate that namespaces share fairly (`FairRateLimiter`), and a queue (`DeletionQueue`).
 
-`DeletionTurns` is a sliding-window rate limiter: in no window are there more turns than the rate allows.  The namespace
-that was served longest ago is served next; one that was never served goes first, and none has two turns in one instant.
+`FairRateLimiter` has a sliding window: in no window are there more turns than the rate allows.  The namespace that was
+served longest ago is served next; one that was never served goes first, and none has two turns in one instant.
 So a namespace with hundreds of pods cannot keep the first pod of another waiting, even if it comes a little earlier.
 
 `DeletionQueue` has the pods of one recovery that are to be deleted, and when each may be asked for (again).
@@ -28,7 +28,7 @@ _TICK: Final = 1e-6
 """Seconds by which instants may differ and count as the same."""
 
 
-class Turn(NamedTuple):
+class Grant(NamedTuple):
     """A turn that was handed out."""
 
     namespace: str
@@ -37,7 +37,7 @@ class Turn(NamedTuple):
     """When the namespace had its turn before this one; None if it had none."""
 
 
-class DeletionTurns:
+class FairRateLimiter:
     """Hands out turns to namespaces, by a task that runs `run`."""
 
     def __init__(
@@ -60,7 +60,7 @@ class DeletionTurns:
         self._rest = _REST / per_second
         self._before = before or (lambda _: 0.0)
         self._recent: deque[float] = deque()
-        self._waiting: dict[str, deque[asyncio.Future[Turn]]] = {}
+        self._waiting: dict[str, deque[asyncio.Future[Grant]]] = {}
         self._served: dict[str, float] = {}
         self._more = asyncio.Event()
 
@@ -73,9 +73,9 @@ class DeletionTurns:
         """How many callers wait for a turn."""
         return sum(len(each) for each in self._waiting.values())
 
-    async def turn(self, namespace: str) -> Turn:
+    async def turn(self, namespace: str) -> Grant:
         """Waits for a turn of this namespace; a caller that is cancelled leaves the queue, and its turn is not lost."""
-        mine: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+        mine: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(namespace, deque()).append(mine)
         self._more.set()
         try:
@@ -88,7 +88,7 @@ class DeletionTurns:
         finally:
             self._leave(namespace, mine)
 
-    def give_back(self, turn: Turn) -> None:
+    def give_back(self, turn: Grant) -> None:
         """Returns a turn that was not used: it does not count to the rate, nor as the namespace's last turn."""
         if turn.at in self._recent:
             self._recent.remove(turn.at)
@@ -96,7 +96,7 @@ class DeletionTurns:
         if self._served.get(turn.namespace) == turn.at:
             self._remember(turn.namespace, turn.before)
 
-    def _leave(self, namespace: str, mine: asyncio.Future[Turn]) -> None:
+    def _leave(self, namespace: str, mine: asyncio.Future[Grant]) -> None:
         queue = self._waiting.get(namespace)
         if queue is not None and mine in queue:
             queue.remove(mine)
@@ -158,7 +158,7 @@ class DeletionTurns:
             del self._waiting[namespace]
         if first.cancelled():
             return  # the caller was cancelled, and has not left the queue yet
-        first.set_result(Turn(namespace, now, self._served.get(namespace)))
+        first.set_result(Grant(namespace, now, self._served.get(namespace)))
         self._recent.append(now)
         self._remember(namespace, now)
 

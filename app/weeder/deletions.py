@@ -117,10 +117,10 @@ class Deletions:
         """Starts to delete a pod; in a dry run only reports it."""
         now = self._env.clock.now()
         if self._env.dry_run:
-            self._env.book.pretended(pod, now)
+            self._env.records.pretended(pod, now)
             self._done(pod, delete, DeletionResult.DRY_RUN)
             return
-        self._env.book.sending(pod, now)
+        self._env.records.sending(pod, now)
         job = self._env.tasks.once(lambda: self._delete(pod, delete, now), f"delete {pod.name}")
         self._sending[pod.uid] = job
 
@@ -145,11 +145,11 @@ class Deletions:
         except ClusterError as failure:
             error = failure
         except (CalledOff, LeadershipLost):
-            self._env.book.called_off(pod)
+            self._env.records.called_off(pod)
             return
         except Exception as failure:
             self.failure = failure  # the recovery fails with it
-            self._env.book.answered(pod, UNKNOWN, self._env.clock.now())
+            self._env.records.answered(pod, UNKNOWN, self._env.clock.now())
             raise
         finally:
             self._sending.pop(pod.uid, None)
@@ -166,7 +166,7 @@ class Deletions:
 
     def _answered(self, pod: PodView, delete: Delete, error: ClusterError | None) -> None:
         now, found = self._env.clock.now(), answer(error)
-        self._env.book.answered(pod, found, now)
+        self._env.records.answered(pod, found, now)
         if found.next_version:
             self._queue.until_next_version(pod, now)
         if found.again:

@@ -12,7 +12,7 @@ from app.core.model.weeding import Judgement, WeederPolicy
 from app.core.ports import Leadership, Pauses, WeederSeed
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
-from app.weeder.deletion_queue import DeletionTurns, Holds
+from app.weeder.deletion_queue import FairRateLimiter, Holds
 from app.weeder.rules import deletion
 from app.weeder.rules.caps import Ledger
 from app.weeder.rules.deletion import DeletionAnswer
@@ -87,11 +87,11 @@ class WeederEnvironment:
     pauses: Pauses
     clock: Clock
     tasks: Tasks
-    board: NoticeBus
+    notice_bus: NoticeBus
     metrics: Metrics
-    book: DeletionRecords
-    deletions: DeletionTurns
-    openings: DeletionTurns
+    records: DeletionRecords
+    deletions: FairRateLimiter
+    openings: FairRateLimiter
     dry_run: bool = False
 
     @classmethod
@@ -104,16 +104,16 @@ class WeederEnvironment:
         pauses: Pauses,
         clock: Clock,
         tasks: Tasks,
-        board: NoticeBus,
+        notice_bus: NoticeBus,
         metrics: Metrics,
         deletions_a_second: float,
         dry_run: bool = False,
     ) -> "WeederEnvironment":
         """Makes an environment with records and budgets of its own."""
-        deletions = DeletionTurns(clock, deletions_a_second)
+        deletions = FairRateLimiter(clock, deletions_a_second)
         # The namespace that was longest without a deletion opens first: otherwise those that come late in each wave
         # would never get in.
-        openings = DeletionTurns(clock, OPENINGS_A_SECOND, before=deletions.served)
+        openings = FairRateLimiter(clock, OPENINGS_A_SECOND, before=deletions.served)
         return cls(
             policy,
             seed,
@@ -121,7 +121,7 @@ class WeederEnvironment:
             pauses,
             clock,
             tasks,
-            board,
+            notice_bus,
             metrics,
             DeletionRecords(policy),
             deletions,

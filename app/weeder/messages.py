@@ -8,13 +8,13 @@ from app.core.errors import ClusterError, trimmed
 from app.core.model.instants import rfc3339
 from app.core.model.pods import OwnerView, PodView
 from app.core.model.weeding import (
-    Deletion,
+    DeletedPod,
     DeletionResult,
     End,
     Keep,
     RecoveryStatus,
     ServiceKey,
-    WeedOrder,
+    WeedRequest,
 )
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice, NoticeKind, Severity
@@ -39,7 +39,7 @@ def _tell(  # noqa: PLR0913  a notice has as many parts
     note: str | None = None,
     numbers: Mapping[str, Any] = _NOTHING,
 ) -> None:
-    env.board.publish(
+    env.notice_bus.publish(
         Notice(
             NoticeKind.WEED,
             key.namespace,
@@ -86,7 +86,7 @@ def _occasion(begun: RecoveryStart) -> str:
     return text if asked.despite is None else f"{text}, in spite of: {trimmed(asked.despite)}"
 
 
-def _who(asked: WeedOrder) -> str:
+def _who(asked: WeedRequest) -> str:
     return trimmed(asked.author, _NAME)
 
 
@@ -105,7 +105,7 @@ def ended(env: WeederEnvironment, status: RecoveryStatus, *, deleted: int) -> No
     _tell(env, status.key, "WeedingEnded", text, severity=severity, numbers=numbers)
 
 
-def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: Deletion) -> None:
+def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: DeletedPod) -> None:
     """Reports that a pod was deleted, was gone already, or would have been deleted (dry run)."""
     key, asked = begun.key, begun.asked
     about = _about(deletion.pod, deletion.uid, deletion.owner)
@@ -137,7 +137,7 @@ def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: Deletion) ->
     )
 
 
-def _came(key: ServiceKey, asked: WeedOrder | None) -> str:
+def _came(key: ServiceKey, asked: WeedRequest | None) -> str:
     """Why a pod that waits for the service was deleted, in words."""
     if asked is None:
         return f"{key.service}, which it depends on, is ready again"

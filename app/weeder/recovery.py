@@ -33,7 +33,7 @@ _JUDGED_AGAIN: Final = 10.0
 _SYNC_POLL: Final = 0.25
 
 
-class Recovery:
+class RecoveryRunner:
     """Weeds the dependants of one service."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Recovery:
         self._env, self.begun, self._on_opened = environment, begun, opened
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
-        self._recovery_log, self._queue = RecoveryLog(), DeletionQueue(environment.book.holds)
+        self._recovery_log, self._queue = RecoveryLog(), DeletionQueue(environment.records.holds)
         self._deletions = Deletions(
             environment,
             begun,
@@ -182,7 +182,7 @@ class Recovery:
     def _opened(self, watch: PodWatch) -> None:
         self._phase, self.failing, self._judged_all_at = Phase.WATCHING, None, None
         pods = watch.pods().values()
-        self._env.book.opened(self._env.clock.now(), filter(self._selects, pods))
+        self._env.records.opened(self._env.clock.now(), filter(self._selects, pods))
 
     def _selects(self, pod: PodView) -> bool:
         return any(each.matches(pod.labels) for each in self._selectors)
@@ -217,7 +217,7 @@ class Recovery:
                 self._note(pod, self._judge(pod, now), now)
 
     def _judge(self, pod: PodView, now: float) -> Judgement:
-        judged = self._env.book.judge(pod, self._selectors, now)
+        judged = self._env.records.judge(pod, self._selectors, now)
         return (self._held() or judged) if isinstance(judged, Delete) else judged
 
     def _held(self) -> Keep | None:

@@ -19,13 +19,13 @@ from app.core.model.pods import OwnerView, PodView
 from app.core.model.weeding import (
     Cause,
     Delete,
-    Deletion,
+    DeletedPod,
     DeletionResult,
     Keep,
     KeepReason,
+    KeptPod,
     ServiceKey,
-    SparedPod,
-    WeedOrder,
+    WeedRequest,
 )
 from app.weeder.environment import WeederEnvironment
 from app.weeder.rules import readiness
@@ -40,9 +40,9 @@ class RecoveryLog:
     """What became of the pods of one recovery."""
 
     def __init__(self) -> None:
-        self.deletions: list[Deletion] = []
-        self._spared: dict[str, SparedPod] = {}
-        self._failed: dict[str, SparedPod] = {}
+        self.deletions: list[DeletedPod] = []
+        self._spared: dict[str, KeptPod] = {}
+        self._failed: dict[str, KeptPod] = {}
         """Pods that were to be deleted and are still there; kept until something else becomes of them."""
         self.number = 0
         """How many pods were deleted, or would have been in a dry run."""
@@ -51,7 +51,7 @@ class RecoveryLog:
         self._owners: set[OwnerView] = set()
 
     @property
-    def spared(self) -> tuple[SparedPod, ...]:
+    def spared(self) -> tuple[KeptPod, ...]:
         """The pods that were not deleted, sorted by name, each with the last reason."""
         both = self._failed | self._spared
         return tuple(both[name] for name in sorted(both))
@@ -60,9 +60,11 @@ class RecoveryLog:
         """The names of the pods that were not deleted."""
         return self._spared.keys() | self._failed.keys()
 
-    def deleted(self, pod: PodView, delete: Delete, result: DeletionResult, at: float) -> Deletion:
+    def deleted(
+        self, pod: PodView, delete: Delete, result: DeletionResult, at: float
+    ) -> DeletedPod:
         """Notes a pod that was deleted, was gone already, or would have been deleted in a dry run."""
-        found = Deletion(
+        found = DeletedPod(
             pod.name, pod.uid, pod.owner, at, result, delete.container, delete.remaining
         )
         self.deletions = [*self.deletions[1 - _MOST :], found]
@@ -74,7 +76,7 @@ class RecoveryLog:
     def failed(self, name: str, why: Keep, at: float) -> None:
         """Notes a pod whose deletion failed, for now or for good."""
         if name in self._failed or len(self._failed) < _MOST:
-            self._failed[name] = SparedPod(name, at, why.reason, why.message)
+            self._failed[name] = KeptPod(name, at, why.reason, why.message)
 
     def dropped(self, name: str, why: Keep, at: float) -> None:
         """Notes a pod that was still queued at the end; one whose deletion has failed keeps that reason."""
@@ -91,7 +93,7 @@ class RecoveryLog:
             return
         if before is None and len(self._spared) >= _MOST and not self._make_room(keep):
             return
-        self._spared[pod.name] = SparedPod(pod.name, at, keep.reason, keep.message)
+        self._spared[pod.name] = KeptPod(pod.name, at, keep.reason, keep.message)
 
     def _make_room(self, keep: Keep) -> bool:
         """Removes a pod of no interest for one that somebody may ask about; returns False if there is none."""
@@ -147,7 +149,7 @@ class RecoveryStart:
     due: float
     """When it begins to weed; later than `began` if there were too many recoveries before it."""
     until: float
-    asked: WeedOrder | None = None
+    asked: WeedRequest | None = None
     """The request of a person; None for an automatic recovery."""
 
 

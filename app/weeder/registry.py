@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from app.core.model.weeding import Cause, End, RecoveryStatus, ServiceKey, WeedOrder
+from app.core.model.weeding import Cause, End, RecoveryStatus, ServiceKey, WeedRequest
 from app.weeder import messages
 from app.weeder.environment import WeederEnvironment
-from app.weeder.recovery import Recovery
+from app.weeder.recovery import RecoveryRunner
 from app.weeder.recovery_log import RecoveryStart
 from app.weeder.rules import caps
 
@@ -23,18 +23,18 @@ _SERVICES: Final = 1_000
 class _ServiceRecoveries:
     """The recoveries of one service."""
 
-    current: Recovery | None = None
+    current: RecoveryRunner | None = None
     task: asyncio.Task[None] | None = None
-    past: deque[Recovery] = field(default_factory=lambda: deque(maxlen=_PAST))
+    past: deque[RecoveryRunner] = field(default_factory=lambda: deque(maxlen=_PAST))
     begun: deque[float] = field(default_factory=lambda: deque(maxlen=16))
     """When the last of them began to weed; those that ended while they still waited do not count."""
 
     @property
-    def running(self) -> Recovery | None:
+    def running(self) -> RecoveryRunner | None:
         """The recovery that has not ended; None if there is none."""
         return self.current if self.current is not None and self.current.running else None
 
-    def newest_first(self) -> list[Recovery]:
+    def newest_first(self) -> list[RecoveryRunner]:
         return ([self.current] if self.current else []) + list(reversed(self.past))
 
 
@@ -45,18 +45,18 @@ class RecoveryRegistry:
         self._env = environment
         self._stories: OrderedDict[ServiceKey, _ServiceRecoveries] = OrderedDict()
         self._ids = count(1)
-        self._unsettled: list[Recovery] = []
+        self._unsettled: list[RecoveryRunner] = []
         """Recoveries that have ended, with deletions that are not answered yet."""
         self._stopped = False
 
-    def running(self, key: ServiceKey) -> Recovery | None:
+    def running(self, key: ServiceKey) -> RecoveryRunner | None:
         """The recovery of this service that waits or is under way; None if there is none."""
         story = self._stories.get(key)
         return None if story is None else story.running
 
     def begin(
-        self, key: ServiceKey, cause: Cause, seconds: float, asked: WeedOrder | None = None
-    ) -> Recovery | None:
+        self, key: ServiceKey, cause: Cause, seconds: float, asked: WeedRequest | None = None
+    ) -> RecoveryRunner | None:
         """Begins a recovery, which replaces the one that is under way for the service.
 
         After too many within a short time it waits first (`rules.caps.wait`).
@@ -80,7 +80,7 @@ class RecoveryRegistry:
         if asked is not None and waited is not None:
             due = min(due, waited)  # asking again must not postpone a recovery that waits already
         begun = RecoveryStart(next(self._ids), key, cause, now, due, due + seconds, asked)
-        recovery = Recovery(self._env, begun, lambda: self._opened(story, begun))
+        recovery = RecoveryRunner(self._env, begun, lambda: self._opened(story, begun))
         messages.began(self._env, begun)
         story.current = recovery
         story.task = self._env.tasks.kept(
@@ -117,7 +117,7 @@ class RecoveryRegistry:
             story.begun.append(now)
             self._env.metrics.weeder_recoveries.labels(begun.key.service).inc()
 
-    def _failed(self, recovery: Recovery, error: Exception) -> None:
+    def _failed(self, recovery: RecoveryRunner, error: Exception) -> None:
         recovery.crashed(error)
         messages.failed(self._env, recovery.begun.key, error)
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
-from app.core.model.operations import ScaleOrder, Trigger
-from app.core.model.overrides import ALL_SHOOTS, IgnoreOrder, Pause, Scope
+from app.core.model.operations import ScaleRequest, Trigger
+from app.core.model.overrides import ALL_SHOOTS, IgnoreRequest, Pause, Scope
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.controller import Prober
 from app.simulation.store import ObjectKey
@@ -134,7 +134,7 @@ def resumes(hand: Hand, free: Free) -> Deed | None:
 def scales(hand: Hand, free: Free) -> Deed | None:
     """Somebody scales a shoot down or up, and wants that to stay for a while."""
     del free
-    order = ScaleOrder(
+    order = ScaleRequest(
         hand.shoot(),
         hand.rng.choice(list(Direction)),
         "as I say",
@@ -236,7 +236,7 @@ def marks(hand: Hand, free: Free) -> Deed | None:
     if not free(claim):
         return None
     force = hand.rng.random() < 0.5
-    order = IgnoreOrder(namespace, ref, True, _AUTHOR, "mine", force)  # noqa: FBT003  it is to be ignored
+    order = IgnoreRequest(namespace, ref, True, _AUTHOR, "mine", force)  # noqa: FBT003  it is to be ignored
     asked = _ask(
         hand, f"ignore {namespace}/{ref}", lambda _, prober: prober.dependents.set_ignored(order)
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from app.core.model.endpoints import Effect, EndpointProbe, TcpSocket
+from app.core.model.endpoints import Effect, EndpointProbeSpec, TcpSocket
 from app.core.model.policy import EndpointMode, ProberPolicy
 from app.core.model.shoots import Route
 from app.core.ports import Watched
@@ -59,10 +59,10 @@ def policy(rng: random.Random, leases: ProberPolicy) -> ProberPolicy:
     )
 
 
-def _probes(rng: random.Random) -> tuple[EndpointProbe, ...]:
+def _probes(rng: random.Random) -> tuple[EndpointProbeSpec, ...]:
     """A canary for the seed's own network, in most of these worlds."""
     period, threshold = rng.choice((2, 2, 5)), rng.choice((3, 3, 1))
-    canary = EndpointProbe(
+    canary = EndpointProbeSpec(
         "canary",
         TcpSocket(443),
         host=CANARY,

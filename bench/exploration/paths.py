@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from app.core.model.endpoints import EndpointProbe, ProbeOutcome, Ran, TargetAddress
+from app.core.model.endpoints import EndpointProbeSpec, ProbeOutcome, Ran, TargetAddress
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route
 from app.core.ports import Handlers
@@ -23,7 +23,7 @@ _SPARE: Final = 0.1
 """By so much a request may end before its attempt does."""
 _LATE: Final = 0.5
 _KEPT: Final = 60
-Told = Callable[[EndpointProbe, TargetAddress, Ran], None]
+Told = Callable[[EndpointProbeSpec, TargetAddress, Ran], None]
 """Hears what a process is told of a run."""
 _FAILURES: Final = frozenset({"Unreachable"})
 _NEITHER: Final = frozenset({"Throttled", "Unauthorized"})
@@ -84,7 +84,7 @@ class Gate:
     closings: list[tuple[float, float]] = field(default_factory=list)
     """From when until when it was surely closed, before now."""
 
-    def ran(self, probe: EndpointProbe, outcome: ProbeOutcome, now: float) -> None:
+    def ran(self, probe: EndpointProbeSpec, outcome: ProbeOutcome, now: float) -> None:
         """One more run has ended."""
         if now > self.last + self.lasts:
             self.failures = 0
@@ -171,7 +171,7 @@ class LinedHandlers:
     def __init__(self, handlers: Handlers, machine: Machine, world: Machine, told: Told) -> None:
         self._handlers, self._machine, self._world, self._told = handlers, machine, world, told
 
-    async def run(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
+    async def run(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         """What one run brings."""
         answer = self._machine.create_future()
 

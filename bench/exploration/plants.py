@@ -13,7 +13,7 @@ from app.core.model.probing import Decision, Verdict
 from app.core.model.workloads import Direction, Patch, WorkloadView
 from app.core.overrides import rules as overrides_rules
 from app.core.overrides.cache import OverrideCache
-from app.core.overrides.rules import Known
+from app.core.overrides.rules import KeyKnowledge
 from app.core.ports import Watched, WatchState
 from app.prober.held_runs import HeldRuns
 from app.prober.rules import leases, manual, scaling
@@ -153,7 +153,7 @@ def pause_unheeded() -> Any:  # noqa: ANN401  a patch
 def garbage_unheeded() -> Any:  # noqa: ANN401  a patch
     """A key that cannot be read pauses nothing."""
 
-    def stand_in(key: str, known: Known) -> Pause:
+    def stand_in(key: str, known: KeyKnowledge) -> Pause:
         return replace(original(key, known), until=0.0)
 
     original = overrides_rules.stand_in
@@ -163,7 +163,7 @@ def garbage_unheeded() -> Any:  # noqa: ANN401  a patch
 def hold_over_with_its_flow() -> Any:  # noqa: ANN401  a patch
     """A hold ends with its scaling run, and verdicts act again at once."""
 
-    def hold_of(known: Known | None, now: float) -> Hold | None:
+    def hold_of(known: KeyKnowledge | None, now: float) -> Hold | None:
         hold = original(known, now)
         return None if hold is None or hold.done else hold
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from app.core.errors import WatchdogError
 from app.core.kube.election import LeaseElection
-from app.core.model.endpoints import EndpointProbe, Ran, TargetAddress
+from app.core.model.endpoints import EndpointProbeSpec, Ran, TargetAddress
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Leadership, Starting, Watched
@@ -17,7 +17,7 @@ from app.prober.environment import (
     OperationLog,
     ProberEnvironment,
     ProbeSlots,
-    ScaleUpPace,
+    ScaleUpRateLimit,
 )
 from app.simulation.builders import World
 from app.simulation.cluster import SimulatedSeed
@@ -55,7 +55,7 @@ class Surroundings:
     """Seconds from a change in the seed to its delivery."""
     told: Callable[[str], Told]
     """What a process was told of the overrides, by its name."""
-    ran: Callable[["Process", EndpointProbe, TargetAddress, Ran], None]
+    ran: Callable[["Process", EndpointProbeSpec, TargetAddress, Ran], None]
     """An endpoint probe of it has run."""
     heard: Callable[["Process", Notice], None]
     failed: Callable[["Process", str], None]
@@ -193,10 +193,10 @@ class Process(Life):
             leadership=leadership,
             clock=clock,
             tasks=self._tasks,
-            board=board,
+            notice_bus=board,
             chance=self._chance,
             slots=ProbeSlots(),
-            scale_ups=ScaleUpPace(),
+            scale_ups=ScaleUpRateLimit(),
             overrides=decided.view,
             override_service=decided.override_service,
             operations=OperationLog(f"{self._chance.randrange(1 << 32):08x}"),

@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 
 from app.core.clock import Clock
 from app.core.model import workloads as ann
-from app.core.model.endpoints import EndpointProbe, Ran, TargetAddress
+from app.core.model.endpoints import EndpointProbeSpec, Ran, TargetAddress
 from app.core.reporting.notices import Notice, NoticeKind
 from app.prober.rules.consecutive import flapping_span
 from app.prober.rules.verdict import QUORUM
@@ -273,7 +273,7 @@ class Exploration(Play[Process]):
                 self._violated(check.__name__, f"{passage.process}: {wrong}")
 
     def _ran(
-        self, process: Process, probe: EndpointProbe, address: TargetAddress, ran: Ran
+        self, process: Process, probe: EndpointProbeSpec, address: TargetAddress, ran: Ran
     ) -> None:
         gate = self.ledger.paths.gate(process.name, address.namespace)
         before = gate.closed_since

@@ -29,7 +29,7 @@ from app.simulation.seed_pods import PodDeletion
 from app.simulation.store import StoreEvent
 from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import API_SERVER, ROLE, Workload
-from app.weeder.controller import Weeder
+from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
 
 FIRST_WITHIN = 25.0
@@ -131,7 +131,7 @@ def _crash(world: World, namespace: str, storm: Storm) -> None:
         world.crash_looped(namespace, f"dependant-{number}", _RESTARTS)
 
 
-def _weeder(world: World, tasks: Tasks) -> Weeder:
+def _weeder(world: World, tasks: Tasks) -> WeederRunner:
     board, metrics = NoticeBus(), Metrics()
     board.subscribe(Metering(metrics).note)
     environment = WeederEnvironment.create(
@@ -141,11 +141,11 @@ def _weeder(world: World, tasks: Tasks) -> Weeder:
         pauses=world.pauses,
         clock=world.clock,
         tasks=tasks,
-        board=board,
+        notice_bus=board,
         metrics=metrics,
         deletions_a_second=BUDGET,
     )
-    return Weeder(environment)
+    return WeederRunner(environment)
 
 
 async def _play(storm: Storm) -> Outcome:
@@ -159,7 +159,7 @@ async def _play(storm: Storm) -> Outcome:
         await tasks.stop()
 
 
-async def _weather(storm: Storm, world: World, weeder: Weeder) -> Outcome:
+async def _weather(storm: Storm, world: World, weeder: WeederRunner) -> Outcome:
     names, clock, rng = _populate(world, storm), world.clock, random.Random(storm.seed)
     outcome = Outcome(mebibytes_before=_resident())
     due = Due(world, least=_POLICY.min_backoff_remaining)

@@ -25,7 +25,7 @@ from app.prober.endpoints.results import EndpointResultView, GateView, ProbeTarg
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.gates import GateReason
 from app.prober.rules.probe_worker import CachedResult
-from app.prober.status import Condition, ConditionStatus, ShootStatus
+from app.prober.status import ConditionStatus, ShootCondition, ShootStatus
 
 NOW = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""
@@ -82,7 +82,7 @@ def healthy(namespace: str = NAMESPACE) -> ShootStatus:
         "0 of 3 node leases are older than 30 s (limit 60%)",
         NOW - 600,
         conditions=(
-            Condition(
+            ShootCondition(
                 "APIServerReachable", ConditionStatus.TRUE, "Answered", "it answers", NOW - 600
             ),
         ),

@@ -20,12 +20,18 @@ from app.core.errors import NotFound, Refused
 from app.core.metrics import Metrics
 from app.core.model import workloads as ann
 from app.core.model.callers import Caller, Role
-from app.core.model.operations import Operation, OperationPhase, Plan, ScaleOrder, Trigger
+from app.core.model.operations import (
+    OperationPhase,
+    ScaleRequest,
+    ScalingPlan,
+    ScalingRunStatus,
+    Trigger,
+)
 from app.core.model.overrides import (
     ALL_SHOOTS,
     EffectiveOverrides,
     Hold,
-    IgnoreOrder,
+    IgnoreRequest,
     OverrideEntry,
     Pause,
 )
@@ -37,7 +43,7 @@ from app.core.model.weeding import (
     ServiceKey,
     ServiceStatus,
     WeederPolicy,
-    WeedOrder,
+    WeedRequest,
 )
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.ports import OverrideWrite, Permission, Starting
@@ -118,7 +124,7 @@ class FakeWeeders:
             NOW,
             NOW,
             NOW + 300,
-            asked=WeedOrder(author, reason),
+            asked=WeedRequest(author, reason),
         )
         self.begun.append(begun)
         return begun
@@ -204,31 +210,31 @@ class FakeOverrides:
 class FakeFlows:
     """Operations in memory; each that is begun stays Running until it is cancelled."""
 
-    known: dict[str, Operation] = field(default_factory=dict)
+    known: dict[str, ScalingRunStatus] = field(default_factory=dict)
     breaks: Exception | None = None
     """Raised by each method that acts."""
-    orders: list[ScaleOrder] = field(default_factory=list)
+    orders: list[ScaleRequest] = field(default_factory=list)
     probed: list[str] = field(default_factory=list)
 
-    def add(self, *operations: Operation) -> None:
+    def add(self, *operations: ScalingRunStatus) -> None:
         self.known |= {each.id: each for each in operations}
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[ScalingRunStatus]:
         return list(self.known.values())
 
-    def operation(self, name: str) -> Operation | None:
+    def operation(self, name: str) -> ScalingRunStatus | None:
         if isinstance(self.breaks, Refused):
             raise self.breaks
         return self.known.get(name)
 
-    async def plan(self, order: ScaleOrder) -> Plan:
+    async def plan(self, order: ScaleRequest) -> ScalingPlan:
         self._act()
-        return Plan(order, (), '"all"')
+        return ScalingPlan(order, (), '"all"')
 
-    async def begin(self, order: ScaleOrder) -> Operation:
+    async def begin(self, order: ScaleRequest) -> ScalingRunStatus:
         self._act()
         self.orders.append(order)
-        begun = Operation(
+        begun = ScalingRunStatus(
             f"op-{len(self.known) + 1}",
             order.namespace,
             order.direction,
@@ -244,7 +250,7 @@ class FakeFlows:
         self.add(begun)
         return begun
 
-    async def cancel(self, name: str, *, by: str) -> Operation:
+    async def cancel(self, name: str, *, by: str) -> ScalingRunStatus:
         self._act()
         self.known[name] = replace(self.known[name], phase=OperationPhase.CANCELLED, ended=NOW)
         return self.known[name]
@@ -265,14 +271,14 @@ class FakeResources:
 
     known: dict[str, dict[ResourceRef, WorkloadView | None]] = field(default_factory=dict)
     breaks: Exception | None = None
-    asked: list[IgnoreOrder] = field(default_factory=list)
+    asked: list[IgnoreRequest] = field(default_factory=list)
 
     async def live(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
         if self.breaks is not None:
             raise self.breaks
         return self.known.get(namespace, dict.fromkeys((KCM, MCM, CA)))
 
-    async def set_ignored(self, order: IgnoreOrder) -> tuple[WorkloadView, WorkloadView]:
+    async def set_ignored(self, order: IgnoreRequest) -> tuple[WorkloadView, WorkloadView]:
         self.asked.append(order)
         if self.breaks is not None:
             raise self.breaks

@@ -8,7 +8,7 @@ import yaml
 from app.core.config.files import parse_prober
 from app.core.model.endpoints import (
     Effect,
-    EndpointProbe,
+    EndpointProbeSpec,
     Exec,
     Grpc,
     HttpGet,
@@ -29,7 +29,7 @@ ETCD = LabelSelector(
         Requirement("role", Operator.NOT_IN, frozenset({"backup", "events"})),
     )
 )
-HTTP = EndpointProbe(
+HTTP = EndpointProbeSpec(
     "canary",
     HttpGet("https", Scheme.HTTPS, "/healthz?verbose", (("Accept", "text/plain"),)),
     pods=ETCD,
@@ -43,9 +43,9 @@ HTTP = EndpointProbe(
 )
 PROBES = (
     HTTP,
-    EndpointProbe("lb", TcpSocket(443), host="api.{namespace}.example.org"),
-    EndpointProbe("health", Grpc(2379, "etcd"), ProbeType.STARTUP, pods=ETCD),
-    EndpointProbe("shell", Exec(("test", "-e", "/tmp/ready")), ProbeType.LIVENESS, pods=ETCD),  # noqa: S108 - a path in a container
+    EndpointProbeSpec("lb", TcpSocket(443), host="api.{namespace}.example.org"),
+    EndpointProbeSpec("health", Grpc(2379, "etcd"), ProbeType.STARTUP, pods=ETCD),
+    EndpointProbeSpec("shell", Exec(("test", "-e", "/tmp/ready")), ProbeType.LIVENESS, pods=ETCD),  # noqa: S108 - a path in a container
 )
 IN_ENDPOINT_MODE = replace(
     POLICY,
@@ -68,7 +68,7 @@ def shown(client, process):
 
 
 def probe(shown, handler, **more):
-    found = EndpointProbe("p", handler, pods=ETCD, **more)
+    found = EndpointProbeSpec("p", handler, pods=ETCD, **more)
     return shown(replace(POLICY, endpoint_probes=(found,)))["endpointProbes"][0]
 
 

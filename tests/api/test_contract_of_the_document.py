@@ -22,7 +22,7 @@ from app.api.health import Health
 from app.api.limits import Allowance
 from app.api.middleware import ApiMiddleware
 from app.core.metrics import Metrics
-from app.core.model.operations import Operation, OperationPhase, Trigger
+from app.core.model.operations import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.model.workloads import Direction
@@ -52,7 +52,7 @@ KNOWN = {"namespace": NAMESPACE, "service": "kube-apiserver", "kind": KCM.kind, 
 
 
 def flow(name, trigger):
-    return Operation(name, NAMESPACE, Direction.UP, trigger, OperationPhase.RUNNING, NOW)
+    return ScalingRunStatus(name, NAMESPACE, Direction.UP, trigger, OperationPhase.RUNNING, NOW)
 
 
 def world():

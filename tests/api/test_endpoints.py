@@ -12,14 +12,14 @@ from app.core.model.overrides import NOTHING
 from app.core.model.policy import EndpointMode
 from app.prober.rules.gates import GateReason
 from app.prober.rules.probe_worker import CachedResult, Waiting
-from app.prober.status import Condition, ConditionStatus
+from app.prober.status import ConditionStatus, ShootCondition
 from tests.api.facts import NAMESPACE, NOW, POLICY, container, endpoint, gate, healthy, not_probed
 
 LIST = "/api/v1/shoots"
 PATH = f"{LIST}/{NAMESPACE}"
 PATHS = (
-    Condition("APIServerReachable", ConditionStatus.TRUE, "Answered", "it answers", NOW - 600),
-    Condition(
+    ShootCondition("APIServerReachable", ConditionStatus.TRUE, "Answered", "it answers", NOW - 600),
+    ShootCondition(
         "ExternalPathReachable", ConditionStatus.FALSE, "Unreachable", "no answer in 5 s", NOW - 60
     ),
 )

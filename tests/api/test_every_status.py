@@ -29,7 +29,7 @@ from app.core.errors import (
     VersionChanged,
 )
 from app.core.metrics import Metrics
-from app.core.model.operations import Operation, OperationPhase, Trigger
+from app.core.model.operations import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.model.workloads import Direction
@@ -118,7 +118,9 @@ class Scene:
         self.weeders.add(ServiceStatus(key, ready=True, since=NOW))
         phase = OperationPhase.RUNNING
         self.scaling_runs.add(
-            Operation("op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, phase, NOW, author="bob")
+            ScalingRunStatus(
+                "op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, phase, NOW, author="bob"
+            )
         )
         self.resources.known[NAMESPACE] = {KCM: workload(KCM)}
         self.unready: list[Check] = []
@@ -250,7 +252,9 @@ def flows_refuse(error: Exception, scene: Scene, asked: Named) -> Any:
 
 def automatic(scene: Scene, asked: Named) -> Any:
     phase = OperationPhase.RUNNING
-    scene.scaling_runs.add(Operation("op-1", NAMESPACE, Direction.UP, Trigger.AUTO, phase, NOW))
+    scene.scaling_runs.add(
+        ScalingRunStatus("op-1", NAMESPACE, Direction.UP, Trigger.AUTO, phase, NOW)
+    )
     return scene.ask(asked)
 
 

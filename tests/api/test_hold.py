@@ -11,14 +11,16 @@ from app.core.errors import (
     StoreFull,
     Unreachable,
 )
-from app.core.model.operations import Operation, OperationPhase, Trigger
+from app.core.model.operations import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.overrides import OverrideEntry
 from app.core.model.policy import Loop
 from app.core.model.workloads import Direction
 from tests.api.facts import NAMESPACE, NOW, healthy, hold, pause
 
 PATH = f"/api/v1/shoots/{NAMESPACE}/hold"
-RUNNING = Operation("op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, OperationPhase.RUNNING, NOW)
+RUNNING = ScalingRunStatus(
+    "op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, OperationPhase.RUNNING, NOW
+)
 
 
 @pytest.fixture(autouse=True)

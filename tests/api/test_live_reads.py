@@ -10,7 +10,7 @@ import pytest
 
 from app.api.application import create_api
 from app.api.health import Health
-from app.api.limits import PATIENCE, ReadTurns
+from app.api.limits import PATIENCE, ReadLocks
 from app.api.middleware import ApiMiddleware
 from app.api.problems import Problem
 from app.core.clock import Clock
@@ -147,7 +147,7 @@ async def held(probes, who, log, seconds=1.0):
 
 
 async def test_a_turn_that_fails_or_is_cut_short_is_over():
-    probes, log = ReadTurns(), a_log()
+    probes, log = ReadLocks(), a_log()
     with pytest.raises(ZeroDivisionError):
         async with probes.turn("a"):
             _ = 1 / 0
@@ -161,7 +161,7 @@ async def test_a_turn_that_fails_or_is_cut_short_is_over():
 
 
 async def test_who_stops_waiting_leaves_the_turn_to_the_next():
-    probes, log = ReadTurns(), a_log()
+    probes, log = ReadLocks(), a_log()
     reads = [asyncio.ensure_future(held(probes, "a", log)) for _ in range(3)]
     await sleep(0.1)
     reads[1].cancel()
@@ -171,7 +171,7 @@ async def test_who_stops_waiting_leaves_the_turn_to_the_next():
 
 
 async def test_the_wait_for_oneself_has_an_end():
-    probes, log = ReadTurns(), a_log()
+    probes, log = ReadLocks(), a_log()
     long = asyncio.ensure_future(held(probes, "a", log, 10))
     await sleep(0)
     began = instant()
@@ -185,6 +185,6 @@ async def test_the_wait_for_oneself_has_an_end():
 
 
 async def test_nobody_is_remembered_who_waits_for_nothing():
-    probes, log = ReadTurns(), a_log()
+    probes, log = ReadLocks(), a_log()
     await asyncio.gather(*(held(probes, f"caller {n}", log) for n in range(50)))
     assert len(probes) == 0

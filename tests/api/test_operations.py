@@ -8,9 +8,9 @@ from app.api.auth.authorization import Call
 from app.api.problems import Problem, ProblemType
 from app.core.errors import OperationGone, Refused
 from app.core.model.operations import (
-    Operation,
     OperationPhase,
-    OperationStep,
+    RunStep,
+    ScalingRunStatus,
     StepPhase,
     Trigger,
 )
@@ -21,7 +21,7 @@ LIST = "/api/v1/operations"
 
 
 def operation(name="op-1", namespace=NAMESPACE, **more):
-    found = Operation(
+    found = ScalingRunStatus(
         name,
         namespace,
         Direction.DOWN,
@@ -54,8 +54,8 @@ def test_an_operation_says_the_same_end_as_its_hold_which_is_written_in_whole_se
 
 def test_an_operation_has_its_steps_with_their_times(client, scaling_runs):
     steps = (
-        OperationStep(KCM, 0, StepPhase.DONE, "", NOW - 59, NOW - 58, NOW - 40, before=0, after=2),
-        OperationStep(MCM, 1, StepPhase.FAILED, "not ready\x1b within 2m0s", NOW - 40),
+        RunStep(KCM, 0, StepPhase.DONE, "", NOW - 59, NOW - 58, NOW - 40, before=0, after=2),
+        RunStep(MCM, 1, StepPhase.FAILED, "not ready\x1b within 2m0s", NOW - 40),
     )
     scaling_runs.add(manual(started=NOW - 59, message="1 of 2", hold_until=NOW + 1740, steps=steps))
     assert client.get(f"{LIST}/op-2").json() == {

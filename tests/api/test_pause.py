@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import EntryChanged, FeatureOff, StoreFull, Unreachable
+from app.core.errors import EntryChanged, FeatureUnavailable, StoreFull, Unreachable
 from app.core.model import workloads as ann
 from app.core.model.overrides import ALL_SHOOTS, OverrideEntry, Scope
 from app.core.model.policy import Loop
@@ -355,7 +355,7 @@ def test_a_weeder_that_knows_where_the_prober_is_says_so(client, process, overri
     [
         (EntryChanged("somebody paused it meanwhile", {"author": "bob"}), 409, "conflict"),
         (StoreFull("more than 900 KiB"), 503, "store-full"),
-        (FeatureOff("overrides", "may not be read"), 503, "feature-off"),
+        (FeatureUnavailable("overrides", "may not be read"), 503, "feature-off"),
         (Unreachable("timed out"), 503, "seed-away"),
     ],
 )
@@ -397,7 +397,7 @@ def test_a_refused_pause_is_in_the_audit_with_its_reason(client, shoots, audit):
 @pytest.mark.parametrize("url", [ONE, ALL])
 @pytest.mark.parametrize(
     "error",
-    [EntryChanged("somebody else"), StoreFull("full"), FeatureOff("overrides", "off"), Unreachable("away")],
+    [EntryChanged("somebody else"), StoreFull("full"), FeatureUnavailable("overrides", "off"), Unreachable("away")],
 )  # fmt: skip
 def test_a_refused_attempt_has_the_pause_that_stays_there(*, client, overrides, audit, url, error):
     key = NAMESPACE if url == ONE else ALL_SHOOTS

@@ -65,7 +65,7 @@ CASES = [
     (errors.EntryChanged("changed meanwhile", {"reason": "other"}), 409, "conflict"),
     (errors.VersionChanged("not what you saw"), 412, "precondition-failed"),
     (errors.OperationGone("an earlier leader's"), 410, "gone"),
-    (errors.FeatureOff("overrides", "forbidden"), 503, "feature-off"),
+    (errors.FeatureUnavailable("overrides", "forbidden"), 503, "feature-off"),
     (errors.StoreFull("too many"), 503, "store-full"),
     (errors.LeadershipLost("lost"), 503, "not-the-leader"),
     (errors.NotKnownYet("nobody has read the overrides yet"), 503, "not-listed"),
@@ -117,7 +117,7 @@ def test_no_foreseen_error_is_forgotten():
     [
         (errors.RunInProgress("op-7", "x"), "operation", "/api/v1/operations/op-7"),
         (errors.EntryChanged("x", {"reason": "other"}), "now", {"reason": "other"}),
-        (errors.FeatureOff("overrides", "x"), "feature", "overrides"),
+        (errors.FeatureUnavailable("overrides", "x"), "feature", "overrides"),
     ],
 )
 def test_a_problem_names_what_helps_on(raised, error, member, value):

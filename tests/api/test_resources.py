@@ -7,7 +7,7 @@ import pytest
 from app.core.errors import NotFound, Refused, Throttled, Unreachable, VersionChanged
 from app.core.model import workloads
 from app.core.model import workloads as ann
-from app.core.model.overrides import IgnoreOrder
+from app.core.model.overrides import IgnoreRequest
 from app.core.model.policy import DependentPolicy, Loop
 from app.core.model.workloads import ResourceRef
 from tests.api.facts import CA, KCM, MCM, NAMESPACE, POLICY, healthy, protected_workload, workload
@@ -149,7 +149,7 @@ def test_ignore_scaling_is_written_with_who_and_why_and_the_resource_comes_back(
     assert answer.headers["etag"] == found["etag"]
     assert found["etag"] == workloads.resource_etag(resources.known[NAMESPACE][KCM])
     assert resources.asked == [
-        IgnoreOrder(NAMESPACE, KCM, ignored=True, author="tester", reason=REASON["reason"])
+        IgnoreRequest(NAMESPACE, KCM, ignored=True, author="tester", reason=REASON["reason"])
     ]
 
 
@@ -157,7 +157,7 @@ def test_the_annotation_is_removed_without_a_reason(client, resources):
     client.put(IGNORE, json=REASON)
     answer = client.delete(IGNORE)
     assert (answer.status_code, answer.json()["ignoreScaling"]) == (200, False)
-    assert resources.asked[-1] == IgnoreOrder(NAMESPACE, KCM, ignored=False, author="tester")
+    assert resources.asked[-1] == IgnoreRequest(NAMESPACE, KCM, ignored=False, author="tester")
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])

@@ -6,7 +6,7 @@ import pytest
 
 from app.api.auth.authorization import Call
 from app.core.errors import (
-    FeatureOff,
+    FeatureUnavailable,
     LeadershipLost,
     Refused,
     RunInProgress,
@@ -14,7 +14,7 @@ from app.core.errors import (
     StoreFull,
     VersionChanged,
 )
-from app.core.model.operations import Plan, PlannedStep, ScaleOrder
+from app.core.model.operations import PlannedResource, ScaleRequest, ScalingPlan
 from app.core.model.overrides import OverrideEntry
 from app.core.model.workloads import Direction
 from tests.api.facts import CA, KCM, MCM, NAMESPACE, healthy, hold, protected_workload, workload
@@ -38,7 +38,7 @@ def test_an_order_is_accepted_with_the_operation_and_where_it_is(client, scaling
     assert answer.headers["location"] == f"/api/v1/operations/{answer.json()['id']}"
     assert client.get(answer.headers["location"]).json() == answer.json()
     assert scaling_runs.orders == [
-        ScaleOrder(NAMESPACE, Direction.UP, "the load balancer is back", "tester", 1_800.0)
+        ScaleRequest(NAMESPACE, Direction.UP, "the load balancer is back", "tester", 1_800.0)
     ]
 
 
@@ -66,7 +66,7 @@ def test_the_operation_names_its_author_its_reason_and_the_end_of_its_hold(clien
 )
 def test_what_is_said_is_what_is_ordered(client, scaling_runs, said, expected):
     assert client.post(PATH, json=UP | said).status_code == 202
-    ordered = ScaleOrder(NAMESPACE, Direction.UP, UP["reason"], "tester", 1_800.0)
+    ordered = ScaleRequest(NAMESPACE, Direction.UP, UP["reason"], "tester", 1_800.0)
     assert scaling_runs.orders == [replace(ordered, **expected)]
 
 
@@ -81,15 +81,15 @@ def test_if_match_is_handed_on(client, scaling_runs):
 @pytest.fixture
 def planned(scaling_runs, monkeypatch):
     steps = (
-        PlannedStep(MCM, 1, "Skip", "IgnoreScaling", 3, 3, 0.0, '"m"'),
-        PlannedStep(KCM, 0, "Write", "ScaledUp", 0, 2, 90.0, '"k"'),
-        PlannedStep(CA, 1, "Skip", "Gone", None, None, 0.0, None),
+        PlannedResource(MCM, 1, "Skip", "IgnoreScaling", 3, 3, 0.0, '"m"'),
+        PlannedResource(KCM, 0, "Write", "ScaledUp", 0, 2, 90.0, '"k"'),
+        PlannedResource(CA, 1, "Skip", "Gone", None, None, 0.0, None),
     )
     orders = []
 
     async def plan(order):
         orders.append(order)
-        return Plan(order, steps, '"all"', replaces="op-7")
+        return ScalingPlan(order, steps, '"all"', replaces="op-7")
 
     monkeypatch.setattr(scaling_runs, "plan", plan)
     return orders
@@ -217,7 +217,7 @@ def test_a_body_that_is_no_json_is_400(client, scaling_runs):
         (RunInProgress("op-3", "another manual flow runs"), 409, "conflict"),
         (Refused("it is hibernated; force scales it all the same"), 409, "conflict"),
         (VersionChanged("KCM has changed"), 412, "precondition-failed"),
-        (FeatureOff("overrides", "configmaps are forbidden"), 503, "feature-off"),
+        (FeatureUnavailable("overrides", "configmaps are forbidden"), 503, "feature-off"),
         (StoreFull("no room"), 503, "store-full"),
         (LeadershipLost("another leads"), 503, "not-the-leader"),
         (ServerFault("500", status=500), 503, "seed-away"),

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.api.limits import FairTurns, InTurn
+from app.api.limits import RequestQueue, SerializedRequests
 
 
 class Time:
@@ -44,7 +44,7 @@ async def pages():
 
 @pytest.fixture
 async def turns(pages):
-    return InTurn(pages, turns=FairTurns(pages.time), who=lambda scope: scope["who"])
+    return SerializedRequests(pages, turns=RequestQueue(pages.time), who=lambda scope: scope["who"])
 
 
 def call(app, who, path="/page"):
@@ -127,7 +127,7 @@ async def test_who_is_given_up_in_the_middle_hears_of_it_where_he_waits(turns, p
 
 
 async def test_who_is_given_up_at_the_very_moment_of_his_turn_gives_it_on(pages):
-    turns = FairTurns(pages.time)
+    turns = RequestQueue(pages.time)
     await turns.begin("a")
     second, third = (asyncio.ensure_future(turns.begin(who)) for who in "bc")
     await asyncio.sleep(0)
@@ -138,7 +138,7 @@ async def test_who_is_given_up_at_the_very_moment_of_his_turn_gives_it_on(pages)
 
 
 async def test_health_does_not_wait(turns, pages):
-    blocked = FairTurns(pages.time)
+    blocked = RequestQueue(pages.time)
     await blocked.begin("a")
-    app = InTurn(pages, turns=blocked, who=lambda scope: scope["who"])
+    app = SerializedRequests(pages, turns=blocked, who=lambda scope: scope["who"])
     await asyncio.wait_for(call(app, "a", "/livez"), 1)

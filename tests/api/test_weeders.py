@@ -12,15 +12,15 @@ from app.core.model.pods import OwnerView
 from app.core.model.policy import Loop
 from app.core.model.weeding import (
     Cause,
-    Deletion,
+    DeletedPod,
     DeletionResult,
     End,
     KeepReason,
+    KeptPod,
     Phase,
     RecoveryStatus,
     ServiceKey,
     ServiceStatus,
-    SparedPod,
 )
 from tests.api.facts import NAMESPACE, NOW
 
@@ -35,8 +35,8 @@ def both(process):
     process.loops = tuple(Loop)
 
 
-def deletion(pod="kube-scheduler-5d-x2p", **more: Any) -> Deletion:
-    found = Deletion(
+def deletion(pod="kube-scheduler-5d-x2p", **more: Any) -> DeletedPod:
+    found = DeletedPod(
         pod, "uid-2", OWNER, NOW - 9, DeletionResult.DELETED, "kube-scheduler", 283.1234567
     )
     return replace(found, **more)
@@ -72,7 +72,7 @@ def names(answer):
 def test_a_service_has_its_recoveries_with_the_pods_deleted_and_why_others_were_not(
     client, weeders
 ):
-    spared = SparedPod("etcd-main-0", NOW - 8, KeepReason.NOT_WAITING, "no container waits")
+    spared = KeptPod("etcd-main-0", NOW - 8, KeepReason.NOT_WAITING, "no container waits")
     weeders.add(service(NAMESPACE, API_SERVER, recovery(deletions=(deletion(),), spared=(spared,))))
     assert client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").json() == {
         "namespace": NAMESPACE,
@@ -146,7 +146,7 @@ def test_an_unknown_backoff_a_bare_pod_and_a_time_that_nobody_knows_are_null(cli
 
 def test_texts_of_others_are_one_printable_line_of_bounded_length(client, weeders):
     text = "a\nb\x1b[31m" + "x" * 5000
-    spared = SparedPod("p", NOW, KeepReason.PAUSED, text)
+    spared = KeptPod("p", NOW, KeepReason.PAUSED, text)
     status = service(NAMESPACE, API_SERVER, recovery(trouble=text, spared=(spared,)))
     weeders.add(replace(status, failing=text))
     found = client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").json()

@@ -39,7 +39,7 @@ class Records:
             metrics=self.metrics,
         )
         _ = tasks.shared(writer.run, "events")
-        board = stand.environment.board
+        board = stand.environment.notice_bus
         for subscriber in (journal, self.history.note, self.metering.note, writer.note):
             board.subscribe(subscriber)
 

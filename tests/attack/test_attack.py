@@ -214,7 +214,7 @@ async def test_a_verdict_of_a_minute_ago_lets_no_write_start():
     consent.tell(Verdict.SCALE_DOWN)
     await clock.sleep(60)
     with pytest.raises(RunAborted):
-        await consent.needed()
+        await consent.wait_until_allowed()
 
 
 @pytest.mark.parametrize("grace", [1e-9, 0.001, 0.1])

@@ -8,7 +8,7 @@ import pytest
 from app.core.handlers.grpc import GrpcChecks
 from app.core.handlers.lookup import Lookup
 from app.core.handlers.runs import HandlerRun
-from app.core.model.endpoints import EndpointProbe, Grpc, TargetAddress
+from app.core.model.endpoints import EndpointProbeSpec, Grpc, TargetAddress
 from tests.support.watchdog import MOST
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
@@ -28,7 +28,7 @@ async def test_no_frames_of_a_target_hold_the_loop(frame):
     port = server.sockets[0].getsockname()[1]
     handler = Grpc(port=port)
     run = HandlerRun(
-        EndpointProbe(name="p", handler=handler), TargetAddress("shoot--dev--one", "127.0.0.1")
+        EndpointProbeSpec(name="p", handler=handler), TargetAddress("shoot--dev--one", "127.0.0.1")
     )
     begun = time.thread_time()
     ran = await GrpcChecks(Lookup()).run(handler, run)

@@ -25,7 +25,7 @@ from app.core.handlers.runs import HandlerRun
 from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy
 from app.core.metrics import Metrics
-from app.core.model.endpoints import EndpointProbe, HttpGet, Scheme, TargetAddress
+from app.core.model.endpoints import EndpointProbeSpec, HttpGet, Scheme, TargetAddress
 from app.core.model.shoots import SecretView
 from app.core.tls import load_chain
 from bench.hostile.servers import offer_only
@@ -184,7 +184,7 @@ def test_no_certificates_of_a_server_hold_the_loop(name):
 async def probed(port):
     gets = HttpGets(Lookup())
     handler = HttpGet(path="/", port=port, scheme=Scheme.HTTPS)
-    probe = EndpointProbe(name="p", handler=handler, timeout=5)
+    probe = EndpointProbeSpec(name="p", handler=handler, timeout=5)
     run = HandlerRun(probe, TargetAddress("shoot--dev--one", "127.0.0.1"))
     with watched() as dog:
         ran = await gets.run(handler, run)

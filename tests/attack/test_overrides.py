@@ -27,7 +27,7 @@ class Replica:
     """What a replica of the prober that leads does with the overrides."""
 
     def __init__(self):
-        self.clock, self.metrics, self.board = Clock.system(), Metrics(), NoticeBus()
+        self.clock, self.metrics, self.notice_bus = Clock.system(), Metrics(), NoticeBus()
         self.tasks = Tasks(self.clock)
         self.store = MemoryStore(self.clock)
         self.book = OverrideCache(self.store, self.clock, self.metrics)
@@ -35,7 +35,7 @@ class Replica:
         self.upkeep = OverrideReconciler(
             self.book,
             writer,
-            self.board,
+            self.notice_bus,
             self.clock,
             home="garden",
             leading=lambda: True,
@@ -43,7 +43,7 @@ class Replica:
         )
         self.history = History()
         for subscriber in (Metering(self.metrics).note, self.history.note):
-            self.board.subscribe(subscriber)
+            self.notice_bus.subscribe(subscriber)
 
     async def until_read(self):
         await self.clock.sleep(0.05)

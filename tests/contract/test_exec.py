@@ -14,7 +14,7 @@ from app.core.errors import (
 )
 from app.core.handlers.handlers import NetworkHandlers
 from app.core.kube.pod_exec import MOST_OUTPUT, KubeExec
-from app.core.model.endpoints import EndpointProbe, Exec, ProbeOutcome, TargetAddress
+from app.core.model.endpoints import EndpointProbeSpec, Exec, ProbeOutcome, TargetAddress
 from app.core.ports import Permission
 from app.simulation.server.executing import Ending, Script
 from app.simulation.traffic import Trouble
@@ -70,7 +70,7 @@ async def frames(execs, arena, *command, name="a", container="main"):
 
 async def run(handlers, arena, *command, name="a", container="main", timeout=3.0):
     address = TargetAddress(arena.namespace, "10.0.0.1", name, container)
-    return await handlers.run(EndpointProbe("p", Exec(command), timeout=timeout), address)
+    return await handlers.run(EndpointProbeSpec("p", Exec(command), timeout=timeout), address)
 
 
 def say(arena, *command, **script):

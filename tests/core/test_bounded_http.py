@@ -7,8 +7,8 @@ import pytest
 
 from app.core import bounded_http
 from app.core.bounded_http import bounded_readers
-from app.core.crumbs import Crumbs
-from app.core.fair_queue import STRETCH
+from app.core.crumbs import ExcessiveFraming
+from app.core.fair_queue import TIME_SLICE
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -91,7 +91,7 @@ def time(monkeypatch):
     now = [100.0]
 
     def stopwatch():
-        now[0] += STRETCH / 3
+        now[0] += TIME_SLICE / 3
         return now[0]
 
     monkeypatch.setattr(bounded_http, "stopwatch", stopwatch)
@@ -128,7 +128,7 @@ async def test_what_one_stretch_cannot_parse_waits_for_a_turn_and_nothing_more_i
 
 async def test_what_it_took_is_charged(line, time):
     line.say(OK)
-    assert line.reader._consumer.spent > STRETCH / 3
+    assert line.reader._consumer.spent > TIME_SLICE / 3
 
 
 @pytest.mark.parametrize(("number", "size"), [(4096, 63), (100_000, 64), (4000, 1), (3, 100_000)])
@@ -160,7 +160,9 @@ async def test_an_answer_that_comes_in_crumbs_is_refused(line, body):
     for _ in range(100):
         await asyncio.sleep(0)
     assert not line.wire.open
-    with pytest.raises((Crumbs, aiohttp.http.HttpProcessingError)):  # the latter is aiohttp's own
+    with pytest.raises(
+        (ExcessiveFraming, aiohttp.http.HttpProcessingError)
+    ):  # the latter is aiohttp's own
         await answer
 
 
@@ -174,7 +176,7 @@ async def test_interim_answers_without_end_are_refused(line):
     line.say(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 11 + OK)
     for _ in range(10):
         await line.reader.read()
-    with pytest.raises(Crumbs):
+    with pytest.raises(ExcessiveFraming):
         await line.reader.read()
     assert not line.wire.open
 

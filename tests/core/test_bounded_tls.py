@@ -6,12 +6,12 @@ import pytest
 
 from app.core import bounded_tls
 from app.core.bounded_tls import BoundedContext, BoundedTls, agree_cheaply
-from app.core.fair_queue import STRETCH, Consumer
+from app.core.fair_queue import TIME_SLICE, Consumer
 from bench.hostile.servers import offer_only
 from bench.hostile.talk import change_keys
 from tests.core.kube.server import AUTHORITY, server_context
 
-TICK = STRETCH / 20
+TICK = TIME_SLICE / 20
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_more_than_a_stretch_can_open_is_left_for_later(pair):
     first = pair.read()
     assert pair.interrupted == 1
     assert 0 < len(first) < 64 * 500
-    pair.near.end_stretch()
+    pair.near.end_slice()
     assert pair.read().startswith(b"x")
 
 
@@ -100,7 +100,7 @@ def test_everything_is_read_in_the_end_and_in_order(pair):
     heard = b""
     for _ in range(100):
         heard += pair.read()
-        pair.near.end_stretch()
+        pair.near.end_slice()
     assert heard == said
     assert not pair.wasteful
 
@@ -110,7 +110,7 @@ def test_a_flood_of_tiny_records_is_wasteful(pair):
         pair.far.write(b"x")
     for _ in range(20):
         pair.read()
-        pair.near.end_stretch()
+        pair.near.end_slice()
     assert pair.wasteful
 
 
@@ -119,7 +119,7 @@ def test_changes_of_keys_without_end_are_wasteful_and_kept_to_their_stretch(pair
         change_keys(pair.far)
     for _ in range(20):
         pair.read()
-        pair.near.end_stretch()
+        pair.near.end_slice()
     assert pair.wasteful
 
 
@@ -128,7 +128,7 @@ def test_answers_in_the_records_of_a_go_server_are_not_wasteful(pair):
         pair.far.write(b"x" * 1200)
     for _ in range(100):
         pair.read()
-        pair.near.end_stretch()
+        pair.near.end_slice()
     assert not pair.wasteful
 
 
@@ -136,7 +136,7 @@ def test_what_it_took_is_charged(pair):
     before = pair.client.consumer.spent
     pair.far.write(b"x" * 100)
     pair.read()
-    pair.near.end_stretch()
+    pair.near.end_slice()
     assert pair.client.consumer.spent >= before + TICK
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from app.core import fair_queue
-from app.core.fair_queue import STRETCH, Consumer, FairQueue
+from app.core.fair_queue import TIME_SLICE, Consumer, FairQueue
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ async def test_long_work_is_left_after_a_stretch_and_gone_on_with_at_the_next_tu
 
     def steps():
         for number in range(6):
-            time.now += STRETCH * 0.6
+            time.now += TIME_SLICE * 0.6
             done.append(number)
             yield
         return "all"
@@ -80,7 +80,7 @@ async def test_long_work_is_left_after_a_stretch_and_gone_on_with_at_the_next_tu
     await turn()
     assert done == [0, 1, 2, 3]
     assert await work == "all"
-    assert consumer.spent == pytest.approx(6 * 0.6 * STRETCH)
+    assert consumer.spent == pytest.approx(6 * 0.6 * TIME_SLICE)
 
 
 async def test_others_have_their_turns_between_two_stretches(time):
@@ -88,7 +88,7 @@ async def test_others_have_their_turns_between_two_stretches(time):
 
     def steps(name):
         for _ in range(2):
-            time.now += STRETCH * 1.1
+            time.now += TIME_SLICE * 1.1
             order.append(name)
             yield
 
@@ -118,7 +118,7 @@ async def test_work_that_is_given_up_is_closed_and_keeps_nobody_waiting(time):
     def steps():
         try:
             while True:
-                time.now += STRETCH
+                time.now += TIME_SLICE
                 yield
         finally:
             closed.append(True)

@@ -6,17 +6,17 @@ import pytest
 
 from app.core.model.probing import ShootState, Verdict
 from app.simulation.demo import event_lines
-from app.simulation.demo.gating import ShootFate
+from app.simulation.demo.gating import GateOutcome
 from app.simulation.demo.losses import Comparison, Toll
 from app.simulation.demo.pod_story import AllBack, Back, Deleted, Restart, Saving, ServiceBack
-from app.simulation.demo.program_api import Said
+from app.simulation.demo.program_api import ShootReport
 from tests.demo.scenes import performance
 
 LOST = Comparison(Toll(1, 2), Toll(30, 40))
 
 
 def said(state, reason="Because", message="Some words."):
-    return Said(state, reason, message)
+    return ShootReport(state, reason, message)
 
 
 def changes(before, after, whole=30):
@@ -234,7 +234,7 @@ def test_the_table_of_pods_has_a_line_for_each_scene_that_had_any_and_one_for_al
 
 
 def gated(state=ShootState.SUSPECT):
-    return Said(state, "Gated", "not scaled.", None, Verdict.SCALE_DOWN)
+    return ShootReport(state, "Gated", "not scaled.", None, Verdict.SCALE_DOWN)
 
 
 def test_a_gate_that_holds_back_is_told_though_the_state_stays():
@@ -252,8 +252,8 @@ def test_a_shoot_that_is_gated_as_it_becomes_suspect_is_told_with_both_states():
 def test_what_a_gate_has_held_back_is_a_table_scene_by_scene():
     scenes = [performance(1, (), action="seed-network-cut"), performance(2, ("a",))]
     fates = {
-        1: {ShootFate.SCALED: 0, ShootFate.HELD_BACK: 30},
-        2: {ShootFate.SCALED: 1, ShootFate.HELD_BACK: 0},
+        1: {GateOutcome.SCALED: 0, GateOutcome.HELD_BACK: 30},
+        2: {GateOutcome.SCALED: 1, GateOutcome.HELD_BACK: 0},
     }
     head, first, second, last = event_lines.summary_of_gate(scenes, fates, 30)
     assert head.split("  ")[-1].strip() == "held back by the gate"

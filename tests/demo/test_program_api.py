@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from app.core.model.probing import ShootState, Verdict
-from app.simulation.demo.program_api import DemoClient, DemoLeases, NoDemoAnswer, Said
+from app.simulation.demo.program_api import DemoClient, DemoLeases, NoDemoAnswer, ShootReport
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -57,8 +57,8 @@ async def test_all_shoots_are_read_in_one_request():
     async with asking(answer) as client:
         leases, down = DemoLeases(3, 6, 1), Verdict.SCALE_DOWN
         assert await client.shoots() == {
-            "a": Said(ShootState.SUSPECT, "LeasesRenewed", "words", leases, down),
-            "b": Said(ShootState.SUSPECT, "LeasesRenewed", "words", None, None),
+            "a": ShootReport(ShootState.SUSPECT, "LeasesRenewed", "words", leases, down),
+            "b": ShootReport(ShootState.SUSPECT, "LeasesRenewed", "words", None, None),
         }
     assert asked == [{"limit": "500"}]
 
@@ -74,7 +74,9 @@ async def test_all_shoots_are_read_in_one_request():
     ],
 )
 def test_a_shoot_was_looked_at_when_a_probe_has_said_something(leases, would_be, looked):
-    assert Said(ShootState.HEALTHY, "Because", "words", leases, would_be).looked is looked
+    assert (
+        ShootReport(ShootState.HEALTHY, "Because", "words", leases, would_be).has_probed is looked
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.probing import ShootState
-from app.simulation.demo.program_api import DemoLeases, Said
+from app.simulation.demo.program_api import DemoLeases, ShootReport
 from app.simulation.demo.rows import Row, TrueReplicas, counted, leases, row, shown, worst_first
 
 RUNNING = (TrueReplicas(1, 1), TrueReplicas(1, 1), None)
@@ -14,7 +14,7 @@ def of(state, shoot="a", *scenes):
 
 
 def test_a_row_has_what_is_said_of_the_shoot_what_is_true_and_what_happens_to_it():
-    said = Said(ShootState.PROTECTED, "LeasesExpired", "…", DemoLeases(3, 7, 0))
+    said = ShootReport(ShootState.PROTECTED, "LeasesExpired", "…", DemoLeases(3, 7, 0))
     found = row("b", said, RUNNING, {"a": ["api-down"], "b": ["path-cut", "storage-away"]})
     assert found == Row(
         "b",
@@ -28,7 +28,9 @@ def test_a_row_has_what_is_said_of_the_shoot_what_is_true_and_what_happens_to_it
 
 
 def test_leases_that_the_last_probe_could_not_read_are_not_shown_as_if_they_were_of_now():
-    said = Said(ShootState.UNREACHABLE, "Unreachable", "…", DemoLeases(10, 0, 0), None, old=True)
+    said = ShootReport(
+        ShootState.UNREACHABLE, "Unreachable", "…", DemoLeases(10, 0, 0), None, old=True
+    )
     assert row("b", said, RUNNING, {}).leases is None
 
 

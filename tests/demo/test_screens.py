@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from app.core.model.probing import ShootState
-from app.simulation.demo.event_lines import Picture, Pods, StoryLine
+from app.simulation.demo.event_lines import EventLine, Picture, Pods
 from app.simulation.demo.live import LiveScreen, draw
 from app.simulation.demo.losses import Comparison, Toll
 from app.simulation.demo.plain import PlainScreen
@@ -52,7 +52,7 @@ def picture(**changes):
         "running": (performance(),),
         "rows": rows(30, PROTECTED),
         "lost": Comparison(Toll(0, 0), Toll(10, 4)),
-        "latest": tuple(StoryLine(float(number), f"line {number}") for number in range(20)),
+        "latest": tuple(EventLine(float(number), f"line {number}") for number in range(20)),
         "hints": ("curl -s http://127.0.0.1:8080/api/v1/shoots", "another hint"),
     }
     return Picture(**(facts | changes))
@@ -141,7 +141,7 @@ LONG = f"a: Healthy → Protected (LeasesExpired): {'words ' * 40}the end"
 
 
 def test_what_has_happened_is_whole_where_there_is_room():
-    lines = drawn(picture(latest=(StoryLine(1.0, LONG), StoryLine(2.0, "the last"))))
+    lines = drawn(picture(latest=(EventLine(1.0, LONG), EventLine(2.0, "the last"))))
     at = next(number for number, line in enumerate(lines) if "+0:01  a: Healthy" in line)
     told = [line.rstrip() for line in lines[at:]]
     assert " ".join(line.strip() for line in told[:-1]) == f"+0:01  {LONG}"
@@ -151,7 +151,7 @@ def test_what_has_happened_is_whole_where_there_is_room():
 
 
 def test_shoots_to_which_nothing_happens_give_way_to_what_has_happened():
-    latest = tuple(StoryLine(float(number), LONG) for number in range(10))
+    latest = tuple(EventLine(float(number), LONG) for number in range(10))
     lines = drawn(picture(latest=latest))
     assert sum("a: Healthy →" in line for line in lines) == 4, "three lines each, 14 at most"
     busy = tuple(replace(PROTECTED, shoot=f"p{number}") for number in range(30))
@@ -161,7 +161,7 @@ def test_shoots_to_which_nothing_happens_give_way_to_what_has_happened():
 
 
 def test_a_line_that_is_too_long_for_what_room_there_is_is_cut():
-    lines = drawn(picture(latest=(StoryLine(1.0, LONG),)), width=40, height=16)
+    lines = drawn(picture(latest=(EventLine(1.0, LONG),)), width=40, height=16)
     assert lines[-1].endswith("…")
 
 
@@ -198,7 +198,7 @@ def test_what_is_lost_below_the_limit_is_told_apart():
 
 
 def test_a_message_is_shown_as_it_is_and_not_as_markup():
-    text = "\n".join(drawn(picture(latest=(StoryLine(1.0, "[bold]x[/bold] [/]"),))))
+    text = "\n".join(drawn(picture(latest=(EventLine(1.0, "[bold]x[/bold] [/]"),))))
     assert "[bold]x[/bold] [/]" in text
 
 
@@ -207,7 +207,7 @@ def test_the_terminal_is_given_back():
     screen = LiveScreen(Console(file=out, width=80, height=24, force_terminal=True))
     screen.open()
     screen.show(picture())
-    screen.tell(StoryLine(1.0, "next time"))
+    screen.tell(EventLine(1.0, "next time"))
     screen.close()
     assert "\x1b[?1049h" in out.getvalue()
     assert out.getvalue().index("\x1b[?1049h") < out.getvalue().index("\x1b[?1049l")
@@ -253,7 +253,7 @@ def test_lines_begin_with_what_it_is_and_where_to_probe():
 
 def test_each_thing_that_happens_is_a_line_at_once():
     screen, out = plain()
-    screen.tell(StoryLine(65.0, "scene 1 begins"))
+    screen.tell(EventLine(65.0, "scene 1 begins"))
     assert out.getvalue() == " +1:05  scene 1 begins\n"
 
 
@@ -291,8 +291,8 @@ def test_when_nobody_reads_any_more_the_demo_is_told_and_no_error_is_left():
     gone = []
     with os.fdopen(writing, "w") as out:
         screen = PlainScreen(out, gone=lambda: gone.append(True))
-        screen.tell(StoryLine(1.0, "somebody reads"))
+        screen.tell(EventLine(1.0, "somebody reads"))
         os.close(reading)
-        screen.tell(StoryLine(2.0, "nobody does"))
-        screen.tell(StoryLine(3.0, "nor now"))
+        screen.tell(EventLine(2.0, "nobody does"))
+        screen.tell(EventLine(3.0, "nor now"))
     assert gone == [True]

@@ -10,7 +10,7 @@ from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
 from app.simulation.demo.child import prober_file
 from app.simulation.demo.losses import Toll
-from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer, Said
+from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer, ShootReport
 from app.simulation.demo.seed import build
 from app.simulation.demo.show import Show
 from app.simulation.scenarios.casting import cast
@@ -21,7 +21,7 @@ from tests.simulation.worlds import simulated
 from tests.support.stands import Stage
 from tests.support.weeding import WeederStage
 
-HEALTHY = Said(ShootState.HEALTHY, "LeasesRenewed", "all is well", DemoLeases(4, 0, 0))
+HEALTHY = ShootReport(ShootState.HEALTHY, "LeasesRenewed", "all is well", DemoLeases(4, 0, 0))
 ONE_CUT = parse_scenario(
     "name: mine\nabout: a test\nscenes: [{after: 5s, do: path-cut, for: 2m}]", "file.yaml", 2
 )
@@ -68,7 +68,7 @@ class Prober:
             fresh = counts.total - counts.expired - counts.unknown
             leases = DemoLeases(fresh, counts.expired, counts.unknown)
         would_be = None if status.decision is None else status.decision.would_be
-        return Said(status.state, reason, status.message, leases, would_be)
+        return ShootReport(status.state, reason, status.message, leases, would_be)
 
 
 class Answers:
@@ -195,7 +195,7 @@ async def test_where_nobody_watches_it_ends_when_every_shoot_is_as_before(world)
     source = Answers("a", "b")
     demo.begin(source)
     await demo.clock.sleep(100)
-    protected = Said(ShootState.PROTECTED, "LeasesExpired", "at 0", DemoLeases(0, 4, 0))
+    protected = ShootReport(ShootState.PROTECTED, "LeasesExpired", "at 0", DemoLeases(0, 4, 0))
     source.said = source.said | {"shoot--demo--a": protected}
     await demo.clock.sleep(60)
     assert demo.seed.player.over
@@ -213,7 +213,7 @@ async def test_where_nobody_watches_it_ends_when_every_shoot_is_as_before(world)
 @simulated()
 async def test_where_a_shoot_does_not_come_back_it_ends_all_the_same(world):
     demo = await watched(world, ONE_CUT, stays=False)
-    failing = Said(ShootState.FAILING, "CredentialsRefused", "no", DemoLeases(4, 0, 0))
+    failing = ShootReport(ShootState.FAILING, "CredentialsRefused", "no", DemoLeases(4, 0, 0))
     source = Answers("a", "b")
     source.said = source.said | {"shoot--demo--a": failing}
     demo.begin(source)

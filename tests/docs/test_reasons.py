@@ -23,7 +23,7 @@ from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecod
 from app.prober.rules import lifecycle, paths, state, verdict
 from app.prober.rules.consecutive import NO_RESULTS
 from app.prober.rules.lifecycle import LifecycleAction
-from app.prober.rules.state import LastDirection, StateFacts
+from app.prober.rules.state import LastDirection, StateInputs
 from app.prober.rules.verdict import Preconditions, VerdictOutcome, VerdictThresholds
 
 PAGE: Final = Path(__file__).parents[2] / "docs/api.md"
@@ -120,7 +120,7 @@ def shown() -> dict[str, set[str]]:
     for (result, decision, clearance, protected), before in product(probes(), ASKED):
         kept_back = verdict.kept_back(clearance)
         for failed in (False, True):
-            facts = StateFacts(
+            facts = StateInputs(
                 decision,
                 late=isinstance(result, Tally) and result.candidates.expired > 0,
                 asked=state.asked(before, result, decision),
@@ -131,7 +131,7 @@ def shown() -> dict[str, set[str]]:
             )
             word, reason = state.summary(facts)
             found[reason].add(UNDER_PROTECTION if word is ShootState.PROTECTED else word)
-    found[state.summary(StateFacts()).reason].add(state.summary(StateFacts()).state)
+    found[state.summary(StateInputs()).reason].add(state.summary(StateInputs()).state)
     return {each: states - {UNDER_PROTECTION} or states for each, states in found.items()}
 
 

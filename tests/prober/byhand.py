@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from app.core.model.operations import Operation, ScaleOrder
+from app.core.model.operations import ScaleRequest, ScalingRunStatus
 from app.core.model.overrides import ALL_SHOOTS, Pause, Scope
 from app.core.model.workloads import Direction
 from tests.support.overrides import MemoryStore
@@ -37,22 +37,24 @@ class Hand:
         assert pause is not None
         return pause.until
 
-    def order(self, direction: Direction, *, force: bool = False, hold: float = HOLD) -> ScaleOrder:
-        return ScaleOrder(SHOOT, direction, "a test", "alice", hold, force)
+    def order(
+        self, direction: Direction, *, force: bool = False, hold: float = HOLD
+    ) -> ScaleRequest:
+        return ScaleRequest(SHOOT, direction, "a test", "alice", hold, force)
 
     async def scale(
         self, direction: Direction, *, force: bool = False, hold: float = HOLD
-    ) -> Operation:
+    ) -> ScalingRunStatus:
         return await self.stand.prober.scaling_runs.begin(
             self.order(direction, force=force, hold=hold)
         )
 
-    def operation(self, name: str) -> Operation:
+    def operation(self, name: str) -> ScalingRunStatus:
         found = self.stand.prober.scaling_runs.operation(name)
         assert found is not None
         return found
 
-    async def ended(self, name: str, within: float = 120) -> Operation:
+    async def ended(self, name: str, within: float = 120) -> ScalingRunStatus:
         """The operation, when it has ended."""
         await self.stand.until(lambda: not self.operation(name).running, within=within)
         return self.operation(name)

@@ -17,7 +17,7 @@ from app.core.errors import (
 )
 from app.core.model import workloads
 from app.core.model import workloads as ann
-from app.core.model.overrides import IgnoreOrder
+from app.core.model.overrides import IgnoreRequest
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
@@ -31,7 +31,7 @@ WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePo
 
 def order(ref=KCM, *, ignored=True, **more):
     reason = "I look after it" if ignored else None
-    return IgnoreOrder(SHOOT, ref, ignored=ignored, author="alice", reason=reason, **more)
+    return IgnoreRequest(SHOOT, ref, ignored=ignored, author="alice", reason=reason, **more)
 
 
 def annotate(stand, ref, **keys):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.errors import Unreachable
-from app.core.model.endpoints import Effect, EndpointProbe, TcpSocket
+from app.core.model.endpoints import Effect, EndpointProbeSpec, TcpSocket
 from app.core.model.policy import EndpointMode, ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.shoots import Route
@@ -24,7 +24,7 @@ POLICY = replace(
     failure_threshold=3,
     success_threshold=1,
 )
-CANARY = EndpointProbe(
+CANARY = EndpointProbeSpec(
     "canary", TcpSocket(443), host="www.example.org", period=2, effect=Effect.GATE_SCALE_DOWN
 )
 

@@ -38,10 +38,10 @@ async def test_a_standby_that_looked_once_ends_no_outage_when_it_takes_over_long
     """The leases have moved since, but when: perhaps just before the outage."""
     world = stage.world()
     world.add_shoot(SHOOT)
-    leader, leadership = stage.prober(world), SimulatedLeadership(leading=False, observing=True)
+    leader, leadership = stage.prober(world), SimulatedLeadership(leading=False, may_probe=True)
     standby = stage.prober(world, leadership=leadership)
     await leader.run(60)
-    leadership.become(leading=False, observing=False)
+    leadership.become(leading=False, may_probe=False)
     await leader.run(25)
     with world.faults.path_cut(SHOOT):
         await leader.protect()

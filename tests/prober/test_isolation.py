@@ -186,7 +186,7 @@ async def test_scale_downs_of_a_mass_outage_do_not_take_turns(stage):
 async def test_a_runner_that_failed_is_counted(stage):
     stand, connector = await broken(stage, ValueError("a bug"))
     metrics = Metrics()
-    stand.environment.board.subscribe(Metering(metrics).note)
+    stand.environment.notice_bus.subscribe(Metering(metrics).note)
     await stand.run(30)
     counted = metrics.registry.get_sample_value("dwd_runner_failures_total", {"loop": "prober"})
     assert counted == len(connector.tries) > 3

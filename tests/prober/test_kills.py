@@ -137,14 +137,14 @@ async def test_two_instances_whose_watches_lag_lose_no_saved_count(stage):
 
 async def test_a_standby_that_does_not_observe_asks_nobody_anything(stage):
     world = stage_world(stage)
-    standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, observing=False))
+    standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=False))
     await standby.run(120)
     assert world.requests.total() == 0
 
 
 async def test_a_standby_that_observes_judges_and_writes_nothing(stage):
     world = stage_world(stage)
-    standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, observing=True))
+    standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=True))
     await standby.run(60)
     with world.faults.path_cut(SHOOT):
         await standby.run(60)
@@ -155,7 +155,7 @@ async def test_a_standby_that_observes_judges_and_writes_nothing(stage):
 
 async def test_a_standby_that_has_observed_takes_over_at_once(stage):
     world = stage_world(stage)
-    leadership = SimulatedLeadership(leading=False, observing=True)
+    leadership = SimulatedLeadership(leading=False, may_probe=True)
     standby = stage.prober(world, leadership=leadership)
     await standby.run(60)
     with world.faults.path_cut(SHOOT):
@@ -171,14 +171,14 @@ async def test_a_standby_that_began_to_probe_when_the_leader_fell_silent_knows_t
 ):
     """The leader is killed in mid-outage, the standby looks for 10 s before it leads."""
     world = stage_world(stage)
-    leader, leadership = stage.prober(world), SimulatedLeadership(leading=False, observing=False)
+    leader, leadership = stage.prober(world), SimulatedLeadership(leading=False, may_probe=False)
     standby = stage.prober(world, leadership=leadership)
     await leader.run(60)
     with world.faults.path_cut(SHOOT):
         await leader.run(15)
         await leader.kill()
         await leader.run(5)
-        leadership.become(leading=False, observing=True)
+        leadership.become(leading=False, may_probe=True)
         await leader.run(10)
         leadership.become(leading=True)
         await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=10)
@@ -186,10 +186,10 @@ async def test_a_standby_that_began_to_probe_when_the_leader_fell_silent_knows_t
 
 async def test_a_standby_stops_looking_when_the_lease_moves_again(stage):
     world = stage_world(stage)
-    leadership = SimulatedLeadership(leading=False, observing=True)
+    leadership = SimulatedLeadership(leading=False, may_probe=True)
     standby = stage.prober(world, leadership=leadership)
     await standby.run(60)
-    leadership.become(leading=False, observing=False)
+    leadership.become(leading=False, may_probe=False)
     await standby.run(1)
     world.requests.reset()
     await standby.run(120)
@@ -199,11 +199,11 @@ async def test_a_standby_stops_looking_when_the_lease_moves_again(stage):
 async def test_a_standby_counts_no_protection_that_the_leader_began(stage):
     world = stage_world(stage)
     leader = stage.prober(world)
-    standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, observing=False))
+    standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=False))
     counted = []
     for each in (leader, standby):
         metrics = Metrics()
-        each.environment.board.subscribe(Metering(metrics).note)
+        each.environment.notice_bus.subscribe(Metering(metrics).note)
         counted.append(lambda registry=metrics.registry: registry.get_sample_value(MELTDOWNS))
     await leader.run(60)
     with world.faults.path_cut(SHOOT):

@@ -192,7 +192,7 @@ async def test_a_dry_run_and_a_process_without_overrides_begin_nothing(stage):
         stand = stage.prober(world, **options)
         await stand.run(60)
         hand = Hand(stand, MemoryStore(stage.clock))
-        with pytest.raises(errors.FeatureOff):
+        with pytest.raises(errors.FeatureUnavailable):
             await hand.scale(DOWN)
         assert not stand.writes()
 

@@ -10,7 +10,7 @@ from tests.support.stands import SHOOT
 
 def looking():
     """A standby whose leader has gone quiet."""
-    return SimulatedLeadership(leading=False, observing=True)
+    return SimulatedLeadership(leading=False, may_probe=True)
 
 
 @pytest.mark.parametrize("what", [Watched.CLUSTERS, Watched.SECRETS, Watched.DEPENDENTS])
@@ -39,12 +39,12 @@ async def test_who_does_not_know_yet_what_people_decided_is_not_prepared(stage):
 
 
 async def test_a_standby_that_does_not_probe_has_only_listed(stage):
-    world, leadership = stage.world(), SimulatedLeadership(leading=False, observing=False)
+    world, leadership = stage.world(), SimulatedLeadership(leading=False, may_probe=False)
     world.add_shoot(SHOOT)
     stand = stage.prober(world, leadership=leadership)
     await stand.run(60)
     assert stand.prober.prepared() is Preparation.LISTED
-    leadership.become(leading=False, observing=True)
+    leadership.become(leading=False, may_probe=True)
     await stand.run(1)
     assert stand.prober.prepared() is Preparation.COMPLETE
 

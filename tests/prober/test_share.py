@@ -78,7 +78,7 @@ async def test_it_is_told_once_and_again_when_it_is_over(costly):
 async def test_probes_that_were_put_off_are_counted(costly):
     stand, _ = costly(1.0)
     metrics = Metrics()
-    stand.environment.board.subscribe(Metering(metrics).note)
+    stand.environment.notice_bus.subscribe(Metering(metrics).note)
     await stand.run(300)
     counted = metrics.registry.get_sample_value("dwd_probes_postponed_total")
     assert counted is not None

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from app.core.model.probing import Decision, ShootState, Verdict, VerdictReason
 from app.core.model.workloads import Direction
-from app.prober.rules.state import StateFacts
+from app.prober.rules.state import StateInputs
 from app.prober.status import ShootStatus, StatusTracker
 from tests.support.stands import SHOOT
 
 HEALTHY = Decision(Verdict.SCALE_UP, VerdictReason.LEASES_RENEWED, "all is well", Verdict.SCALE_UP)
-WELL = StateFacts(HEALTHY)
+WELL = StateInputs(HEALTHY)
 FACTS = ShootStatus(SHOOT, decision=HEALTHY, facts=WELL)
 FAILED = replace(FACTS, scaling_failure="no", facts=replace(WELL, scaling_failed=True))
 

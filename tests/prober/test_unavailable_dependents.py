@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.errors import Forbidden, NotFound
-from app.core.model.operations import OperationPhase, ScaleOrder
+from app.core.model.operations import OperationPhase, ScaleRequest
 from app.core.model.policy import DependentPolicy, OnFailure, ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.model.workloads import Direction, ResourceRef
@@ -172,6 +172,6 @@ async def test_people_see_and_scale_the_others(unserved):
         MCM: False,
         CA: False,
     }
-    order = ScaleOrder(SHOOT, Direction.DOWN, "a test", "alice", 60.0, force=True)
+    order = ScaleRequest(SHOOT, Direction.DOWN, "a test", "alice", 60.0, force=True)
     plan = await unserved.prober.scaling_runs.plan(order)
     assert {each.resource: each.action for each in plan.steps}[WIDGET] == "Failed"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.model.endpoints import EndpointProbe, ProbeOutcome, TcpSocket
+from app.core.model.endpoints import EndpointProbeSpec, ProbeOutcome, TcpSocket
 from app.core.model.overrides import Scope, Unreadable
 from app.core.model.shoots import Route
 from app.core.overrides.document import Content, read_key
@@ -190,7 +190,7 @@ def test_another_seed_gives_another_log():
 )
 def test_a_gate_is_surely_closed_by_failures_in_a_row_with_none_missing(outcomes, closed):
     kinds = {"F": ProbeOutcome.FAILURE, "S": ProbeOutcome.SUCCESS, "E": ProbeOutcome.ERROR}
-    canary, gate = EndpointProbe("canary", TcpSocket(443), host="a.b", period=2), paths.Gate()
+    canary, gate = EndpointProbeSpec("canary", TcpSocket(443), host="a.b", period=2), paths.Gate()
     for number, each in enumerate(outcomes):
         if each in kinds:
             gate.ran(canary, kinds[each], NOW + 2 * number)

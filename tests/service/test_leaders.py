@@ -25,7 +25,7 @@ class Election:
     trouble: str | None = None
 
     @property
-    def observing(self):
+    def may_probe(self):
         return self.leading
 
     def subscribe(self, listener):

@@ -69,7 +69,7 @@ async def test_in_an_hour_in_which_nothing_happens_there_is_nothing_to_read(told
 async def test_a_node_that_comes_and_goes_is_in_the_history_alone(told):
     await told.start()
     verdicts: list[str] = []
-    told.core.board.subscribe(
+    told.core.notice_bus.subscribe(
         lambda notice: verdicts.append(notice.reason) if notice.kind == "Verdict" else None
     )
     with told.world.faults.path_cut(SHOOT, nodes=["node-0"]):

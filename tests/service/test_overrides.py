@@ -12,7 +12,7 @@ from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import VerdictReason
 from app.core.reporting.history import History
 from app.core.reporting.notices import Notice, NoticeKind
-from app.service.selfview import ShootSeries
+from app.service.selfview import ShootViews
 from tests.core.kube.server import until
 from tests.service.lives import BOTH, PROBER, WEEDER, living
 from tests.support.overrides import MemoryStore
@@ -62,7 +62,7 @@ async def test_a_pause_of_all_is_in_the_history_of_each_shoot_in_its_place():
     async with living(loops=BOTH, overrides=store()) as found:
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
         told: list[str] = []
-        found.core.board.subscribe(lambda notice: told.append(notice.message))
+        found.core.notice_bus.subscribe(lambda notice: told.append(notice.message))
         for reason, path in (("one", PAUSE), ("two", "/api/v1/pause"), ("three", PAUSE)):
             body = {"reason": f"reason {reason}", "scope": "scaleDown"}
             assert (await ask(found, "PUT", path, body))[0] == 200
@@ -77,7 +77,7 @@ async def test_what_was_decided_about_all_stands_between_what_happened_to_the_sh
     for number, namespace in enumerate((SHOOT, ALL_SHOOTS, "shoot--other", SHOOT)):
         history.note(Notice(NoticeKind.OVERRIDE, namespace, 0.0, "OverrideSet", str(number)))
     registry: Any = None  # nothing of it is asked
-    found = ShootSeries(registry, history).history(SHOOT)
+    found = ShootViews(registry, history).history(SHOOT)
     assert [each.message for each in found] == ["3", "1", "0"]
 
 
@@ -100,7 +100,7 @@ async def test_like_probes_before_and_after_what_was_decided_about_all_stand_new
         (7.5, NoticeKind.OVERRIDE),
         *probes[8:],
     )
-    found = ShootSeries(registry, history).history(SHOOT)
+    found = ShootViews(registry, history).history(SHOOT)
     assert [(each.at, each.times) for each in found] == [
         (9.0, 2),
         (7.5, 1),
@@ -113,7 +113,7 @@ async def test_like_probes_before_and_after_what_was_decided_about_all_stand_new
 async def test_pages_of_a_history_that_goes_on_have_each_entry_once():
     history = History()
     registry: Any = None
-    shoots, token, seen = ShootSeries(registry, history), None, []
+    shoots, token, seen = ShootViews(registry, history), None, []
     tell(
         history,
         *((float(at), NoticeKind.OVERRIDE if at % 3 == 2 else NoticeKind.LOOK) for at in range(20)),

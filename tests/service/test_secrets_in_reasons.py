@@ -32,7 +32,7 @@ class Told:
         self.found, self.overrides = found, overrides
         self.places = {"answers": "", "stream": ""}
         self.notices: list[Any] = []
-        found.core.board.subscribe(self.notices.append)
+        found.core.notice_bus.subscribe(self.notices.append)
 
     async def call(self, method, path, body=None):
         code, answer = await ask(self.found, method, path, body)

@@ -45,7 +45,7 @@ async def status(found):
 class Standby:
     """An election that another one has won."""
 
-    leading = observing = False
+    leading = may_probe = False
     leader_identity = "another"
     trouble = None
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.model.endpoints import (
-    EndpointProbe,
+    EndpointProbeSpec,
     Exec,
     Grpc,
     HttpGet,
@@ -22,7 +22,7 @@ from tests.simulation.worlds import about, simulated
 
 A, B = "shoot--local--a", "shoot--local--b"
 CANARY = "canary.example.org"
-TCP = EndpointProbe("canary", TcpSocket(443), host=CANARY)
+TCP = EndpointProbeSpec("canary", TcpSocket(443), host=CANARY)
 OUTSIDE = TargetAddress(A, CANARY)
 EXACT = PodTimes(jitter=0)
 SUCCESS, FAILURE, ERROR = ProbeOutcome
@@ -41,7 +41,7 @@ def container_of(world, **more):
 
 
 def of_container(handler):
-    return EndpointProbe("etcd", handler, pods=LabelSelector(), timeout=2)
+    return EndpointProbeSpec("etcd", handler, pods=LabelSelector(), timeout=2)
 
 
 @in_a_world

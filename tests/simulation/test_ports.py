@@ -612,10 +612,10 @@ async def test_requests_are_counted_by_host_verb_and_what_failed_ones_too(world,
 
 async def test_whoever_listens_hears_when_leadership_changes_and_only_then():
     leadership, heard = SimulatedLeadership(), []
-    leadership.subscribe(lambda: heard.append((leadership.leading, leadership.observing)))
-    leadership.become(leading=True, observing=False)
+    leadership.subscribe(lambda: heard.append((leadership.leading, leadership.may_probe)))
+    leadership.become(leading=True, may_probe=False)
     leadership.become(leading=False)
-    leadership.become(leading=False, observing=False)
+    leadership.become(leading=False, may_probe=False)
     assert heard == [(False, True), (False, False)]
 
 

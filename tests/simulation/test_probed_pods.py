@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from app.core.model.endpoints import EndpointProbe, ProbedContainer, TcpSocket
+from app.core.model.endpoints import EndpointProbeSpec, ProbedContainer, TcpSocket
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.simulation.faults import PodWatched
@@ -180,11 +180,11 @@ async def test_a_right_that_is_missing_is_a_trouble_and_ends_nothing(world, pods
 @in_a_world
 async def test_a_world_gives_the_selectors_of_a_policy(world, clock):
     world.add_workload(Workload(A, "server", times=EXACT, owner=Owner.STATEFUL_SET))
-    of_pods = EndpointProbe("p", TcpSocket(1), pods=SERVERS)
+    of_pods = EndpointProbeSpec("p", TcpSocket(1), pods=SERVERS)
     policy = ProberPolicy("kubeconfig", ())
     for probes, watches in (
         ((), 0),
-        ((EndpointProbe("h", TcpSocket(1), host="example.org"),), 0),
+        ((EndpointProbeSpec("h", TcpSocket(1), host="example.org"),), 0),
         ((of_pods, replace(of_pods, name="q")), 1),
     ):
         seen = world.probed_pods(replace(policy, endpoint_probes=probes), world.tasks)

@@ -9,7 +9,7 @@ from typing import Any
 from app.core.clock import Clock
 from app.core.model.endpoints import (
     Effect,
-    EndpointProbe,
+    EndpointProbeSpec,
     ProbedContainer,
     ProbedPod,
     ProbeOutcome,
@@ -33,22 +33,22 @@ ETCD = LabelSelector((Requirement("app", Operator.IN, frozenset({"etcd"})),))
 SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 
 
-def host_probe(name: str = "canary", **changes: Any) -> EndpointProbe:
+def host_probe(name: str = "canary", **changes: Any) -> EndpointProbeSpec:
     """One of a host of each namespace."""
-    return EndpointProbe(name, TcpSocket(443), host="kube-apiserver.{namespace}.svc", **changes)
+    return EndpointProbeSpec(name, TcpSocket(443), host="kube-apiserver.{namespace}.svc", **changes)
 
 
-def pod_probe(name: str = "etcd", **changes: Any) -> EndpointProbe:
+def pod_probe(name: str = "etcd", **changes: Any) -> EndpointProbeSpec:
     """One of the containers of etcd."""
-    return EndpointProbe(name, TcpSocket(2379), pods=ETCD, **changes)
+    return EndpointProbeSpec(name, TcpSocket(2379), pods=ETCD, **changes)
 
 
-def gate_probe(**changes: Any) -> EndpointProbe:
+def gate_probe(**changes: Any) -> EndpointProbeSpec:
     """One whose failures keep a scale-down from starting."""
     return replace(host_probe(), **{"effect": Effect.GATE_SCALE_DOWN, **changes})
 
 
-def startup_probe(name: str = "startup", **changes: Any) -> EndpointProbe:
+def startup_probe(name: str = "startup", **changes: Any) -> EndpointProbeSpec:
     """One that the others of its target wait for."""
     return pod_probe(name, type=ProbeType.STARTUP, **changes)
 
@@ -158,7 +158,7 @@ class FakeHandlers:
         """What the next runs bring: of this probe or pod, or of all."""
         self._scripts[of] = list(outcomes)
 
-    async def run(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
+    async def run(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         self.runs.append(Run(self.clock.now(), probe.name, address))
         names = (address.pod, probe.name, "")
         script = next((self._scripts[each] for each in names if each in self._scripts), [SUCCESS])
@@ -204,7 +204,7 @@ class Bench:
         self,
         clock: Clock,
         tasks: Tasks,
-        probes: Iterable[EndpointProbe],
+        probes: Iterable[EndpointProbeSpec],
         chance: float | random.Random = 0.5,
         together: float = 0.0,
     ) -> None:

@@ -16,7 +16,7 @@ from app.core.ports import Leadership, NoOverrides
 from app.core.reporting.notices import Notice, NoticeBus
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
-from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlots, ScaleUpPace
+from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlots, ScaleUpRateLimit
 from app.prober.status import ShootStatus
 from app.simulation import manifests
 from app.simulation.builders import World
@@ -175,10 +175,10 @@ class Stage:
             leadership=world.leadership if leadership is None else leadership,
             clock=self.clock,
             tasks=tasks,
-            board=NoticeBus(),
+            notice_bus=NoticeBus(),
             chance=random.Random(7),
             slots=ProbeSlots.of(policy),
-            scale_ups=ScaleUpPace(),
+            scale_ups=ScaleUpRateLimit(),
             dry_run=dry_run,
             overrides=overrides,
             override_service=override_service,
@@ -192,7 +192,7 @@ class Stage:
             )
 
         stand = Stand(world, Prober(environment), environment, again)
-        environment.board.subscribe(stand.notices.append)
+        environment.notice_bus.subscribe(stand.notices.append)
         stand.prober.start()
         self._stands.append(stand)
         return stand

@@ -25,7 +25,7 @@ from app.simulation.seed_pods import PodDeletion
 from app.simulation.stage import Fault, Stage
 from app.simulation.weeder_seed import WEEDER, SimulatedWeederSeed
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
-from app.weeder.controller import Weeder
+from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
 
 NAMESPACE = "shoot--local--a"
@@ -95,7 +95,7 @@ class WeederStand:
     """A world, a weeder on it, and what it told."""
 
     world: World
-    weeder: Weeder
+    weeder: WeederRunner
     seed: "RecordingSeed"
     environment: WeederEnvironment
     again: Callable[..., "WeederStand"]
@@ -239,7 +239,7 @@ class WeederStage:
             pauses=world.pauses if pauses is None else pauses,
             clock=self.clock,
             tasks=tasks,
-            board=NoticeBus(),
+            notice_bus=NoticeBus(),
             metrics=Metrics(),
             deletions_a_second=deletions_a_second,
             dry_run=dry_run,
@@ -254,9 +254,9 @@ class WeederStage:
             }
             return self.weeder(world, policy, **{**same, **changes, **other})
 
-        stand = WeederStand(world, Weeder(environment), seed, environment, again)
-        environment.board.subscribe(stand.notices.append)
-        environment.board.subscribe(Metering(environment.metrics).note)
+        stand = WeederStand(world, WeederRunner(environment), seed, environment, again)
+        environment.notice_bus.subscribe(stand.notices.append)
+        environment.notice_bus.subscribe(Metering(environment.metrics).note)
         _ = tasks.shared(seed.run, "simulated watch of slices")
         stand.weeder.start()
         self._stands.append(stand)

@@ -4,7 +4,7 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.tasks import Tasks
-from app.weeder.deletion_queue import DeletionTurns
+from app.weeder.deletion_queue import FairRateLimiter
 
 
 class Queue:
@@ -13,7 +13,7 @@ class Queue:
     def __init__(self, per_second, **more):
         self.clock = Clock.of_loop()
         self.tasks = Tasks(self.clock)
-        self.turns = DeletionTurns(self.clock, per_second, **more)
+        self.turns = FairRateLimiter(self.clock, per_second, **more)
         self.begun = self.clock.now()
         self.got = []
         _ = self.tasks.shared(self.turns.run, "turns")
@@ -203,7 +203,7 @@ async def test_an_instant_before_a_turn_is_free_again_there_are_no_more_than_the
     """Instants are rounded: what is due within a microsecond is due, once."""
     shown = 0.0
     tasks = Tasks(Clock.of_loop())
-    turns = DeletionTurns(Clock(1_800_000_000.0, lambda: shown), 20)
+    turns = FairRateLimiter(Clock(1_800_000_000.0, lambda: shown), 20)
     _ = tasks.shared(turns.run, "turns")
     waiters = [asyncio.ensure_future(turns.turn(f"n{number}")) for number in range(100)]
     await asyncio.sleep(0.5)

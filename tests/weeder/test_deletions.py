@@ -224,7 +224,7 @@ async def test_in_a_dry_run_nothing_is_on_its_way_for_ever(stage):
     stand = stage.weeder(world, dry_run=True)
     await stand.recover(SCHEDULER)
     assert stand.recovery().deletions
-    assert not stand.environment.book._in_flight
+    assert not stand.environment.records._in_flight
 
 
 async def test_the_end_of_a_dry_run_says_what_would_have_been_deleted(stage):

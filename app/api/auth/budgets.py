@@ -30,7 +30,7 @@ MOST_WAITING: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class BudgetSize:
     """The size of one budget."""
 
     rate: float
@@ -43,9 +43,9 @@ class Share:
 class Reputation(Enum):
     """What is known of the subject of a review; the value is the budget that the review is taken from."""
 
-    TRUSTED = Share(rate=10, burst=20, in_flight=5)
-    KNOWN = Share(rate=5, burst=10, in_flight=2)
-    STRANGER = Share(rate=5, burst=10, in_flight=3)
+    TRUSTED = BudgetSize(rate=10, burst=20, in_flight=5)
+    KNOWN = BudgetSize(rate=5, burst=10, in_flight=2)
+    STRANGER = BudgetSize(rate=5, burst=10, in_flight=3)
 
 
 class FairBudget:
@@ -56,7 +56,7 @@ class FairBudget:
         now: The current instant, as `Clock.now`.
     """
 
-    def __init__(self, share: Share, now: Callable[[], float]) -> None:
+    def __init__(self, share: BudgetSize, now: Callable[[], float]) -> None:
         self._now = now
         self._bucket = Bucket(share.rate, share.burst, now())
         self._free = share.in_flight

@@ -15,7 +15,7 @@ from app.api.auth.authorization import Call
 from app.api.views import Context, ProberView
 from app.core.model import workloads as ann
 from app.core.model.callers import Caller
-from app.core.model.operations import Operation, Trigger
+from app.core.model.operations import ScalingRunStatus, Trigger
 from app.core.model.overrides import OVERRIDES
 from app.core.model.weeding import ServiceKey
 
@@ -50,11 +50,11 @@ class Target:
     label: str
     path: str
     words: tuple[str, ...]
-    plan: tuple["Change", ...] = ()
+    plan: tuple["PlannedChange", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlannedChange:
     """A change that the action would make; `{scope}` and other field names stand for the reader's input."""
 
     object: str
@@ -80,7 +80,7 @@ class Action:
     """Subjects to choose from, whose `path` and `words` then apply; empty: there is one subject only."""
     body: Mapping[str, Any] = field(default_factory=dict)
     """Members of the body besides the fields."""
-    plan: tuple[Change, ...] = ()
+    plan: tuple[PlannedChange, ...] = ()
     """Changes to show before the action is sent; empty: the module asks the API with `dryRun`."""
     typed: str | None = None
     """Text that the reader must type to confirm the action."""
@@ -134,7 +134,7 @@ def on_all(context: Context) -> list[Action]:
             path="/api/v1/pause",
             words=("dwd", "pause", "--all"),
             fields=(REASON, DURATION, SCOPE, FORCE),
-            plan=(Change(of_all, before, "paused ({scope}) for {duration}"),),
+            plan=(PlannedChange(of_all, before, "paused ({scope}) for {duration}"),),
         )
     ]
     if pause is not None:
@@ -147,7 +147,7 @@ def on_all(context: Context) -> list[Action]:
                 method="DELETE",
                 path="/api/v1/pause",
                 words=("dwd", "resume", "--all"),
-                plan=(Change(of_all, before, "no pause"),),
+                plan=(PlannedChange(of_all, before, "no pause"),),
             )
         )
     return found
@@ -167,7 +167,9 @@ def on_shoot(context: Context, prober: ProberView, shoot: schemas.Shoot) -> list
             method="POST",
             path=_path(namespace, "probe"),
             words=("dwd", "probe", namespace),
-            plan=(Change("the next probe", f"at {shoot.probe.next_time or 'no time'}", "now"),),
+            plan=(
+                PlannedChange("the next probe", f"at {shoot.probe.next_time or 'no time'}", "now"),
+            ),
         ),
         *(_scale(namespace, direction) for direction in ("down", "up")),
         *(_cancel(each) for each in operations if each.running and each.trigger is Trigger.MANUAL),
@@ -196,7 +198,7 @@ def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
             path=_path(namespace, "pause"),
             words=("dwd", "pause", namespace),
             fields=(REASON, DURATION, SCOPE, FORCE),
-            plan=(Change(entry, before, "paused ({scope}) for {duration}"),),
+            plan=(PlannedChange(entry, before, "paused ({scope}) for {duration}"),),
         )
     ]
     if pause is not None:
@@ -209,7 +211,7 @@ def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
                 method="DELETE",
                 path=_path(namespace, "pause"),
                 words=("dwd", "resume", namespace),
-                plan=(Change(entry, before, "no pause"),),
+                plan=(PlannedChange(entry, before, "no pause"),),
             )
         )
     if hold is not None:
@@ -222,7 +224,7 @@ def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
                 method="DELETE",
                 path=_path(namespace, "hold"),
                 words=("dwd", "resume", namespace, "--hold"),
-                plan=(Change(entry, f"held by {hold.author}", "no hold"),),
+                plan=(PlannedChange(entry, f"held by {hold.author}", "no hold"),),
             )
         )
     return found
@@ -246,7 +248,7 @@ def _scale(namespace: str, direction: str) -> Action:
     )
 
 
-def _cancel(operation: Operation) -> Action:
+def _cancel(operation: ScalingRunStatus) -> Action:
     return Action(
         id=f"cancel-{operation.id}",
         label=f"Cancel scaling {operation.direction}",
@@ -255,7 +257,7 @@ def _cancel(operation: Operation) -> Action:
         method="DELETE",
         path=f"/api/v1/operations/{quote(operation.id, safe='')}",
         words=("dwd", "operations", operation.id, "--cancel"),
-        plan=(Change(f"operation {operation.id}", str(operation.phase), "Cancelled"),),
+        plan=(PlannedChange(f"operation {operation.id}", str(operation.phase), "Cancelled"),),
     )
 
 
@@ -298,7 +300,7 @@ def _ignored(namespace: str, resource: schemas.Resource, command: str) -> Target
         name,
         f"{path}?apiVersion={quote(resource.api_version, safe='')}",
         ("dwd", command, namespace, name),
-        (Change(f"{name}, annotation {ann.IGNORE_SCALING}", *states),),
+        (PlannedChange(f"{name}, annotation {ann.IGNORE_SCALING}", *states),),
     )
 
 
@@ -327,5 +329,5 @@ def _weed(context: Context, namespace: str) -> list[Action]:
 
 def _weeded(namespace: str, service: str) -> Target:
     path = f"/api/v1/weeders/{quote(namespace, safe='')}/{quote(service, safe='')}"
-    change = Change(f"recovery of {service}", "the one that runs, if any", "a new one")
+    change = PlannedChange(f"recovery of {service}", "the one that runs, if any", "a new one")
     return Target(service, path, ("dwd", "weed", namespace, service), (change,))

@@ -21,7 +21,7 @@ from app.api.parameters import PageKey, PageQuery, TokenRefused, cut, refuse_unk
 from app.api.problems import Problem, ProblemType
 from app.core.config.scalars import parse_duration
 from app.core.errors import NotKnownYet, OperationGone, trimmed
-from app.core.model.operations import Operation, ScaleOrder, Trigger
+from app.core.model.operations import ScaleRequest, ScalingRunStatus, Trigger
 from app.core.model.overrides import Hold
 from app.prober.status import ShootStatus
 
@@ -65,7 +65,7 @@ async def scale_shoot(
     Automatic verdicts are shown and not acted on for `hold`.  An automatic scaling run is ended; if another manual one
     is under way, nothing is done.  With `dryRun` the answer is the plan.
     """
-    order = ScaleOrder(
+    order = ScaleRequest(
         namespace,
         body.direction,
         body.reason,
@@ -145,7 +145,7 @@ async def list_operations(
     )
 
 
-def _matches(operation: Operation, query: OperationQuery) -> bool:
+def _matches(operation: ScalingRunStatus, query: OperationQuery) -> bool:
     if query.namespace not in {None, operation.namespace}:
         return False
     if query.trigger not in {None, operation.trigger}:
@@ -169,9 +169,9 @@ class Permitted:
         context: AnyContext,
         prober: LeadingProber,
         name: Annotated[str, Path(alias="id", description="As `Location` and the list name it.")],
-    ) -> Operation:
-        """Return the operation; raises the errors of `FlowsView.operation`, and a `Problem` (403, 404)."""
-        found: Operation | None = None
+    ) -> ScalingRunStatus:
+        """Return the operation; raises the errors of `ScalingRunsView.operation`, and a `Problem` (403, 404)."""
+        found: ScalingRunStatus | None = None
         gone: OperationGone | NotKnownYet | None = None
         try:
             found = prober.scaling_runs.operation(name)
@@ -187,8 +187,8 @@ class Permitted:
         return found
 
 
-Readable = Annotated[Operation, Depends(Permitted(Call.READ_SHOOT))]
-Cancellable = Annotated[Operation, Depends(Permitted(Call.CANCEL))]
+Readable = Annotated[ScalingRunStatus, Depends(Permitted(Call.READ_SHOOT))]
+Cancellable = Annotated[ScalingRunStatus, Depends(Permitted(Call.CANCEL))]
 
 
 @router.get(_ONE)
@@ -214,6 +214,6 @@ async def cancel_operation(
     return operations_view.operation(cancelled)
 
 
-def _drafted(operation: Operation) -> dict[str, str]:
+def _drafted(operation: ScalingRunStatus) -> dict[str, str]:
     """The fields of an operation that go into the audit record."""
     return {"direction": str(operation.direction), "phase": str(operation.phase)}

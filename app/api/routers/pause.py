@@ -22,7 +22,7 @@ from app.api.dependencies import (
     until_listed,
 )
 from app.api.problems import Problem, ProblemType
-from app.api.views import Context, FlowsView
+from app.api.views import Context, ScalingRunsView
 from app.core.config.scalars import is_label, parse_duration
 from app.core.errors import ClusterError, NotKnownYet, Refused, trimmed
 from app.core.model import workloads as ann
@@ -280,7 +280,7 @@ def _audited_hold(hold: Hold | None) -> object:
     return None if hold is None else presenting.hold(hold).model_dump(mode="json", by_alias=True)
 
 
-async def _cancel(scaling_runs: FlowsView, hold: Hold, by: str) -> None:
+async def _cancel(scaling_runs: ScalingRunsView, hold: Hold, by: str) -> None:
     """Cancel the scaling run of a hold that was just ended.
 
     Errors do not fail the call: the hold is gone, and a manual scaling run without its hold ends by itself.

@@ -25,7 +25,7 @@ from app.core import redaction
 from app.core.errors import Throttled, trimmed
 from app.core.model import workloads
 from app.core.model import workloads as ann
-from app.core.model.overrides import IgnoreOrder
+from app.core.model.overrides import IgnoreRequest
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
 
@@ -150,7 +150,7 @@ async def ignore_resource(
     Any replica accepts it.
     """
     author = caller_of(request).name
-    order = IgnoreOrder(
+    order = IgnoreRequest(
         resource.namespace,
         resource.dependent.ref,
         ignored=True,
@@ -167,7 +167,7 @@ async def heed_resource(
     request: Request, response: Response, context: AnyContext, resource: MeantResource
 ) -> schemas.LiveResource:
     """Remove ignore-scaling, so that the resource is scaled like all others; does nothing where it is not set."""
-    order = IgnoreOrder(
+    order = IgnoreRequest(
         resource.namespace,
         resource.dependent.ref,
         ignored=False,
@@ -178,7 +178,7 @@ async def heed_resource(
 
 
 async def _mark(
-    request: Request, response: Response, context: Context, resource: Meant, order: IgnoreOrder
+    request: Request, response: Response, context: Context, resource: Meant, order: IgnoreRequest
 ) -> schemas.LiveResource:
     draft = draft_of(request)
     draft.action = "ignore" if order.ignored else "unignore"

@@ -8,10 +8,10 @@ from app.api import operations_view, presenting
 from app.api.presenting import time
 from app.api.schemas.base import Schema
 from app.api.schemas.events import EventName, NewestRecovery, ShootGone, WeederChange
-from app.api.views import FlowsView, ProberView, WeedersView
+from app.api.views import ProberView, ScalingRunsView, WeedersView
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339
-from app.core.model.operations import Operation
+from app.core.model.operations import ScalingRunStatus
 from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus
 from app.core.reporting.changes import ChangeKind
 
@@ -132,9 +132,9 @@ class ShootNews:
 class OperationNews:
     """Events about scaling runs: `operation`."""
 
-    def __init__(self, view: FlowsView) -> None:
+    def __init__(self, view: ScalingRunsView) -> None:
         self._view = view
-        self._told: dict[str, Operation] = {}
+        self._told: dict[str, ScalingRunStatus] = {}
 
     @property
     def running(self) -> bool:
@@ -153,7 +153,7 @@ class OperationNews:
         return [_told(each) for each in self._told.values() if each.running]
 
 
-def _told(operation: Operation) -> StreamEvent:
+def _told(operation: ScalingRunStatus) -> StreamEvent:
     shown = operations_view.operation(operation)
     return StreamEvent(
         ChangeKind.OPERATION, operation.namespace, sse_body(EventName.OPERATION, shown)

@@ -10,9 +10,9 @@ from app.cli.answers import (
     Audit,
     AuditEntry,
     ConfigFinding,
-    Decision,
     MissingPermission,
     OverrideChange,
+    PauseOrHold,
     RunningRecovery,
     Status,
     WeederChange,
@@ -35,7 +35,7 @@ _STYLES: Final = {
 }
 
 
-class Words(NamedTuple):
+class EventText(NamedTuple):
     """An event in words."""
 
     subject: str
@@ -54,7 +54,7 @@ def told(name: str, data: object, clock: str) -> Text | None:
     """
     if name == "snapshot-end":
         return None
-    words = _TELLERS[name](data) if name in _TELLERS else Words(name, _UNKNOWN, "dim")
+    words = _TELLERS[name](data) if name in _TELLERS else EventText(name, _UNKNOWN, "dim")
     line = Text.assemble((clock, "dim"), "  ", (said(words.subject), "bold"), "  ")
     line.append(said(words.text), words.style)
     return line
@@ -63,27 +63,27 @@ def told(name: str, data: object, clock: str) -> Text | None:
 _UNKNOWN: Final = "(this program does not know such events)"
 
 
-def _shoot(data: object) -> Words:
+def _shoot(data: object) -> EventText:
     shoot = answers.of(answers.Shoot, data)
     probes = shoots.summary(shoot)
     text = "; ".join(filter(None, (f"{shoot.state} ({shoot.reason}): {shoot.message}", probes)))
-    return Words(shoot.namespace, text, _STYLES.get(shoot.state, ""))
+    return EventText(shoot.namespace, text, _STYLES.get(shoot.state, ""))
 
 
-def _gone(data: object) -> Words:
-    return Words(answers.of(answers.Told, data).namespace or "?", "is gone", "dim")
+def _gone(data: object) -> EventText:
+    return EventText(answers.of(answers.StreamMessage, data).namespace or "?", "is gone", "dim")
 
 
-def _gap(data: object) -> Words:
-    reason = answers.of(answers.Told, data).reason
-    return Words("gap", f"{reason}; what follows is how things are now", "yellow")
+def _gap(data: object) -> EventText:
+    reason = answers.of(answers.StreamMessage, data).reason
+    return EventText("gap", f"{reason}; what follows is how things are now", "yellow")
 
 
-def _end(data: object) -> Words:
-    return Words("end", answers.of(answers.Told, data).reason, "yellow")
+def _end(data: object) -> EventText:
+    return EventText("end", answers.of(answers.StreamMessage, data).reason, "yellow")
 
 
-def _operation(data: object) -> Words:
+def _operation(data: object) -> EventText:
     operation = answers.of(answers.Operation, data)
     steps = [
         f"{each.resource} {change(each.before, each.after)} {each.phase}"
@@ -92,16 +92,16 @@ def _operation(data: object) -> Words:
     ]
     what = f"scale {operation.direction} {operation.phase} ({operation.id})"
     words = "; ".join(filter(None, (what, operation.message, *steps)))
-    return Words(operation.namespace, words, _STYLES.get(operation.phase, ""))
+    return EventText(operation.namespace, words, _STYLES.get(operation.phase, ""))
 
 
-def _service(data: object) -> Words:
+def _service(data: object) -> EventText:
     service = answers.of(WeederChange, data)
     ready = "is ready" if service.ready else "is not ready"
     found = [ready, f"failing: {service.failing}" if service.failing else ""]
     if service.recovery is not None:
         found.append(_recovery(service.recovery))
-    return Words(f"{service.namespace}/{service.service}", "; ".join(filter(None, found)))
+    return EventText(f"{service.namespace}/{service.service}", "; ".join(filter(None, found)))
 
 
 def _recovery(recovery: RunningRecovery) -> str:
@@ -111,16 +111,16 @@ def _recovery(recovery: RunningRecovery) -> str:
     return f"recovery {how}: {counts}{trouble}"
 
 
-def _override(data: object) -> Words:
+def _override(data: object) -> EventText:
     override = answers.of(OverrideChange, data)
-    return Words(override.namespace or "all shoots", _decided(override), "yellow")
+    return EventText(override.namespace or "all shoots", _decided(override), "yellow")
 
 
 def _decided(override: OverrideChange) -> str:
     what = f"{override.kind} of {override.resource}" if override.resource else override.kind
     by = f" by {override.author}" if override.author else ""
     match override.after:
-        case Decision() as decision:
+        case PauseOrHold() as decision:
             kind = decision.scope or decision.direction
             shown = f" {kind}" if kind else ""
             return f"{what}{shown}{by} until {decision.until}: {decision.reason}"
@@ -130,7 +130,7 @@ def _decided(override: OverrideChange) -> str:
             return f"{what} ended{by}"
 
 
-_TELLERS: Final[Mapping[str, Callable[[object], Words]]] = {
+_TELLERS: Final[Mapping[str, Callable[[object], EventText]]] = {
     "shoot": _shoot,
     "shoot-gone": _gone,
     "operation": _operation,

@@ -204,7 +204,7 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
     head = Text.assemble((said(shoot.namespace), "bold"), "  ", (said(shoot.state), style))
     head.append(f" ({said(shoot.reason)}) since {said(shoot.since)}, {since(shoot.since, now)} ago")
     paths = _in_endpoint_mode(shoot)
-    facts = [("last probe", _look(shoot.probe, now, "paths" if paths else "leases"))]
+    facts = [("last probe", _probe_line(shoot.probe, now, "paths" if paths else "leases"))]
     if not paths:
         facts.append(("leases", _leases(shoot.leases, shoot.probe, now)))
     facts += gates(shoot.gates, now)
@@ -230,7 +230,7 @@ def _after_a_space(lines: list[Text]) -> list[Text]:
     return [Text(), *lines] if lines else []
 
 
-def _look(probe: Probe, now: float, judged: str) -> Cell:
+def _probe_line(probe: Probe, now: float, judged: str) -> Cell:
     if probe.last_time is None:
         return Cell("not yet")
     took = "" if probe.duration_seconds is None else f" in {probe.duration_seconds * 1000:.0f}ms"

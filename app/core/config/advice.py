@@ -5,7 +5,7 @@ from typing import Final
 
 from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
-from app.core.model.endpoints import EndpointProbe
+from app.core.model.endpoints import EndpointProbeSpec
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 
@@ -73,7 +73,7 @@ def _first_writes(
         start += max(each.scale_down.initial_delay for each in members)
 
 
-def slow_gate(probe: EndpointProbe, policy: ProberPolicy) -> str | None:
+def slow_gate(probe: EndpointProbeSpec, policy: ProberPolicy) -> str | None:
     """Explains why a gate may close only after a scale-down began; returns None if it is in time, or is no gate.
 
     In endpoint mode the time is often shorter than half the grace period: where connections are refused, each probe

@@ -157,7 +157,7 @@ def exposure(
         ValueError: everybody would be admin on a reachable address, or tokens would be sent unencrypted.
     """
     check_mode(mode, given)
-    check_way(mode, tls=tls, plain_http=plain_http, given=given)
+    check_transport(mode, tls=tls, plain_http=plain_http, given=given)
     if mode is AuthMode.NONE:
         return Exposure(mode, given or HERE_ONLY, tls)
     if tls or plain_http:
@@ -177,7 +177,9 @@ def check_mode(mode: AuthMode, given: ListenAddress | None) -> None:
         )
 
 
-def check_way(mode: AuthMode, *, tls: bool, plain_http: bool, given: ListenAddress | None) -> None:
+def check_transport(
+    mode: AuthMode, *, tls: bool, plain_http: bool, given: ListenAddress | None
+) -> None:
     """Checks that tokens are not sent unencrypted unless `--allow-plain-http` permits it.
 
     Raises:

@@ -1,6 +1,6 @@
 """Parses the list `endpointProbes` of the prober file, with the limits of Kubernetes; YAML nodes in, probes out.
 
-The defaults are those of `EndpointProbe`; docs/configuration.md has them as a table.
+The defaults are those of `EndpointProbeSpec`; docs/configuration.md has them as a table.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 from app.core.config import probe_values as values
 from app.core.config.advice import slow_gate, useless_selector
 from app.core.config.fields import SELECTOR_KEYS, Keys, Section, read_selector
-from app.core.config.findings import FilePlace, Findings
+from app.core.config.findings import FileLocation, Findings
 from app.core.config.scalars import whole
 from app.core.model.endpoints import (
     Effect,
-    EndpointProbe,
+    EndpointProbeSpec,
     Exec,
     Grpc,
     Handler,
@@ -45,9 +45,9 @@ class HandlerChoice(NamedTuple):
     """None if missing or wrong, which is recorded as a mistake."""
     host: str | None = None
     """The host, if the handler itself names one, as in Kubernetes."""
-    host_place: FilePlace | None = None
+    host_place: FileLocation | None = None
     """The place of the handler's `host`, even if its value is wrong."""
-    named_port: FilePlace | None = None
+    named_port: FileLocation | None = None
     """The place of a port that is given by name."""
 
 
@@ -143,7 +143,7 @@ PROBE_KEYS: Final = Keys(
     )
 )
 
-_DEFAULT_PROBE: Final = EndpointProbe(name="", handler=TcpSocket(port=0))
+_DEFAULT_PROBE: Final = EndpointProbeSpec(name="", handler=TcpSocket(port=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class ProbeListContext:
 
 def read_endpoint_probes(
     top: Section, surroundings: ProbeListContext, findings: Findings
-) -> tuple[EndpointProbe, ...]:
+) -> tuple[EndpointProbeSpec, ...]:
     """The probes of a file; they are of use only where no mistake was noted."""
     first: dict[str, str] = {}
     probes = []
@@ -173,7 +173,9 @@ def read_endpoint_probes(
     return tuple(probes)
 
 
-def _probe(section: Section, surroundings: ProbeListContext, findings: Findings) -> EndpointProbe:
+def _probe(
+    section: Section, surroundings: ProbeListContext, findings: Findings
+) -> EndpointProbeSpec:
     """Reads one entry; wrong values are recorded as mistakes and replaced by defaults."""
     asking = read_handler(section, findings)
     host = _host(section, asking, findings)
@@ -181,7 +183,7 @@ def _probe(section: Section, surroundings: ProbeListContext, findings: Findings)
     _check_target(section, asking, kind, findings)
     if section.node("exec") is not None and not surroundings.allow_exec:
         findings.mistake(section.place("exec"), "needs the flag --allow-exec")
-    return EndpointProbe(
+    return EndpointProbeSpec(
         name=section.required("name", values.probe_name) or "",
         handler=asking.handler or _DEFAULT_PROBE.handler,
         type=kind,

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import yaml
 
-from app.core.config.findings import FilePlace, Findings
+from app.core.config.findings import FileLocation, Findings
 from app.core.config.scalars import Reader, label_key, label_key_of, label_value, nearest, operator
 from app.core.config.yaml_nodes import NodeKind, describe, is_merge, kind, line_of, merged
 from app.core.errors import trimmed
@@ -23,7 +23,7 @@ class MappingEntry(NamedTuple):
 
     key: str
     """As written in the file."""
-    place: FilePlace
+    place: FileLocation
     node: yaml.Node
 
 
@@ -31,23 +31,23 @@ class MappingEntry(NamedTuple):
 class Naming:
     """How the keys of a mapping are compared, and how messages locate them."""
 
-    base: FilePlace
+    base: FileLocation
     """The place of the mapping itself."""
     same: Callable[[str], str]
     """Two keys are equal if this returns the same for both."""
-    place: Callable[[str, int], FilePlace]
+    place: Callable[[str, int], FileLocation]
     """Returns the place of a key, given its line."""
 
     @classmethod
-    def of_data(cls, base: FilePlace) -> "Naming":
+    def of_data(cls, base: FileLocation) -> "Naming":
         """Creates the naming for keys chosen by the operator, which are case-sensitive."""
         return cls(base, str, lambda key, line: base.key(trimmed(key, _SHOWN), line))
 
     @classmethod
-    def of_labels(cls, base: FilePlace) -> "Naming":
+    def of_labels(cls, base: FileLocation) -> "Naming":
         """Creates the naming for label keys, which contain dots, in the style of Kubernetes: `matchLabels[a.b/c]`."""
         return cls(
-            base, str, lambda key, line: FilePlace(f"{base.path}[{trimmed(key, _SHOWN)}]", line)
+            base, str, lambda key, line: FileLocation(f"{base.path}[{trimmed(key, _SHOWN)}]", line)
         )
 
 
@@ -80,7 +80,7 @@ def entries(node: yaml.Node, naming: Naming, findings: Findings) -> dict[str, Ma
         if is_merge(key):
             merges.append(value)
         elif kind(key) is not NodeKind.STRING:
-            place = FilePlace(naming.base.path, line_of(key))
+            place = FileLocation(naming.base.path, line_of(key))
             findings.mistake(place, f"a key must be a string, not {describe(key)}")
         else:
             entry = MappingEntry(key.value, naming.place(key.value, line_of(key)), value)
@@ -120,7 +120,9 @@ class Keys(NamedTuple):
 class Section:
     """One mapping of a file; null counts as absent."""
 
-    def __init__(self, node: yaml.Node, place: FilePlace, keys: Keys, findings: Findings) -> None:
+    def __init__(
+        self, node: yaml.Node, place: FileLocation, keys: Keys, findings: Findings
+    ) -> None:
         self.base = place
         """The place of the mapping itself."""
         self._keys = keys
@@ -130,7 +132,7 @@ class Section:
         self._entries = entries(node, naming, findings)
         self._report_strangers()
 
-    def place(self, key: str) -> FilePlace:
+    def place(self, key: str) -> FileLocation:
         """Returns the place where `key` is, or would be."""
         entry = self._entries.get(key.lower())
         return self.base.key(key) if entry is None else entry.place
@@ -168,12 +170,12 @@ class Section:
             else:
                 self._findings.mistake(place, f"must be a mapping, not {kind(item)}")
 
-    def items(self, key: str, *, required: bool) -> Iterator[tuple[FilePlace, yaml.Node]]:
+    def items(self, key: str, *, required: bool) -> Iterator[tuple[FileLocation, yaml.Node]]:
         """Yields the items in the list of `key`; if that is required it must not be empty."""
         node = self.required(key, filled_list) if required else self._read(key, list_of_any)
         path = self.place(key).path
         for index, item in enumerate([] if node is None else node.value):
-            yield FilePlace(f"{path}[{index}]", line_of(item)), item
+            yield FileLocation(f"{path}[{index}]", line_of(item)), item
 
     def attempts(self, key: str, read: Reader[T], *, required: bool) -> list[T | None]:
         """Returns `read` of each item in the list of `key`; None, with a mistake recorded, for each that it refuses."""
@@ -184,7 +186,7 @@ class Section:
         node = self.node(key)
         return None if node is None else self._findings.attempt(self.place(key), read, node)
 
-    def _place_of(self, key: str, line: int) -> FilePlace:
+    def _place_of(self, key: str, line: int) -> FileLocation:
         return self.base.key(self._names.get(key.lower(), trimmed(key, _SHOWN)), line)
 
     def _report_strangers(self) -> None:
@@ -208,9 +210,9 @@ def top_section(root: yaml.Node | None, keys: Keys, whose: str, findings: Findin
     """
     if root is None or kind(root) is not NodeKind.MAPPING:
         found = "nothing" if root is None else kind(root)
-        place = FilePlace("", None if root is None else line_of(root))
+        place = FileLocation("", None if root is None else line_of(root))
         findings.refuse(place, f"must be a mapping with the {whose}'s keys, and holds {found}")
-    return Section(root, FilePlace("", line_of(root)), keys, findings)
+    return Section(root, FileLocation("", line_of(root)), keys, findings)
 
 
 # LabelSelectors in a file, refused where Kubernetes would refuse them: nodes in, selectors out.  A matching

@@ -7,7 +7,7 @@ from typing import Final
 import yaml
 
 from app.core.config.fields import Keys, Naming, entries
-from app.core.config.findings import FilePlace, Findings
+from app.core.config.findings import FileLocation, Findings
 from app.core.config.flag_values import FileKind
 from app.core.config.prober_file import PROBER_KEYS, read_policy
 from app.core.config.weeder_file import WEEDER_KEYS, read_weeder_policy
@@ -110,7 +110,7 @@ def _given(root: yaml.Node | None, keys: Keys) -> list[str]:
     """Returns which of the keys a file has, apart from obsolete ones."""
     if root is None or kind(root) is not NodeKind.MAPPING:
         return []
-    nowhere = FilePlace("", None)
+    nowhere = FileLocation("", None)
     naming = Naming(nowhere, str.lower, lambda _key, _line: nowhere)
     found = entries(root, naming, Findings("", strict=False))
     given = {name for name, each in found.items() if kind(each.node) is not NodeKind.NULL}

@@ -10,17 +10,17 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 
-class FilePlace(NamedTuple):
+class FileLocation(NamedTuple):
     """A place in a file."""
 
     path: str
     """Such as `dependentResourceInfos[1].ref.name`; empty for the file itself."""
     line: int | None
 
-    def key(self, name: str, line: int | None = None) -> "FilePlace":
+    def key(self, name: str, line: int | None = None) -> "FileLocation":
         """Returns the place of a key within this one."""
         path = f"{self.path}.{name}" if self.path else name
-        return FilePlace(path, self.line if line is None else line)
+        return FileLocation(path, self.line if line is None else line)
 
 
 class Findings:
@@ -32,11 +32,11 @@ class Findings:
         self._mistakes: list[Mistake] = []
         self._warnings: list[ConfigWarning] = []
 
-    def mistake(self, place: FilePlace, message: str) -> None:
+    def mistake(self, place: FileLocation, message: str) -> None:
         """Records a mistake, which makes the file unusable."""
         self._mistakes.append(Mistake(place.line, place.path, message))
 
-    def attempt(self, place: FilePlace, read: Callable[[V], T], value: V) -> T | None:
+    def attempt(self, place: FileLocation, read: Callable[[V], T], value: V) -> T | None:
         """Returns `read(value)`; if that raises ValueError, records it as a mistake and returns None."""
         try:
             return read(value)
@@ -44,15 +44,15 @@ class Findings:
             self.mistake(place, str(error))
             return None
 
-    def warn(self, place: FilePlace, message: str) -> None:
+    def warn(self, place: FileLocation, message: str) -> None:
         """Records a warning: accepted, but worth checking."""
         self._warnings.append(ConfigWarning(place.path, message, place.line))
 
-    def unknown(self, place: FilePlace, message: str) -> None:
+    def unknown(self, place: FileLocation, message: str) -> None:
         """Records an unknown key: a mistake if reading is strict, otherwise a warning."""
         (self.mistake if self._strict else self.warn)(place, message)
 
-    def refuse(self, place: FilePlace, message: str) -> NoReturn:
+    def refuse(self, place: FileLocation, message: str) -> NoReturn:
         """Records a mistake that ends the reading.
 
         Raises:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from app.core.config import api_values
 from app.core.config import flag_values as values
-from app.core.config.api_values import Exposure, check_mode, check_way, exposure
+from app.core.config.api_values import Exposure, check_mode, check_transport, exposure
 from app.core.config.env_variables import AlsoFrom, CommandSettings, variable
 from app.core.config.flag_values import AuthMode, ListenAddress, LogFormat, LogLevel, ShownDefault
 from app.core.config.scalars import format_duration, is_label
@@ -152,7 +152,7 @@ class ApiSettings(ServiceSettings):
         found = info.data
         if found.keys() >= {"api_bind_addr", "auth_mode", "tls_cert_file", "tls_private_key_file"}:
             tls, given = found["tls_cert_file"] is not None, found["api_bind_addr"]
-            check_way(found["auth_mode"], tls=tls, plain_http=plain, given=given)
+            check_transport(found["auth_mode"], tls=tls, plain_http=plain, given=given)
         return plain
 
     @property

@@ -16,7 +16,7 @@ import yaml
 
 from app.core.clock import Clock
 from app.core.config.fields import Naming, entries
-from app.core.config.findings import FilePlace, Findings
+from app.core.config.findings import FileLocation, Findings
 from app.core.config.scalars import Reader
 from app.core.config.yaml_nodes import NodeKind, compose, kind, line_of
 from app.core.files import Reread, read_file, unusable
@@ -93,11 +93,11 @@ def parse_tokens(path: Path, content: bytes) -> TokenTable:
 
 def _known(root: yaml.Node | None, findings: Findings) -> Iterator[KnownToken]:
     if root is None or kind(root) is not NodeKind.LIST or not root.value:
-        place = FilePlace("", None if root is None else line_of(root))
+        place = FileLocation("", None if root is None else line_of(root))
         findings.refuse(place, "must be a list of callers, each with name, role and sha256")
-    first: dict[object, FilePlace] = {}
+    first: dict[object, FileLocation] = {}
     for index, item in enumerate(root.value):
-        place = FilePlace(f"[{index}]", line_of(item))
+        place = FileLocation(f"[{index}]", line_of(item))
         if kind(item) is not NodeKind.MAPPING:
             findings.mistake(place, "must be a mapping with name, role and sha256")
         elif (found := _one(item, place, findings)) is not None:
@@ -106,7 +106,10 @@ def _known(root: yaml.Node | None, findings: Findings) -> Iterator[KnownToken]:
 
 
 def _note_twice(
-    values: dict[str, object], place: FilePlace, first: dict[object, FilePlace], findings: Findings
+    values: dict[str, object],
+    place: FileLocation,
+    first: dict[object, FileLocation],
+    findings: Findings,
 ) -> None:
     """Records a mistake for each value that an earlier entry has as well."""
     for key, value in values.items():
@@ -115,11 +118,11 @@ def _note_twice(
             findings.mistake(place.key(key), f"is that of {before.path} on line {before.line}, too")
 
 
-def _one(node: yaml.Node, place: FilePlace, findings: Findings) -> KnownToken | None:
+def _one(node: yaml.Node, place: FileLocation, findings: Findings) -> KnownToken | None:
     """Reads one entry; returns None if it has mistakes, which are recorded."""
 
-    def place_of(key: str, line: int) -> FilePlace:
-        return place.key(key, line) if key in KEYS else FilePlace(place.path, line)
+    def place_of(key: str, line: int) -> FileLocation:
+        return place.key(key, line) if key in KEYS else FileLocation(place.path, line)
 
     found = entries(node, Naming(place, str, place_of), findings)
     for key, entry in found.items():

@@ -10,10 +10,10 @@ from app.core.handlers.grpc import GrpcChecks
 from app.core.handlers.http_get import HttpGets
 from app.core.handlers.lookup import THREADS, Lookup
 from app.core.handlers.runs import CannotRun, HandlerRun, error
-from app.core.handlers.slots import ProbeSlots
+from app.core.handlers.slots import RunSlots
 from app.core.handlers.tcp_socket import TcpConnects
 from app.core.model.endpoints import (
-    EndpointProbe,
+    EndpointProbeSpec,
     Exec,
     Grpc,
     HttpGet,
@@ -65,7 +65,7 @@ class NetworkHandlers:
         self._gates = _places(limits.gates)
         self._executions = _places(limits.commands)
 
-    async def run(self, probe: EndpointProbe, address: TargetAddress) -> Ran:
+    async def run(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         """Runs the probe once and returns its result after `timeoutSeconds` at the latest.
 
         Never raises because of anything that the target does. The wait for a slot is part of the time, so a run that
@@ -88,7 +88,7 @@ class NetworkHandlers:
         """Closes all connections; no probe may run any more."""
         await self._http.close()
 
-    def _places_of(self, probe: EndpointProbe) -> ProbeSlots:
+    def _places_of(self, probe: EndpointProbeSpec) -> RunSlots:
         if isinstance(probe.handler, Exec):
             return self._executions
         return self._gates if probe.gates else self._runs
@@ -109,5 +109,5 @@ class NetworkHandlers:
                 assert_never(never)
 
 
-def _places(total: int) -> ProbeSlots:
-    return ProbeSlots(total, total // 4)
+def _places(total: int) -> RunSlots:
+    return RunSlots(total, total // 4)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from app.core.errors import trimmed
-from app.core.model.endpoints import EndpointProbe, Port, ProbeOutcome, Ran, TargetAddress
+from app.core.model.endpoints import EndpointProbeSpec, Port, ProbeOutcome, Ran, TargetAddress
 
 MOST_READ: Final = 10 * 1024
 """Bytes of a body or of a command's output that are read or kept, as in the kubelet."""
@@ -40,7 +40,7 @@ class HandlerRun:
 
     __slots__ = ("_begun", "_created", "address", "late", "probe")
 
-    def __init__(self, probe: EndpointProbe, address: TargetAddress) -> None:
+    def __init__(self, probe: EndpointProbeSpec, address: TargetAddress) -> None:
         self.probe, self.address = probe, address
         self.late = error("not run: too many probes run at once")
         self._created = self._begun = asyncio.get_running_loop().time()

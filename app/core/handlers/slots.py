@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class ProbeSlots:
+class RunSlots:
     """A number of slots, some of which are reserved for namespaces that have none.
 
     A free slot goes to the waiting namespace that has the fewest.

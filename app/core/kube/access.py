@@ -24,7 +24,7 @@ from app.core.kube.resources import (
     assumed,
 )
 from app.core.kube.seed_api import WITHIN, SeedApi
-from app.core.model.endpoints import EndpointProbe, Exec
+from app.core.model.endpoints import EndpointProbeSpec, Exec
 from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
@@ -77,7 +77,7 @@ def permissions_needed(
     return tuple(dict.fromkeys(needed))
 
 
-def _of_probes(probes: Iterable[EndpointProbe], *, allow_exec: bool) -> Iterator[Permission]:
+def _of_probes(probes: Iterable[EndpointProbeSpec], *, allow_exec: bool) -> Iterator[Permission]:
     """Permissions of endpoint probes; protection works without them, because a gate that cannot be judged is open."""
     of_pods = [each for each in probes if each.pods is not None]
     if of_pods:

@@ -62,7 +62,7 @@ class SoleOwner:
     """No election: this replica always leads."""
 
     leading = True
-    observing = True
+    may_probe = True
     leader_identity: str | None = None
     trouble: str | None = None
 
@@ -130,7 +130,7 @@ class LeaseElection:
         return self._renewed_at is not None and self._clock.now() < self._deadline
 
     @property
-    def observing(self) -> bool:
+    def may_probe(self) -> bool:
         """Whether this replica leads, nobody leads, or the Lease was not renewed for a third of its duration."""
         return self.leading or self._clock.now() >= self._quiet_at
 
@@ -176,7 +176,7 @@ class LeaseElection:
         return theirs if theirs is not None and theirs > 0 else self._times.lease_duration
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` after each change of `leading` or `observing`."""
+        """Calls `listener` after each change of `leading` or `may_probe`."""
         self._listeners.append(listener)
 
     async def run(self) -> None:
@@ -272,7 +272,7 @@ class LeaseElection:
         return free and now >= self._free_at + self._lets_others_go_first()
 
     async def _stand_by(self, until: float, *, early: bool) -> None:
-        """Waits until `until`, or if `early` until we may take the Lease; notifies of changes of `observing`."""
+        """Waits until `until`, or if `early` until we may take the Lease; notifies of changes of `may_probe`."""
         while (now := self._clock.now()) < until and not (early and self._may_take()):
             marks = [each for each in (self._quiet_at, self._free_at) if now < each < until]
             if now >= self._free_at:
@@ -379,8 +379,8 @@ class LeaseElection:
         self.trouble = str(error)
 
     def _tell(self) -> None:
-        """Calls the listeners if `leading` or `observing` has changed since the last time."""
-        state = (self.leading, self.observing)
+        """Calls the listeners if `leading` or `may_probe` has changed since the last time."""
+        state = (self.leading, self.may_probe)
         if state == self._told:
             return
         self._told = state

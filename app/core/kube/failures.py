@@ -12,7 +12,7 @@ from typing import Final
 import aiohttp
 import msgspec
 
-from app.core.crumbs import Crumbs
+from app.core.crumbs import ExcessiveFraming
 from app.core.errors import (
     BadAnswer,
     CertificateUntrusted,
@@ -105,7 +105,7 @@ def _of_transport(asked: RequestedRight, error: Exception) -> ClusterError:
         said = getattr(certificate, "verify_message", "") or "the certificate does not fit"
         return CertificateUntrusted(f"{asked}: the server's certificate is not trusted: {said}")
     match error:
-        case Crumbs():
+        case ExcessiveFraming():
             return LimitExceeded("crumbs", f"{asked}: {error}")
         case aiohttp.ClientPayloadError():
             return BadAnswer(f"{asked}: the answer was cut off")

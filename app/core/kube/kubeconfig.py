@@ -48,7 +48,7 @@ class YamlRefused(Exception):
     """The text is refused; the message quotes none of it."""
 
 
-class _Open:
+class _OpenCollection:
     """A list or mapping that is still being parsed."""
 
     def __init__(self, value: list[Value] | dict[str, Value]) -> None:
@@ -90,7 +90,7 @@ def load(raw: bytes, *, max_bytes: int = MAX_BYTES, max_events: int = MAX_EVENTS
 def _built(events: Iterator[yaml.Event], max_events: int) -> Value:
     """Builds the value from parser events, without recursion or expansion."""
     root: list[Value] = []
-    above = [_Open(root)]
+    above = [_OpenCollection(root)]
     for number, event in enumerate(events):
         if number >= max_events:
             raise YamlRefused(f"it has more than {max_events} parts")
@@ -99,9 +99,9 @@ def _built(events: Iterator[yaml.Event], max_events: int) -> Value:
             case yaml.ScalarEvent(value=text, implicit=(plain, _)):
                 above[-1].put(None if plain and text in _NULLS else text)
             case yaml.MappingStartEvent():
-                above.append(_Open({}))
+                above.append(_OpenCollection({}))
             case yaml.SequenceStartEvent():
-                above.append(_Open([]))
+                above.append(_OpenCollection([]))
             case yaml.CollectionEndEvent():
                 done = above.pop()
                 above[-1].put(done.value)

@@ -215,7 +215,7 @@ class LeaderAddress:
         while True:
             self._changed.clear()
             try:
-                await self._look()
+                await self._check()
             except ClusterError as error:
                 self._suffer(error)
                 pause = _CHECK_INTERVAL if isinstance(error, _OFF) else _ASKS_EVERY
@@ -231,7 +231,7 @@ class LeaderAddress:
         except TimeoutError:
             return
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         for _ in range(_TRIES):
             found = await self._store.read()
             self._read, self._read_at = found.place, self._clock.now()

@@ -41,7 +41,7 @@ from app.core.kube.decoding.envelope import METADATA_LIST, RawPage
 from app.core.kube.failures import RequestedRight
 from app.core.kube.nesting import CUT, DEEPEST, shallow
 from app.core.kube.replica import ObjectKey, Replica
-from app.core.kube.responses import JSON, Silent
+from app.core.kube.responses import JSON, WatchSilent
 from app.core.kube.seed_api import WITHIN
 from app.core.limits import Backoff
 from app.core.metrics import Metrics
@@ -79,7 +79,7 @@ class ConsecutiveFailures:
         else:
             self._failures = self._failures + 1 if kind in self._kinds else 1
         self._kinds.add(kind)
-        if error is not None and not isinstance(error, Silent):
+        if error is not None and not isinstance(error, WatchSilent):
             # after silence the next attempt is made at once
             self._failures = max(self._failures, 1)
         return self._failures
@@ -273,7 +273,7 @@ class Reflector(Generic[T]):
         passing = isinstance(why, Unreachable | Throttled | Unauthorized | Forbidden)
         # Silence does not prove that nothing happened: a proxy may accept watches and pass on none of their events. An
         # event that is too long will be no shorter the next time.
-        lost = isinstance(why, Expired | Silent | LimitExceeded)
+        lost = isinstance(why, Expired | WatchSilent | LimitExceeded)
         if lost or (failures >= _LIST_ANEW_AFTER and not passing):
             self._version = None
 

@@ -204,7 +204,7 @@ MAX_LINE: Final = 16 * MIB
 """Maximum bytes of one watch event. etcd accepts objects up to 1.5 MiB, so this exceeds every real one."""
 
 
-class Silent(Unreachable):
+class WatchSilent(Unreachable):
     """A watch was silent for too long: its connection may be dead."""
 
 
@@ -219,7 +219,7 @@ async def lines_of(
         silence: seconds without a byte, or between the first byte of a line and its end, after which it is abandoned.
 
     Raises:
-        Silent: no byte arrived for `silence` seconds, or a line that had begun was not completed.
+        WatchSilent: no byte arrived for `silence` seconds, or a line that had begun was not completed.
         LimitExceeded: a line is too long.
     """
     loop, rest, dripping, until = asyncio.get_running_loop(), bytearray(), False, 0.0
@@ -230,7 +230,7 @@ async def lines_of(
             async with asyncio.timeout_at(until):
                 chunk = await response.content.readany()
         except TimeoutError as error:
-            raise Silent(f"{asked}: nothing was heard for {silence:g} s") from error
+            raise WatchSilent(f"{asked}: nothing was heard for {silence:g} s") from error
         if not chunk:
             return  # an incomplete last line is dropped
         dripping = bool(rest) and b"\n" not in chunk

@@ -73,7 +73,7 @@ Handler = HttpGet | TcpSocket | Grpc | Exec
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointProbe:
+class EndpointProbeSpec:
     """One entry of `endpointProbes`; times in seconds, as in Kubernetes."""
 
     name: str

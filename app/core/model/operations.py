@@ -41,7 +41,7 @@ class StepPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OperationStep:
+class RunStep:
     """One resource of a scaling run."""
 
     resource: ResourceRef
@@ -59,7 +59,7 @@ class OperationStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ScalingRunStatus:
     """One scaling run."""
 
     id: str
@@ -81,7 +81,7 @@ class Operation:
     """How it ended, or what it is waiting for."""
     hold_until: float | None = None
     """When the hold of a manual run ends."""
-    steps: tuple[OperationStep, ...] = ()
+    steps: tuple[RunStep, ...] = ()
 
     @property
     def running(self) -> bool:
@@ -90,7 +90,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleOrder:
+class ScaleRequest:
     """A person's request to scale a shoot's dependents."""
 
     namespace: str
@@ -105,7 +105,7 @@ class ScaleOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedStep:
+class PlannedResource:
     """What a scaling run would do with one resource now."""
 
     resource: ResourceRef
@@ -123,11 +123,11 @@ class PlannedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScalingPlan:
     """What a scaling run would do now, level by level."""
 
-    order: ScaleOrder
-    steps: tuple[PlannedStep, ...]
+    order: ScaleRequest
+    steps: tuple[PlannedResource, ...]
     etag: str
     """ETag of all resources, for `If-Match`."""
     replaces: str | None = None

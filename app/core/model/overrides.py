@@ -56,7 +56,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class IgnoreOrder:
+class IgnoreRequest:
     """A person's request that one resource is not scaled any more, or is scaled again."""
 
     namespace: str

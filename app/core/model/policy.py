@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.core.model.endpoints import EndpointProbe
+from app.core.model.endpoints import EndpointProbeSpec
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef
 
@@ -72,7 +72,7 @@ class ProberPolicy:
     on_scale_up_failure: OnFailure = OnFailure.STOP
     endpoint_mode: EndpointMode | None = None
     """None in lease mode."""
-    endpoint_probes: tuple[EndpointProbe, ...] = ()
+    endpoint_probes: tuple[EndpointProbeSpec, ...] = ()
 
     @property
     def secret_names(self) -> dict[Route, str]:

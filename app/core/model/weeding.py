@@ -48,7 +48,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class WeedOrder:
+class WeedRequest:
     """A person's request for a recovery."""
 
     author: str
@@ -150,7 +150,7 @@ class DeletionResult(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class DeletedPod:
     """A pod that was deleted, or would have been but for a dry run."""
 
     pod: str
@@ -164,7 +164,7 @@ class Deletion:
 
 
 @dataclass(frozen=True, slots=True)
-class SparedPod:
+class KeptPod:
     """A pod that matches a selector and is not deleted, with the latest reason."""
 
     pod: str
@@ -191,11 +191,11 @@ class RecoveryStatus:
     end: End | None = None
     trouble: str | None = None
     """Why it does not work, or why it ended; None if all is well."""
-    deletions: tuple[Deletion, ...] = ()
-    spared: tuple[SparedPod, ...] = ()
+    deletions: tuple[DeletedPod, ...] = ()
+    spared: tuple[KeptPod, ...] = ()
     queued: int = 0
     """Pods that wait for their turn; once it has ended, pods that were dropped."""
-    asked: WeedOrder | None = None
+    asked: WeedRequest | None = None
     """The request of a person; None if it began automatically."""
 
 

@@ -58,7 +58,7 @@ class OverrideCache:
 
     def __init__(self, store: OverridesStore, clock: Clock, metrics: Metrics) -> None:
         self._store, self._clock, self._metrics = store, clock, metrics
-        self._started = self._told_at = clock.now()
+        self._started = self._heard_at = clock.now()
         self._knowledge: Knowledge = {}
         self._data: Mapping[str, str] = {}
         """Data of the newest version."""
@@ -279,7 +279,7 @@ class OverrideCache:
 
     def _tell(self) -> None:
         """Notifies all listeners; one that fails is logged and does not affect the others."""
-        self._told_at = self._clock.now()
+        self._heard_at = self._clock.now()
         self._woken.set()
         for listener in self._listeners:
             try:
@@ -301,17 +301,17 @@ class OverrideCache:
                 self._read_on()
             self._tell_of_time()
             self._report()
-            await self._until(self._next_look())
+            await self._until(self._next_check())
 
     def _tell_of_time(self) -> None:
         """Notifies if something has expired since the last time, or if missing overrides count as none from now on."""
-        end = rules.next_end(self._knowledge, self._told_at, self._unread)
+        end = rules.next_end(self._knowledge, self._heard_at, self._unread)
         synced, self._was_synced = self._was_synced, self.synced
         if synced != self._was_synced or (end is not None and end <= self._clock.now()):
             self._tell()
 
-    def _next_look(self) -> float:
-        end = rules.next_end(self._knowledge, self._told_at, self._unread)
+    def _next_check(self) -> float:
+        end = rules.next_end(self._knowledge, self._heard_at, self._unread)
         look = self._clock.now() + (_LOOKED_AT if self.synced else _UNSYNCED)
         return look if end is None else min(end, look)
 

@@ -206,7 +206,7 @@ class EntryKind(StrEnum):
     HOLD = "hold"
 
 
-class EntryPlace(NamedTuple):
+class EntryKey(NamedTuple):
     """The position of an entry in the ConfigMap."""
 
     key: str

@@ -16,7 +16,7 @@ from app.core.model.overrides import ALL_SHOOTS, OVERRIDES, Hold, Pause
 from app.core.model.workloads import ResourceRef
 from app.core.overrides import rules
 from app.core.overrides.cache import OverrideCache
-from app.core.overrides.document import EntryKind, EntryPlace
+from app.core.overrides.document import EntryKey, EntryKind
 from app.core.overrides.rules import Knowledge
 from app.core.reporting.notices import Notice, NoticeKind, Severity
 
@@ -34,9 +34,9 @@ class Acting:
     """Why its key cannot be read; the entry is then the pause that stands in for it."""
 
 
-Endings = Mapping[EntryPlace, str]
+Endings = Mapping[EntryKey, str]
 """Who ended which entry, if known."""
-InForce = Mapping[EntryPlace, Acting]
+InForce = Mapping[EntryKey, Acting]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,14 @@ class NoticeSource:
 
 def in_force(knowledge: Knowledge, now: float) -> InForce:
     """Returns everything that is in force at `now`."""
-    found: dict[EntryPlace, Acting] = {}
+    found: dict[EntryKey, Acting] = {}
     for key, known in knowledge.items():
         pause, hold = rules.pause_of(key, known, now), rules.hold_of(known, now)
         if pause is not None:
-            found[EntryPlace(key, EntryKind.PAUSE)] = Acting(pause, known.problem)
+            found[EntryKey(key, EntryKind.PAUSE)] = Acting(pause, known.problem)
         if hold is not None:
             # Compared without `done`: the end of a scaling run is reported by the run itself.
-            found[EntryPlace(key, EntryKind.HOLD)] = Acting(replace(hold, done=True))
+            found[EntryKey(key, EntryKind.HOLD)] = Acting(replace(hold, done=True))
     return found
 
 
@@ -66,16 +66,16 @@ def notices(
     """Yields one notice for each override that began, changed or ended."""
     for place, acting in after.items():
         if before.get(place) != acting:
-            told = _Announced(SET, began(place, acting), acting.entry.author)
+            told = _OverrideTransition(SET, began(place, acting), acting.entry.author)
             yield _notice(place, acting, told, now, home)
     for place, acting in before.items():
         if place not in after:
             by = None if now >= acting.entry.until else endings.get(place)
-            told = _Announced(ENDED, ended(place, acting, now, by), by)
+            told = _OverrideTransition(ENDED, ended(place, acting, now, by), by)
             yield _notice(place, acting, told, now, home)
 
 
-def began(place: EntryPlace, acting: Acting) -> str:
+def began(place: EntryKey, acting: Acting) -> str:
     """Returns the message that says what is in force from now on, why, and until when."""
     entry, until = acting.entry, rfc3339(acting.entry.until)
     if isinstance(entry, Hold):
@@ -87,12 +87,12 @@ def began(place: EntryPlace, acting: Acting) -> str:
     return f"{paused} by {entry.author} until {until}: {entry.reason}"
 
 
-def _paused(place: EntryPlace, pause: Pause) -> str:
+def _paused(place: EntryKey, pause: Pause) -> str:
     who = "all shoots are" if place.key == ALL_SHOOTS else f"{place.key} is"
     return f"{who} paused, scope {pause.scope},"
 
 
-def ended(place: EntryPlace, acting: Acting, now: float, by: str | None) -> str:
+def ended(place: EntryKey, acting: Acting, now: float, by: str | None) -> str:
     """Returns the message that says what is no longer in force, and why; `by` ended it, if known."""
     entry, until = acting.entry, rfc3339(acting.entry.until)
     over = now >= entry.until
@@ -108,7 +108,7 @@ def ended(place: EntryPlace, acting: Acting, now: float, by: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Announced:
+class _OverrideTransition:
     """What happened, and who did it; None if it expired, or nobody knows."""
 
     reason: str
@@ -117,7 +117,7 @@ class _Announced:
 
 
 def _notice(
-    place: EntryPlace, acting: Acting, told: _Announced, now: float, home: NoticeSource
+    place: EntryKey, acting: Acting, told: _OverrideTransition, now: float, home: NoticeSource
 ) -> Notice:
     return Notice(
         NoticeKind.OVERRIDE,
@@ -134,13 +134,13 @@ def _notice(
     )
 
 
-def _severity(place: EntryPlace, acting: Acting) -> Severity:
+def _severity(place: EntryKey, acting: Acting) -> Severity:
     if acting.problem is None:
         return Severity.INFO
     return Severity.ERROR if place.key == ALL_SHOOTS else Severity.WARNING
 
 
-def _numbers(place: EntryPlace, acting: Acting, told: _Announced) -> dict[str, Any]:
+def _numbers(place: EntryKey, acting: Acting, told: _OverrideTransition) -> dict[str, Any]:
     entry = acting.entry
     found = {
         "action": "SetOverride" if told.reason == SET else "EndOverride",
@@ -165,7 +165,7 @@ class _Label(StrEnum):
     INVALID = "invalid"
 
 
-def _label(place: EntryPlace, acting: Acting) -> _Label:
+def _label(place: EntryKey, acting: Acting) -> _Label:
     if acting.problem is not None:
         return _Label.INVALID
     if place.kind is EntryKind.HOLD:

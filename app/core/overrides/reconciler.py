@@ -8,13 +8,13 @@ from typing import Final
 import structlog
 
 from app.core.clock import Clock
-from app.core.errors import ClusterError, FeatureOff, LeadershipLost, StoreFull
+from app.core.errors import ClusterError, FeatureUnavailable, LeadershipLost, StoreFull
 from app.core.model.overrides import ALL_SHOOTS, OverrideEntry
 from app.core.overrides import notices
 from app.core.overrides.cache import OverrideCache
 from app.core.overrides.document import EntryKind, encode, parts_of
 from app.core.overrides.notices import Endings, InForce, NoticeSource
-from app.core.overrides.rules import Knowledge, Known
+from app.core.overrides.rules import KeyKnowledge, Knowledge
 from app.core.overrides.writer import Data, OverrideWriter, Signature, signatures
 from app.core.reporting.notices import NoticeBus
 
@@ -40,7 +40,7 @@ def tidied(
     for key, known in knowledge.items():
         if data.get(key) != known.text:
             continue
-        text = None if key in gone else _without_past(known, now)
+        text = None if key in gone else _without_expired(known, now)
         if text is None:
             del found[key]
         else:
@@ -48,7 +48,7 @@ def tidied(
     return found
 
 
-def _without_past(known: Known, now: float) -> str | None:
+def _without_expired(known: KeyKnowledge, now: float) -> str | None:
     """Returns the remaining text of a key; None if nothing remains."""
     if known.problem is not None:
         return known.text
@@ -91,7 +91,7 @@ class OverrideReconciler:
     Args:
         cache: what is known.
         writer: changes the ConfigMap.
-        board: receives the notices.
+        notice_bus: receives the notices.
         clock: decides what has expired.
         home: the watchdog's own namespace, where the ConfigMap is.
         leading: returns whether this replica leads.
@@ -102,14 +102,14 @@ class OverrideReconciler:
         self,
         cache: OverrideCache,
         writer: OverrideWriter,
-        board: NoticeBus,
+        notice_bus: NoticeBus,
         clock: Clock,
         *,
         home: str,
         leading: Callable[[], bool],
         clusters: Callable[[], Collection[str] | None],
     ) -> None:
-        self._cache, self._writer, self._board, self._clock = cache, writer, board, clock
+        self._cache, self._writer, self._notice_bus, self._clock = cache, writer, notice_bus, clock
         self._home, self._leading, self._clusters = home, leading, clusters
         self._told: InForce | None = None
         self._signed: frozenset[Signature] = frozenset()
@@ -154,7 +154,7 @@ class OverrideReconciler:
         due = notices.notices(before, current, now, home, endings)
         while some := tuple(islice(due, _AT_ONCE)):
             for notice in some:
-                self._board.publish(notice)
+                self._notice_bus.publish(notice)
             await self._clock.sleep(0)
 
     def _endings(self) -> Endings:
@@ -178,7 +178,7 @@ class OverrideReconciler:
             return
         try:
             await self._writer.change(plan, starting=self._starting)
-        except (FeatureOff, LeadershipLost) as error:
+        except (FeatureUnavailable, LeadershipLost) as error:
             self._postpone(error, told=False)
         except (ClusterError, StoreFull) as error:
             self._postpone(error, told=not self._failing)

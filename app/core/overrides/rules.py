@@ -33,7 +33,7 @@ NO_ENTRY: Final = OverrideEntry()
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KeyKnowledge:
     """What is known of one key."""
 
     text: str
@@ -53,7 +53,7 @@ class Known:
         return self.problem is not None or self.completed is not None
 
 
-Knowledge = Mapping[str, Known]
+Knowledge = Mapping[str, KeyKnowledge]
 """By key."""
 Unread = Mapping[str, float]
 """Keys without known content, and since when they exist."""
@@ -96,16 +96,16 @@ def observed(before: Knowledge, data: Mapping[str, str], now: float) -> Knowledg
     return {key: _observed(before.get(key), key, text, now) for key, text in data.items()}
 
 
-def _observed(before: Known | None, key: str, text: str, now: float) -> Known:
+def _observed(before: KeyKnowledge | None, key: str, text: str, now: float) -> KeyKnowledge:
     if before is not None and before.text == text:
         return before
     found = read_key(key, text, now)
     match found:
         case Content():
-            return Known(text, now, found.entry, None, found.completed)
+            return KeyKnowledge(text, now, found.entry, None, found.completed)
         case Unreadable():
             last = NO_ENTRY if before is None else before.entry
-            return Known(text, now, last, found.problem)
+            return KeyKnowledge(text, now, last, found.problem)
 
 
 def with_done(knowledge: Knowledge, done: Mapping[str, str]) -> Knowledge:
@@ -120,14 +120,14 @@ def with_done(knowledge: Knowledge, done: Mapping[str, str]) -> Knowledge:
     return {**knowledge, **found} if found else knowledge
 
 
-def _with_done(known: Known) -> Known:
+def _with_done(known: KeyKnowledge) -> KeyKnowledge:
     hold = known.entry.hold
     if hold is None:
         return known
     return replace(known, entry=replace(known.entry, hold=replace(hold, done=True)))
 
 
-def pause_of(key: str, known: Known | None, now: float) -> Pause | None:
+def pause_of(key: str, known: KeyKnowledge | None, now: float) -> Pause | None:
     """Returns the pause of a key that is in force now; of an unreadable key, the one that stands in for it."""
     if known is None:
         return None
@@ -135,7 +135,7 @@ def pause_of(key: str, known: Known | None, now: float) -> Pause | None:
     return pause if pause is not None and now < pause.until else None
 
 
-def stand_in(key: str, known: Known) -> Pause:
+def stand_in(key: str, known: KeyKnowledge) -> Pause:
     """Returns the pause that stands in for an unreadable key.
 
     It lasts until the end of the last known pause, or for an hour after the text was first seen. Each new unreadable
@@ -150,7 +150,7 @@ def stand_in(key: str, known: Known) -> Pause:
     return Pause(Scope.ALL, reason, author, known.seen, until, stand_in=True)
 
 
-def hold_of(known: Known | None, now: float) -> Hold | None:
+def hold_of(known: KeyKnowledge | None, now: float) -> Hold | None:
     """Returns the hold that is in force: until its end, and until its scaling run has ended."""
     hold = None if known is None else known.entry.hold
     return hold if hold is not None and (not hold.done or now < hold.until) else None
@@ -161,7 +161,7 @@ def effective(
 ) -> EffectiveOverrides:
     """Returns what is in force for a shoot; a key in `unread` counts as unreadable since then."""
     own, everywhere = (
-        Known("", unread[key], NO_ENTRY, _NOT_READ) if key in unread else knowledge.get(key)
+        KeyKnowledge("", unread[key], NO_ENTRY, _NOT_READ) if key in unread else knowledge.get(key)
         for key in (namespace, ALL_SHOOTS)
     )
     pause = pause_of(namespace, own, now)

@@ -10,8 +10,8 @@ from app.core.overrides import rules
 from app.core.overrides.cache import OverrideCache
 from app.core.overrides.document import (
     Content,
+    EntryKey,
     EntryKind,
-    EntryPlace,
     Fields,
     encode,
     fields_of,
@@ -58,7 +58,7 @@ class OverrideService:
 
     async def end_pause(self, key: str, *, by: str | None = None) -> OverrideWrite:
         """Removes the pause; `before` equals `after` if there was none. Notices name `by` as the one who ended it."""
-        return await self._end(EntryPlace(key, EntryKind.PAUSE), by)
+        return await self._end(EntryKey(key, EntryKind.PAUSE), by)
 
     async def set_hold(
         self, namespace: str, hold: Hold, *, starting: Starting | None = None
@@ -84,7 +84,7 @@ class OverrideService:
     ) -> OverrideWrite:
         """Removes the hold, or only that of `operation` if one is given. Notices name `by` as the one who ended it."""
         if operation is None:
-            return await self._end(EntryPlace(namespace, EntryKind.HOLD), by)
+            return await self._end(EntryKey(namespace, EntryKind.HOLD), by)
         return await self._conclude(_Conclusion(self, namespace, operation, removed=True))
 
     async def _edit(
@@ -94,7 +94,7 @@ class OverrideService:
         await self._writer.change(edit.plan, starting=starting)
         return self._change(key, edit.before, edit.after)
 
-    async def _end(self, place: EntryPlace, by: str | None) -> OverrideWrite:
+    async def _end(self, place: EntryKey, by: str | None) -> OverrideWrite:
         """Removes an entry; the same write records who did it, for the leader to report."""
         edit = _Edit(self, *place, None)
 
@@ -188,14 +188,12 @@ class _Edit:
         return wanted
 
     @property
-    def ends(self) -> set[EntryPlace]:
+    def ends(self) -> set[EntryKey]:
         """The entries that the last planned write ends; for an unreadable key also the pause that stands in for it."""
         more = (
-            {EntryPlace(self._key, EntryKind.PAUSE)}
-            if isinstance(self.before, Unreadable)
-            else set()
+            {EntryKey(self._key, EntryKind.PAUSE)} if isinstance(self.before, Unreadable) else set()
         )
-        return {EntryPlace(self._key, self._kind)} | more
+        return {EntryKey(self._key, self._kind)} | more
 
     def _changed(self, part: Part) -> EntryChanged:
         what = "removed" if part is None else "changed"

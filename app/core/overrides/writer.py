@@ -15,7 +15,7 @@ from app.core.errors import (
     BadAnswer,
     ClusterError,
     Conflict,
-    FeatureOff,
+    FeatureUnavailable,
     Forbidden,
     LimitExceeded,
     NotFound,
@@ -26,7 +26,7 @@ from app.core.errors import (
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import PREFIX
 from app.core.overrides.cache import FEATURE, OverrideCache
-from app.core.overrides.document import LONGEST_AUTHOR, EntryKind, EntryPlace
+from app.core.overrides.document import LONGEST_AUTHOR, EntryKey, EntryKind
 from app.core.ports import OverridesDocument, OverridesStore, Starting
 from app.core.redaction import one_line
 
@@ -73,7 +73,7 @@ class OverrideWriter:
             sign: called after `plan`, before each write over an existing ConfigMap.
 
         Raises:
-            FeatureOff: this process has no overrides, or writes nothing because it is a dry run.
+            FeatureUnavailable: this process has no overrides, or writes nothing because it is a dry run.
             StoreFull: the ConfigMap would be too large.
             Conflict: every attempt met a concurrent write.
             ClusterError: the write failed; or its outcome is unknown and could not be read.
@@ -83,13 +83,15 @@ class OverrideWriter:
             async with self._turn:
                 await self._change(plan, starting, sign)
         except Forbidden as error:
-            raise FeatureOff(FEATURE, f"the overrides may not be written: {error}") from error
+            raise FeatureUnavailable(
+                FEATURE, f"the overrides may not be written: {error}"
+            ) from error
 
     def _check(self) -> None:
         if self._dry_run:
-            raise FeatureOff("dry-run", "this process writes nothing, as it is a dry run")
+            raise FeatureUnavailable("dry-run", "this process writes nothing, as it is a dry run")
         if (off := self._cache.off) is not None:
-            raise FeatureOff(FEATURE, f"there are no overrides in this process: {off}")
+            raise FeatureUnavailable(FEATURE, f"there are no overrides in this process: {off}")
 
     async def _change(self, plan: Plan, starting: Starting | None, sign: Sign) -> None:
         document = self._cache.document if self._cache.current else await self._live()
@@ -163,7 +165,7 @@ _MOST_READ: Final = 65_536
 class Signature(NamedTuple):
     """One ended override, and who ended it."""
 
-    place: EntryPlace
+    place: EntryKey
     by: str
     at: str
     """When; it distinguishes two ends of the same place."""
@@ -190,12 +192,12 @@ def signatures(document: OverridesDocument | None) -> tuple[Signature, ...]:
         return ()
     records = ((each, one_line(each.by, LONGEST_AUTHOR)) for each in found[-MOST:])
     return tuple(
-        Signature(EntryPlace(each.key, each.entry), by, each.at) for each, by in records if by
+        Signature(EntryKey(each.key, each.entry), by, each.at) for each, by in records if by
     )
 
 
 def signed(
-    document: OverridesDocument, places: Collection[EntryPlace], by: str, now: float
+    document: OverridesDocument, places: Collection[EntryKey], by: str, now: float
 ) -> OverridesDocument:
     """Returns the document annotated with `by` as the one who ends the entries at `places`."""
     name, at = one_line(by, LONGEST_AUTHOR), rfc3339(now, micro=True)

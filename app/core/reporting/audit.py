@@ -24,7 +24,7 @@ import msgspec
 import structlog
 
 from app.core import redaction
-from app.core.limits import FairShares
+from app.core.limits import PerCallerBuckets
 from app.core.web.peers import peer_of
 
 log = structlog.get_logger(__name__)
@@ -147,8 +147,8 @@ class AuditLog:
         self._refused = _Shelves(300, 400_000, 1_000_000)
         self._of_nobody = _Shelves(100, 100_000, 200_000)
         self._number = 0
-        self._lines = FairShares(now, rate=1, at_once=20)
-        self._lines_of_aims = FairShares(now, rate=1, at_once=300)
+        self._lines = PerCallerBuckets(now, rate=1, at_once=20)
+        self._lines_of_aims = PerCallerBuckets(now, rate=1, at_once=300)
         self.since = now()
         """When this process began to keep records; earlier ones are only in the log."""
         self._untold = 0

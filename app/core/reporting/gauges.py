@@ -41,7 +41,7 @@ class Summarized(Protocol):
         ...
 
 
-class ShootFacts(Protocol):
+class ShootSample(Protocol):
     """The values of one shoot that a scrape shows."""
 
     @property
@@ -72,7 +72,7 @@ class ShootSource(Protocol):
         """Returns a summary of each shoot; cheap even for a thousand."""
         ...
 
-    def facts(self, namespace: str) -> ShootFacts | None:
+    def facts(self, namespace: str) -> ShootSample | None:
         """Returns the current values of one shoot; None if it has gone meanwhile."""
         ...
 
@@ -112,7 +112,7 @@ class StateCounts(Collector):
     """The number of shoots by state."""
 
     def __init__(self, metrics: Metrics, summaries: Callable[[], Sequence[Summarized]]) -> None:
-        self._metrics, self._outlines = metrics, summaries
+        self._metrics, self._summaries = metrics, summaries
 
     def describe(self) -> Iterable[Metric]:
         """Returns the families without samples: the names that this collector uses."""
@@ -120,7 +120,7 @@ class StateCounts(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yields the families with their current samples."""
-        yield from self._families(self._outlines())
+        yield from self._families(self._summaries())
 
     def _families(self, shoots: Sequence[Summarized]) -> Iterator[GaugeMetricFamily]:
         found = Counter(each.state for each in shoots)
@@ -183,13 +183,13 @@ class ShootSeries:
         for family, values, number in samples:
             lines[family.name].append(family.sample(values, number))
 
-    def _stranded(self, namespace: str, facts: ShootFacts) -> Iterator[Drawn]:
+    def _stranded(self, namespace: str, facts: ShootSample) -> Iterator[Drawn]:
         if number := len(facts.at_zero):
             yield self._metrics.shoot_at_zero, (namespace,), number
         if facts.protected_since is not None:
             yield self._metrics.shoot_protection_start, (namespace,), facts.protected_since
 
-    def _known(self, namespace: str, state: ShootState, facts: ShootFacts) -> Iterator[Drawn]:
+    def _known(self, namespace: str, state: ShootState, facts: ShootSample) -> Iterator[Drawn]:
         metrics = self._metrics
         yield metrics.shoot_state, (namespace, state), 1
         if facts.last_probe is not None:

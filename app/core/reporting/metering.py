@@ -59,7 +59,7 @@ class Detection:
         """Records that a scale-down begins."""
         self._descents[namespace] = _Descent()
 
-    def looked(self, namespace: str, known_since: float | None) -> None:
+    def record_reading(self, namespace: str, known_since: float | None) -> None:
         """Records a reading; `known_since` is None if its leases are below the limit, so there is no outage."""
         if known_since is None:
             self._detected.discard(namespace)
@@ -110,9 +110,9 @@ class Metering:
         """Counts `notice`."""
         match notice.kind:
             case NoticeKind.LOOK:
-                self._look(notice)
+                self._count_probe(notice)
             case NoticeKind.SCALE if "flow" in notice.numbers:
-                self._flow(notice)
+                self._count_run(notice)
             case NoticeKind.SCALE if "result" in notice.numbers:
                 self._resource(notice)
             case NoticeKind.LIFECYCLE | NoticeKind.WEED if notice.reason in self._by_reason:
@@ -133,7 +133,7 @@ class Metering:
         self.shoots.keep(namespaces)
         self._detection.keep(namespaces)
 
-    def _look(self, notice: Notice) -> None:
+    def _count_probe(self, notice: Notice) -> None:
         numbers = notice.numbers
         for probe, result in numbers["probes"].items():
             self._probe_counter(probe, result).inc()
@@ -145,7 +145,7 @@ class Metering:
         if numbers.get("postponed"):
             self._metrics.probes_postponed.inc()
         if not numbers["failed"]:
-            self._detection.looked(notice.namespace, numbers["known_since"])
+            self._detection.record_reading(notice.namespace, numbers["known_since"])
 
     def _probe_counter(self, probe: str, result: str) -> Counter:
         """Cached, because there are hundreds of probes a second."""
@@ -160,7 +160,7 @@ class Metering:
             found = self._durations[probe] = self._metrics.probe_duration.labels(probe)
         return found
 
-    def _flow(self, notice: Notice) -> None:
+    def _count_run(self, notice: Notice) -> None:
         direction, namespace = notice.numbers["direction"], notice.namespace
         if notice.numbers["flow"] == "ended":
             self._metrics.scale_duration.labels(direction).observe(notice.numbers["seconds"])

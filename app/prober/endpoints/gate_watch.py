@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import Final
 
 from app.core.clock import Clock
-from app.core.model.endpoints import EndpointProbe
+from app.core.model.endpoints import EndpointProbeSpec
 from app.prober.endpoints.results import GateView
-from app.prober.rules.gates import GateState, lifespan
+from app.prober.rules.gates import GateVerdict, lifespan
 
-Tell = Callable[[str, EndpointProbe, GateState, float], None]
+Tell = Callable[[str, EndpointProbeSpec, GateVerdict, float], None]
 """Called with the reason, the probe whose gate it is, the state of the gate, and the instant."""
 
 _FINEST: Final = 0.001
@@ -42,8 +42,8 @@ class GateWatch:
     def __init__(
         self,
         clock: Clock,
-        probes: Sequence[EndpointProbe],
-        judge: Callable[[EndpointProbe], GateState],
+        probes: Sequence[EndpointProbeSpec],
+        judge: Callable[[EndpointProbeSpec], GateVerdict],
         tell: Tell,
         changed: Callable[[], None],
     ) -> None:
@@ -70,7 +70,7 @@ class GateWatch:
     def views(self) -> tuple[GateView, ...]:
         return tuple(self._view(probe) for probe in self._probes)
 
-    def _view(self, probe: EndpointProbe) -> GateView:
+    def _view(self, probe: EndpointProbeSpec) -> GateView:
         gate, told = self._judge(probe), self._told.get(probe.name)
         since = self._clock.now() if told is None else told.since
         return GateView(probe.name, gate.closed, gate.reason, gate.message, since)
@@ -88,7 +88,7 @@ class GateWatch:
         self._alarm, self._alarm_at = None, math.inf
         self._told.clear()
 
-    def _check(self, probe: EndpointProbe) -> None:
+    def _check(self, probe: EndpointProbeSpec) -> None:
         gate, now = self._judge(probe), self._clock.now()
         before, side = self._told.get(probe.name), _side(gate)
         told = before
@@ -99,13 +99,15 @@ class GateWatch:
         if side is _Side.BLIND and not told.blind:
             self._blind(probe, gate, told)
 
-    def _moved(self, probe: EndpointProbe, gate: GateState, before: _Announced | None) -> None:
+    def _moved(
+        self, probe: EndpointProbeSpec, gate: GateVerdict, before: _Announced | None
+    ) -> None:
         reason = _reason(before, closed=gate.closed)
         if reason is not None:
             self._tell(reason, probe, gate, self._clock.now())
         self._changed()
 
-    def _blind(self, probe: EndpointProbe, gate: GateState, told: _Announced) -> None:
+    def _blind(self, probe: EndpointProbeSpec, gate: GateVerdict, told: _Announced) -> None:
         """Reports blindness only after it has lasted as long as a result is valid: at the start every gate is blind."""
         now, due = self._clock.now(), told.since + lifespan(probe)
         if now < due:
@@ -129,7 +131,7 @@ class GateWatch:
         self.check()
 
 
-def _side(gate: GateState) -> _Side:
+def _side(gate: GateVerdict) -> _Side:
     if gate.closed:
         return _Side.CLOSED
     return _Side.BLIND if gate.reason.blind else _Side.OPEN

@@ -28,7 +28,7 @@ class EndpointProbes:
 
     def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
-        self._teller = ResultNotices(environment.board)
+        self._teller = ResultNotices(environment.notice_bus)
         self._probes = {probe.name: probe for probe in environment.policy.endpoint_probes}
         self._managers: dict[str, WorkerManager] = {}
         self._counted: dict[WorkerKey, CachedResult] = {}

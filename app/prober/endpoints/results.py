@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.core.model.endpoints import Effect, EndpointProbe, ProbeOutcome, ProbeType
+from app.core.model.endpoints import Effect, EndpointProbeSpec, ProbeOutcome, ProbeType
 from app.core.reporting.notices import Notice, NoticeBus, NoticeKind, Severity
-from app.prober.rules.gates import GateReason, GateState
+from app.prober.rules.gates import GateReason, GateVerdict
 from app.prober.rules.probe_worker import CachedResult, Waiting
 
 
@@ -104,11 +104,11 @@ class Results:
 class ResultNotices:
     """Publishes notices of endpoint probes, for log, history and metrics."""
 
-    def __init__(self, board: NoticeBus) -> None:
-        self._board = board
+    def __init__(self, notice_bus: NoticeBus) -> None:
+        self._notice_bus = notice_bus
 
     def counted(
-        self, probe: EndpointProbe, key: WorkerKey, entry: TargetResult, *, first: bool
+        self, probe: EndpointProbeSpec, key: WorkerKey, entry: TargetResult, *, first: bool
     ) -> None:
         """Reports a counted result that differs from the last counted one; `first` if there was none."""
         failed = entry.result is CachedResult.FAILURE
@@ -122,10 +122,10 @@ class ResultNotices:
             Severity.WARNING if failed else severity,
             numbers={"probe": probe.name, "target": str(key.target), "result": entry.result},
         )
-        self._board.publish(notice)
+        self._notice_bus.publish(notice)
 
     def gate(
-        self, namespace: str, reason: str, probe: EndpointProbe, gate: GateState, at: float
+        self, namespace: str, reason: str, probe: EndpointProbeSpec, gate: GateVerdict, at: float
     ) -> None:
         """Reports that a gate has closed or opened, or has begun or ceased to be open for want of knowledge."""
         troubling = gate.closed or gate.reason.blind
@@ -134,7 +134,7 @@ class ResultNotices:
         notice = Notice(
             NoticeKind.LIFECYCLE, namespace, at, reason, gate.message, severity, numbers=numbers
         )
-        self._board.publish(notice)
+        self._notice_bus.publish(notice)
 
     def crashed(self, key: WorkerKey, error: Exception, at: float) -> None:
         """Reports that a worker failed unexpectedly, and will be started again."""
@@ -150,7 +150,7 @@ class ResultNotices:
             Severity.ERROR,
             numbers=numbers,
         )
-        self._board.publish(notice)
+        self._notice_bus.publish(notice)
 
 
 # What can be seen of endpoint probes from outside: the API, the metrics and the status read it.

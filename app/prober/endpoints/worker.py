@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from app.core.clock import Clock
 from app.core.model.endpoints import (
-    EndpointProbe,
+    EndpointProbeSpec,
     ProbedContainer,
     ProbedPod,
     ProbeOutcome,
@@ -16,7 +16,7 @@ from app.core.model.endpoints import (
 from app.core.ports import EndpointMeter, Handlers
 from app.prober.endpoints.results import Results, TargetResult, WorkerKey
 from app.prober.rules import probe_worker as rules
-from app.prober.rules.probe_worker import PeriodAction, Waiting, WorkerFacts, WorkerState
+from app.prober.rules.probe_worker import PeriodAction, Waiting, WorkerInputs, WorkerState
 
 NOTHING = ProbedContainer("")
 
@@ -51,7 +51,7 @@ class Worker:
         self,
         around: WorkerEnvironment,
         key: WorkerKey,
-        probe: EndpointProbe,
+        probe: EndpointProbeSpec,
         pod: ProbedPod | None,
         begins_at: float,
     ) -> None:
@@ -149,14 +149,14 @@ class Worker:
 
     # Its target.
 
-    def _facts(self) -> WorkerFacts:
+    def _facts(self) -> WorkerInputs:
         now, target, pod = self._around.clock.now(), self.key.target, self._pod
         if target.host:
-            return WorkerFacts(now, started_at=self._began)
+            return WorkerInputs(now, started_at=self._began)
         if pod is None:
-            return WorkerFacts(now, known=False)
+            return WorkerInputs(now, known=False)
         container = self._container(pod)
-        return WorkerFacts(
+        return WorkerInputs(
             now,
             finished=pod.finished,
             deleting=pod.deleting,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from app.core.model.endpoints import EndpointProbe, ProbedPod, ProbeType
+from app.core.model.endpoints import EndpointProbeSpec, ProbedPod, ProbeType
 from app.core.ports import STALE, ProbedPods
 from app.prober.endpoints.gate_watch import GateWatch
 from app.prober.endpoints.results import (
@@ -20,14 +20,14 @@ from app.prober.endpoints.results import (
 )
 from app.prober.endpoints.worker import Worker, WorkerEnvironment
 from app.prober.environment import EndpointAdapters, ProberEnvironment
-from app.prober.rules.gates import FOR_EVER, GateInputs, GateReason, GateState, judge
+from app.prober.rules.gates import FOR_EVER, GateInputs, GateReason, GateVerdict, judge
 from app.prober.rules.probe_worker import CachedResult, first_tick
 
 Targets = dict[ProbeTarget, ProbedPod | None]
 """Each target, with the pod that it is a container of; None for a host."""
 
 
-def targets(probe: EndpointProbe, namespace: str, pods: ProbedPods) -> Targets:
+def targets(probe: EndpointProbeSpec, namespace: str, pods: ProbedPods) -> Targets:
     """The targets of `probe` in this namespace, as the watch of their pods shows them."""
     if probe.pods is None:
         return {ProbeTarget(host=host_of(probe, namespace)): None}
@@ -39,12 +39,12 @@ def targets(probe: EndpointProbe, namespace: str, pods: ProbedPods) -> Targets:
     }
 
 
-def host_of(probe: EndpointProbe, namespace: str) -> str:
+def host_of(probe: EndpointProbeSpec, namespace: str) -> str:
     """The host of a probe, with `{namespace}` replaced."""
     return (probe.host or "").replace("{namespace}", namespace)
 
 
-def known_until(probe: EndpointProbe, namespace: str, pods: ProbedPods) -> float:
+def known_until(probe: EndpointProbeSpec, namespace: str, pods: ProbedPods) -> float:
     """The instant after which it is not known which targets there are: never for a host, always without a list."""
     if probe.pods is None:
         return FOR_EVER
@@ -74,7 +74,7 @@ class WorkerManager:
     ) -> None:
         self._env, self._pods, self._results = environment, adapters.pods, results
         self._namespace = namespace
-        self._teller = ResultNotices(environment.board)
+        self._teller = ResultNotices(environment.notice_bus)
         # Startup probes first, so that their workers exist when others ask whether they have passed.
         probes = environment.policy.endpoint_probes
         self._probes = sorted(probes, key=lambda probe: probe.type is not ProbeType.STARTUP)
@@ -102,7 +102,7 @@ class WorkerManager:
             self._see(key, probe, pod)
         self._check_gates()
 
-    def _wanted(self) -> dict[WorkerKey, tuple[EndpointProbe, ProbedPod | None]]:
+    def _wanted(self) -> dict[WorkerKey, tuple[EndpointProbeSpec, ProbedPod | None]]:
         return {
             WorkerKey(self._namespace, probe.name, target): (probe, pod)
             for probe in self._probes
@@ -110,12 +110,12 @@ class WorkerManager:
             for target, pod in targets(probe, self._namespace, self._pods).items()
         }
 
-    def _runs(self, probe: EndpointProbe) -> bool:
+    def _runs(self, probe: EndpointProbeSpec) -> bool:
         """Whether this instance runs the probe: what gates need also in a standby that probes, the rest as leader."""
         owned = self._env.leadership
-        return owned.observing if probe.name in self._gating else owned.leading
+        return owned.may_probe if probe.name in self._gating else owned.leading
 
-    def _see(self, key: WorkerKey, probe: EndpointProbe, pod: ProbedPod | None) -> None:
+    def _see(self, key: WorkerKey, probe: EndpointProbeSpec, pod: ProbedPod | None) -> None:
         job = self._jobs.get(key)
         if job is None:
             job = self._jobs[key] = self._by_probe[key.probe][key] = self._begin(key, probe, pod)
@@ -124,7 +124,7 @@ class WorkerManager:
         if job.worker.ended:
             self._let_go(job)
 
-    def _begin(self, key: WorkerKey, probe: EndpointProbe, pod: ProbedPod | None) -> _Job:
+    def _begin(self, key: WorkerKey, probe: EndpointProbeSpec, pod: ProbedPod | None) -> _Job:
         worker = Worker(self._around, key, probe, pod, self._begins_at(probe))
         worker.observe(pod)
         if worker.ended:
@@ -132,7 +132,7 @@ class WorkerManager:
         name = f"endpoint probe {key.probe} of {key.target} in {key.namespace}"
         return _Job(worker, self._env.tasks.kept(worker.run, name, partial(self._crashed, key)))
 
-    def _begins_at(self, probe: EndpointProbe) -> float:
+    def _begins_at(self, probe: EndpointProbeSpec) -> float:
         """When a worker starts: gates at once, others at random in their first period, so that a start is no burst."""
         now = self._env.clock.now()
         if probe.name in self._gating:
@@ -193,17 +193,17 @@ class WorkerManager:
 
     def _check_gates(self, name: str | None = None) -> None:
         """Checks the gate of this name, or all gates."""
-        if self._env.leadership.observing:
+        if self._env.leadership.may_probe:
             self._gates.check(name)
         else:
             self._gates.stop()
 
-    def _judge(self, probe: EndpointProbe) -> GateState:
+    def _judge(self, probe: EndpointProbeSpec) -> GateVerdict:
         until = known_until(probe, self._namespace, self._pods)
         readings = [self._reading(job) for job in self._of_probe(probe) if not job.worker.ended]
         return judge(probe, readings, self._env.clock.now(), until)
 
-    def _of_probe(self, probe: EndpointProbe) -> Iterable[_Job]:
+    def _of_probe(self, probe: EndpointProbeSpec) -> Iterable[_Job]:
         return self._by_probe[probe.name].values()
 
     def _reading(self, job: _Job) -> GateInputs:
@@ -217,13 +217,13 @@ class WorkerManager:
 
     def closed(self) -> str | None:
         """Why no scale-down may start; None if every gate is open, or this instance does not probe."""
-        return self._gates.closed() if self._env.leadership.observing else None
+        return self._gates.closed() if self._env.leadership.may_probe else None
 
     # For the API.
 
     def gates(self) -> tuple[GateView, ...]:
         """The state of each gate; empty while this instance does not probe."""
-        return self._gates.views() if self._env.leadership.observing else ()
+        return self._gates.views() if self._env.leadership.may_probe else ()
 
     def views(self) -> tuple[EndpointResultView, ...]:
         """The result of each worker, in the order of the configuration."""
@@ -257,7 +257,7 @@ class WorkerManager:
         )
 
 
-def _guards(probes: Iterable[EndpointProbe]) -> set[str]:
+def _guards(probes: Iterable[EndpointProbeSpec]) -> set[str]:
     """The names of Startup probes that a gate may have to wait for: they run wherever the gate does."""
     known = list(probes)
     if not any(probe.gates and probe.pods is not None for probe in known):

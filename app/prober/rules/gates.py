@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from app.core.model.endpoints import EndpointProbe
+from app.core.model.endpoints import EndpointProbeSpec
 from app.core.model.instants import rfc3339
 from app.prober.rules.probe_worker import CachedResult
 
@@ -57,7 +57,7 @@ class GateInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class GateState:
+class GateVerdict:
     """The state of a gate at one instant."""
 
     reason: GateReason
@@ -72,7 +72,7 @@ class GateState:
         return self.reason is GateReason.FAILING
 
 
-def lifespan(probe: EndpointProbe) -> float:
+def lifespan(probe: EndpointProbeSpec) -> float:
     """For how many seconds a result is valid: three times the longer of period and timeout.
 
     A run that takes longer than a period delays the next one: if all runs end by their timeout, there is one result for
@@ -82,8 +82,11 @@ def lifespan(probe: EndpointProbe) -> float:
 
 
 def judge(
-    probe: EndpointProbe, readings: Sequence[GateInputs], now: float, known_until: float = FOR_EVER
-) -> GateState:
+    probe: EndpointProbeSpec,
+    readings: Sequence[GateInputs],
+    now: float,
+    known_until: float = FOR_EVER,
+) -> GateVerdict:
     """Judges the gate of one probe in one namespace.
 
     Args:
@@ -103,21 +106,21 @@ def judge(
         text = f"no counted result, or none for {lifespan(probe):.0f} s: {_listed(silent, len(silent))}"
         return _open(probe, GateReason.NO_RESULT, text)
     ends = [each.result_at + lifespan(probe) for each in fresh if each.result_at is not None]
-    return GateState(GateReason.FAILING, _why_closed(probe, readings), min(known_until, *ends))
+    return GateVerdict(GateReason.FAILING, _why_closed(probe, readings), min(known_until, *ends))
 
 
-def _open(probe: EndpointProbe, reason: GateReason, why: str) -> GateState:
-    return GateState(reason, f"the gate {probe.name} is open: {why}")
+def _open(probe: EndpointProbeSpec, reason: GateReason, why: str) -> GateVerdict:
+    return GateVerdict(reason, f"the gate {probe.name} is open: {why}")
 
 
-def _says_something(probe: EndpointProbe, reading: GateInputs, now: float) -> bool:
+def _says_something(probe: EndpointProbeSpec, reading: GateInputs, now: float) -> bool:
     """Whether the target has a counted result of runs that is still valid."""
     if reading.result not in _OF_RUNS or not reading.counted or reading.result_at is None:
         return False
     return now - reading.result_at <= lifespan(probe)
 
 
-def _why_closed(probe: EndpointProbe, readings: Sequence[GateInputs]) -> str:
+def _why_closed(probe: EndpointProbeSpec, readings: Sequence[GateInputs]) -> str:
     total = len(readings)
     which = "its target fails" if total == 1 else f"all its {total} targets fail"
     texts = [

@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from app.core.model.endpoints import EndpointProbe, ProbeOutcome, ProbeType
+from app.core.model.endpoints import EndpointProbeSpec, ProbeOutcome, ProbeType
 from app.prober.rules.schedule import begin_of
 
 MAX_RUNS: Final = 3
@@ -73,7 +73,7 @@ _RESULTS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerFacts:
+class WorkerInputs:
     """What a worker decides on before a run, at one instant."""
 
     now: float
@@ -128,7 +128,7 @@ class WorkerStep:
     """Why the worker waits; None if it does not."""
 
 
-def before(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> WorkerStep:
+def before(probe: EndpointProbeSpec, state: WorkerState, facts: WorkerInputs) -> WorkerStep:
     """Decides what to do in this period; the checks come in the order of the kubelet's `doProbe`."""
     if not facts.known:
         return WorkerStep(state, PeriodAction.WAIT, Waiting.NO_POD)
@@ -143,13 +143,13 @@ def before(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> Work
     return _of_container(probe, state, facts)
 
 
-def _renewed(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> WorkerState:
+def _renewed(probe: EndpointProbeSpec, state: WorkerState, facts: WorkerInputs) -> WorkerState:
     """Resets the state for a new container, but keeps the count of results in a row, as the kubelet does."""
     said = WorkerState(facts.container, INITIAL[probe.type], counted=False, since=facts.now)
     return replace(said, last=state.last, run=state.run)
 
 
-def _of_container(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> WorkerStep:
+def _of_container(probe: EndpointProbeSpec, state: WorkerState, facts: WorkerInputs) -> WorkerStep:
     waiting = _waiting(probe, state, facts)
     if waiting is None:
         return WorkerStep(state, PeriodAction.RUN)
@@ -158,7 +158,7 @@ def _of_container(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) 
     return WorkerStep(state, PeriodAction.WAIT, waiting)
 
 
-def _waiting(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> Waiting | None:
+def _waiting(probe: EndpointProbeSpec, state: WorkerState, facts: WorkerInputs) -> Waiting | None:
     """The first reason not to run, in the kubelet's order."""
     startup = probe.type is ProbeType.STARTUP
     reasons = (
@@ -172,7 +172,7 @@ def _waiting(probe: EndpointProbe, state: WorkerState, facts: WorkerFacts) -> Wa
     return next((reason for so, reason in reasons if so), None)
 
 
-def _delayed(probe: EndpointProbe, facts: WorkerFacts) -> bool:
+def _delayed(probe: EndpointProbeSpec, facts: WorkerInputs) -> bool:
     """Whether `initialDelaySeconds` is not over; if it is 0, a node whose clock is ahead must not delay anything."""
     if not probe.initial_delay or facts.started_at is None:
         return False
@@ -187,7 +187,7 @@ def _said(state: WorkerState, result: CachedResult, now: float) -> WorkerState:
 
 
 def after(
-    probe: EndpointProbe, state: WorkerState, outcome: ProbeOutcome, now: float
+    probe: EndpointProbeSpec, state: WorkerState, outcome: ProbeOutcome, now: float
 ) -> WorkerState:
     """The state after a run with this outcome; an error leaves the state as it was."""
     result = _RESULTS.get(outcome)
@@ -198,7 +198,7 @@ def after(
     return state if run < _threshold(probe, state, result) else _counted(probe, state, result, now)
 
 
-def _threshold(probe: EndpointProbe, state: WorkerState, result: CachedResult) -> int:
+def _threshold(probe: EndpointProbeSpec, state: WorkerState, result: CachedResult) -> int:
     """How many equal results in a row count; for a gate the first Failure counts while no result has counted yet."""
     if result is CachedResult.SUCCESS:
         return probe.success_threshold
@@ -206,7 +206,7 @@ def _threshold(probe: EndpointProbe, state: WorkerState, result: CachedResult) -
 
 
 def _counted(
-    probe: EndpointProbe, state: WorkerState, result: CachedResult, now: float
+    probe: EndpointProbeSpec, state: WorkerState, result: CachedResult, now: float
 ) -> WorkerState:
     same = state.counted and state.result is result
     held = result is CachedResult.FAILURE and probe.type is not ProbeType.READINESS

@@ -30,7 +30,7 @@ _MARGIN: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class ProbePace:
+class ProbeIntervals:
     """How often a shoot is probed, in seconds."""
 
     interval: float
@@ -42,13 +42,13 @@ class ProbePace:
     together: float = 0.0
     """Length of the time slots whose regular probes all begin at the start of the slot; 0 for none."""
 
-    def regular(self, looked_at: float, randomness: float) -> float:
-        """When to probe next after a probe that began at `looked_at`, for `randomness` in 0…1.
+    def regular(self, probed_at: float, randomness: float) -> float:
+        """When to probe next after a probe that began at `probed_at`, for `randomness` in 0…1.
 
         Where the jitter leaves room, that is at the start of a time slot: probes of the same slot begin together, and
         find the code that they need in the CPU's caches (docs/performance.md).
         """
-        earliest = looked_at + self.interval
+        earliest = probed_at + self.interval
         at = earliest + self.interval * self.jitter * randomness
         begin = begin_of(at, self.together)
         return begin if begin >= earliest else at
@@ -64,7 +64,7 @@ class ScheduleInputs:
     """What the schedule depends on, as of the end of the last probe or contact."""
 
     now: float
-    looked_at: float
+    probed_at: float
     """When the last probe began."""
     failures: int = 0
     """Failed probes and contacts in a row."""
@@ -97,7 +97,7 @@ class NextProbe:
 
 
 def next_probe(
-    inputs: ScheduleInputs, pace: ProbePace, limit: float, randomness: float
+    inputs: ScheduleInputs, pace: ProbeIntervals, limit: float, randomness: float
 ) -> NextProbe:
     """The earliest instant that anything asks for, but not within the wait that a 429 demands, nor within a rest."""
     due = _wanted(inputs, pace, limit, randomness)
@@ -106,7 +106,9 @@ def next_probe(
     return NextProbe(inputs.rests_until, "its answers took more than its share of time")
 
 
-def _wanted(inputs: ScheduleInputs, pace: ProbePace, limit: float, randomness: float) -> NextProbe:
+def _wanted(
+    inputs: ScheduleInputs, pace: ProbeIntervals, limit: float, randomness: float
+) -> NextProbe:
     if inputs.backoff is not None:  # nothing is known about the external path meanwhile
         wait = max(inputs.backoff, AT_LEAST)
         return NextProbe(inputs.now + wait, "the internal path failed")
@@ -123,9 +125,9 @@ def after_failure(failures: int) -> float:
 
 
 def _reasons(
-    inputs: ScheduleInputs, pace: ProbePace, limit: float, randomness: float
+    inputs: ScheduleInputs, pace: ProbeIntervals, limit: float, randomness: float
 ) -> Iterable[NextProbe]:
-    yield NextProbe(pace.regular(inputs.looked_at, randomness), "interval")
+    yield NextProbe(pace.regular(inputs.probed_at, randomness), "interval")
     if inputs.failures:
         yield NextProbe(inputs.now + after_failure(inputs.failures), "after a failure")
         yield from _before_a_gap(inputs)
@@ -133,23 +135,23 @@ def _reasons(
     yield from _expected(inputs, reached, "the limit could be reached")
     yield from _expected(inputs, _leases_known_at(inputs.tally), "leases are being learnt")
     if (why := _suspect(inputs, limit)) is not None:
-        yield NextProbe(inputs.looked_at + pace.suspect_interval, why)
+        yield NextProbe(inputs.probed_at + pace.suspect_interval, why)
     if inputs.wake_at is not None:
         yield NextProbe(max(inputs.wake_at, inputs.now), "a wait is over")
 
 
 def _before_a_gap(inputs: ScheduleInputs) -> Iterable[NextProbe]:
     """After failures, probes every second for as long as a contact can still avoid a gap (docs/decisions/0010)."""
-    at = max(inputs.looked_at, inputs.now) + AT_LEAST
+    at = max(inputs.probed_at, inputs.now) + AT_LEAST
     if inputs.gap_at is not None and at < inputs.gap_at - _MARGIN:
         yield NextProbe(at, "before a gap")
 
 
 def _expected(inputs: ScheduleInputs, at: float | None, why: str) -> Iterable[NextProbe]:
     """A probe at an instant that follows from the last reading; if it was missed, only failures set the pace."""
-    missed = inputs.failures > 0 and at is not None and at <= inputs.looked_at
+    missed = inputs.failures > 0 and at is not None and at <= inputs.probed_at
     if at is not None and not missed:
-        yield NextProbe(max(at, inputs.looked_at + AT_LEAST), why)
+        yield NextProbe(max(at, inputs.probed_at + AT_LEAST), why)
 
 
 def _leases_known_at(tally: Tally | None) -> float | None:

@@ -24,7 +24,7 @@ from app.core.model.probing import (
 )
 from app.core.model.workloads import Direction
 
-NOT_LOOKED_AT: Final = "Pending"
+NOT_PROBED: Final = "Pending"
 SCALING_FAILED: Final = "ScalingFailed"
 _FAILING: Final = frozenset(
     {
@@ -59,7 +59,7 @@ class LastDirection(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class StateFacts:
+class StateInputs:
     """What the state follows from."""
 
     decision: Decision | None = None
@@ -79,7 +79,7 @@ class StateFacts:
     """The last scaling run failed, and its dependents are not as they should be yet."""
 
 
-NOTHING_KNOWN: Final = StateFacts()
+NOTHING_KNOWN: Final = StateInputs()
 
 
 class StateSummary(NamedTuple):
@@ -90,20 +90,20 @@ class StateSummary(NamedTuple):
     """The reason of the last decision, unless something else led to the state."""
 
 
-def summary(facts: StateFacts) -> StateSummary:
+def summary(facts: StateInputs) -> StateSummary:
     """Sums up the facts: the first state of the table of rules 4.5 that holds, and its reason."""
     found = _state(facts)
     decision = facts.decision
     if found is ShootState.UNPROTECTED and facts.kept_back is not None:
         return StateSummary(found, facts.kept_back)
     if decision is None:
-        return StateSummary(found, NOT_LOOKED_AT)
+        return StateSummary(found, NOT_PROBED)
     if found is ShootState.FAILING and decision.reason not in _FAILING:
         return StateSummary(found, SCALING_FAILED)
     return StateSummary(found, decision.reason)
 
 
-def _state(facts: StateFacts) -> ShootState:
+def _state(facts: StateInputs) -> ShootState:
     if facts.running is not None:
         down = facts.running is Direction.DOWN
         return ShootState.PROTECTING if down else ShootState.RECOVERING
@@ -114,7 +114,7 @@ def _state(facts: StateFacts) -> ShootState:
     return ShootState.PENDING if facts.decision is None else _of_probe(facts, facts.decision)
 
 
-def _scale_down_wanted(facts: StateFacts) -> bool:
+def _scale_down_wanted(facts: StateInputs) -> bool:
     """Whether a scale-down is wanted: overrides keep it back, or it was asked for before the last nodes were lost."""
     decision, asked = facts.decision, facts.asked
     if decision is None:
@@ -124,7 +124,7 @@ def _scale_down_wanted(facts: StateFacts) -> bool:
     return decision.reason in _BY_PEOPLE and decision.would_be is Verdict.SCALE_DOWN
 
 
-def _of_probe(facts: StateFacts, decision: Decision) -> ShootState:
+def _of_probe(facts: StateInputs, decision: Decision) -> ShootState:
     if decision.reason is VerdictReason.NOT_SYNCED and decision.would_be is Verdict.HOLD:
         return ShootState.PENDING  # nothing of the shoot could be read
     if decision.reason is VerdictReason.UNREACHABLE:

@@ -8,7 +8,7 @@ from typing import Final, assert_never
 from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
 from app.core.model.probing import ShootState
-from app.simulation.demo.gating import Fates, ShootFate, added_up, is_gated
+from app.simulation.demo.gating import Fates, GateOutcome, added_up, is_gated
 from app.simulation.demo.losses import Comparison, Harm, Toll
 from app.simulation.demo.pod_story import (
     NOTHING_SAVED,
@@ -20,7 +20,7 @@ from app.simulation.demo.pod_story import (
     Saving,
     ServiceBack,
 )
-from app.simulation.demo.program_api import Said
+from app.simulation.demo.program_api import ShootReport
 from app.simulation.demo.rows import Row
 from app.simulation.scenarios.casting import short
 from app.simulation.scenarios.model import Nobody, Scene
@@ -30,7 +30,7 @@ from app.simulation.scenarios.player import Performance
 
 
 @dataclass(frozen=True, slots=True)
-class StoryLine:
+class EventLine:
     """A line that reports an event."""
 
     at: float
@@ -65,7 +65,7 @@ class Picture:
     rows: tuple[Row, ...]
     """Worst first."""
     lost: Comparison
-    latest: tuple[StoryLine, ...]
+    latest: tuple[EventLine, ...]
     """Event lines, the newest last."""
     hints: tuple[str, ...]
     """Commands for a closer look."""
@@ -219,7 +219,9 @@ def saved_words(saving: Saving) -> str:
     return f"{_pods(saving.restarts)} restarted: {sooner}"
 
 
-def changes(before: Mapping[str, Said], after: Mapping[str, Said], whole: int) -> list[str]:
+def changes(
+    before: Mapping[str, ShootReport], after: Mapping[str, ShootReport], whole: int
+) -> list[str]:
     """Reports shoots whose state changed, with one line for all that changed in the same way."""
     alike: defaultdict[tuple[str, ShootState, str], list[str]] = defaultdict(list)
     for namespace in sorted(after, key=_natural):
@@ -235,7 +237,7 @@ def _natural(namespace: str) -> tuple[int, str]:
     return len(namespace), namespace
 
 
-def _is_news(was: Said | None, said: Said) -> bool:
+def _is_news(was: ShootReport | None, said: ShootReport) -> bool:
     if was is None:
         return said.state not in _EASY
     if is_gated(said) and not is_gated(was):
@@ -244,7 +246,10 @@ def _is_news(was: Said | None, said: Said) -> bool:
 
 
 def _change(
-    key: tuple[str, ShootState, str], found: Sequence[str], after: Mapping[str, Said], whole: int
+    key: tuple[str, ShootState, str],
+    found: Sequence[str],
+    after: Mapping[str, ShootReport],
+    whole: int,
 ) -> str:
     came_from, state, reason = key
     shoots = names([short(each) for each in found], whole)
@@ -315,10 +320,10 @@ def summary_of_gate(
     performances: Iterable[Performance], fates: Mapping[int, Fates], whole: int
 ) -> list[str]:
     """Returns the final table of shoots that were scaled down, and of those that only a closed gate kept from it."""
-    head = f"{'scene':<46}" + "".join(f"{fate:>24}" for fate in ShootFate)
+    head = f"{'scene':<46}" + "".join(f"{fate:>24}" for fate in GateOutcome)
     lines = [_fates_line(_title(each, whole), fates[each.number]) for each in performances]
     return [head, *lines, _fates_line("all together", added_up(fates.values()))]
 
 
 def _fates_line(title: str, fates: Fates) -> str:
-    return f"{title[:_TITLE]:<46}" + "".join(f"{shoots(fates[fate]):>24}" for fate in ShootFate)
+    return f"{title[:_TITLE]:<46}" + "".join(f"{shoots(fates[fate]):>24}" for fate in GateOutcome)

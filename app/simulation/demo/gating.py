@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from app.simulation.demo.program_api import Said
+from app.simulation.demo.program_api import ShootReport
 from app.simulation.scenarios.casting import short
 from app.simulation.scenarios.player import Performance
 
 _AT_ZERO = frozenset({ShootState.PROTECTING, ShootState.PROTECTED})
 
 
-class ShootFate(StrEnum):
+class GateOutcome(StrEnum):
     """The outcome for a shoot that seemed to be cut off."""
 
     SCALED = "scaled to 0"
@@ -27,10 +27,12 @@ class Met:
     at: float
     shoot: str
     """Its short name."""
-    fate: ShootFate
+    fate: GateOutcome
 
 
-def met(before: Mapping[str, Said], after: Mapping[str, Said], now: float) -> list[Met]:
+def met(
+    before: Mapping[str, ShootReport], after: Mapping[str, ShootReport], now: float
+) -> list[Met]:
     """Detects outcomes by comparing what the program reports with its previous report."""
     return [
         Met(now, short(namespace), fate)
@@ -39,22 +41,22 @@ def met(before: Mapping[str, Said], after: Mapping[str, Said], now: float) -> li
     ]
 
 
-def _fate(was: Said | None, said: Said) -> ShootFate | None:
+def _fate(was: ShootReport | None, said: ShootReport) -> GateOutcome | None:
     """Returns the outcome since the previous report; None if there is no new one."""
     state = None if was is None else was.state
     if said.state in _AT_ZERO:
-        return None if state in _AT_ZERO else ShootFate.SCALED
+        return None if state in _AT_ZERO else GateOutcome.SCALED
     if said.state is ShootState.RECOVERING:  # scaled down and up again between two polls
-        return None if state in {*_AT_ZERO, ShootState.RECOVERING} else ShootFate.SCALED
-    return ShootFate.HELD_BACK if is_gated(said) and not (was and is_gated(was)) else None
+        return None if state in {*_AT_ZERO, ShootState.RECOVERING} else GateOutcome.SCALED
+    return GateOutcome.HELD_BACK if is_gated(said) and not (was and is_gated(was)) else None
 
 
-def is_gated(said: Said) -> bool:
+def is_gated(said: ShootReport) -> bool:
     """Returns whether only a closed gate keeps a shoot from being scaled down."""
     return said.reason == VerdictReason.GATED and said.would_be is Verdict.SCALE_DOWN
 
 
-Fates = Mapping[ShootFate, int]
+Fates = Mapping[GateOutcome, int]
 """How many shoots met with each."""
 
 
@@ -63,7 +65,7 @@ def by_scene(performances: Sequence[Performance], seen: Iterable[Met]) -> Mappin
 
     It belongs to the last scene that had begun with its shoot or with the seed.
     """
-    shoots: dict[int, set[tuple[str, ShootFate]]] = {each.number: set() for each in performances}
+    shoots: dict[int, set[tuple[str, GateOutcome]]] = {each.number: set() for each in performances}
     for one in seen:
         to_blame = [
             each
@@ -79,9 +81,9 @@ def by_scene(performances: Sequence[Performance], seen: Iterable[Met]) -> Mappin
 def added_up(scenes: Iterable[Fates]) -> Fates:
     """All of them together."""
     several = list(scenes)
-    return {fate: sum(each[fate] for each in several) for fate in ShootFate}
+    return {fate: sum(each[fate] for each in several) for fate in GateOutcome}
 
 
-def _counted(fates: Iterable[ShootFate]) -> Fates:
+def _counted(fates: Iterable[GateOutcome]) -> Fates:
     found = list(fates)
-    return {fate: found.count(fate) for fate in ShootFate}
+    return {fate: found.count(fate) for fate in GateOutcome}

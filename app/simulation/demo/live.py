@@ -12,7 +12,7 @@ from rich.text import Text
 from app.core.model.probing import ShootState
 from app.simulation.demo import event_lines
 from app.simulation.demo import rows as pure
-from app.simulation.demo.event_lines import Picture, Pods, StoryLine
+from app.simulation.demo.event_lines import EventLine, Picture, Pods
 from app.simulation.demo.losses import Comparison, Harm
 from app.simulation.demo.rows import CONTROLLERS, Row, TrueReplicas
 
@@ -60,7 +60,7 @@ class LiveScreen:
         size = self._console.size
         self._live.update(draw(picture, size.width, size.height), refresh=True)
 
-    def tell(self, told: StoryLine) -> None:
+    def tell(self, told: EventLine) -> None:
         """Does nothing: the next picture contains the event."""
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ def _above(picture: Picture, width: int) -> list[Text]:
     return [*_head(picture, width), *_playing(picture, width), Text("")]
 
 
-def _events(latest: Sequence[StoryLine], width: int, room: int) -> list[Text]:
+def _events(latest: Sequence[EventLine], width: int, room: int) -> list[Text]:
     """What has happened, the newest last, in so many lines; where even that is too long it is cut."""
     found: list[Text] = []
     for told in reversed(latest):
@@ -202,11 +202,11 @@ def _replicas(replicas: TrueReplicas | None) -> Text:
     return Text(str(replicas), style="" if replicas.wanted else "bold magenta")
 
 
-def _event(told: StoryLine, width: int) -> list[Text]:
+def _event(told: EventLine, width: int) -> list[Text]:
     return _wrapped(_line((_stamp(told), "dim")), told.text, width)
 
 
-def _stamp(told: StoryLine) -> str:
+def _stamp(told: EventLine) -> str:
     return f"{event_lines.stamp(told.at):>6}  "
 
 

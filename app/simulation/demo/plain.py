@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from app.simulation.demo import rows as pure
-from app.simulation.demo.event_lines import Picture, StoryLine, lost_words, pod_words, shoots, stamp
+from app.simulation.demo.event_lines import EventLine, Picture, lost_words, pod_words, shoots, stamp
 
 EVERY: Final = 15.0
 """Seconds between summaries."""
@@ -39,7 +39,7 @@ class PlainScreen:
             self._due = picture.elapsed + EVERY
             self._write(f"{stamp(picture.elapsed):>6}  {summary(picture)}")
 
-    def tell(self, told: StoryLine) -> None:
+    def tell(self, told: EventLine) -> None:
         """Writes what has happened."""
         self._write(f"{stamp(told.at):>6}  {told.text}")
 

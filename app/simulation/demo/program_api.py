@@ -36,7 +36,7 @@ class DemoLeases:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ShootReport:
     """The state of a shoot as the program reports it."""
 
     state: ShootState
@@ -50,7 +50,7 @@ class Said:
     """Whether a later probe failed to read the leases."""
 
     @property
-    def looked(self) -> bool:
+    def has_probed(self) -> bool:
         """Whether the shoot has been probed."""
         return self.leases is not None or self.would_be not in {None, Verdict.HOLD}
 
@@ -104,13 +104,13 @@ class DemoClient:
     ) -> None:
         await self._session.close()
 
-    async def shoots(self) -> Mapping[str, Said]:
+    async def shoots(self) -> Mapping[str, ShootReport]:
         """Returns all shoots by namespace, with one request for each 500.
 
         Raises:
             NoAnswer: there is no usable answer.
         """
-        found: dict[str, Said] = {}
+        found: dict[str, ShootReport] = {}
         token: str | None = ""
         while token is not None:
             page = await self._page(token)
@@ -135,11 +135,11 @@ class DemoClient:
             raise NoDemoAnswer(trimmed(f"its answer cannot be read: {error}")) from error
 
 
-def _said(shoot: _DemoShoot) -> Said:
+def _said(shoot: _DemoShoot) -> ShootReport:
     leases, would_be = shoot.leases, shoot.probe.would_be
     if leases is None:
-        return Said(shoot.state, shoot.reason, shoot.message, None, would_be)
+        return ShootReport(shoot.state, shoot.reason, shoot.message, None, would_be)
     fresh = leases.candidates - leases.expired - leases.unknown
     seen = DemoLeases(fresh, leases.expired, leases.unknown)
     old = leases.as_of not in {None, shoot.probe.last_time}
-    return Said(shoot.state, shoot.reason, shoot.message, seen, would_be, old)
+    return ShootReport(shoot.state, shoot.reason, shoot.message, seen, would_be, old)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.core.model.probing import ShootState
-from app.simulation.demo.program_api import DemoLeases, Said
+from app.simulation.demo.program_api import DemoLeases, ShootReport
 
 CONTROLLERS: Final = {
     "kcm": "kube-controller-manager",
@@ -70,7 +70,7 @@ class Row:
 
 def row(
     shoot: str,
-    said: Said | None,
+    said: ShootReport | None,
     replicas: Iterable[TrueReplicas | None],
     scenes: Mapping[str, Sequence[str]],
     waiting: int = 0,

@@ -7,12 +7,12 @@ from typing import Final, Protocol
 
 from app.core.clock import Clock
 from app.simulation.demo import event_lines, rows
-from app.simulation.demo.event_lines import Picture, StoryLine
-from app.simulation.demo.gating import Met, ShootFate, met
+from app.simulation.demo.event_lines import EventLine, Picture
+from app.simulation.demo.gating import GateOutcome, Met, met
 from app.simulation.demo.gating import by_scene as fates_by_scene
 from app.simulation.demo.losses import Comparison, by_scene, sorted_out
 from app.simulation.demo.pod_story import AllBack, Happening, saving
-from app.simulation.demo.program_api import NoDemoAnswer, Said
+from app.simulation.demo.program_api import NoDemoAnswer, ShootReport
 from app.simulation.demo.seed import Seed
 from app.simulation.scenarios.casting import Part
 from app.simulation.scenarios.player import Performance
@@ -43,7 +43,7 @@ class DemoScreen(Protocol):
         """Shows the current picture."""
         ...
 
-    def tell(self, told: StoryLine) -> None:
+    def tell(self, told: EventLine) -> None:
         """Reports events."""
         ...
 
@@ -52,10 +52,10 @@ class DemoScreen(Protocol):
         ...
 
 
-class ShootSource(Protocol):
+class ShootStates(Protocol):
     """A source of the state of shoots."""
 
-    async def shoots(self) -> Mapping[str, Said]:
+    async def shoots(self) -> Mapping[str, ShootReport]:
         """Returns all shoots by namespace; raises NoAnswer."""
         ...
 
@@ -75,16 +75,16 @@ class Show:
         self._clock, self._began = clock, clock.now()
         self._scenario, self._parts, self._hints = scenario, tuple(parts), tuple(hints)
         self._seed, self._screen = seed, screen
-        self._said: Mapping[str, Said] = {}
+        self._said: Mapping[str, ShootReport] = {}
         self._met: list[Met] = []
         self._trouble = "The program is starting."
-        self._latest: deque[StoryLine] = deque(maxlen=_LATEST)
+        self._latest: deque[EventLine] = deque(maxlen=_LATEST)
         self._ready, self._settled = asyncio.Event(), asyncio.Event()
         seed.player.subscribe(self._scene)
         seed.pods.subscribe(lambda happening: self._tell(event_lines.pods_changed(happening)))
         seed.twin_pods.subscribe(self._twin)
 
-    async def watch(self, source: ShootSource) -> None:
+    async def watch(self, source: ShootStates) -> None:
         """Polls the program and updates the screen, until cancelled."""
         while True:
             due = self._clock.now() + LOOK
@@ -151,7 +151,7 @@ class Show:
 
     def _summary_of_gate(self) -> list[str]:
         """Returns the table of what a gate has held back; empty if it has held back nothing."""
-        if not any(each.fate is ShootFate.HELD_BACK for each in self._met):
+        if not any(each.fate is GateOutcome.HELD_BACK for each in self._met):
             return []
         performances = self._seed.player.performances
         scenes = fates_by_scene(performances, self._met)
@@ -159,7 +159,7 @@ class Show:
 
     # Looking.
 
-    async def _look(self, source: ShootSource) -> None:
+    async def _look(self, source: ShootStates) -> None:
         try:
             said = await source.shoots()
         except NoDemoAnswer as error:
@@ -177,7 +177,7 @@ class Show:
 
     def _looked_at(self, part: Part) -> bool:
         said = self._said.get(part.namespace)
-        return said is not None and said.looked
+        return said is not None and said.has_probed
 
     def _rows(self) -> list[rows.Row]:
         acting: defaultdict[str, list[str]] = defaultdict(list)
@@ -215,6 +215,6 @@ class Show:
         return by_scene(seed.player.performances, seed.mine.losses, seed.theirs.losses)
 
     def _tell(self, text: str) -> None:
-        told = StoryLine(self._clock.now() - self._began, text)
+        told = EventLine(self._clock.now() - self._began, text)
         self._latest.append(told)
         self._screen.tell(told)

@@ -7,7 +7,7 @@ from typing import Final
 import yaml
 
 from app.core.config.fields import Section, T
-from app.core.config.findings import FilePlace, Findings
+from app.core.config.findings import FileLocation, Findings
 from app.core.config.scalars import Reader, boolean, duration, fraction, is_label, nearest, whole
 from app.core.config.yaml_nodes import NodeKind, describe, kind
 from app.core.errors import NotFound
@@ -47,8 +47,8 @@ class Options:
         for key in given[1:]:
             self._findings.mistake(self._place(key), f"may not be given beside {given[0]}")
 
-    def _place(self, key: str) -> FilePlace:
-        return FilePlace(key, None) if self._given is None else self._given.place(key)
+    def _place(self, key: str) -> FileLocation:
+        return FileLocation(key, None) if self._given is None else self._given.place(key)
 
 
 def text(node: yaml.Node) -> str:

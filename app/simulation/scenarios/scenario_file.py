@@ -10,7 +10,7 @@ import yaml
 
 from app.core.config.fields import Keys, Section
 from app.core.config.files import read_text
-from app.core.config.findings import FilePlace, Findings
+from app.core.config.findings import FileLocation, Findings
 from app.core.config.scalars import boolean, duration, format_duration, fraction, nearest, whole
 from app.core.config.yaml_nodes import NodeKind, compose, describe, kind, line_of
 from app.core.errors import ConfigurationError, Mistake
@@ -75,9 +75,9 @@ def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
     root = compose(content, source)
     if root is None or kind(root) is not NodeKind.MAPPING:
         found = "nothing" if root is None else describe(root)
-        place = FilePlace("", None if root is None else line_of(root))
+        place = FileLocation("", None if root is None else line_of(root))
         findings.refuse(place, f"must be a mapping with the scenario's keys, and holds {found}")
-    top = Section(root, FilePlace("", line_of(root)), SCENARIO_KEYS, findings)
+    top = Section(root, FileLocation("", line_of(root)), SCENARIO_KEYS, findings)
     own = tuple(_own_shoots(top, findings))
     names = [part.name for part in cast(shoots, _LEAST_NODES, own)]
     scenes = tuple(_scenes(top, findings, _KnownNames(names, own)))
@@ -125,7 +125,9 @@ def _zones(section: Section, nodes: int, findings: Findings) -> list[Zone]:
     return zones
 
 
-def _check_shares(place: FilePlace, zones: Sequence[Zone], nodes: int, findings: Findings) -> None:
+def _check_shares(
+    place: FileLocation, zones: Sequence[Zone], nodes: int, findings: Findings
+) -> None:
     names = [zone.name for zone in zones]
     whole_share = sum(zone.share for zone in zones)
     twice = [name for name, count in Counter(names).items() if count > 1]

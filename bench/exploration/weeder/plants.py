@@ -16,9 +16,9 @@ from app.simulation import weeder_seed
 from app.simulation.deletion import DeleteOptions
 from app.weeder import deletions, environment
 from app.weeder.controller import WeederController
-from app.weeder.deletion_queue import DeletionTurns
+from app.weeder.deletion_queue import FairRateLimiter
 from app.weeder.environment import WeederEnvironment
-from app.weeder.recovery import Recovery
+from app.weeder.recovery import RecoveryRunner
 from app.weeder.registry import RecoveryRegistry
 from app.weeder.rules import deletion
 from app.weeder.rules.caps import Ledger
@@ -70,13 +70,13 @@ def loss_ignored() -> Any:  # noqa: ANN401  a patch
 
 def pause_ignored() -> Any:  # noqa: ANN401  a patch
     """What is paused is deleted all the same."""
-    original = Recovery._held  # noqa: SLF001  a defect in its very midst
+    original = RecoveryRunner._held  # noqa: SLF001  a defect in its very midst
 
-    def held(self: Recovery) -> Keep | None:
+    def held(self: RecoveryRunner) -> Keep | None:
         found = original(self)
         return None if found is not None and found.reason is KeepReason.PAUSED else found
 
-    return patch.object(Recovery, "_held", held)
+    return patch.object(RecoveryRunner, "_held", held)
 
 
 def leader_not_asked() -> Any:  # noqa: ANN401  a patch
@@ -121,11 +121,11 @@ def no_answer_does_not_count() -> Any:  # noqa: ANN401  a patch
 def budget_ignored() -> Any:  # noqa: ANN401  a patch
     """Deletions are sent as they come."""
 
-    class Endless(DeletionTurns):
+    class Endless(FairRateLimiter):
         def __init__(self, clock: Clock, per_second: float, **more: Any) -> None:  # noqa: ANN401  as it has them
             super().__init__(clock, 50 * per_second, **more)
 
-    return patch.object(environment, "DeletionTurns", Endless)
+    return patch.object(environment, "FairRateLimiter", Endless)
 
 
 def terminating_ignored() -> Any:  # noqa: ANN401  a patch

@@ -11,7 +11,7 @@ from app.core.ports import Leadership
 from app.core.reporting.notices import Notice, NoticeBus
 from app.simulation.builders import World
 from app.simulation.store import Object
-from app.weeder.controller import Weeder
+from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
 from bench.exploration.life import Life
 from bench.exploration.line import Watcher
@@ -65,7 +65,7 @@ class WeederProcess(Life):
         self.streams = ProcessStreams(around.world.stage.watches, machine)
         namespaces = [plane.namespace for plane in around.recipe.planes]
         self.pauses = ProcessPauses(around.world.pauses, machine, namespaces)
-        self.weeder: Weeder | None = None
+        self.weeder: WeederRunner | None = None
         self.sight: Sight | None = None
         self._seed: BookedSeed
 
@@ -111,7 +111,7 @@ class WeederProcess(Life):
         )
         self._seed.subscribe(self.sight)
         leadership.subscribe(self.sight.leadership_changed)
-        self.weeder = Weeder(
+        self.weeder = WeederRunner(
             WeederEnvironment.create(
                 around.recipe.policy,
                 self._seed,
@@ -119,7 +119,7 @@ class WeederProcess(Life):
                 pauses=self.pauses,
                 clock=clock,
                 tasks=self._tasks,
-                board=board,
+                notice_bus=board,
                 metrics=Metrics(),
                 deletions_a_second=around.recipe.deletions_a_second,
             )

@@ -5,11 +5,11 @@ from contextlib import suppress
 
 import pytest
 
-from app.api.auth.budgets import MOST_WAITING, PATIENCE, FairBudget, Reputation, Share
+from app.api.auth.budgets import MOST_WAITING, PATIENCE, BudgetSize, FairBudget, Reputation
 from app.core.clock import Clock
 from app.core.errors import Throttled
 
-SMALL = Share(rate=5, burst=5, in_flight=2)
+SMALL = BudgetSize(rate=5, burst=5, in_flight=2)
 
 
 class Seed:

@@ -8,12 +8,12 @@ import pytest
 
 from app.api import presenting
 from app.core.model import workloads as ann
-from app.core.model.operations import Operation, OperationPhase, OperationStep, StepPhase, Trigger
+from app.core.model.operations import OperationPhase, RunStep, ScalingRunStatus, StepPhase, Trigger
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop
 from app.core.model.weeding import (
     Cause,
-    Deletion,
+    DeletedPod,
     DeletionResult,
     End,
     Phase,
@@ -31,15 +31,15 @@ ETCD = ServiceKey(NAMESPACE, "etcd-main-client")
 
 
 def operation(phase=OperationPhase.RUNNING, step=StepPhase.WAITING, name="op-1"):
-    steps = (OperationStep(KCM, 0, step),)
-    return Operation(
+    steps = (RunStep(KCM, 0, step),)
+    return ScalingRunStatus(
         name, NAMESPACE, Direction.DOWN, Trigger.AUTO, phase, NOW, started=NOW, steps=steps
     )
 
 
 def recovery(deletions=0, **more):
     found = tuple(
-        Deletion(f"pod-{n}", "uid", None, NOW, DeletionResult.DELETED, "main", 40.0)
+        DeletedPod(f"pod-{n}", "uid", None, NOW, DeletionResult.DELETED, "main", 40.0)
         for n in range(deletions)
     )
     return RecoveryStatus(

@@ -7,7 +7,7 @@ from app.core.clock import Clock
 from app.core.model.policy import Loop
 from app.core.reporting.history import History
 from app.core.tasks import Tasks
-from app.service.selfview import ShootSeries
+from app.service.selfview import ShootViews
 from tests.api.fakes import FakeProcess
 from tests.api.streaming.listening import Stand
 from tests.support.stands import KCM, SHOOT, Stage
@@ -24,14 +24,14 @@ async def loop():
     prober = stage.prober(world)
     environment, overrides = prober.environment, prober.environment.overrides
     view = ProberView(
-        ShootSeries(prober.prober.registry, History()),
+        ShootViews(prober.prober.registry, History()),
         environment.policy,
         overrides,
         prober.prober.scaling_runs,
         prober.prober.dependents,
     )
     stand = Stand.create(process=FakeProcess(loops=(Loop.PROBER,)), prober=view)
-    environment.board.subscribe(stand.streams.note)
+    environment.notice_bus.subscribe(stand.streams.note)
     world.seed.subscribe(stand.streams.seed_changed)
     yield prober, stand
     await stand.close()

@@ -24,7 +24,7 @@ from app.core.config.probe_values import MAX_PORT
 from app.core.errors import ConfigurationError
 from app.core.model.endpoints import (
     Effect,
-    EndpointProbe,
+    EndpointProbeSpec,
     Exec,
     Grpc,
     HttpGet,
@@ -134,8 +134,8 @@ def test_each_handler_means_what_it_says():
     livez = HttpGet("https", Scheme.HTTPS, "/livez?verbose", headers)
     app = LabelSelector((Requirement("app", Operator.EXISTS),))
     assert read_prober_file(path, strict=True, allow_exec=True).policy.endpoint_probes == (
-        EndpointProbe("seed-dns", TcpSocket(53), host=dns, effect=Effect.GATE_SCALE_DOWN),
-        EndpointProbe(
+        EndpointProbeSpec("seed-dns", TcpSocket(53), host=dns, effect=Effect.GATE_SCALE_DOWN),
+        EndpointProbeSpec(
             "apiserver",
             livez,
             ProbeType.LIVENESS,
@@ -146,14 +146,14 @@ def test_each_handler_means_what_it_says():
             timeout=3,
             failure_threshold=2,
         ),
-        EndpointProbe("etcd", Grpc(2379, "etcd.health"), ProbeType.STARTUP, pods=app),
-        EndpointProbe(
+        EndpointProbeSpec("etcd", Grpc(2379, "etcd.health"), ProbeType.STARTUP, pods=app),
+        EndpointProbeSpec(
             "marker",
             Exec(("sh", "-c", "test -e /tmp/healthy", "")),
             pods=API_SERVER,
             success_threshold=2,
         ),
-        EndpointProbe("bare", Grpc(50051), host="2001:db8::1"),
+        EndpointProbeSpec("bare", Grpc(50051), host="2001:db8::1"),
     )
 
 
@@ -171,7 +171,7 @@ def test_a_host_may_stand_in_the_handler_as_in_kubernetes():
 def test_null_is_absent_and_keys_match_whatever_their_case():
     path = HERE / "good/nulls-and-other-cases.yaml"
     (probe,) = read_prober_file(path, strict=True).policy.endpoint_probes
-    assert probe == EndpointProbe("probe", HttpGet(443), pods=API_SERVER, period=7)
+    assert probe == EndpointProbeSpec("probe", HttpGet(443), pods=API_SERVER, period=7)
 
 
 def test_without_the_key_there_are_none():
@@ -349,7 +349,7 @@ SECONDS = st.integers(1, 200)
 @given(SECONDS, SECONDS, SECONDS, SECONDS)
 def test_a_gate_is_warned_of_where_it_closes_after_half_the_grace(failures, period, timeout, grace):
     late = 2 * (failures * period + timeout) >= grace
-    gate = EndpointProbe(
+    gate = EndpointProbeSpec(
         "gate",
         TcpSocket(53),
         host="a",
@@ -365,7 +365,7 @@ def test_a_gate_is_warned_of_where_it_closes_after_half_the_grace(failures, peri
 @pytest.mark.parametrize(("failures", "late"), [(4, False), (5, True)])
 def test_in_endpoint_mode_a_gate_is_warned_of_that_closes_after_the_verdict(failures, late):
     """Three probes 5 s apart: 10 s after the first that failed there may be a verdict."""
-    gate = EndpointProbe(
+    gate = EndpointProbeSpec(
         "gate",
         TcpSocket(53),
         host="a",

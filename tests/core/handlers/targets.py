@@ -10,7 +10,7 @@ from typing import Any
 
 from app.core.clock import Clock
 from app.core.handlers.handlers import HandlerLimits, NetworkHandlers
-from app.core.model.endpoints import EndpointProbe, Handler, Ran, TargetAddress
+from app.core.model.endpoints import EndpointProbeSpec, Handler, Ran, TargetAddress
 from tests.core.kube.server import server_context
 
 NAMESPACE = "shoot--foo--bar"
@@ -120,9 +120,9 @@ async def handlers(
         await asyncio.sleep(0.01)
 
 
-def probe(handler: Handler, timeout: float = 2, **more) -> EndpointProbe:
+def probe(handler: Handler, timeout: float = 2, **more) -> EndpointProbeSpec:
     """`timeout` may be a part of a second here: tests have no time."""
-    return EndpointProbe("p", handler, timeout=timeout, **more)  # type: ignore[arg-type]
+    return EndpointProbeSpec("p", handler, timeout=timeout, **more)  # type: ignore[arg-type]
 
 
 def at(host: str = "127.0.0.1", namespace: str = NAMESPACE, **more) -> TargetAddress:

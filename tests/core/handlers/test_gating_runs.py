@@ -57,7 +57,7 @@ async def silent_names(patch):
 
 
 @asynccontextmanager
-async def observing(made, names, asked):
+async def may_probe(made, names, asked):
     """Probes that only observe, of these hosts; as many are looked up as can be."""
     runs = [
         asyncio.ensure_future(made.run(probe(TcpSocket(80), 20), at(name, namespace=name)))
@@ -80,7 +80,7 @@ async def test_silent_names_of_probes_that_observe_keep_no_lookup_of_a_gate_wait
         silent_names(monkeypatch) as asked,
         serving(swallows) as target,
         handlers() as made,
-        observing(made, OBSERVED, asked),
+        may_probe(made, OBSERVED, asked),
     ):
         assert set(asked) == set(OBSERVED[:THREADS])
         found = await made.run(gate(TcpSocket(target.port), 10), at("localhost"))
@@ -96,7 +96,7 @@ async def test_a_gate_whose_name_is_silent_for_an_observing_probe_too_fails(monk
     async with (
         silent_names(monkeypatch) as asked,
         handlers() as made,
-        observing(made, OBSERVED, asked),
+        may_probe(made, OBSERVED, asked),
     ):
         found = await made.run(gate(TcpSocket(80)), at(OBSERVED[-1]))
     assert found.outcome is ProbeOutcome.FAILURE
@@ -106,7 +106,7 @@ async def test_of_gates_whose_names_are_silent_as_many_fail_as_they_have_lookups
     async with (
         silent_names(monkeypatch) as asked,
         handlers() as made,
-        observing(made, OBSERVED, asked),
+        may_probe(made, OBSERVED, asked),
     ):
         names = [f"gate-{n}.example" for n in range(GATE_THREADS)]
         found = await asyncio.gather(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.handlers.slots import ProbeSlots, RateLimit
+from app.core.handlers.slots import RateLimit, RunSlots
 
 
 async def held(places, namespace, seconds, done=None):
@@ -17,7 +17,7 @@ async def held(places, namespace, seconds, done=None):
 
 
 async def test_no_more_run_at_once_than_there_are_places():
-    places = ProbeSlots(4, 1)
+    places = RunSlots(4, 1)
     most = 0
 
     async def one(namespace):
@@ -31,7 +31,7 @@ async def test_no_more_run_at_once_than_there_are_places():
 
 
 async def test_one_namespace_leaves_the_spare_places_to_others():
-    places = ProbeSlots(4, 1)
+    places = RunSlots(4, 1)
     slow = [asyncio.ensure_future(held(places, "slow", 100)) for _ in range(10)]
     await asyncio.sleep(1)
     assert places.used == 3
@@ -44,7 +44,7 @@ async def test_one_namespace_leaves_the_spare_places_to_others():
 
 
 async def test_who_has_least_is_next_however_long_others_wait():
-    places, done = ProbeSlots(2, 0), list[str]()
+    places, done = RunSlots(2, 0), list[str]()
     jobs = [asyncio.ensure_future(held(places, "greedy", 10, done)) for _ in range(6)]
     await asyncio.sleep(1)
     jobs.append(asyncio.ensure_future(held(places, "modest", 1, done)))
@@ -53,7 +53,7 @@ async def test_who_has_least_is_next_however_long_others_wait():
 
 
 async def test_a_wait_that_is_given_up_takes_no_place():
-    places = ProbeSlots(1, 0)
+    places = RunSlots(1, 0)
     async with places.place("a"):
         waiting = asyncio.ensure_future(held(places, "b", 0))
         await asyncio.sleep(1)
@@ -65,7 +65,7 @@ async def test_a_wait_that_is_given_up_takes_no_place():
 
 
 async def test_a_place_that_comes_as_the_wait_is_given_up_goes_to_the_next():
-    places, done = ProbeSlots(1, 0), list[str]()
+    places, done = RunSlots(1, 0), list[str]()
     async with places.place("a"):
         first = asyncio.ensure_future(held(places, "b", 0))
         second = asyncio.ensure_future(held(places, "c", 0, done))
@@ -84,7 +84,7 @@ async def test_a_place_that_comes_as_the_wait_is_given_up_goes_to_the_next():
 )
 def test_whatever_happens_every_place_is_free_in_the_end(jobs):
     async def play():
-        places = ProbeSlots(3, 1)
+        places = RunSlots(3, 1)
 
         async def one(namespace, start, patience, work):
             await asyncio.sleep(start / 1000)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.kube.access import permissions_needed, process_permissions
-from app.core.model.endpoints import EndpointProbe, Exec, TcpSocket
+from app.core.model.endpoints import EndpointProbeSpec, Exec, TcpSocket
 from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
 from app.core.model.selectors import LabelSelector
@@ -17,9 +17,9 @@ LEASE_MODE = ProberPolicy("kubeconfig", (DEPENDENT,))
 ENDPOINT_MODE = replace(
     LEASE_MODE, kubeconfig_secret="internal", endpoint_mode=EndpointMode("external")
 )
-OF_HOST = EndpointProbe("host", TcpSocket(443), host="example.org")
-OF_PODS = EndpointProbe("pods", TcpSocket(2379), pods=LabelSelector())
-COMMAND = EndpointProbe("exec", Exec(("true",)), pods=LabelSelector())
+OF_HOST = EndpointProbeSpec("host", TcpSocket(443), host="example.org")
+OF_PODS = EndpointProbeSpec("pods", TcpSocket(2379), pods=LabelSelector())
+COMMAND = EndpointProbeSpec("exec", Exec(("true",)), pods=LabelSelector())
 WATCH_PODS = {
     Permission("list", "", "pods", feature="endpoint-pods"),
     Permission("watch", "", "pods", feature="endpoint-pods"),

@@ -27,7 +27,7 @@ from app.core.kube.client import ApiClient, ApiRequest, ResponseLimits
 from app.core.kube.connections import ConnectionPool
 from app.core.kube.failures import RequestedRight
 from app.core.kube.kubeconfig import ClientCertificate
-from app.core.kube.responses import Silent
+from app.core.kube.responses import WatchSilent
 from app.core.metrics import Metrics
 from tests.core.kube.server import AUTHORITY, is_ended, server_context, serving, until
 from tests.support.certs import Authority
@@ -634,7 +634,7 @@ async def test_a_silent_watch_is_given_up():
         await asked.hang()
 
     async with serving(stream) as server, channel_to(server) as channel:
-        with pytest.raises(Silent):
+        with pytest.raises(WatchSilent):
             await watched(channel, silence=0.1)
         await asyncio.sleep(0.05)
         assert server.open == 0

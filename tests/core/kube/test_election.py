@@ -113,7 +113,7 @@ class Candidate:
         )
         self.heard: list[tuple[bool, bool]] = []
         self.election.subscribe(
-            lambda: self.heard.append((self.election.leading, self.election.observing))
+            lambda: self.heard.append((self.election.leading, self.election.may_probe))
         )
 
     @property
@@ -121,8 +121,8 @@ class Candidate:
         return self.election.leading
 
     @property
-    def observing(self):
-        return self.election.observing
+    def may_probe(self):
+        return self.election.may_probe
 
 
 @asynccontextmanager
@@ -142,7 +142,7 @@ async def test_the_first_one_makes_the_lease_and_leads():
     async with running(one):
         await asyncio.sleep(1)
         assert one.leading
-        assert one.observing
+        assert one.may_probe
         assert one.heard == [(True, True)]
         assert one.election.leader_identity == "a"
         assert lease.spec["holderIdentity"] == "a"
@@ -188,7 +188,7 @@ async def test_two_never_lead_together_and_the_second_stands_by():
             await asyncio.sleep(0.1)
             assert not (one.leading and two.leading)
         assert one.leading
-        assert not two.observing
+        assert not two.may_probe
         assert two.election.leader_identity == "a"
         assert two.heard == []
 
@@ -201,7 +201,7 @@ async def test_the_standby_follows_a_leader_that_was_killed_and_probes_before_it
         two_task = asyncio.ensure_future(two.election.run())
         await asyncio.sleep(30)
     killed = two.clock.now()
-    await until(lambda: two.observing, within=60)
+    await until(lambda: two.may_probe, within=60)
     assert not two.leading
     assert two.clock.now() - killed <= 7.5  # a third of 15 s, and one look at the Lease
     await until(lambda: two.leading, within=60)
@@ -223,11 +223,11 @@ async def test_a_standby_stops_looking_when_the_lease_moves_again():
             await until(lambda: len(lease.writes) > renewals)
             one.path.fault = ServerFault("500")
             await asyncio.sleep(7.7)
-            assert two.observing
+            assert two.may_probe
             assert one.leading
             one.path.fault = None
             await asyncio.sleep(5)
-            assert not two.observing
+            assert not two.may_probe
             assert two.heard == [(False, True), (False, False)]
 
 
@@ -450,7 +450,7 @@ def test_without_election_one_leads_always():
     owner = SoleOwner()
     owner.subscribe(lambda: None)
     assert owner.leading
-    assert owner.observing
+    assert owner.may_probe
 
 
 async def test_who_has_released_the_lease_does_not_lead_again():
@@ -651,7 +651,7 @@ async def test_who_has_not_listed_the_seed_leaves_a_free_lease_to_others_for_one
     async with running(one):
         await asyncio.sleep(14.9)
         assert not one.leading
-        assert one.observing, "nobody leads: it is time to look"
+        assert one.may_probe, "nobody leads: it is time to look"
         await asyncio.sleep(0.3)
         assert one.leading
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.errors import LimitExceeded
 from app.core.kube.failures import RequestedRight
-from app.core.kube.responses import MAX_LINE, Silent, lines_of
+from app.core.kube.responses import MAX_LINE, WatchSilent, lines_of
 
 ASKED = RequestedRight("watch", "pods")
 
@@ -48,14 +48,14 @@ async def test_a_stream_that_says_something_now_and_then_goes_on():
 
 async def test_without_a_byte_it_is_given_up():
     begun = asyncio.get_running_loop().time()
-    with pytest.raises(Silent):
+    with pytest.raises(WatchSilent):
         await read(stream((0, b"x\n")))
     assert asyncio.get_running_loop().time() - begun == pytest.approx(70)
 
 
 async def test_one_that_drips_bytes_of_one_line_is_given_up():
     begun = asyncio.get_running_loop().time()
-    with pytest.raises(Silent):
+    with pytest.raises(WatchSilent):
         await read(stream(*[(1.0, b"x")] * 1000))
     assert asyncio.get_running_loop().time() - begun == pytest.approx(71)
 

@@ -13,7 +13,7 @@ from app.core.clock import Clock
 from app.core.errors import Unreachable
 from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.pod_watches import KubeProbedPods
-from app.core.kube.responses import Silent
+from app.core.kube.responses import WatchSilent
 from app.core.kube.seed import KubeSeed
 from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.metrics import Metrics
@@ -84,7 +84,7 @@ class MuteSeed:
         for line in lines:
             yield line
         await asyncio.sleep(silence)
-        raise Silent("nothing was heard")
+        raise WatchSilent("nothing was heard")
 
 
 class Watcher:

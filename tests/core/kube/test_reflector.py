@@ -24,7 +24,7 @@ from app.core.errors import (
 )
 from app.core.kube import decoding
 from app.core.kube.reflector import Reflector, WatchSource
-from app.core.kube.responses import Silent
+from app.core.kube.responses import WatchSilent
 from app.core.metrics import Metrics
 
 FOREVER = 10**9
@@ -101,7 +101,7 @@ class Script:
                 case seconds:
                     await asyncio.sleep(min(seconds, silence))
                     if seconds > silence:
-                        raise Silent("nothing was heard")
+                        raise WatchSilent("nothing was heard")
 
     def verbs(self):
         return ["watch" if "watch" in each.params else "list" for each in self.asked]
@@ -293,7 +293,7 @@ async def test_after_silence_the_next_step_is_a_list_before_the_copy_is_stale():
             longest = max(longest, watcher.silent_for)
         assert longest < 80
         assert watcher.script.verbs() == ["list", "watch"] * (len(watcher.script.asked) // 2)
-        assert watcher.restarts("Silent") == 9
+        assert watcher.restarts("WatchSilent") == 9
 
 
 async def test_a_silent_watch_over_a_dead_path_is_noticed_within_90_s():

@@ -42,14 +42,14 @@ class Stand:
         self.cache = OverrideCache(self.store, self.clock, Metrics())
         writer = OverrideWriter(self.store, self.cache, dry_run=dry_run)
         self.desk = OverrideService(writer, self.cache, self.clock)
-        self.board = NoticeBus()
+        self.notice_bus = NoticeBus()
         self.notices: list[Notice] = []
-        self.board.subscribe(self.notices.append)
+        self.notice_bus.subscribe(self.notices.append)
         self.leads, self.clusters = leads, {NS, OTHER}
         self.upkeep = OverrideReconciler(
             self.cache,
             writer,
-            self.board,
+            self.notice_bus,
             self.clock,
             home=HOME,
             leading=lambda: self.leads,

@@ -10,7 +10,7 @@ from app.core.errors import (
     BadAnswer,
     Conflict,
     EntryChanged,
-    FeatureOff,
+    FeatureUnavailable,
     Forbidden,
     Invalid,
     LeadershipLost,
@@ -490,7 +490,7 @@ async def test_a_write_that_was_refused_is_not_sent_again(stand, error):
 
 async def test_a_write_that_is_forbidden_is_a_feature_that_is_off(stand):
     stand.store.failing = Forbidden("update configmaps: 403")
-    with pytest.raises(FeatureOff, match="update configmaps") as caught:
+    with pytest.raises(FeatureUnavailable, match="update configmaps") as caught:
         await stand.desk.set_pause(NS, stand.pause())
     assert caught.value.feature == "overrides"
     assert isinstance(caught.value.__cause__, Forbidden)
@@ -509,11 +509,11 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 async def test_without_overrides_and_in_a_dry_run_every_write_is_off(call):
     dry = Stand(dry_run=True)
-    with pytest.raises(FeatureOff) as caught:
+    with pytest.raises(FeatureUnavailable) as caught:
         await call(dry)
     assert caught.value.feature == "dry-run"
     forbidden = Stand(synced=False, forbidden="no right")
-    with pytest.raises(FeatureOff, match="no right"):
+    with pytest.raises(FeatureUnavailable, match="no right"):
         await call(forbidden)
     assert dry.store.requests == forbidden.store.requests == []
 

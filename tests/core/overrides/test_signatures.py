@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from app.core.overrides.document import EntryKind, EntryPlace
+from app.core.overrides.document import EntryKey, EntryKind
 from app.core.overrides.writer import ENDED_BY, MOST, signatures, signed
 from app.core.ports import OverridesDocument
 
-PAUSE = EntryPlace("shoot--a", EntryKind.PAUSE)
+PAUSE = EntryKey("shoot--a", EntryKind.PAUSE)
 GOOD = {"key": "shoot--a", "entry": "pause", "by": "bob", "at": "2027-01-15T08:00:00.000000Z"}
 
 
@@ -41,7 +41,7 @@ def test_annotations_of_others_stay():
 def test_the_last_few_are_kept_and_their_size_is_bounded():
     found = document()
     for number in range(1_000):
-        place = EntryPlace("n" * 253, EntryKind.HOLD)
+        place = EntryKey("n" * 253, EntryKind.HOLD)
         found = signed(found, [place], f"{number:04}" + "😀" * 5_000, float(number))
     assert [each[:4] for each in names(found)] == [f"{n:04}" for n in range(1_000 - MOST, 1_000)]
     written = found.whole["metadata"]["annotations"][ENDED_BY]

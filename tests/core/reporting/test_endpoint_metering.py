@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from app.core.model.endpoints import EndpointProbe, ProbeOutcome, TcpSocket
+from app.core.model.endpoints import EndpointProbeSpec, ProbeOutcome, TcpSocket
 from app.core.model.policy import EndpointMode, ProberPolicy
 from app.core.model.probing import LeaseCounts, ProbeResult, RequestKind, ShootState, Tally
 from app.core.reporting import metering
@@ -17,7 +17,7 @@ from tests.core.reporting.test_metering import NS, Meter, Shoot
 
 LEASE_MODE = ProberPolicy("kubeconfig", dependents=())
 ENDPOINT_MODE = replace(LEASE_MODE, endpoint_mode=EndpointMode("external"))
-CANARY = EndpointProbe("canary", TcpSocket(443), host="canary.example.org")
+CANARY = EndpointProbeSpec("canary", TcpSocket(443), host="canary.example.org")
 FAILURES = "dwd_shoot_probe_failures_total"
 SUCCESS = "dwd_endpoint_probe_success"
 

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.clock import Clock
-from app.core.model.endpoints import EndpointProbe
+from app.core.model.endpoints import EndpointProbeSpec
 from app.core.tasks import Tasks
 from tests.support.endpointprobes import Bench
 
@@ -28,7 +28,7 @@ async def bench_of() -> AsyncIterator[BenchOf]:
     tasks = Tasks(clock)
 
     def make(
-        *probes: EndpointProbe, chance: float | random.Random = 0.5, together: float = 0.0
+        *probes: EndpointProbeSpec, chance: float | random.Random = 0.5, together: float = 0.0
     ) -> Bench:
         return Bench(clock, tasks, probes, chance, together)
 

@@ -275,11 +275,11 @@ async def test_an_instance_that_does_not_probe_tells_nothing_of_gates_and_begins
     bench.handlers.say(FAILURE)
     await bench.start()
     told = len(bench.told)
-    bench.leadership.become(leading=False, observing=False)
+    bench.leadership.become(leading=False, may_probe=False)
     assert len(bench.told) > told
     await bench.passes(120)
     assert told_of_gates(bench) == ["GateClosed"]
-    bench.leadership.become(leading=False, observing=True)
+    bench.leadership.become(leading=False, may_probe=True)
     await bench.passes(0.1)
     assert told_of_gates(bench) == ["GateClosed", "GateClosed"]
     assert bench.closed()

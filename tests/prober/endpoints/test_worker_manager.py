@@ -229,7 +229,7 @@ async def test_a_standby_that_does_not_probe_runs_nothing_and_holds_nothing_back
     bench.handlers.say(FAILURE)
     await bench.start()
     assert bench.closed()
-    bench.leadership.become(leading=False, observing=False)
+    bench.leadership.become(leading=False, may_probe=False)
     assert bench.closed() is None
     assert bench.probes.gates(NAMESPACE) == ()
     assert bench.probes.views(NAMESPACE) == ()

@@ -7,12 +7,12 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from app.core.model.endpoints import Effect, EndpointProbe, TcpSocket
+from app.core.model.endpoints import Effect, EndpointProbeSpec, TcpSocket
 from app.prober.rules.gates import GateInputs, GateReason, judge, lifespan
 from app.prober.rules.probe_worker import CachedResult
 
 NOW = 1_800_000_000.0
-PROBE = EndpointProbe(
+PROBE = EndpointProbeSpec(
     "canary", TcpSocket(443), host="canary", period=10, effect=Effect.GATE_SCALE_DOWN
 )
 FAILS = GateInputs(

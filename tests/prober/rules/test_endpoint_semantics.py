@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.endpoints import Effect, EndpointProbe, ProbeOutcome, ProbeType, TcpSocket
+from app.core.model.endpoints import Effect, EndpointProbeSpec, ProbeOutcome, ProbeType, TcpSocket
 from app.prober.rules.probe_worker import (
     HOST,
     CachedResult,
     PeriodAction,
     Waiting,
-    WorkerFacts,
+    WorkerInputs,
     WorkerState,
     WorkerStep,
     after,
@@ -26,12 +26,12 @@ from app.prober.rules.probe_worker import (
 READINESS, LIVENESS, STARTUP = ProbeType.READINESS, ProbeType.LIVENESS, ProbeType.STARTUP
 SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 NOW = 1000.0
-RUNNING = WorkerFacts(NOW, container="one", started_at=0.0)
+RUNNING = WorkerInputs(NOW, container="one", started_at=0.0)
 RESTARTED = replace(RUNNING, container="two")
 
 
 def probe(kind=READINESS, **changes):
-    return EndpointProbe("etcd", TcpSocket(2379), kind, host="etcd", **changes)
+    return EndpointProbeSpec("etcd", TcpSocket(2379), kind, host="etcd", **changes)
 
 
 def fresh(kind=READINESS, facts=RUNNING, **changes):
@@ -295,14 +295,14 @@ def test_a_pod_without_an_ip_is_waited_for():
 
 
 def test_a_host_is_there_from_the_start_and_has_the_initial_value():
-    step = before(probe(), WorkerState(), WorkerFacts(NOW, started_at=NOW))
+    step = before(probe(), WorkerState(), WorkerInputs(NOW, started_at=NOW))
     assert step.action is PeriodAction.RUN
     assert (step.state.container, said(step.state)) == (HOST, (CachedResult.FAILURE, False))
 
 
 def test_the_initial_delay_of_a_host_counts_from_the_start_of_its_worker():
     # 5: "or of the worker for a host"
-    begun = WorkerFacts(NOW, started_at=NOW)
+    begun = WorkerInputs(NOW, started_at=NOW)
     assert before(probe(initial_delay=5), WorkerState(), begun).waiting is Waiting.INITIAL_DELAY
     later = replace(begun, now=NOW + 5)
     assert before(probe(initial_delay=5), WorkerState(), later).action is PeriodAction.RUN

@@ -10,17 +10,17 @@ from app.core.model.nodes import NodeReading
 from app.core.model.probing import LeaseState, Tally
 from app.prober.rules import candidates, schedule
 from app.prober.rules.consecutive import counts
-from app.prober.rules.schedule import ProbePace, ScheduleInputs
+from app.prober.rules.schedule import ProbeIntervals, ScheduleInputs
 from app.prober.rules.timings import Timings
 from tests.prober.rules.facts import GRACE, NOW, counted, judgement, judgements, machine, node
 
-PACE = ProbePace(10.0, 0.2, 5.0)
+PACE = ProbeIntervals(10.0, 0.2, 5.0)
 T = Timings(GRACE)
 
 
 def due(pace=PACE, limit=0.6, randomness=0.0, **facts):
     """Seconds from NOW to the next probe, and why."""
-    facts = {"now": NOW, "looked_at": NOW, **facts}
+    facts = {"now": NOW, "probed_at": NOW, **facts}
     found = schedule.next_probe(ScheduleInputs(**facts), pace, limit, randomness)
     return round(found.at - NOW, 6), found.why
 
@@ -31,7 +31,7 @@ def test_after_the_interval_with_jitter():
 
 
 def together(at, randomness):
-    return ProbePace(10, 0.2, 5, together=0.25).regular(at, randomness)
+    return ProbeIntervals(10, 0.2, 5, together=0.25).regular(at, randomness)
 
 
 def test_within_the_jitter_probes_that_are_due_in_the_same_quarter_of_a_second_begin_together():
@@ -56,7 +56,7 @@ def limit_at(tally, limit=0.6, known=None):
 
 def test_at_the_instant_at_which_f_would_first_reach_the_limit():
     assert limit_at(counted(10)) == 35  # the sixth of those that expire at 30, 31, …
-    assert due(ProbePace(60, 0, 5), tally=counted(10)) == (35, "the limit could be reached")
+    assert due(ProbeIntervals(60, 0, 5), tally=counted(10)) == (35, "the limit could be reached")
 
 
 def test_expired_leases_count_as_expired():
@@ -122,8 +122,8 @@ def learning(*known):
 
 def test_when_the_first_lease_that_has_not_moved_yet_will_have_been_watched_long_enough():
     tally = learning(None, NOW + 15, NOW + 12)
-    assert due(ProbePace(60, 0, 5), tally=tally) == (12, "leases are being learnt")
-    assert due(ProbePace(60, 0, 5), tally=learning(None, None)) == (60, "interval")
+    assert due(ProbeIntervals(60, 0, 5), tally=tally) == (12, "leases are being learnt")
+    assert due(ProbeIntervals(60, 0, 5), tally=learning(None, None)) == (60, "interval")
 
 
 # By rule (b).
@@ -151,7 +151,7 @@ def test_one_expired_candidate_is_not_suspect():
 
 @pytest.mark.parametrize(("failures", "wait"), [(1, 2), (2, 5), (3, 10), (50, 10)])
 def test_after_a_failed_probe_2_then_5_then_10_seconds(failures, wait):
-    assert due(ProbePace(60, 0, 5), failures=failures)[0] == wait
+    assert due(ProbeIntervals(60, 0, 5), failures=failures)[0] == wait
 
 
 def test_the_wait_counts_from_the_end_of_the_failed_probe_and_never_exceeds_the_interval():
@@ -183,7 +183,7 @@ def test_at_once_when_initial_delay_ends():
 SITUATIONS = st.builds(
     ScheduleInputs,
     now=st.floats(NOW, NOW + 8),
-    looked_at=st.just(NOW),
+    probed_at=st.just(NOW),
     failures=st.integers(0, 5),
     retry_after=st.none() | st.floats(0, 100),
     tally=st.none() | st.builds(counted, *[st.integers(0, 9)] * 3),
@@ -198,7 +198,7 @@ SITUATIONS = st.builds(
 def test_never_later_than_the_interval_with_jitter_and_never_earlier_than_a_429_allows(
     inputs, interval, jitter, randomness, limit
 ):
-    pace = ProbePace(interval, jitter, min(5.0, interval))
+    pace = ProbeIntervals(interval, jitter, min(5.0, interval))
     found = schedule.next_probe(inputs, pace, limit, randomness)
     if inputs.retry_after is None:
         assert found.at <= NOW + interval * (1 + jitter)

@@ -15,7 +15,7 @@ from app.core.model.probing import (
 )
 from app.core.model.workloads import Direction
 from app.prober.rules import state
-from app.prober.rules.state import LastDirection, StateFacts
+from app.prober.rules.state import LastDirection, StateInputs
 from tests.prober.rules.facts import counted
 
 UP, DOWN, HOLD = Verdict.SCALE_UP, Verdict.SCALE_DOWN, Verdict.HOLD
@@ -27,11 +27,11 @@ def decision(verdict=HOLD, reason=VerdictReason.LEASES_RENEWED, would_be=None):
 
 
 def word(made=None, **more):
-    return state.summary(StateFacts(made, **more)).state
+    return state.summary(StateInputs(made, **more)).state
 
 
 def reason(made=None, **more):
-    return state.summary(StateFacts(made, **more)).reason
+    return state.summary(StateInputs(made, **more)).reason
 
 
 GOOD = decision(UP)
@@ -44,56 +44,58 @@ WELL, ILL, CUT = (
 )
 
 LOOKS: Final = {
-    "none yet": StateFacts(),
-    "all fresh": StateFacts(GOOD, asked=WELL),
-    "all fresh, counted": StateFacts(decision(HOLD, VerdictReason.COUNTING, UP), asked=WELL),
-    "some expired": StateFacts(SOME, late=True, asked=ILL),
-    "unknown": StateFacts(decision(HOLD, VerdictReason.UNKNOWN_LEASES), asked=CUT),
-    "expired": StateFacts(BAD, late=True, asked=CUT),
-    "expired, counted": StateFacts(
+    "none yet": StateInputs(),
+    "all fresh": StateInputs(GOOD, asked=WELL),
+    "all fresh, counted": StateInputs(decision(HOLD, VerdictReason.COUNTING, UP), asked=WELL),
+    "some expired": StateInputs(SOME, late=True, asked=ILL),
+    "unknown": StateInputs(decision(HOLD, VerdictReason.UNKNOWN_LEASES), asked=CUT),
+    "expired": StateInputs(BAD, late=True, asked=CUT),
+    "expired, counted": StateInputs(
         decision(HOLD, VerdictReason.COUNTING, DOWN), late=True, asked=CUT
     ),
-    "expired, gated": StateFacts(decision(HOLD, VerdictReason.GATED, DOWN), late=True, asked=CUT),
-    "expired, in a pause": StateFacts(
+    "expired, gated": StateInputs(decision(HOLD, VerdictReason.GATED, DOWN), late=True, asked=CUT),
+    "expired, in a pause": StateInputs(
         decision(HOLD, VerdictReason.PAUSED, DOWN), late=True, asked=CUT
     ),
-    "expired, in a hold": StateFacts(
+    "expired, in a hold": StateInputs(
         decision(HOLD, VerdictReason.HELD, DOWN), late=True, asked=CUT
     ),
-    "expired, ignored": StateFacts(
+    "expired, ignored": StateInputs(
         decision(HOLD, VerdictReason.IGNORED, DOWN), late=True, asked=CUT
     ),
-    "fresh, in a pause": StateFacts(decision(HOLD, VerdictReason.PAUSED, UP), asked=WELL),
-    "one, unknown, before: fresh": StateFacts(
+    "fresh, in a pause": StateInputs(decision(HOLD, VerdictReason.PAUSED, UP), asked=WELL),
+    "one, unknown, before: fresh": StateInputs(
         decision(HOLD, VerdictReason.ONE_CANDIDATE), asked=WELL
     ),
-    "one, expired, before: expired": StateFacts(
+    "one, expired, before: expired": StateInputs(
         decision(HOLD, VerdictReason.ONE_CANDIDATE), late=True, asked=CUT
     ),
-    "there never were any": StateFacts(decision(HOLD, VerdictReason.NO_CANDIDATES)),
-    "vanished, nothing before": StateFacts(
+    "there never were any": StateInputs(decision(HOLD, VerdictReason.NO_CANDIDATES)),
+    "vanished, nothing before": StateInputs(
         decision(HOLD, VerdictReason.NO_CANDIDATES), vanished=True
     ),
-    "vanished, before: fresh": StateFacts(
+    "vanished, before: fresh": StateInputs(
         decision(HOLD, VerdictReason.NO_CANDIDATES), asked=WELL, vanished=True
     ),
-    "vanished, before: some expired": StateFacts(
+    "vanished, before: some expired": StateInputs(
         decision(HOLD, VerdictReason.NO_CANDIDATES), asked=ILL, vanished=True
     ),
-    "vanished, before: expired": StateFacts(
+    "vanished, before: expired": StateInputs(
         decision(HOLD, VerdictReason.NO_CANDIDATES), asked=CUT, vanished=True
     ),
-    "all gone, before: expired": StateFacts(
+    "all gone, before: expired": StateInputs(
         decision(UP, VerdictReason.NO_NODES), asked=CUT, vanished=True
     ),
-    "unreachable, before: fresh": StateFacts(decision(HOLD, VerdictReason.UNREACHABLE), asked=WELL),
-    "unreachable, before: expired": StateFacts(
+    "unreachable, before: fresh": StateInputs(
+        decision(HOLD, VerdictReason.UNREACHABLE), asked=WELL
+    ),
+    "unreachable, before: expired": StateInputs(
         decision(HOLD, VerdictReason.UNREACHABLE), late=True, asked=CUT
     ),
-    "throttled, before: expired": StateFacts(
+    "throttled, before: expired": StateInputs(
         decision(HOLD, VerdictReason.THROTTLED), late=True, asked=CUT
     ),
-    "thrown away, before: fresh": StateFacts(
+    "thrown away, before: fresh": StateInputs(
         decision(HOLD, VerdictReason.STALE_READING), asked=WELL
     ),
 }
@@ -149,7 +151,7 @@ def test_good_leases_of_a_seed_that_was_never_listed_are_healthy_and_late_ones_s
 def given(look, **more):
     facts = LOOKS[look]
     known = {each: getattr(facts, each) for each in ("late", "asked", "vanished")}
-    return state.summary(StateFacts(facts.decision, **known, **more))
+    return state.summary(StateInputs(facts.decision, **known, **more))
 
 
 def test_the_table_has_every_probe():

@@ -153,13 +153,13 @@ class _Item(Struct):
     metadata: _Named
 
 
-class _List(Struct):
+class _MetadataList(Struct):
     kind: str | None = None
     metadata: ListMeta | None = None
     items: list[_Item] | None = None
 
 
-_decoder: Final = msgspec.json.Decoder(_List)
+_decoder: Final = msgspec.json.Decoder(_MetadataList)
 
 
 def with_meltdown_key(raw: Raw) -> RawPage[tuple[str, str]]:
