@@ -27,8 +27,8 @@ from app.service.service import Service
 
 _HERE: Final = Path(__file__).resolve().parent.parent
 _SHARE: Final = Path("share", "dependency-watchdog")
+# Directories that can have the demo's configuration: a checkout, beside an installed package, its environment.
 _CONFIGS: Final = (_HERE / "config", _HERE / _SHARE, sys.prefix / _SHARE)
-"""Directories that can have the demo's configuration: a checkout, beside an installed package, its environment."""
 
 
 async def run_prober(command: commands.ProberCommand, environ: Mapping[str, str]) -> None:

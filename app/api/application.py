@@ -27,8 +27,8 @@ from app.core.metrics import Format, Metrics, Slices
 
 PATH: Final = "/metrics"
 _OPEN_METRICS: Final = "application/openmetrics-text"
+# The last line of an OpenMetrics exposition.
 _END: Final = b"# EOF\n"
-"""The last line of an OpenMetrics exposition."""
 
 
 def metrics_router(shown: Metrics) -> APIRouter:

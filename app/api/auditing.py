@@ -22,8 +22,8 @@ from app.core.reporting.audit import Attempt, AuditLog
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
+# Bytes of an answer that are kept to read the type of its problem from.
 _PROBLEM: Final = 8_192
-"""Bytes of an answer that are kept to read the type of its problem from."""
 
 
 @dataclass(slots=True)

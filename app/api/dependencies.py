@@ -15,8 +15,8 @@ from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.prober.status import ShootStatus
 
+# Seconds that a call waits for the first list of a process that was just started (rules 8, callers).
 _LISTED_WITHIN: Final = 2.0
-"""Seconds that a call waits for the first list of a process that was just started (rules 8, callers)."""
 _CHECK_INTERVAL: Final = 0.05
 
 

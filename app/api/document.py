@@ -164,8 +164,8 @@ _TAGS: Final = {
 }
 _REF: Final = "#/components/schemas/{model}"
 _RESPONSES: Final = "#/components/responses/"
+# Schemas of the framework for its own 422, which is never answered.
 _PLACEHOLDERS: Final = ("HTTPValidationError", "ValidationError")
-"""Schemas of the framework for its own 422, which is never answered."""
 _EVENTS: Final[tuple[type[BaseModel], ...]] = (
     events.ShootGone,
     events.WeederChange,
@@ -174,6 +174,7 @@ _EVENTS: Final[tuple[type[BaseModel], ...]] = (
     events.SnapshotEnd,
     events.StreamEnd,
 )
+# Public names of enumerations of the loops; classes of the API itself keep their own names.
 _NAMES: Final[Mapping[type[Enum], str]] = {
     ChangeKind: "ChangeKind",
     Direction: "Direction",
@@ -202,14 +203,14 @@ _NAMES: Final[Mapping[type[Enum], str]] = {
     weeding.KeepReason: "SparedReason",
     weeding.DeletionResult: "DeletionResult",
 }
-"""Public names of enumerations of the loops; classes of the API itself keep their own names."""
+# Media types of answers that are not JSON, by operation.
 _OTHER_MEDIA: Final = {"metrics": "text/plain"}
-"""Media types of answers that are not JSON, by operation."""
 _WITH_BODY: Final = frozenset({"post", "put"})
+# Statuses of the middleware, which every call can have.
 _ANYWHERE: Final = frozenset({403, 413, 431})
-"""Statuses of the middleware, which every call can have."""
+# Statuses of calls that need authentication.
 _IDENTIFIED: Final = frozenset({401, 429, 503})
-"""Statuses of calls that need authentication."""
+# Further statuses that only the call itself determines, by operation.
 _RULES: Final[Mapping[str, frozenset[int]]] = {
     "probeShoot": frozenset({409}),
     "scaleShoot": frozenset({409, 412}),
@@ -224,7 +225,6 @@ _RULES: Final[Mapping[str, frozenset[int]]] = {
     "cancelOperation": frozenset({409, 410}),
     "weedNow": frozenset({409}),
 }
-"""Further statuses that only the call itself determines, by operation."""
 
 
 def operation_id(route: APIRoute) -> str:

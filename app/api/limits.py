@@ -26,8 +26,8 @@ from app.core.web.peers import peer_of
 
 STREAMS: Final = frozenset({"/api/v1/events"})
 """Paths of endless answers; `app.api.streaming.streams` limits them, not the cap on concurrent requests."""
+# Callers that are remembered; beyond that, the one idle for longest is forgotten, and starts with a full bucket.
 _MOST_CALLERS: Final = 4_096
-"""Callers that are remembered; beyond that, the one idle for longest is forgotten, and starts with a full bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,8 @@ def name_of(scope: Scope) -> str:
 
 PATIENCE: Final = 2.0
 """Seconds that a read waits for earlier ones of the same caller."""
+# `Retry-After` of the refusal, in seconds.
 _SOON: Final = 1.0
-"""`Retry-After` of the refusal, in seconds."""
 
 
 class ReadLocks:
@@ -210,10 +210,10 @@ class ReadLocks:
 # of about the same length in which everything else in the event loop can run.
 
 
+# Seconds of pause for each second that a request kept the event loop.
 _REST: Final = 1.0
-"""Seconds of pause for each second that a request kept the event loop."""
+# Longest pause in seconds, however long the request before took.
 _LONGEST: Final = 0.25
-"""Longest pause in seconds, however long the request before took."""
 
 
 class RequestQueue:

@@ -49,15 +49,15 @@ from app.core.reporting.audit import AuditLog
 # (CORS); no other site may write, whatever the browser sends along.
 
 
+# Values of `Sec-Fetch-Site` on requests that no other site initiated; `none` is the address bar or a bookmark.
 _OWN: Final = frozenset({"same-origin", "none"})
-"""Values of `Sec-Fetch-Site` on requests that no other site initiated; `none` is the address bar or a bookmark."""
 _READS: Final = frozenset({"GET", "HEAD"})
+# Request headers that a page of a named origin may send.
 _ASKED_FOR: Final = "authorization, if-none-match, last-event-id"
-"""Request headers that a page of a named origin may send."""
+# Response headers that a page of a named origin may read.
 _SHOWN: Final = "etag, location, retry-after, x-request-id"
-"""Response headers that a page of a named origin may read."""
+# Seconds for which a browser may cache the answer to a preflight.
 _REMEMBERED: Final = "600"
-"""Seconds for which a browser may cache the answer to a preflight."""
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -140,14 +140,15 @@ log = structlog.get_logger(__name__)
 MAX_HEAD: Final = 16_384
 """Most bytes of target and headers together."""
 
+# Methods that change nothing (RFC 9110, section 9.2.1).
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-"""Methods that change nothing (RFC 9110, section 9.2.1)."""
 _KNOWN: Final = frozenset({*METHODS, "HEAD"})
 _WITH_BODY: Final = frozenset({"POST", "PUT"})
+# Ends the connection with the refusal, because the rest of the body is never read.
 _CLOSE: Final = {"Connection": "close"}
-"""Ends the connection with the refusal, because the rest of the body is never read."""
+# Most digits of a Content-Length; longer ones are not even converted to a number.
 _DIGITS: Final = 9
-"""Most digits of a Content-Length; longer ones are not even converted to a number."""
+# Added to every answer that does not set them itself.
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -157,7 +158,6 @@ _HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-"""Added to every answer that does not set them itself."""
 
 
 class RequestGuard:
@@ -329,8 +329,8 @@ def _is_loopback(name: str) -> bool:
 
 MAX_BODY: Final = 16_384
 """Most bytes of a request body."""
+# Seconds within which the body must arrive after the head.
 _TIME: Final = 10.0
-"""Seconds within which the body must arrive after the head."""
 
 
 class _HungUp(Exception):

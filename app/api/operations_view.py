@@ -83,8 +83,8 @@ def _planned(step: PlannedResource) -> schemas.PlannedStep:
 # Services of the weeder and their recoveries.
 
 
+# Decimals of a back-off in seconds; more would be noise, as its start is known in whole seconds only.
 _MILLISECONDS = 3
-"""Decimals of a back-off in seconds; more would be noise, as its start is known in whole seconds only."""
 
 
 def weeder(status: ServiceStatus) -> schemas.Weeder:

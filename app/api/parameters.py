@@ -26,8 +26,8 @@ Wrong = Mapping[str, Any]
 """A mistake, as pydantic describes it: `loc` and `msg`."""
 
 _API: Final = "/api/"
+# The wording of pydantic for models with `extra="forbid"`.
 _MESSAGE: Final = "Extra inputs are not permitted"
-"""The wording of pydantic for models with `extra="forbid"`."""
 _TWICE: Final = "Given more than once"
 
 

@@ -41,8 +41,8 @@ _URN: Final = "urn:dependency-watchdog:problem:"
 _OPERATIONS: Final = "/api/v1/operations/"
 _PATH: Final = 200
 _MAX_ERRORS: Final = 20
+# `Retry-After` in seconds while there is no leader, or the seed does not answer.
 _SHORT_WAIT: Final = 5.0
-"""`Retry-After` in seconds while there is no leader, or the seed does not answer."""
 _LONGEST_WAIT: Final = 3_600.0
 
 

@@ -31,8 +31,8 @@ from app.core.kube import kubeconfig
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16000}")
 _MAX_FILE: Final = 1 << 20
+# Most parts of the kubeconfig's YAML; the operator's own may have hundreds of contexts.
 _MAX_PARTS: Final = 100_000
-"""Most parts of the kubeconfig's YAML; the operator's own may have hundreds of contexts."""
 _SHOWN: Final = 100
 _MAKE_ONE: Final = (
     "make a token: kubectl create token SERVICEACCOUNT --audience dependency-watchdog > FILE, and give --token-file "
@@ -184,8 +184,8 @@ def _wrong(path: Path, message: str) -> ConfigurationError:
     return ConfigurationError(str(path), [Mistake(None, "--kubeconfig", message)])
 
 
+# Seconds to connect; short, because addresses inside a cluster are often unreachable from outside.
 _CONNECT: Final = 5.0
-"""Seconds to connect; short, because addresses inside a cluster are often unreachable from outside."""
 _MAX_ANSWER: Final = 64 << 20
 _MAX_PROBLEM: Final = 1 << 20
 _CHUNK: Final = 1 << 16

@@ -91,11 +91,11 @@ class EventReader:
         return Event(name or "message", b"\n".join(data)) if data else None
 
 
+# Seconds of silence after which a stream counts as broken: three heartbeats of the server.
 _SILENCE: Final = 45.0
-"""Seconds of silence after which a stream counts as broken: three heartbeats of the server."""
 _PACE: Final = Backoff(1.0, 30.0)
+# Seconds after which a stream counts as steady: if it breaks then, the back-off starts anew.
 _STEADY: Final = 60.0
-"""Seconds after which a stream counts as steady: if it breaks then, the back-off starts anew."""
 
 
 async def events(session: Session, settings: EventsSettings, words: tuple[str, ...]) -> None:

@@ -26,8 +26,8 @@ from app.core.tasks import Tasks
 # Child processes that must not outlive this one.
 
 
+# PR_SET_PDEATHSIG of prctl(2).
 _SET_DEATH_SIGNAL: Final = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
 
 
 def tied_to(parent: int) -> Callable[[], None] | None:
@@ -48,10 +48,10 @@ def tied_to(parent: int) -> Callable[[], None] | None:
     return tie
 
 
+# Seconds from SIGTERM to SIGKILL.
 _PATIENCE: Final = 1.0
-"""Seconds from SIGTERM to SIGKILL."""
+# Seconds within which kubectl must listen.
 _LISTENING: Final = 20.0
-"""Seconds within which kubectl must listen."""
 _LAST_LINES: Final = 3
 _MAX_LINE: Final = 4096
 _FORWARDING: Final = re.compile(rb"Forwarding from 127\.0\.0\.1:([0-9]{1,5}) -> ")

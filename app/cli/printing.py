@@ -16,10 +16,10 @@ from app.core.config.client_settings import OutputFormat
 
 _INDENT: Final = 2
 _WIDE: Final = 1_000
+# Characters that are written at once; of longer texts an unbuffered output drops what its reader does not take.
 _CHUNK: Final = 8_192
-"""Characters that are written at once; of longer texts an unbuffered output drops what its reader does not take."""
+# Lines of the terminal that stay free.
 _ROOM: Final = 1
-"""Lines of the terminal that stay free."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ from app.core.tasks import Tasks
 
 _Work = Coroutine[Any, Any, None]
 
+# Most shoots that a message suggests in place of an unknown name.
 _SUGGESTED: Final = 3
-"""Most shoots that a message suggests in place of an unknown name."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 

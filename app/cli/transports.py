@@ -26,8 +26,8 @@ from app.core.tasks import Tasks
 # Addresses that may be followed, and names of pods and Services in them; pure.
 
 
+# Least labels in the host name of a Service: NAME.NAMESPACE.svc.
 _SERVICE_LABELS: Final = 3
-"""Least labels in the host name of a Service: NAME.NAMESPACE.svc."""
 
 
 def of_leader(asked: Origin, address: str) -> Origin | None:
@@ -97,8 +97,8 @@ _ELSEWHERE: Final = (
     "is a demo running (dwd demo)? --server has another address; --port-forward NAMESPACE/DEPLOYMENT reaches one in a "
     "cluster"
 )
+# The namespace in which Gardener deploys the watchdog.
 _NAMESPACE: Final = "garden"
-"""The namespace in which Gardener deploys the watchdog."""
 
 
 @dataclass(frozen=True, slots=True)

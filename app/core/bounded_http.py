@@ -29,14 +29,14 @@ from app.core.fair_queue import TIME_SLICE, Consumer, FairQueue
 
 READ_AHEAD: Final = 64 * 1024
 """Bytes of a body that may wait to be read, and 16 times as many chunks; briefly twice that."""
+# Bytes that are parsed without looking at the stopwatch: at worst 1,400 chunks, 5 ms.
 _SLICE: Final = 8 * 1024
-"""Bytes that are parsed without looking at the stopwatch: at worst 1,400 chunks, 5 ms."""
 _INTERIM: Final = range(100, 200)
 _MOST_INTERIM: Final = 10
+# Bytes of chunk framing that any body may have: that of 4,096 chunks ...
 _FRAMING: Final = 24 * 1024
-"""Bytes of chunk framing that any body may have: that of 4,096 chunks ..."""
+# ... and framing per byte of content beyond that: chunks of 64 bytes on average have 6 bytes of it.
 _SMALL: Final = 6 / 63.5
-"""... and framing per byte of content beyond that: chunks of 64 bytes on average have 6 bytes of it."""
 
 
 class BoundedReader(ResponseHandler):

@@ -21,17 +21,17 @@ from typing import Any, Final, Self, cast
 from app.core.clock import stopwatch
 from app.core.fair_queue import TIME_SLICE, Consumer
 
+# Bytes that OpenSSL gets at once: at worst 600 key updates, some 10 ms.
 _SLICE: Final = 16 * 1024
-"""Bytes that OpenSSL gets at once: at worst 600 key updates, some 10 ms."""
+# Records after which the stopwatch is read.
 _RECORDS: Final = 64
-"""Records after which the stopwatch is read."""
+# Overhead in bytes that any connection may have: certificates, session tickets, key updates.
 _MOST_WASTED: Final = 128 * 1024
-"""Overhead in bytes that any connection may have: certificates, session tickets, key updates."""
+# Overhead beyond that, per byte of content: the shortest records of a Go server have 22 bytes for 1,200.
 _WASTED_OF_EACH: Final = 1 / 8
-"""Overhead beyond that, per byte of content: the shortest records of a Go server have 22 bytes for 1,200."""
 _GROUP: Final = "prime256v1"
+# Python's default cipher list for TLS 1.2, without finite-field Diffie-Hellman, whose group the server makes up.
 _CIPHERS: Final = "@SECLEVEL=2:ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM"
-"""Python's default cipher list for TLS 1.2, without finite-field Diffie-Hellman, whose group the server makes up."""
 
 
 def agree_cheaply(context: ssl.SSLContext) -> None:
@@ -44,8 +44,8 @@ def agree_cheaply(context: ssl.SSLContext) -> None:
     context.set_ecdh_curve(_GROUP)
 
 
+# The connection that is about to be handed to the event loop, which has no parameter for it.
 _SHAKEN: Final[ContextVar[list["BoundedTls"]]] = ContextVar("shaken")
-"""The connection that is about to be handed to the event loop, which has no parameter for it."""
 
 
 class BoundedContext(ssl.SSLContext):

@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 TIME_SLICE: Final = 0.005
 """Seconds for which one piece of work may block the event loop."""
+# Half-life, in seconds, of the time that a consumer has taken.
 _HALVED_AFTER: Final = 10.0
-"""Half-life, in seconds, of the time that a consumer has taken."""
 
 
 class FairQueue:

@@ -14,14 +14,14 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from app.core import redaction
 
+# Names in structlog, in the order of a line.
 _OURS: Final = ("timestamp", "level", "logger", "event")
-"""Names in structlog, in the order of a line."""
 _NAMES: Final = {"timestamp": "time", "event": "message"}
 _TRACES: Final = ("exception", "stack")
+# Loggers that bring handlers of their own.
 _LIBRARIES: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
-"""Loggers that bring handlers of their own."""
+# Precedes each line of a traceback on a console, so that no text in it can pass for a log line.
 _INDENT: Final = "\n    | "
-"""Precedes each line of a traceback on a console, so that no text in it can pass for a log line."""
 
 
 def configure_logs(level: str, style: str, stream: TextIO | None = None) -> None:

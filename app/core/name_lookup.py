@@ -20,8 +20,8 @@ SLOW_AT_ONCE: Final = 16
 """Maximum concurrent lookups of names that were slow before."""
 SLOW: Final = 4.5
 """Seconds after which a name counts as slow, until it is resolved faster."""
+# Maximum number of names that are remembered as slow.
 _MOST_SLOW: Final = 10_000
-"""Maximum number of names that are remembered as slow."""
 
 
 class IpAddress(NamedTuple):

@@ -21,8 +21,8 @@ MAX_LINE: Final = 16_384
 _UNSEEN: Final = frozenset({"Cc", "Cf"})
 _MAX_ITEMS: Final = 50
 _MAX_DEPTH: Final = 5
+# A text is searched for secrets up to this multiple of its final length: the rest is cut off anyway.
 _SCANNED: Final = 4
-"""A text is searched for secrets up to this multiple of its final length: the rest is cut off anyway."""
 
 # Each pattern takes time proportional to the text: none begins with a repetition.
 _KEYS: Final = (

@@ -29,10 +29,10 @@ from app.core.ports import (
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 
+# How many ended automatic scaling runs are kept: a seed-wide outage of 1,000 shoots, down and up again.
 _PAST: Final = 2_000
-"""How many ended automatic scaling runs are kept: a seed-wide outage of 1,000 shoots, down and up again."""
+# How many ended scaling runs with an author (people's, and releases) are kept.
 _BY_HAND: Final = 500
-"""How many ended scaling runs with an author (people's, and releases) are kept."""
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9]{1,9}")
 
 

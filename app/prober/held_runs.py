@@ -28,8 +28,8 @@ from app.prober.scaling_context import ScalingOrder, ScalingResult
 
 log = structlog.get_logger(__name__)
 
+# Seconds after which a hold that could not be written, or decided on, is tried again.
 _RETRY: Final = 2.0
-"""Seconds after which a hold that could not be written, or decided on, is tried again."""
 _UNWRITTEN: Final = (
     errors.ClusterError,
     errors.Refused,

@@ -27,8 +27,8 @@ from app.prober.shoot_session import ProbedShoot, ProbeError, Reading, ShootSess
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
+# How many Leases or Nodes are judged in one step of some 2 ms, so that no shoot holds the event loop (threat T18).
 _TOGETHER: Final = 250
-"""How many Leases or Nodes are judged in one step of some 2 ms, so that no shoot holds the event loop (threat T18)."""
 
 
 @dataclass(slots=True)

@@ -24,11 +24,11 @@ from app.prober.scaling_context import ScalingOrder
 
 Live = Callable[[str], Awaitable[Mapping[ResourceRef, WorkloadView | None]]]
 """Reads the dependents of a shoot live."""
+# Seconds that a cancellation waits for the end of the scaling run.
 _CANCELLED_WITHIN: Final = 2.0
-"""Seconds that a cancellation waits for the end of the scaling run."""
 _LOOK_AGAIN: Final = 0.02
+# How many characters of a person's name are kept: the reason must fit beside it.
 _AUTHOR: Final = 120
-"""How many characters of a person's name are kept: the reason must fit beside it."""
 
 
 class ManualScaling:

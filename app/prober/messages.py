@@ -25,10 +25,10 @@ from app.prober.rules import schedule
 from app.prober.scaling_context import ScalingOrder
 from app.prober.shoot_session import Reading
 
+# Reasons of a HOLD for want of candidates: as far as can be known, the shoot is healthy.
 _UNTROUBLED: Final = frozenset(
     {VerdictReason.NO_CANDIDATES, VerdictReason.ONE_CANDIDATE, VerdictReason.FEW_CANDIDATES}
 )
-"""Reasons of a HOLD for want of candidates: as far as can be known, the shoot is healthy."""
 
 
 def probed(

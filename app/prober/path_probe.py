@@ -26,12 +26,12 @@ PROBES: Final[Mapping[Route, RequestKind]] = {
     Route.INTERNAL: RequestKind.INTERNAL,
     Route.EXTERNAL: RequestKind.EXTERNAL,
 }
+# Seconds by which a request ends before its attempt does: whatever the end of the attempt cuts off is then something
+# else, such as reading a Secret live, and says nothing about the path.
 _SPARE: Final = 0.1
-"""Seconds by which a request ends before its attempt does: whatever the end of the attempt cuts off is then something
-else, such as reading a Secret live, and says nothing about the path."""
+# An attempt that took this many seconds longer than it may says nothing (rules 4.2): the process stood still, or its
+# event loop runs so late that a new connection takes longer than an attempt, while the one that is kept open is well.
 _FROZEN: Final = 0.5
-"""An attempt that took this many seconds longer than it may says nothing (rules 4.2): the process stood still, or its
-event loop runs so late that a new connection takes longer than an attempt, while the one that is kept open is well."""
 
 
 class PathProbe:

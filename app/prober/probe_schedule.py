@@ -14,8 +14,8 @@ from app.prober.rules import schedule
 from app.prober.rules.schedule import NextProbe, ProbeIntervals, ScheduleInputs
 from app.prober.shoot_session import Reading
 
+# Shortest sleep in seconds: the event loop's timers have whole milliseconds and may fire up to one early.
 _FINEST: Final = 0.001
-"""Shortest sleep in seconds: the event loop's timers have whole milliseconds and may fire up to one early."""
 
 
 class ProbeSchedule:

@@ -19,10 +19,10 @@ from app.prober.scaling_context import OURSELVES, ScalingOrder
 
 log = structlog.get_logger(__name__)
 
+# Seconds between two checks of all shoots.
 _TICK: Final = 1.0
-"""Seconds between two checks of all shoots."""
+# Seconds after which a release that failed is tried, and reported if it fails, again.
 _AGAIN: Final = 60.0
-"""Seconds after which a release that failed is tried, and reported if it fails, again."""
 
 
 class Releases:

@@ -22,10 +22,10 @@ from app.prober.scaling_context import ScalingContext, StepResult
 
 T = TypeVar("T")
 
+# Seconds before the first, second and each later retry.
 _RETRY: Final = (0.2, 0.5, 1.0)
-"""Seconds before the first, second and each later retry."""
+# Seconds between checks of a resource whose pods are awaited: not all replicas are shown by a watch.
 _POLL: Final = 2.0
-"""Seconds between checks of a resource whose pods are awaited: not all replicas are shown by a watch."""
 
 
 class _HeldBack(Exception):

@@ -36,8 +36,8 @@ from app.prober.shoot_session import ProbedShoot, Reading, ShootProbe
 from app.prober.status import ShootStatus, ShootSummary, StatusTracker
 from app.prober.verdicts import Judge, OverrideEnforcer, ProtectionWatch, VerdictContext
 
+# A probe that begins this many seconds late resets the counts (rules 4.1): the process was frozen in between.
 _STOOD_STILL: Final = 15.0
-"""A probe that begins this many seconds late resets the counts (rules 4.1): the process was frozen in between."""
 
 
 @dataclass(slots=True)

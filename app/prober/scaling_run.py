@@ -20,8 +20,8 @@ from app.prober.run_guard import ManualRunGuard, RunAborted, RunGuard
 from app.prober.saved_counts import SavedCounts
 from app.prober.scaling_context import ScalingContext, ScalingOrder, ScalingResult, StepResult
 
+# On the way down, seconds after which a level starts though writes of the one before are not answered yet.
 _LEVEL_GOES_ON: Final = 1.0
-"""On the way down, seconds after which a level starts though writes of the one before are not answered yet."""
 _PHASES: Final = {
     None: StepPhase.RUNNING,
     StepResult.DONE: StepPhase.DONE,

@@ -27,8 +27,8 @@ from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults, Pending
 from app.prober.scaler import Scaler
 from app.prober.shoot_session import ProbedShoot, Reading, ShootProbe
 
+# A protection that begins within this many seconds after a scale-down of ours counts as begun by us.
 _OURS_IF_WITHIN: Final = 60.0
-"""A protection that begins within this many seconds after a scale-down of ours counts as begun by us."""
 
 
 class ProtectionWatch:

@@ -108,8 +108,8 @@ class OverrideFeature:
         ]
 
 
+# Unreadable keys that the check names; an Event for each says what is wrong.
 _NAMED: Final = 5
-"""Unreadable keys that the check names; an Event for each says what is wrong."""
 
 
 def _unreadable(cache: OverrideCache) -> str | None:

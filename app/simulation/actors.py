@@ -19,8 +19,8 @@ from app.simulation.views import machine_view, ready, ref_of
 KCM: Final = "kube-controller-manager"
 MCM: Final = "machine-controller-manager"
 
+# Seconds after which a component that cannot renew its own election Lease restarts.
 _LOST_LEADERSHIP: Final = 10.0
-"""Seconds after which a component that cannot renew its own election Lease restarts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,8 @@ ZONES: Final = ("zone-a", "zone-b", "zone-c")
 CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
     {"kube-controller-manager": 1, "machine-controller-manager": 1, "cluster-autoscaler": 1}
 )
+# How many changes of each kind the seed's store remembers; a real API server remembers several minutes.
 _SEED_LOG: Final = 20_000
-"""How many changes of each kind the seed's store remembers; a real API server remembers several minutes."""
 OPERATOR: Final = "operator"
 """The author of writes through `World.patch` and its like in the journal."""
 

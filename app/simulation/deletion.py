@@ -7,8 +7,8 @@ from app.core.model.instants import parse_rfc3339, rfc3339
 from app.simulation.store import Object, ObjectKey, Store, merge, version_of
 
 POD: Final = "Pod"
+# The default of `terminationGracePeriodSeconds`.
 _GRACE: Final = 30
-"""The default of `terminationGracePeriodSeconds`."""
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 

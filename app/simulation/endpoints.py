@@ -13,8 +13,8 @@ from app.simulation.timers import Timers
 
 MOST: Final = 100
 """The maximum number of endpoints in a slice, as the real controller's default."""
+# The range of seconds from a change to the write of its slices.
 _SOON: Final = (0.05, 0.2)
-"""The range of seconds from a change to the write of its slices."""
 
 
 class EndpointSliceController:

@@ -21,10 +21,10 @@ JITTER: Final = 0.04
 TRIES: Final = 5
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 7.0
+# Seconds between checks whether a pending request has been answered.
 _LISTEN: Final = 0.25
-"""Seconds between checks whether a pending request has been answered."""
+# The duration of a try that fails immediately, in seconds.
 _RETRY: Final = 0.01
-"""The duration of a try that fails immediately, in seconds."""
 
 
 class NodeClock:

@@ -11,8 +11,8 @@ from app.simulation.store import Happened, Object, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
 from app.simulation.workloads import Owner, Workload
 
+# The alphabet of generated names, without vowels and look-alikes, as in Kubernetes.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""The alphabet of generated names, without vowels and look-alikes, as in Kubernetes."""
 
 
 class Owners:

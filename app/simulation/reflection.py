@@ -18,8 +18,8 @@ from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 SILENCE: Final = 70.0
 """Seconds of silence after which a client gives up a watch and lists again."""
 _PAUSE: Final = Backoff(first=1.0, most=30.0)
+# The number of consecutive 403s that may come from a server that is still starting.
 _REFUSED_IN_PASSING: Final = 2
-"""The number of consecutive 403s that may come from a server that is still starting."""
 _PLURALS: Final = {
     "ConfigMap": "configmaps",
     "EndpointSlice": "endpointslices",

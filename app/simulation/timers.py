@@ -8,8 +8,8 @@ from typing import Final
 
 from app.core.clock import Clock
 
+# Timer resolution in seconds; without it, rounding by a microsecond would make the loop spin.
 _TICK: Final = 0.001
-"""Timer resolution in seconds; without it, rounding by a microsecond would make the loop spin."""
 
 Job = Callable[[], None]
 

@@ -12,8 +12,8 @@ SIZES: Final = ("replicas", "size")
 """The fields of `spec` that `scale` reads and writes for other kinds."""
 _LEASE: Final = {"leaseDurationSeconds": 1, "leaseTransitions": 0}
 _INT32: Final = 1 << 31
+# The maximum size of all values of a ConfigMap, in bytes.
 _MOST_DATA: Final = 1 << 20
-"""The maximum size of all values of a ConfigMap, in bytes."""
 _DATA_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 

@@ -10,8 +10,8 @@ from app.core.errors import Expired
 from app.core.ports import SeedChange, Watched, WatchState
 from app.simulation.store import Happened, Object, ObjectKey, Store, StoreEvent
 
+# Kinds that these caches exclude: weeder, overrides and probed pods have their own watches (`reflection`).
 _UNWATCHED: Final = frozenset({"ConfigMap", "Pod", "EndpointSlice", "Service", "Lease", "Event"})
-"""Kinds that these caches exclude: weeder, overrides and probed pods have their own watches (`reflection`)."""
 
 
 def watched(key: ObjectKey) -> Watched | None:

@@ -151,8 +151,8 @@ def control_plane(
 
 
 NAME: Final = "deployment-controller"
+# Timer resolution in seconds; without it, rounding by a microsecond would make the loop spin.
 _TICK: Final = 0.001
-"""Timer resolution in seconds; without it, rounding by a microsecond would make the loop spin."""
 
 
 @dataclass(frozen=True, slots=True)

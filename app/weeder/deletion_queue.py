@@ -19,13 +19,13 @@ from app.core.limits import Backoff
 from app.core.model.pods import PodView
 from app.core.model.weeding import Delete
 
+# For how many namespaces the last turn is remembered; a seed has some hundreds.
 _REMEMBERED: Final = 4096
-"""For how many namespaces the last turn is remembered; a seed has some hundreds."""
 NEVER: Final = float("-inf")
+# Pause between two turns of one namespace, as a share of the time that the rate alone puts between two turns.
 _REST: Final = 0.5
-"""Pause between two turns of one namespace, as a share of the time that the rate alone puts between two turns."""
+# Seconds by which instants may differ and count as the same.
 _TICK: Final = 1e-6
-"""Seconds by which instants may differ and count as the same."""
 
 
 class Grant(NamedTuple):
@@ -171,8 +171,8 @@ class FairRateLimiter:
 
 
 _AGAIN: Final = Backoff(first=1.0, most=30.0)
+# Seconds between two judgements of a pod whose deletion met a conflict.
 _BETWEEN_JUDGEMENTS: Final = 1.0
-"""Seconds between two judgements of a pod whose deletion met a conflict."""
 _MOST_KEYS: Final = 10_000
 
 

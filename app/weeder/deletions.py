@@ -26,11 +26,11 @@ from app.weeder.recovery_log import RecoveryLog, RecoveryStart
 from app.weeder.rules import deletion
 from app.weeder.rules.deletion import UNKNOWN, answer
 
+# After how many refusals (403) in a row a deletion is tried again: an API server that has just started refuses for a
+# moment what it is about to allow, and its restart must not end a recovery (rules 6, gaps; docs/decisions/0017).
 _IN_PASSING: Final = 2
-"""After how many refusals (403) in a row a deletion is tried again: an API server that has just started refuses for a
-moment what it is about to allow, and its restart must not end a recovery (rules 6, gaps; docs/decisions/0017)."""
+# Seconds from a refusal to the next try.
 _PAUSE: Final = 2.0
-"""Seconds from a refusal to the next try."""
 
 
 class RefusalCount:

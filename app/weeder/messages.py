@@ -22,8 +22,8 @@ from app.weeder.environment import WeederEnvironment
 from app.weeder.recovery_log import RecoveryStart
 
 _LOOP: Final = "weeder"
+# How many characters of a person's name messages have.
 _NAME: Final = 100
-"""How many characters of a person's name messages have."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 

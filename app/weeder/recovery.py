@@ -28,8 +28,8 @@ from app.weeder.deletions import CalledOff, Deletions
 from app.weeder.environment import WeederEnvironment
 from app.weeder.recovery_log import RecoveryLog, RecoveryStart
 
+# Seconds after which all pods are judged again: caps become free as time passes, and no watch event tells of that.
 _JUDGED_AGAIN: Final = 10.0
-"""Seconds after which all pods are judged again: caps become free as time passes, and no watch event tells of that."""
 _SYNC_POLL: Final = 0.25
 
 

@@ -30,10 +30,10 @@ from app.core.model.weeding import (
 from app.weeder.environment import WeederEnvironment
 from app.weeder.rules import readiness
 
+# How many deletions, and how many spared pods, are kept of one recovery.
 _MOST: Final = 500
-"""How many deletions, and how many spared pods, are kept of one recovery."""
+# Reasons of pods that were well all the time: of no interest once the recovery has ended.
 _SILENT: Final = frozenset({KeepReason.NOT_SELECTED, KeepReason.NOT_WAITING})
-"""Reasons of pods that were well all the time: of no interest once the recovery has ended."""
 
 
 class RecoveryLog:
@@ -157,9 +157,9 @@ log = structlog.get_logger(__name__)
 
 _WORKERS: Final = 8
 _TRIES: Final = 5
+# After how many refusals in a row a request is sent again: an API server that has just started refuses for a moment
+# what it is about to allow (docs/decisions/0017).
 _IN_PASSING: Final = 2
-"""After how many refusals in a row a request is sent again: an API server that has just started refuses for a moment
-what it is about to allow (docs/decisions/0017)."""
 _BACKOFF: Final = Backoff(first=1.0, most=10.0)
 
 

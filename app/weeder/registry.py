@@ -13,10 +13,10 @@ from app.weeder.recovery import RecoveryRunner
 from app.weeder.recovery_log import RecoveryStart
 from app.weeder.rules import caps
 
+# How many past recoveries of a service are kept.
 _PAST: Final = 5
-"""How many past recoveries of a service are kept."""
+# For how many services past recoveries are kept: those that became ready last.
 _SERVICES: Final = 1_000
-"""For how many services past recoveries are kept: those that became ready last."""
 
 
 @dataclass(slots=True)

@@ -88,8 +88,8 @@ class Call(Enum):
         return Access(self.verb, self.resource, namespace)
 
 
+# Rank of each role; `Role` declares them from the least to the most powerful.
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
-"""Rank of each role; `Role` declares them from the least to the most powerful."""
 
 
 class ByRole:

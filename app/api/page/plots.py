@@ -18,8 +18,8 @@ STEP: Final = 15.0
 """Seconds in a bucket."""
 BUCKETS: Final = 1_440
 """Buckets in a series: six hours."""
+# The byte for a share of 1.0; shares are stored in half percents, with `_NOT_READ` for none.
 _FULL: Final = 200
-"""The byte for a share of 1.0; shares are stored in half percents, with `_NOT_READ` for none."""
 _NOT_READ: Final = 255
 _SHOOTS: Final = 2_000
 

@@ -39,10 +39,10 @@ from app.prober.status import ShootStatus, ShootSummary
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
+# Placeholder for the rows in their page; no text can imitate it, as texts are escaped.
 _HERE: Final = "<!-- rows -->"
-"""Placeholder for the rows in their page; no text can imitate it, as texts are escaped."""
+# Rows that are rendered before a pause: some milliseconds of work.
 _SLICE: Final = 20
-"""Rows that are rendered before a pause: some milliseconds of work."""
 _MOST_ROWS: Final = 100
 _MOST_NODES: Final = 2_000
 _HISTORY: Final = 250
@@ -50,16 +50,16 @@ _OPERATIONS: Final = 100
 _SERVICES: Final = 100
 _PODS: Final = 500
 _ENTRIES: Final = 500
+# Columns in the plot of a row, one per minute.
 _HOUR: Final = 60
-"""Columns in the plot of a row, one per minute."""
 _BUCKETS_OF_A_MINUTE: Final = 4
 
+# Plots on the page of a shoot: title, labels of the axis, number of columns, and buckets per column.
 _PLOTS: Final = (
     ("The last 15 minutes", ("15 min ago", "now"), 60, 1),
     ("The last hour", ("1 h ago", "30 min ago", "now"), 240, 1),
     ("The last six hours", ("6 h ago", "3 h ago", "now"), 360, 4),
 )
-"""Plots on the page of a shoot: title, labels of the axis, number of columns, and buckets per column."""
 
 Search = Annotated[str, Query(max_length=253)]
 Namespaces = Annotated[list[str], Query(max_length=_MOST_ROWS)]

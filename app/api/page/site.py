@@ -30,8 +30,8 @@ _KINDS: Final = {
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
 }
+# Most characters of a text that a page shows; texts from the seed were cut much shorter before.
 _LONGEST: Final = 2_000
-"""Most characters of a text that a page shows; texts from the seed were cut much shorter before."""
 _MOST_PROBLEM: Final = 65_536
 
 LOOK_OF: Final[Mapping[ShootState, tuple[str, str]]] = {

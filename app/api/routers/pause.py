@@ -38,8 +38,8 @@ from app.prober.status import ShootStatus
 # and would not bring them back before the pause ends; pure.
 
 
+# Most shoots that a refusal names; it counts the others.
 _NAMED: Final = 5
-"""Most shoots that a refusal names; it counts the others."""
 _HELP: Final = "use scope scaleDown, or force"
 
 

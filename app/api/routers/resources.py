@@ -38,8 +38,8 @@ _IF_MATCH: Final = (
 )
 _API_VERSION: Final = "Which one is meant, where two dependents have this kind and name."
 
+# `Retry-After` in seconds when nothing is left of the request budget for the seed.
 _BUSY: Final = 1.0
-"""`Retry-After` in seconds when nothing is left of the request budget for the seed."""
 _NOTHING_LEFT: Final = (
     "the request budget for the seed is used up by those who act, nothing was left for this read"
 )

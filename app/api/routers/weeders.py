@@ -27,8 +27,8 @@ router = APIRouter(tags=["weeders"])
 
 _PATH: Final = "/api/v1/weeders"
 _ONE: Final = _PATH + "/{namespace}/{service}"
+# Most pods on one page; rendering more would keep the event loop from prober and weeder for too long.
 _PODS: Final = 2_000
-"""Most pods on one page; rendering more would keep the event loop from prober and weeder for too long."""
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 

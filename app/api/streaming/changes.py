@@ -67,13 +67,13 @@ class StreamEvent(NamedTuple):
     body: bytes
 
 
+# Fields that may change with each probe or endpoint probe; a change of these alone is no event.
 _UNEVENTFUL: Final[dict[str, Any]] = {
     "probe": {"last_time", "next_time", "duration_seconds", "count"},
     "leases": {"as_of", "candidates_as_of"},
     "endpoint_probes": {"__all__": {"last_time", "last_result", "message"}},
     "gates": {"__all__": {"message"}},
 }
-"""Fields that may change with each probe or endpoint probe; a change of these alone is no event."""
 
 
 class _Shown(NamedTuple):

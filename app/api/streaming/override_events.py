@@ -32,8 +32,8 @@ Authors = Mapping[OverrideAction, str]
 """Authors by action."""
 _Decision = Pause | Hold | bool
 _Decisions = Mapping[_Which, _Decision]
+# A shoot's own pause, the pause of all shoots, and the shoot's hold.
 _InForce = tuple[Pause | None, Pause | None, Hold | None]
-"""A shoot's own pause, the pause of all shoots, and the shoot's hold."""
 
 
 def action_of(numbers: Mapping[str, object]) -> OverrideAction:

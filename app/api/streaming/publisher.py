@@ -21,18 +21,18 @@ from app.core.model.weeding import ServiceKey
 from app.core.reporting.changes import Feed, Wanted
 from app.core.reporting.notices import Notice, NoticeKind
 
+# Seconds from the first signal of a change to the rendering, in which related signals are collected.
 _GATHER: Final = 0.05
-"""Seconds from the first signal of a change to the rendering, in which related signals are collected."""
+# Seconds from a rendering until the next signal is waited for.
 _PAUSE: Final = 0.15
-"""Seconds from a rendering until the next signal is waited for."""
+# Seconds after which running operations and recoveries are rendered again without any signal.
 _AGAIN: Final = 1.0
-"""Seconds after which running operations and recoveries are rendered again without any signal."""
+# Seconds for which rendering goes on after the last stream has ended, so that clients can resume.
 _LINGER: Final = 60.0
-"""Seconds for which rendering goes on after the last stream has ended, so that clients can resume."""
+# Subjects that are rendered before the event loop has a pause: a few milliseconds of work.
 _SLICE: Final = 20
-"""Subjects that are rendered before the event loop has a pause: a few milliseconds of work."""
+# Length of that pause in seconds.
 _BREATH: Final = 0.002
-"""Length of that pause in seconds."""
 
 
 @dataclass(slots=True)

@@ -29,14 +29,14 @@ HEARTBEAT: Final = 15.0
 """Longest silence of a stream in seconds."""
 REVIEW: Final = 60.0
 """Seconds between reviews of the caller, so that a revoked token or right ends its streams."""
+# Seconds that a client may take to read one batch; the server aborts a connection that reads nothing even sooner.
 _STALLED: Final = 30.0
-"""Seconds that a client may take to read one batch; the server aborts a connection that reads nothing even sooner."""
+# Seconds for the final event: a stop of the process must not wait for a slow client.
 _FAREWELL: Final = 0.3
-"""Seconds for the final event: a stop of the process must not wait for a slow client."""
+# Bytes that are sent at once, which bounds what a client that does not read keeps in our memory (threat T15).
 _BATCH: Final = 65_536
-"""Bytes that are sent at once, which bounds what a client that does not read keeps in our memory (threat T15)."""
+# Range of seconds after which clients reconnect; random, so that they do not all come at once.
 _RETRY: Final = (1.0, 5.0)
-"""Range of seconds after which clients reconnect; random, so that they do not all come at once."""
 
 
 @dataclass(frozen=True, slots=True)

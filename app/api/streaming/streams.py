@@ -29,8 +29,8 @@ MOST: Final = 200
 MOST_EACH: Final = 10
 """Streams of one caller."""
 _LOOP: Final = "events"
+# Kinds whose changes show in an event about a shoot; Machines do not, and change all the time.
 _SHOWN: Final = frozenset({Watched.CLUSTERS, Watched.DEPENDENTS})
-"""Kinds whose changes show in an event about a shoot; Machines do not, and change all the time."""
 _BUSY: Final = {"Retry-After": "10"}
 _HEADERS: Final = {
     "Cache-Control": "no-cache",

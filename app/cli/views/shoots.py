@@ -113,8 +113,8 @@ _STYLES: Final = {
     "Missing": "yellow",
 }
 _LOUD: Final = "yellow"
+# A condition that only a shoot in endpoint mode has.
 _OF_ENDPOINT_MODE: Final = "ExternalPathReachable"
-"""A condition that only a shoot in endpoint mode has."""
 
 
 def _word(text: str) -> Cell:

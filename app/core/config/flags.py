@@ -45,10 +45,10 @@ COMMAND_SETTINGS: Final[tuple[type[CommandSettings], ...]] = (
     CheckConfigSettings,
     *CLIENT_SETTINGS.values(),
 )
+# Names of variables that the kubelet sets for each Service: those of one named `dwd-…` would look like ours.
 _SERVICE_LINK: Final = re.compile(
     r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
-"""Names of variables that the kubelet sets for each Service: those of one named `dwd-…` would look like ours."""
 
 
 @dataclass(frozen=True, slots=True)

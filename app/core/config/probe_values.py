@@ -24,12 +24,12 @@ from app.core.config.yaml_nodes import NodeKind, describe, kind
 from app.core.model.endpoints import Effect, Port, ProbeType, Scheme
 
 MAX_PORT: Final = 65535
+# A sample control-plane namespace, substituted for the placeholder before a host is checked.
 _NAMESPACE: Final = "shoot--project--name"
-"""A sample control-plane namespace, substituted for the placeholder before a host is checked."""
+# Visible ASCII without `#`: a fragment is never sent to a server.
 _PATH: Final = re.compile(r"/[!-\"$-~]*")
-"""Visible ASCII without `#`: a fragment is never sent to a server."""
+# Control characters that a header value must not contain; a tab is allowed.
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""Control characters that a header value must not contain; a tab is allowed."""
 _OF_THE_CONNECTION: Final = frozenset(
     {"connection", "content-length", "te", "trailer", "transfer-encoding", "upgrade"}
 )

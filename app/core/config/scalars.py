@@ -38,8 +38,8 @@ _PART: Final = re.compile(
 )
 _SMALL: Final = ("ns", "\u00b5s", "ms")
 _LIMIT: Final = 2**63
+# Go sets no limit. No duration needs this many characters, and parsing unlimited digits would take long.
 _MAX_TEXT: Final = 200
-"""Go sets no limit. No duration needs this many characters, and parsing unlimited digits would take long."""
 
 
 def parse_duration(text: str) -> float:

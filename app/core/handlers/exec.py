@@ -16,8 +16,8 @@ A_SECOND: Final = 10
 _OUTPUT: Final = frozenset({1, 2})
 _STATUS: Final = 3
 _MOST_STATUS: Final = 64 * 1024
+# Characters of the output in a message.
 _MOST_SHOWN: Final = 60
-"""Characters of the output in a message."""
 
 
 class _Cause(msgspec.Struct, frozen=True):

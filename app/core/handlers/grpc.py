@@ -38,8 +38,8 @@ from app.core.model.endpoints import Grpc, Ran
 SERVING: Final = 1
 STATUSES: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 """The names of `ServingStatus`, by number."""
+# Length of the prefix of a message: a compression flag and the length.
 _PREFIX: Final = 5
-"""Length of the prefix of a message: a compression flag and the length."""
 _STRING: Final = b"\x0a"
 _MOST_SHIFT: Final = 63
 
@@ -122,13 +122,14 @@ logging.getLogger("hpack").setLevel(logging.CRITICAL + 1)
 _AGENT: Final = f"{NAME}/{own_version()}"
 _PATH: Final = "/grpc.health.v1.Health/Check"
 _STREAM: Final = 1
+# Maximum bytes that a target may send; a valid answer has about a hundred. As empty frames they take 12 ms.
 _MOST_READ: Final = 16 * 1024
-"""Maximum bytes that a target may send; a valid answer has about a hundred. As empty frames they take 12 ms."""
+# Maximum bytes of the message; a valid one has two.
 _MOST_ANSWER: Final = 4096
-"""Maximum bytes of the message; a valid one has two."""
+# Maximum bytes of a request, which fits into one frame and into the window that every server opens.
 _MOST_ASKED: Final = 16_000
-"""Maximum bytes of a request, which fits into one frame and into the window that every server opens."""
 _HTTP_OK: Final = 200
+# The names of gRPC's status codes, by number.
 _CODES: Final = (
     "OK",
     "CANCELLED",
@@ -148,7 +149,6 @@ _CODES: Final = (
     "DATA_LOSS",
     "UNAUTHENTICATED",
 )
-"""The names of gRPC's status codes, by number."""
 _MEANINGS: Final = {
     "UNIMPLEMENTED": "it has no health service (grpc.health.v1)",
     "NOT_FOUND": "its health service does not know this service",

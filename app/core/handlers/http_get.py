@@ -30,8 +30,8 @@ _FOLLOWED: Final = frozenset({301, 302, 303, 307, 308})
 _PASSING: Final = range(200, 400)
 _REDIRECTS: Final = range(300, 400)
 _SCHEMES: Final = frozenset({"http", "https"})
+# Header fields about how a message is encoded, which only its sender can know.
 _OF_THE_MESSAGE: Final = frozenset({"content-length", "transfer-encoding", "trailer"})
-"""Header fields about how a message is encoded, which only its sender can know."""
 _SAFE: Final = "%!$&'()*+,;=:@/?[]"
 _SECRET: Final = ("Authorization", "Cookie")
 _AUTOMATIC: Final = ("User-Agent", "Accept", "Accept-Encoding")

@@ -10,9 +10,8 @@ from app.core.model.endpoints import EndpointProbeSpec, Port, ProbeOutcome, Ran,
 MOST_READ: Final = 10 * 1024
 """Bytes of a body or of a command's output that are read or kept, as in the kubelet."""
 _MOST_SAID: Final = 160
+# Share of a run's time that it may have waited for its slot, and still count as a failure of the target if it is late.
 _MOST_WAITED: Final = 0.1
-"""Share of a run's time that it may have waited for its slot, and still count as a failure of the target if it is
-late."""
 _PORTS: Final = range(1, 65536)
 
 

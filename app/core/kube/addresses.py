@@ -13,8 +13,9 @@ from app.core.errors import AddressForbidden
 
 FLAG: Final = "--external-server-pattern"
 
+# Unspecified (connecting to 0.0.0.0 reaches this machine) and other addresses that no host can have.
 _THIS_NETWORK: Final = ipaddress.IPv4Network("0.0.0.0/8")
-"""Unspecified (connecting to 0.0.0.0 reaches this machine) and other addresses that no host can have."""
+# IPv6 prefixes whose last 32 bits are an IPv4 address.
 _HOLDING_IPV4: Final = tuple(
     ipaddress.IPv6Network(text)
     for text in (
@@ -25,7 +26,6 @@ _HOLDING_IPV4: Final = tuple(
         "64:ff9b:1::/48",  # NAT64 within one network
     )
 )
-"""IPv6 prefixes whose last 32 bits are an IPv4 address."""
 _LAST_32_BITS: Final = 0xFFFF_FFFF
 
 

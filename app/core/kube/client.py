@@ -52,8 +52,8 @@ from app.core.kube.responses import (
 # One attempt at a request: which connection it uses, and how long the first byte of the answer may take.
 
 
+# Share of the time limit that an attempt on a reused connection may take: a second attempt needs the rest.
 _SHARE_OF_FIRST: Final = 0.6
-"""Share of the time limit that an attempt on a reused connection may take: a second attempt needs the rest."""
 _LARGE: Final = 1 << 20
 
 
@@ -184,8 +184,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+# Seconds that the server has to answer the close frame of a WebSocket.
 _GOODBYE: Final = 0.1
-"""Seconds that the server has to answer the close frame of a WebSocket."""
 _NO_REQUEST: Final = aiohttp.RequestInfo(URL(), "", CIMultiDictProxy(CIMultiDict()), URL())
 _FOREIGN: Final = (
     aiohttp.ClientError,

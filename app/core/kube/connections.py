@@ -35,8 +35,8 @@ _AGENT: Final = f"{NAME}/{own_version()}"
 NO_ANSWER: Final = "<error>"
 _CODES: Final = frozenset({NO_ANSWER, *(str(each.value) for each in HTTPStatus)})
 _NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+# Metric label of every status code that HTTP does not define: a server could make up hundreds, each a new series.
 _OTHER: Final = "other"
-"""Metric label of every status code that HTTP does not define: a server could make up hundreds, each a new series."""
 KEEP_ALIVE: Final = 80.0
 """Seconds that an idle connection is kept: longer than two probe intervals of 30 s, and shorter than the 90 s after
 which kube-apiserver closes it, so that a request rarely meets a connection that is just being closed."""

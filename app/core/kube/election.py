@@ -33,20 +33,20 @@ from app.core.ports import Leadership, Preparation
 
 log = structlog.get_logger(__name__)
 
+# Share by which a standby's attempts come early, at random, so that two do not always collide.
 _JITTER: Final = 0.2
-"""Share by which a standby's attempts come early, at random, so that two do not always collide."""
 _RELEASE_WITHIN: Final = 1.0
+# Retry periods that a standby waits for a read of the Lease: a request that hangs because the seed went away goes on
+# hanging when it is back.
 _READ_WITHIN: Final = 1.5
-"""Retry periods that a standby waits for a read of the Lease: a request that hangs because the seed went away goes on
-hanging when it is back."""
+# `leaseTransitions` is an int32 and the API server rejects larger values, so the count stops there.
 _MOST_TRANSITIONS: Final = 2**31 - 1
-"""`leaseTransitions` is an int32 and the API server rejects larger values, so the count stops there."""
+# Seconds between two checks of our own preparation, while only that keeps us from taking a free Lease.
 _CHECK_INTERVAL: Final = 0.1
-"""Seconds between two checks of our own preparation, while only that keeps us from taking a free Lease."""
+# How many observed renewals are kept to relate the holder's clock to ours.
 _SIGHTINGS: Final = 10
-"""How many observed renewals are kept to relate the holder's clock to ours."""
+# Seconds for which an observed renewal is used: two clocks that drift by 0.1 ‰ differ by 60 ms after that.
 _SIGHTED_WITHIN: Final = 600.0
-"""Seconds for which an observed renewal is used: two clocks that drift by 0.1 ‰ differ by 60 ms after that."""
 
 
 @dataclass(frozen=True, slots=True)

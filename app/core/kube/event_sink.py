@@ -8,12 +8,12 @@ from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import EVENTS
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 
+# Maximum seconds for which an Event waits for the requests of scale-downs to end. An outage of 300 shoots keeps the
+# event loop busy for a second; sending Events at the same time made the first writes three times as late.
 _GIVES_WAY: Final = 1.0
-"""Maximum seconds for which an Event waits for the requests of scale-downs to end. An outage of 300 shoots keeps the
-event loop busy for a second; sending Events at the same time made the first writes three times as late."""
+# A 403 with these words is not a missing right: the namespace is being deleted. The reason follows the name of the
+# namespace, where a long message is cut off.
 _TERMINATING: Final = "unable to create new content in namespace"
-"""A 403 with these words is not a missing right: the namespace is being deleted. The reason follows the name of the
-namespace, where a long message is cut off."""
 
 
 class KubeEvents:

@@ -40,8 +40,8 @@ MAX_EVENTS: Final = 1_000
 """A kubeconfig with one context has about 60."""
 _MAX_DEPTH: Final = 16
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+# A `%` at the start of a line; libyaml compares each `%TAG` directive with all before it.
 _DIRECTIVE: Final = re.compile("[\r\n\u0085\u2028\u2029\ufeff]%")
-"""A `%` at the start of a line; libyaml compares each `%TAG` directive with all before it."""
 
 
 class YamlRefused(Exception):
@@ -126,11 +126,13 @@ _SERVER: Final = re.compile(
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,65536}")
 _DEFAULT_PORTS: Final = frozenset({443, 6443})
 _MAX_PORT: Final = 65535
+# Maximum number of certificates in a bundle or a chain.
 _MAX_BLOCKS: Final = 100
-"""Maximum number of certificates in a bundle or a chain."""
 _SPACE: Final = b" \t\r\n\v\f"
 _CERTIFICATE: Final = "CERTIFICATE"
 _PRIVATE_KEY: Final = "PRIVATE KEY"
+# PEM headers are not accepted: for a certificate that claims to be encrypted, OpenSSL would prompt on the terminal and
+# block.
 _BLOCKS: Final = {
     _CERTIFICATE: re.compile(
         rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]++-----END CERTIFICATE-----"
@@ -139,11 +141,9 @@ _BLOCKS: Final = {
         rb"-----BEGIN ((?:[A-Z]+ )?PRIVATE KEY)-----[A-Za-z0-9+/=\s]++-----END \1-----"
     ),
 }
-"""PEM headers are not accepted: for a certificate that claims to be encrypted, OpenSSL would prompt on the terminal and
-block."""
 _MAX_LABEL: Final = 63
+# A host whose last label is a number is an IPv4 address to some resolvers.
 _NUMBER: Final = re.compile(r"(^|\.)([0-9]+|0x[0-9a-f]*)$")
-"""A host whose last label is a number is an IPv4 address to some resolvers."""
 
 _TOP: Final = frozenset(
     {"apiVersion", "kind", "preferences", "current-context", "clusters", "contexts", "users"}

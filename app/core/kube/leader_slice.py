@@ -28,10 +28,10 @@ from app.core.kube.seed_api import WITHIN, SeedApi
 from app.core.metrics import Metrics
 from app.core.ports import Leadership, Starting
 
+# Maximum bytes of an answer: a slice has up to 1,000 endpoints.
 _MOST: Final = 2 * MIB
-"""Maximum bytes of an answer: a slice has up to 1,000 endpoints."""
+# Name of the port of a slice without ports; otherwise the name is kept, because it has to match the Service's port.
 _PORT_NAME: Final = "api"
-"""Name of the port of a slice without ports; otherwise the name is kept, because it has to match the Service's port."""
 
 
 class ApiEndpoint(NamedTuple):
@@ -147,16 +147,16 @@ def _slice(raw: Raw) -> LeaderSlice:
 
 log = structlog.get_logger(__name__)
 
+# Seconds between two checks of the slice by the leader.
 _CHECK_INTERVAL: Final = 60.0
-"""Seconds between two checks of the slice by the leader."""
+# Seconds between two reads by a standby, and from a leader's failure to its next attempt.
 _ASKS_EVERY: Final = 10.0
-"""Seconds between two reads by a standby, and from a leader's failure to its next attempt."""
+# Seconds for which a standby uses what it read last, if reading fails.
 _BELIEVED: Final = 60.0
-"""Seconds for which a standby uses what it read last, if reading fails."""
+# Attempts of a leader whose write conflicts.
 _TRIES: Final = 3
-"""Attempts of a leader whose write conflicts."""
+# Errors that only a person can resolve; all others pass.
 _OFF: Final = (Forbidden, NotFound, Invalid)
-"""Errors that only a person can resolve; all others pass."""
 
 
 class LeaderAddressOff:

@@ -18,11 +18,11 @@ CUT: Final = b"\tnull"
 one between tokens."""
 _OPENING: Final = 1
 _STRING: Final = 3
+# Bytes, a few milliseconds if they are all brackets, after which the event loop gets a turn.
 _AT_ONCE: Final = 16_384
-"""Bytes, a few milliseconds if they are all brackets, after which the event loop gets a turn."""
+# Skips text without brackets and strings without escapes, then matches a run of opening brackets, a run of closing
+# ones, another string, or the end.
 _RUNS: Final = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+")*+(?:([\[{]++)|([\]}]++)|(")|\Z)')
-"""Skips text without brackets and strings without escapes, then matches a run of opening brackets, a run of closing
-ones, another string, or the end."""
 
 
 async def shallow(raw: bytes, clock: Clock) -> bytes:

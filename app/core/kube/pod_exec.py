@@ -22,8 +22,8 @@ PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 MOST_MESSAGE: Final = 1 << 20
 MOST_OUTPUT: Final = 4 << 20
 """Maximum bytes of all messages of one command."""
+# Minimum bytes that a message counts for, so that endless empty messages reach the limit, too.
 _EMPTY: Final = 64
-"""Minimum bytes that a message counts for, so that endless empty messages reach the limit, too."""
 
 
 class KubeExec:

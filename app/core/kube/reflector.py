@@ -97,19 +97,19 @@ is still there. Resuming it costs one small request a minute."""
 SILENCE: Final = 70.0
 """Seconds without a byte after which a watch is abandoned: longer than the server lets any watch live, and short enough
 to notice a half-open connection, and to list anew, before the copy counts as stale (90 s)."""
+# Minimum wait in seconds after a persistent 401 or 403, which only a person can resolve.
 _REFUSED_PAUSE: Final = 15.0
-"""Minimum wait in seconds after a persistent 401 or 403, which only a person can resolve."""
+# So many consecutive refusals count as transient, with the normal back-off: an API server that has just started refuses
+# for a moment what it is about to allow.
 _REFUSED_IN_PASSING: Final = 2
-"""So many consecutive refusals count as transient, with the normal back-off: an API server that has just started
-refuses for a moment what it is about to allow."""
 _LONGEST_PAUSE: Final = 60.0
+# Consecutive failures after which the reflector lists anew instead of resuming the watch.
 _LIST_ANEW_AFTER: Final = 5
-"""Consecutive failures after which the reflector lists anew instead of resuming the watch."""
 _BACKOFF: Final = Backoff(first=1.0, most=30.0)
 MOST_PAGE: Final = 4 * MIB
 """Bytes of one page: splitting it blocks the event loop for 35 ms at worst. etcd accepts objects of 1.5 MiB."""
+# Bytes of objects that are decoded before the event loop gets a turn.
 _AT_ONCE: Final = 1 << 18
-"""Bytes of objects that are decoded before the event loop gets a turn."""
 
 
 @dataclass(frozen=True, slots=True)

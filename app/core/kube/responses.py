@@ -83,8 +83,8 @@ class Reply(NamedTuple, Generic[T]):
 
 _MAX_ERROR_BODY: Final = 64 * 1024
 _OK: Final = frozenset({200, 201})
+# A valid answer to a deletion, too: it has been accepted but not finished.
 _ACCEPTED: Final = 202
-"""A valid answer to a deletion, too: it has been accepted but not finished."""
 
 
 class ResponseReader:

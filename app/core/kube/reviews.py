@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 REVIEWED_WITHIN: Final = 3.0
 """Time limit of a review in seconds, including a second attempt; after that the seed counts as unavailable."""
+# Maximum bytes of an answer, which repeats the question; a user may have many groups.
 _MOST: Final = 256 * 1024
-"""Maximum bytes of an answer, which repeats the question; a user may have many groups."""
 
 
 class KubeReviewer:

@@ -27,10 +27,10 @@ MAX_NODES: Final = 10_000
 PAGED_FOR: Final = 3600.0
 """Seconds for which Nodes are read in pages after they did not fit into one answer."""
 
+# Maximum bytes of an answer with one object, so that no shoot can use up the byte budget of all with these.
 _MAX_SMALL: Final = 1 << 20
-"""Maximum bytes of an answer with one object, so that no shoot can use up the byte budget of all with these."""
+# Maximum bytes of a page of 500 Leases, which have less than a kilobyte each unless somebody plays tricks.
 _MAX_LEASE_PAGE: Final = 8 << 20
-"""Maximum bytes of a page of 500 Leases, which have less than a kilobyte each unless somebody plays tricks."""
 
 _VERSION: Final = RequestedRight("get", "/version")
 _LEASES: Final = RequestedRight("list", "leases", "kube-node-lease")

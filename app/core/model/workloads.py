@@ -161,10 +161,10 @@ class Patch:
 # rests on: which object it is, how many replicas its spec asks for, and our annotations.  Status is not part of it:
 # pods that become ready make no plan wrong.
 
+# Digits of an ETag: 80 bits, far more than needed to avoid collisions among the few resources of a shoot.
 _HEX: Final = 20
-"""Digits of an ETag: 80 bits, far more than needed to avoid collisions among the few resources of a shoot."""
+# One element of the list; the RFC allows empty ones.
 _TAG: Final = re.compile(r'[ \t]*(?:(W/)?("[\x21\x23-\x7e\x80-\xff]*"))?[ \t]*(?:,|\Z)')
-"""One element of the list; the RFC allows empty ones."""
 
 
 def resource_etag(view: WorkloadView) -> str:

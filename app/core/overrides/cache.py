@@ -36,13 +36,13 @@ log = structlog.get_logger(__name__)
 FEATURE: Final = "overrides"
 WAITED_FOR: Final = 60.0
 """Seconds after the start from which overrides that cannot be read count as none (rules 4.1, Synced)."""
+# Seconds after which a version that the watch still does not show is read live.
 _WATCH_LAGS: Final = 30.0
-"""Seconds after which a version that the watch still does not show is read live."""
 _DELETED: Final = "the ConfigMap of the overrides was deleted: nothing is paused or held"
+# Seconds between two checks of the watch, for log and metric.
 _LOOKED_AT: Final = 10.0
-"""Seconds between two checks of the watch, for log and metric."""
+# The same before the first list, which the loops wait for.
 _UNSYNCED: Final = 1.0
-"""The same before the first list, which the loops wait for."""
 
 
 class OverrideCache:

@@ -73,13 +73,13 @@ def over(entry: OverrideEntry, kind: EntryKind, now: float) -> bool:
 log = structlog.get_logger(__name__)
 
 _LOOKED_AT: Final = 10.0
+# Seconds between a failed write and the next attempt.
 _RETRIED_AFTER: Final = 30.0
-"""Seconds between a failed write and the next attempt."""
+# Notices that are published before the event loop gets a turn.
 _AT_ONCE: Final = 20
-"""Notices that are published before the event loop gets a turn."""
+# Seconds for which a Cluster must be missing before its key is removed, so that one that is recreated keeps its
+# overrides.
 _GONE_FOR: Final = 60.0
-"""Seconds for which a Cluster must be missing before its key is removed, so that one that is recreated keeps its
-overrides."""
 
 
 class OverrideReconciler:

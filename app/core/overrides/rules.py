@@ -24,8 +24,8 @@ from app.core.overrides.document import UNKNOWN, Content, read_key
 MOST_KEYS: Final = 2_000
 """Maximum number of keys that are read: no seed has so many shoots."""
 _AT_ONCE: Final = 50
+# Texts, and characters in them, that are parsed before the event loop gets a turn: a few milliseconds.
 _BYTES_AT_ONCE: Final = 65_536
-"""Texts, and characters in them, that are parsed before the event loop gets a turn: a few milliseconds."""
 _NOT_READ: Final = f"it has not been read; of more than {MOST_KEYS} keys the rest never is"
 UNREADABLE_PAUSE: Final = 3_600.0
 """Seconds for which an unreadable key pauses, if it had no pause before."""

@@ -37,8 +37,8 @@ TRIES: Final = 10
 TRIES_UNSURE: Final = 3
 """Maximum number of writes with unknown outcome in one change; one that did not happen is repeated on the same
 version."""
+# Errors after which it is unknown whether the write happened.
 _UNSURE: Final = (Unreachable, ServerFault, BadAnswer, LimitExceeded)
-"""Errors after which it is unknown whether the write happened."""
 
 Data = Mapping[str, str]
 Plan = Callable[[Data], Data]
@@ -158,8 +158,8 @@ ENDED_BY: Final = f"{PREFIX}ended-by"
 MOST: Final = 20
 """Number of ends that are kept: as many as may happen between two checks of the leader. At most 34 kB, which fits
 beside the data."""
+# Maximum length of an annotation in characters; a longer one is not ours.
 _MOST_READ: Final = 65_536
-"""Maximum length of an annotation in characters; a longer one is not ours."""
 
 
 class Signature(NamedTuple):

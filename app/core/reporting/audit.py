@@ -30,17 +30,17 @@ from app.core.web.peers import peer_of
 log = structlog.get_logger(__name__)
 
 _WORD: Final = 100
+# Maximum characters of a caller, a namespace, a target; Kubernetes allows 253.
 _NAME: Final = 300
-"""Maximum characters of a caller, a namespace, a target; Kubernetes allows 253."""
 _REASON: Final = 1_000
+# Maximum bytes of `before` and of `after`, as JSON.
 _STATE: Final = 4_096
-"""Maximum bytes of `before` and of `after`, as JSON."""
+# Estimated size of a record in bytes, without its texts.
 _RECORD_BYTES: Final = 900
-"""Estimated size of a record in bytes, without its texts."""
+# Seconds for which one line covers all refusals with the same aim.
 _TOLD_FOR: Final = 60.0
-"""Seconds for which one line covers all refusals with the same aim."""
+# Seconds after which refusals without a line are logged as a number.
 _REPORT: Final = 10.0
-"""Seconds after which refusals without a line are logged as a number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
+# Maximum number of changes that are kept: a complete outage of 1,000 shoots.
 _MOST: Final = 4_096
-"""Maximum number of changes that are kept: a complete outage of 1,000 shoots."""
 _MOST_BYTES: Final = 8 * 2**20
 _ID: Final = re.compile(r"([0-9a-f]{1,32})-([0-9]{1,18})", re.ASCII)
 

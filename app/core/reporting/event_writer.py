@@ -25,17 +25,17 @@ log = structlog.get_logger(__name__)
 
 FEATURE: Final = "events"
 CONTROLLER: Final = "dependency-watchdog"
+# Maximum length of the queue: the Events of 500 shoots that are scaled at once.
 _MOST: Final = 2_000
-"""Maximum length of the queue: the Events of 500 shoots that are scaled at once."""
 _BURST, _PER_SECOND = 100, 200
 """Burst, and rate per second: an outage of 100 shoots causes about 400 Events, which are useful while somebody
 investigates. One costs us a third of a millisecond of CPU, and the seed a small write."""
 _IN_FLIGHT: Final = 10
+# The most important reasons, in order; then all others, then those of pods, which come by the hundred.
 _FIRST: Final = ("MeltdownProtectionStarted", "ScaledDown", "ScaledUp")
-"""The most important reasons, in order; then all others, then those of pods, which come by the hundred."""
 _RANKS: Final = len(_FIRST) + 2
+# Time limit of one write in seconds.
 _SEND: Final = 10.0
-"""Time limit of one write in seconds."""
 _AGAIN, _PATIENCE = 1.0, 60.0
 """Pause in seconds after a 429 without Retry-After; and for how long an Event is retried after 429s."""
 _FORBIDDEN_FOR: Final = 3600.0
@@ -43,8 +43,9 @@ _REPEATS: Final = 300.0
 _NOTE_BYTES: Final = 1024
 _NAME: Final = 200
 _REMEMBERED: Final = 5_000
+# A warning in the log, but good news on the object.
 _NORMAL: Final = frozenset({"MeltdownProtectionEnded"})
-"""A warning in the log, but good news on the object."""
+# After one of these, earlier Events of the resource are no longer repetitions.
 _CHANGES: Final = frozenset(
     {
         "ScaledDown",
@@ -56,7 +57,6 @@ _CHANGES: Final = frozenset(
         "OverrideEnded",
     }
 )
-"""After one of these, earlier Events of the resource are no longer repetitions."""
 _ACTIONS: Final = {Direction.DOWN: "ScaleDown", Direction.UP: "ScaleUp"}
 
 

@@ -20,8 +20,8 @@ from app.core.model.workloads import Direction
 from app.core.reporting import metering
 from app.core.reporting.metering import Metering
 
+# Shoots that are rendered before the event loop gets a turn: 1 to 2 ms.
 _SLICE: Final = 50
-"""Shoots that are rendered before the event loop gets a turn: 1 to 2 ms."""
 _EXCLUDED: Final = "excluded"
 Drawn = tuple[Family, tuple[str, ...], float]
 """One sample: its family, label values and value."""

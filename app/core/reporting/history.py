@@ -18,10 +18,10 @@ from app.core.reporting.notices import Notice, NoticeKind
 
 PROBE: Final = "probe"
 """Key in the numbers of a notice: the name of the endpoint probe that it is about."""
+# Estimated size of an entry in bytes, without its message.
 _ENTRY_BYTES: Final = 256
-"""Estimated size of an entry in bytes, without its message."""
+# Maximum number of namespaces, the most recent ones; the weeder also reports on namespaces that never were a shoot.
 _NAMESPACES: Final = 2_000
-"""Maximum number of namespaces, the most recent ones; the weeder also reports on namespaces that never were a shoot."""
 
 
 class HistoryRecord(NamedTuple):

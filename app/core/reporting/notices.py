@@ -92,13 +92,13 @@ _METHODS: Final = {
     Severity.WARNING: "warning",
     Severity.ERROR: "error",
 }
+# Numbers that have another name in the API, or whose name lacks the unit.
 _NUMBERS: Final = {
     "requested_at": "written",
     "seconds": "duration_seconds",
     "durations": "probe_seconds",
     "lag": "lag_seconds",
 }
-"""Numbers that have another name in the API, or whose name lacks the unit."""
 _INSTANTS: Final = frozenset({"requested_at", "known_since"})
 
 

@@ -16,27 +16,26 @@ from uvicorn.server import ServerState
 
 from app.core.web.peers import Peers, Proxies
 
+# Seconds from its first byte, or from the start of the connection, to the end of a request's head.
 _HEAD: Final = 10.0
-"""Seconds from its first byte, or from the start of the connection, to the end of a request's head."""
+# Seconds from the end of the head to the end of the body; the application refuses earlier, with an answer.
 _REQUEST: Final = 15.0
-"""Seconds from the end of the head to the end of the body; the application refuses earlier, with an answer."""
+# Seconds for which the client may read nothing of an answer.
 _STALLED: Final = 20.0
-"""Seconds for which the client may read nothing of an answer."""
+# Seconds that a client that is still sending has to read why it is refused.
 _LINGER: Final = 1.0
-"""Seconds that a client that is still sending has to read why it is refused."""
+# Maximum bytes that are discarded meanwhile.
 _DISCARDED: Final = 1_048_576
-"""Maximum bytes that are discarded meanwhile."""
 _REFUSED: Final = frozenset({401, 429})
+# Seconds for which nothing is read from a connection after such a refusal.
 _PENALTY: Final = 1.0
-"""Seconds for which nothing is read from a connection after such a refusal."""
+# Bytes of an answer that are written at once; the next ones when these have been sent.
 _SLICE: Final = 65_536
-"""Bytes of an answer that are written at once; the next ones when these have been sent."""
+# Problems for input that is not a request and so never reaches the application, in the format of `app.api.problems`.
 _UNREADABLE: Final = {
     400: ("malformed-request", "The request is malformed", "the request cannot be read"),
     431: ("headers-too-large", "The head of the request is too large", "more than 16384 bytes"),
 }
-"""Problems for input that is not a request and so never reaches the application, in the format of
-`app.api.problems`."""
 
 
 class Line:

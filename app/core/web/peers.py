@@ -10,14 +10,14 @@ from typing import Final, Protocol
 
 from app.core.limits import Bucket
 
+# New connections per second that one peer may open over time.
 _CONNECTS: Final = 200.0
-"""New connections per second that one peer may open over time."""
 _CONNECTS_AT_ONCE: Final = 400.0
+# Requests per second of one peer over time; further ones are read later.
 _REQUESTS: Final = 300.0
-"""Requests per second of one peer over time; further ones are read later."""
 _REQUESTS_AT_ONCE: Final = 600.0
+# Peers without a connection whose rates are remembered.
 _REMEMBERED: Final = 1_024
-"""Peers without a connection whose rates are remembered."""
 _NETWORK: Final = 64
 
 
@@ -149,8 +149,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _HEADER: Final = b"x-forwarded-for"
+# Maximum number of consecutive proxies that are believed.
 _MOST: Final = 20
-"""Maximum number of consecutive proxies that are believed."""
 
 
 class Proxies:

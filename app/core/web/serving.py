@@ -18,23 +18,23 @@ from app.core.errors import WatchdogError
 from app.core.web.connections import Connection, Line
 from app.core.web.peers import Network, Peers, Proxies, peer_of
 
+# Length of the accept queue; a client that finds it full retries after a second.
 _LISTEN_BACKLOG: Final = 1_024
-"""Length of the accept queue; a client that finds it full retries after a second."""
+# Receive buffer in bytes; head and body of a request have at most half of that each.
 _READ_AHEAD: Final = 32_768
-"""Receive buffer in bytes; head and body of a request have at most half of that each."""
+# Connections that are accepted before the event loop gets a turn.
 _ACCEPTED_AT_ONCE: Final = 16
-"""Connections that are accepted before the event loop gets a turn."""
+# Seconds without accepting after the system ran out of descriptors or memory.
 _NO_DESCRIPTORS: Final = 0.5
-"""Seconds without accepting after the system ran out of descriptors or memory."""
+# Time limit of a TLS handshake in seconds.
 _HANDSHAKE: Final = 5.0
-"""Time limit of a TLS handshake in seconds."""
 _TICK: Final = 1.0
+# uvicorn renews the `Date` header at each tenth tick, so this tick number always does.
 _TENTH: Final = 10
-"""uvicorn renews the `Date` header at each tenth tick, so this tick number always does."""
+# Seconds for which an idle connection is kept after an answer.
 _IDLE: Final = 30
-"""Seconds for which an idle connection is kept after an answer."""
+# Seconds that endless answers have to finish at a shutdown.
 _LAST_WORDS: Final = 0.4
-"""Seconds that endless answers have to finish at a shutdown."""
 _MOST: Final = 512
 _EACH: Final = 256
 

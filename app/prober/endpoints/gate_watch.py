@@ -15,8 +15,8 @@ from app.prober.rules.gates import GateVerdict, lifespan
 Tell = Callable[[str, EndpointProbeSpec, GateVerdict, float], None]
 """Called with the reason, the probe whose gate it is, the state of the gate, and the instant."""
 
+# Seconds that are added to timers: the event loop's have whole milliseconds, and may fire up to one early.
 _FINEST: Final = 0.001
-"""Seconds that are added to timers: the event loop's have whole milliseconds, and may fire up to one early."""
 
 
 class _Side(StrEnum):

@@ -15,9 +15,9 @@ from app.core.model.workloads import Direction
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
 from app.prober.rules.timings import NODES_UNDER_PROTECTION
 
+# Seconds by which Nodes may be read again early: they are dated at the end of one probe, and their age is checked in
+# the middle of a later one, so that 30 s would otherwise become 35.
 _SHORT_OF: Final = 1.0
-"""Seconds by which Nodes may be read again early: they are dated at the end of one probe, and their age is checked in
-the middle of a later one, so that 30 s would otherwise become 35."""
 
 
 def counts(judgements: Iterable[Judgement]) -> LeaseCounts:
@@ -115,8 +115,8 @@ def _scale_up_possible(found: LeaseCounts, limit: float) -> bool:
 _HOUR: Final = 3600.0
 _FIRST_SPAN: Final = 30.0
 _LONGEST_SPAN: Final = 300.0
+# An instant plus an interval minus the instant is not quite the interval, for floats of this size.
 _ROUNDING: Final = 1e-3
-"""An instant plus an interval minus the instant is not quite the interval, for floats of this size."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ PERIODS: Final = 3
 """After how many periods without a result a target no longer counts as failing."""
 FOR_EVER: Final = math.inf
 _OF_RUNS: Final = frozenset({CachedResult.SUCCESS, CachedResult.FAILURE})
+# How many targets a message names; the others are counted.
 _NAMED: Final = 3
-"""How many targets a message names; the others are counted."""
 
 
 class GateReason(StrEnum):

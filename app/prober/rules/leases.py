@@ -23,10 +23,10 @@ from app.core.model.probing import Judgement, LeaseState
 from app.prober.rules.timings import Timings, lease_duration, offset_tolerance
 
 NEVER: Final = float("-inf")
+# How many of a lease's last moves its offset is taken from.
 _MOVES: Final = 10
-"""How many of a lease's last moves its offset is taken from."""
+# Share of a lease's duration: the age at which it would be expired if the grace period were as long.
 _OLD: Final = 0.75
-"""Share of a lease's duration: the age at which it would be expired if the grace period were as long."""
 
 
 class LeaseTrack(NamedTuple):

@@ -15,8 +15,8 @@ from app.prober.rules.verdict import Assessment
 
 ATTEMPT: Final = 5.0
 """Seconds that one attempt may take: in the usual outage a load balancer swallows packets, and no answer comes."""
+# Reasons that mean an HTTP answer which is no version.
 _NO_VERSION: Final = frozenset({VerdictReason.BAD_ANSWER, VerdictReason.TOO_LARGE})
-"""Reasons that mean an HTTP answer which is no version."""
 
 
 class PathThresholds(NamedTuple):

@@ -11,8 +11,8 @@ from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.rules import scaling
 from app.prober.rules.consecutive import PendingWrites
 
+# Annotations have whole seconds: what counts from one counts from the end of its second.
 _WHOLE_SECONDS: Final = 1.0
-"""Annotations have whole seconds: what counts from one counts from the end of its second."""
 
 Views = Mapping[ResourceRef, WorkloadView | None]
 

@@ -17,16 +17,15 @@ from app.prober.rules.candidates import Candidacy
 from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import QUORUM
 
+# Seconds to the next probe after the first, second and each further failure in a row.
+#
+# A longer first wait would make a gap of a single 429, and cost 40 s of a protection (rules 3, step 5).
 _AFTER_FAILURES: Final = (2.0, 5.0, 10.0)
-"""Seconds to the next probe after the first, second and each further failure in a row.
-
-A longer first wait would make a gap of a single 429, and cost 40 s of a protection (rules 3, step 5).
-"""
 AT_LEAST: Final = 1.0
 """Seconds after the last probe before which none comes that waits for leases to expire, or that somebody asks for."""
 MAX_RETRY_AFTER: Final = 60.0
+# Seconds that a probe may take until its request for Leases is sent.
 _MARGIN: Final = 0.5
-"""Seconds that a probe may take until its request for Leases is sent."""
 
 
 @dataclass(frozen=True, slots=True)

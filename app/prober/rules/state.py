@@ -44,10 +44,10 @@ _FAILING: Final = frozenset(
     }
 )
 _BY_PEOPLE: Final = frozenset({VerdictReason.PAUSED, VerdictReason.HELD, VerdictReason.IGNORED})
+# Reasons for HOLD that say nothing bad of the nodes: too few of them count.
 _TOO_FEW: Final = frozenset({VerdictReason.NO_CANDIDATES, VerdictReason.FEW_CANDIDATES})
-"""Reasons for HOLD that say nothing bad of the nodes: too few of them count."""
+# Exclusions of nodes that counted a while ago.
 _TAKEN_AWAY: Final = frozenset({Exclusion.MACHINE_FAILED, Exclusion.MACHINE_TERMINATING})
-"""Exclusions of nodes that counted a while ago."""
 
 
 class LastDirection(NamedTuple):

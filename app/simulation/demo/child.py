@@ -23,8 +23,8 @@ from app.core.web.serving import AddressUnavailable, listening
 from app.simulation.manifests import EXTERNAL_SECRET_NAME, SECRET_NAME
 from app.simulation.scenarios.model import DemoMode, Scenario
 
+# Seconds from SIGTERM to SIGKILL.
 _PATIENCE: Final = 0.5
-"""Seconds from SIGTERM to SIGKILL."""
 _LAST_LINES: Final = 15
 
 
@@ -108,12 +108,12 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
 # The addresses that the program serves on; the demo does not start unless all are free.
 
 
+# Each server of the program, and the setting of its address.
 _SERVERS: Final = {
     "API": "api_bind_addr",
     "metrics": "metrics_bind_addr",
     "health": "health_bind_addr",
 }
-"""Each server of the program, and the setting of its address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,22 +157,22 @@ def _listening(name: str, field: str, wanted: ListenAddress) -> socket.socket:
 # The prober file: the shipped one, adapted to the scenario.
 
 
+# The keys to remove in endpoint mode, which has its own defaults for the thresholds.
 _OF_LEASE_MODE: Final = frozenset(
     {"kubeConfigSecretName", "nodeLeaseFailureFraction", "failureThreshold", "successThreshold"}
 )
-"""The keys to remove in endpoint mode, which has its own defaults for the thresholds."""
 _ROUTES: Final = {
     "internalKubeConfigSecretName": SECRET_NAME,
     "externalKubeConfigSecretName": EXTERNAL_SECRET_NAME,
 }
 CANARY: Final = "outside-of-the-seed"
+# The gate closes within 5 s; a verdict needs three failed probes, which take at least 10 s. It opens after 6 s.
 _FASTER_THAN_A_VERDICT: Final = {
     "periodSeconds": 2,
     "timeoutSeconds": 1,
     "failureThreshold": 2,
     "successThreshold": 3,
 }
-"""The gate closes within 5 s; a verdict needs three failed probes, which take at least 10 s.  It opens after 6 s."""
 
 
 def is_as_shipped(scenario: Scenario) -> bool:

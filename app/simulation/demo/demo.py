@@ -33,13 +33,13 @@ from app.simulation.server import Loopback, SimulatedServers
 
 T = TypeVar("T")
 
+# The budgets with which Gardener deploys the original.
 _GARDENER: Final = ("--kube-api-qps=20", "--kube-api-burst=100")
-"""The budgets with which Gardener deploys the original."""
 MOST_SHOOTS: Final = 1000
 MOST_NODES: Final = 20_000
 """The limit for all shoots together; each node exists in both worlds."""
+# A sufficient number of open files, and the most that macOS permits.
 _FILES: Final = 10_240
-"""A sufficient number of open files, and the most that macOS permits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,14 +82,14 @@ class Picture:
 
 
 _MINUTE: Final = 60
+# The maximum number of shoots that a line names; the others are only counted.
 _NAMED: Final = 3
-"""The maximum number of shoots that a line names; the others are only counted."""
 BELOW_LIMIT: Final = "below the limit"
 """The heading of losses where too few nodes were cut off for a scale-down."""
+# The width of a scene's title in a table.
 _TITLE: Final = 45
-"""The width of a scene's title in a table."""
+# States that are not reported when a shoot is first seen.
 _EASY: Final = frozenset({ShootState.PENDING, ShootState.HEALTHY})
-"""States that are not reported when a shoot is first seen."""
 
 
 def stamp(seconds: float) -> str:

@@ -28,18 +28,18 @@ _COLOURS: Final = {
     ShootState.HEALTHY: "green",
     ShootState.NOT_PROBED: "dim",
 }
+# Lines for the scenes that play, at most.
 _SCENES: Final = 5
-"""Lines for the scenes that play, at most."""
+# Lines for what has happened, before the shoots have more than a few.
 _EVENTS: Final = 8
-"""Lines for what has happened, before the shoots have more than a few."""
+# Those where there is room.
 _MOST_EVENTS: Final = 14
-"""Those where there is room."""
+# Columns below which nothing is broken into lines any more.
 _NARROW: Final = 20
-"""Columns below which nothing is broken into lines any more."""
+# Columns on which every text is one line; it is cut where it is shown.
 _ENDLESS: Final = 1 << 20
-"""Columns on which every text is one line; it is cut where it is shown."""
+# Lines that the shoots have before there are any events.
 _LEAST_ROWS: Final = 4
-"""Lines that the shoots have before there are any events."""
 
 
 class LiveScreen:

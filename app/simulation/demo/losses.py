@@ -100,10 +100,10 @@ LIMIT: Final = 0.6
 """`nodeLeaseFailureFraction` of the shipped prober file."""
 EXPIRY: Final = 30.0
 """The expiry time, in seconds, with the grace period of the shipped prober file."""
+# Seconds for which an outage counts after its end, because nodes are given up after the path is back.
 _REMEMBERED: Final = 60.0
-"""Seconds for which an outage counts after its end, because nodes are given up after the path is back."""
+# Seconds for which an answer is cached, because a controller marks many nodes at once.
 _FRESH: Final = 1.0
-"""Seconds for which an answer is cached, because a controller marks many nodes at once."""
 
 
 class Witness:

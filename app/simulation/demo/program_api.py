@@ -13,8 +13,8 @@ from app.core.errors import WatchdogError, trimmed
 from app.core.model.probing import ShootState, Verdict
 
 _PAGE: Final = 500
+# Seconds for one request.
 _LIMIT: Final = 5.0
-"""Seconds for one request."""
 
 
 class NoDemoAnswer(WatchdogError):

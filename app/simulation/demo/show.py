@@ -19,12 +19,12 @@ from app.simulation.scenarios.player import Performance
 
 LOOK: Final = 1.0
 """Seconds between requests to the program."""
+# Seconds after which the scenario begins even if the program has not probed every shoot.
 _PATIENCE: Final = 20.0
-"""Seconds after which the scenario begins even if the program has not probed every shoot."""
+# Seconds that shoots have to recover after the scenario; a scale-up takes up to a minute and a half.
 _SETTLING: Final = 180.0
-"""Seconds that shoots have to recover after the scenario; a scale-up takes up to a minute and a half."""
+# The number of event lines that are kept.
 _LATEST: Final = 20
-"""The number of event lines that are kept."""
 
 
 class DemoScreen(Protocol):

@@ -12,8 +12,8 @@ from app.simulation.scenarios.scenario_file import parse_scenario, read_scenario
 
 _FOLDER: Final = files("app.simulation.scenarios") / "builtin"
 _ENDING: Final = ".yaml"
+# A number of shoots that suffices to parse a built-in scenario, which names only shoots of its own.
 _ANY: Final = 2
-"""A number of shoots that suffices to parse a built-in scenario, which names only shoots of its own."""
 
 
 @dataclass(frozen=True, slots=True)

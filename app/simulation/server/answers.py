@@ -35,12 +35,12 @@ _REASONS: Final = {
 RETRY_AFTER: Final = 1
 """The `retryAfterSeconds` of a 504."""
 _TOO_NEW: Final = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+# The groups of kinds that are not resources by themselves.
 _GROUPS: Final = {
     "Scale": "autoscaling",
     "ListOptions": "meta.k8s.io",
     "DeleteOptions": "meta.k8s.io",
 }
-"""The groups of kinds that are not resources by themselves."""
 
 
 class NotServed(ClusterError):
@@ -142,8 +142,8 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 PATCHES: Final = (MERGE, STRATEGIC)
 """A strategic patch is treated as a merge patch, which replaces lists; real servers refuse it for custom resources."""
+# The maximum size of a request body in bytes, that of a real server.
 _MOST_BODY: Final = 3 << 20
-"""The maximum size of a request body in bytes, that of a real server."""
 
 
 class ServerAnswers:

@@ -60,6 +60,8 @@ _REVIEWS: Final = (
     _review("authentication.k8s.io", "tokenreviews", "TokenReview"),
 )
 _OBJECT: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+# The Events of the other group in the words of this one, as `kubectl describe` asks for them; a real server takes
+# writes here, too.
 _CORE_EVENTS: Final = ServedResource(
     *("", "v1", "events", "Event"),
     short="ev",
@@ -69,8 +71,6 @@ _CORE_EVENTS: Final = ServedResource(
         *("reason", "reportingComponent", "type"),
     ),
 )
-"""The Events of the other group in the words of this one, as `kubectl describe` asks for them; a real server takes
-writes here, too."""
 _EVENTS: Final = ServedResource(
     *("events.k8s.io", "v1", "events", "Event"),
     fields=(*(f"regarding.{each}" for each in _OBJECT), "reason", "reportingController", "type"),

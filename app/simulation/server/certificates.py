@@ -18,8 +18,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from app.core.clock import wall_clock
 
 _DAY: Final = dt.timedelta(days=1)
+# Days.
 _VALID: Final = 2.0
-"""Days."""
 LOCAL: Final = ("127.0.0.1", "localhost")
 
 

@@ -20,13 +20,13 @@ _WORDS: Final = ("apiVersion", "kind")
 _PARTS: Final = ("metadata", "spec", "status")
 _MAPS: Final = ("annotations", "labels")
 _TIMES: Final = ("renewTime", "acquireTime")
+# Kinds that may be replaced without saying which version is.
 _UNCONDITIONAL: Final = frozenset(
     {
         *("ConfigMap", "Deployment", "EndpointSlice", "Namespace", "Node", "Pod", "ReplicaSet"),
         *("Secret", "Service", "StatefulSet"),
     }
 )
-"""Kinds that may be replaced without saying which version is."""
 _EVENT_TYPES: Final = frozenset({"Normal", "Warning"})
 _EVENT_TEXTS: Final = ("action", "reason", "reportingInstance")
 _MAX_EVENT_TEXT: Final = 128

@@ -85,8 +85,8 @@ def _at(obj: Object, path: Sequence[str]) -> object:
     return obj or ""
 
 
+# The maximum number of lists with further pages, each of which keeps its objects in memory.
 _KEPT: Final = 16
-"""The maximum number of lists with further pages, each of which keeps its objects in memory."""
 
 
 class StoredPage(NamedTuple):

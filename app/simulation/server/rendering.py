@@ -13,10 +13,10 @@ _WITHOUT_GENERATION: Final = frozenset(
 )
 _SLICE: Final = "EndpointSlice"
 _EMPTY: Final[tuple[object, ...]] = ("", None, {}, [])
+# The fields of an EndpointSlice that are null if empty.
 _LISTS: Final = ("endpoints", "ports")
-"""The fields of an EndpointSlice that are null if empty."""
+# Built-in kinds, which a real server has Go types for; the others are custom resources.
 _TYPED: Final = _WITHOUT_GENERATION | SIZED | {"Pod", _SLICE}
-"""Built-in kinds, which a real server has Go types for; the others are custom resources."""
 _SHOWN_WHEN_DELETED: Final = frozenset({"Pod", "Service"})
 
 

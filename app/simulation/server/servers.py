@@ -26,8 +26,8 @@ from app.simulation.store import ObjectKey, Store
 from app.simulation.traffic import ApiServer, ConnectionLoss, Host, SimulatedRequest, Write
 from app.simulation.watching import watched
 
+# Seconds for which an idle connection is kept; a real API server keeps it for 90 s.
 _KEEP_ALIVE: Final = 100.0
-"""Seconds for which an idle connection is kept; a real API server keeps it for 90 s."""
 _NOT_IN_BOOKS: Final = frozenset({"Lease", "Event"})
 PROBE: Final = "dependency-watchdog-probe"
 """The user of a shoot's token."""

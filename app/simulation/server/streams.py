@@ -19,16 +19,16 @@ from app.simulation.store import Happened, Object, Store, StoreEvent
 Render = Callable[[Object], dict[str, Any]]
 Send = Callable[[bytes], Awaitable[None]]
 
+# The duration of a watch without `timeoutSeconds`, in seconds.
 _LONGEST: Final = 1800.0
-"""The duration of a watch without `timeoutSeconds`, in seconds."""
+# Seconds between two bookmarks.
 _BOOKMARKS: Final = 60.0
-"""Seconds between two bookmarks."""
+# Seconds before the end of a watch at which a last bookmark is sent.
 _BEFORE_END: Final = 2.0
-"""Seconds before the end of a watch at which a last bookmark is sent."""
+# Seconds between checks whether a stalled watch may continue.
 _LOOK: Final = 0.5
-"""Seconds between checks whether a stalled watch may continue."""
+# Seconds after its end in which a client may still read the watch.
 _GRACE: Final = 5.0
-"""Seconds after its end in which a client may still read the watch."""
 MOST_WAITING: Final = 50_000
 """The number of undelivered changes at which a watch is cut, as a real server does with a slow client."""
 

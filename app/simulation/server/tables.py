@@ -14,8 +14,8 @@ from app.simulation.views import ready
 # What kubectl prints of a pod and of a slice of endpoints, as the server makes it up; pure.
 
 
+# Entries of a list that are printed.
 _SHOWN: Final = 3
-"""Entries of a list that are printed."""
 _OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -112,10 +112,10 @@ def _last_end(container: Object) -> str | None:
     return finished
 
 
+# What is taken: a real server does not take `application/*`.
 _MEDIA: Final = frozenset({"*/*", "application/json"})
-"""What is taken: a real server does not take `application/*`."""
+# Of one object, and of a list.
 _PARTIAL: Final = ("as=PartialObjectMetadata", "as=PartialObjectMetadataList")
-"""Of one object, and of a list."""
 
 
 class Shape(StrEnum):

@@ -13,8 +13,8 @@ from app.core.limits import Backoff
 from app.core.model.pods import PodView
 from app.weeder.rules.deletion import DeletedBefore
 
+# How many windows a uid is remembered for: longer than a recovery that knows the pod can last.
 _REMEMBERED: Final = 2
-"""How many windows a uid is remembered for: longer than a recovery that knows the pod can last."""
 
 
 class _Sent(NamedTuple):
@@ -136,8 +136,8 @@ def _key(pod: PodView) -> str:
     return f"{pod.namespace}/{pod.uid if pod.owner is None else pod.owner.uid}"
 
 
+# How many recoveries of a service within the window begin without a wait.
 _FREE: Final = 3
-"""How many recoveries of a service within the window begin without a wait."""
 _WAIT: Final = Backoff(first=30.0, most=120.0)
 
 

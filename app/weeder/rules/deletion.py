@@ -23,12 +23,12 @@ from app.core.model.pods import CRASH_LOOP, ContainerView, PodView
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Delete, DeletionResult, Judgement, Keep, KeepReason, WeederPolicy
 
+# The kubelet's back-off after an exit, by the number of restarts.
 _KUBELET: Final = Backoff(first=10.0, most=300.0)
-"""The kubelet's back-off after an exit, by the number of restarts."""
+# A container runtime that does not know an instant writes 1970, or year 1.
 _EPOCH: Final = 0.0
-"""A container runtime that does not know an instant writes 1970, or year 1."""
+# How many waiting containers a message names; the others are counted.
 _NAMES: Final = 3
-"""How many waiting containers a message names; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)

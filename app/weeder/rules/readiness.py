@@ -10,8 +10,8 @@ from typing import Final
 
 from app.core.model.pods import PodView, SliceEndpoint, SliceView
 
+# Conditions have times that are cut to whole seconds: 12:00:00 may mean any instant before 12:00:01.
 _WHOLE_SECOND: Final = 1.0
-"""Conditions have times that are cut to whole seconds: 12:00:00 may mean any instant before 12:00:01."""
 
 
 class ReadinessChange(StrEnum):

@@ -16,8 +16,8 @@ Raw = bytes | bytearray | msgspec.Raw
 FEW: Final = msgspec.Meta(max_length=1_000)
 """Maximum length of any list in an object, above all real ones: a hundred thousand tiny items would block the event
 loop."""
+# Maximum characters of a continue token, which goes into a URL; those of etcd have a few hundred.
 _LONGEST_TOKEN: Final = 4096
-"""Maximum characters of a continue token, which goes into a URL; those of etcd have a few hundred."""
 
 
 class ListMeta(Struct):

@@ -13,9 +13,9 @@ from app.core.model.instants import parse_rfc3339
 from app.core.model.pods import ContainerView, OwnerView, PodView
 
 _READY: Final = "Ready"
+# Maximum characters of a name, as in Kubernetes. Nobody limits the text of an owner reference or a status: without
+# this, whoever can write pods could put a megabyte of it into each Event, API answer and remembered deletion.
 _LONGEST: Final = 253
-"""Maximum characters of a name, as in Kubernetes. Nobody limits the text of an owner reference or a status: without
-this, whoever can write pods could put a megabyte of it into each Event, API answer and remembered deletion."""
 
 
 class _Owner(Struct):

@@ -18,8 +18,8 @@ from app.core.kube.decoding.envelope import FEW, Raw
 from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
 
+# Maximum characters of a name or an address, as in Kubernetes: nobody limits the text of a status.
 _LONGEST: Final = 253
-"""Maximum characters of a name or an address, as in Kubernetes: nobody limits the text of a status."""
 _PHASES: Final = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown"})
 _HIGHEST_PORT: Final = 65535
 

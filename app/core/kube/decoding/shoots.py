@@ -28,15 +28,15 @@ from app.core.model.shoots import (
 MAX_VERSION_TEXT: Final = 64
 MAX_ITEMS: Final = 10_000
 """Maximum number of Leases or Nodes of one shoot: Kubernetes supports 5,000 nodes."""
+# Maximum bytes of a list that is decoded in one go: at worst in 8 ms.
 _SHORT: Final = 256 * 1024
-"""Maximum bytes of a list that is decoded in one go: at worst in 8 ms."""
+# Maximum bytes of one item of a longer list, or of everything but its items; etcd accepts objects of 1.5 MiB, and no
+# Node is that large.
 _LONGEST: Final = 1 << 20
-"""Maximum bytes of one item of a longer list, or of everything but its items; etcd accepts objects of 1.5 MiB, and no
-Node is that large."""
 _BEGIN: Final = b'"items":['
 _BETWEEN: Final = b'},{"metadata":'
+# Records that are created in one step.
 _TOGETHER: Final = 500
-"""Records that are created in one step."""
 
 Undecoded = bytes | bytearray
 I = TypeVar("I", bound=Struct)  # noqa: E741 - an item, as it travels
@@ -44,8 +44,8 @@ V = TypeVar("V")
 Steps = Generator[None, None, RawPage[V]]
 
 
+# As long as names in Kubernetes; longer ones would only cost memory.
 _NodeName = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
-"""As long as names in Kubernetes; longer ones would only cost memory."""
 
 
 class _Name(Struct):
@@ -223,8 +223,8 @@ def _too_long() -> LimitExceeded:
 # The `Cluster` resource with the embedded Shoot: about 70 kB, of which a few hundred bytes are read.
 
 
+# Node conditions of each worker pool, of which there may be a thousand; Gardener's default is five.
 _CONDITIONS: Final = msgspec.Meta(max_length=64)
-"""Node conditions of each worker pool, of which there may be a thousand; Gardener's default is five."""
 
 
 class _Hibernation(Struct):

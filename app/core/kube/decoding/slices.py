@@ -16,8 +16,8 @@ from app.core.model.pods import SliceEndpoint, SliceView
 
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
 _POD: Final = "Pod"
+# How many different tuples of endpoints are remembered for sharing.
 _SHARED: Final = 1024
-"""How many different tuples of endpoints are remembered for sharing."""
 
 
 class _Labels(Struct):
