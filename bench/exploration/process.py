@@ -183,7 +183,7 @@ class Process(Life):
         seed, connector = self._seed(), self._connector()
         store = BookedOverrides(self._stage(), around.told(self.name))
         decided = decisions(store, clock, self._tasks, board, self._chance)
-        decided.look_after(adapters(seed, connector, leadership), lambda: 0)
+        decided.maintain(adapters(seed, connector, leadership), lambda: 0)
         decided.start()
         self.override_service = decided.override_service
         return ProberEnvironment(
