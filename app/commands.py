@@ -263,7 +263,7 @@ def _demo(words: Sequence[str], environ: Mapping[str, str]) -> Command:
 def _check_config(words: Sequence[str], environ: Mapping[str, str]) -> Command:
     read = read_flags(CheckConfigSettings, words, environ, "dwd check-config")
     if not read.rest:
-        raise _wrong("dwd check-config", "FILE", "is missing: which files are to be checked?")
+        raise _wrong("dwd check-config", "FILE", "is missing: name the files to check")
     settings = read.settings
     files = tuple(Path(name) for name in read.rest)
     return CheckConfigCommand(
@@ -312,14 +312,14 @@ _COMMANDS: Final[Mapping[str, _Entry]] = {
     ),
     "demo": _Entry(
         "dwd demo [flags]",
-        "Runs the prober and the weeder on a simulated seed, lets outages and their like happen there, and shows what "
-        "becomes of the shoots, with the watchdog and without it.",
+        "Runs the prober and the weeder on a simulated seed, plays outages there, and shows their effect "
+        "on the shoots, with the watchdog and without it.",
         DemoSettings,
         _demo,
     ),
     "check-config": _Entry(
         "dwd check-config [flags] FILE…",
-        "Checks prober and weeder files offline: prints all mistakes with path and line, and what deserves a look.",
+        "Checks prober and weeder files offline: prints all mistakes with path and line, and questionable settings.",
         CheckConfigSettings,
         _check_config,
     ),
@@ -332,8 +332,8 @@ _COMMANDS: Final[Mapping[str, _Entry]] = {
 
 _EXIT_CODES: Final = """\
 Exit codes: 0 done; 2 no command, wrong flags or configuration; 1 everything else.
-Those that ask one that runs have more: 1 no answer, or none that makes sense; 3 a rule forbids it; 4 there is no
-such thing; 5 not allowed; 6 not the leader, or not at the moment; 7 the scaling run that was waited for was not done;
+Those that call a running watchdog have more: 1 no answer, or an invalid one; 3 a rule forbids it; 4 not
+found; 5 not allowed; 6 not the leader, or not possible at the moment; 7 the awaited scaling run did not succeed;
 130 Ctrl-C."""
 
 
@@ -343,7 +343,7 @@ def _overview() -> str:
     return (
         "Usage: dwd COMMAND [flags]\n\nKeeps a Gardener seed from making an outage worse.\n\n"
         f"Commands:\n{''.join(lines.values())}\n"
-        f"Commands that ask one that runs (see --server):\n{asking}\n"
+        f"Commands that call a running watchdog (see --server):\n{asking}\n"
         f"dwd COMMAND --help has the flags.\n{_EXIT_CODES}\n"
     )
 

@@ -441,7 +441,7 @@ def read(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CommandFailed(Exit.FAILED, f"the answer is no JSON: {error}") from error
+        raise CommandFailed(Exit.FAILED, f"the answer is not JSON: {error}") from error
 
 
 def of(kind: type[T], data: object) -> T:

@@ -35,7 +35,7 @@ _MAX_PARTS: Final = 100_000
 """Most parts of the kubeconfig's YAML; the operator's own may have hundreds of contexts."""
 _SHOWN: Final = 100
 _MAKE_ONE: Final = (
-    "make a token: kubectl create token SERVICEACCOUNT --audience dependency-watchdog > FILE, and give --token-file "
+    "create a token: kubectl create token SERVICEACCOUNT --audience dependency-watchdog > FILE, and pass --token-file "
     "FILE"
 )
 
@@ -92,7 +92,7 @@ class TokenFile:
             with self.path.open("rb") as file:
                 text = file.read(_MAX_FILE).decode("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
             message = f"{self.path}: the token cannot be read: {reason}"
             raise CommandFailed(Exit.USAGE, message) from error
         if not _TOKEN.fullmatch(text):
@@ -132,7 +132,7 @@ def _of_kubeconfig(path: Path, context: str | None) -> TokenSource:
     config = _read(path)
     name = config.get("current-context") if context is None else context
     if not isinstance(name, str) or not name:
-        raise _wrong(path, "has no current context; say which by --context")
+        raise _wrong(path, "has no current context; choose one with --context")
     chosen = _entry(path, config, "context", name)
     user = chosen.get("user")
     if not isinstance(user, str):
@@ -164,9 +164,9 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise _wrong(path, f"cannot be read: {error.strerror}") from error
     except kubeconfig.YamlRefused as error:
-        raise _wrong(path, f"is no kubeconfig: {error}") from error
+        raise _wrong(path, f"is not a kubeconfig: {error}") from error
     if not isinstance(found, dict):
-        raise _wrong(path, "is no kubeconfig")
+        raise _wrong(path, "is not a kubeconfig")
     return found
 
 
@@ -193,7 +193,7 @@ _FEW: Final = 4
 _API: Final = "/api/v1/"
 EVENT_STREAM: Final = "text/event-stream"
 """The media type of a stream of events."""
-_UNKNOWN: Final = "whether it was done is not known: look before you ask again"
+_UNKNOWN: Final = "it is unknown whether the change was made: check before you retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +330,7 @@ class Client:
         if token is None:
             return {}
         if transports.exposes(place.origin) and not self._reach.allow_plain_http:
-            message = f"the token is not sent to {place.origin}: plain http can be read on the way"
+            message = f"the token is not sent to {place.origin}: plain http is not encrypted"
             raise CommandFailed(Exit.USAGE, message, ["use https, or give --allow-plain-http"])
         return {"Authorization": f"Bearer {token}"}
 
@@ -354,7 +354,7 @@ class Client:
             case aiohttp.ClientConnectorCertificateError():
                 trouble = f"its certificate is not trusted: {error.certificate_error}"
                 return NoAnswer(
-                    f"{origin} is not asked: {trouble}", ["--ca-file has the CA"], sent=False
+                    f"{origin} is not called: {trouble}", ["give its CA with --ca-file"], sent=False
                 )
             case TimeoutError():
                 return NoAnswer(f"{origin} does not answer in time")
@@ -381,7 +381,7 @@ def _expect_events(response: aiohttp.ClientResponse) -> None:
     if response.status == HTTPStatus.OK and _media_type(kind) == EVENT_STREAM:
         return
     came = f"{response.status} ({kind or 'without a Content-Type'})"
-    raise CommandFailed(Exit.FAILED, f"the answer is {came}, and not a stream of events")
+    raise CommandFailed(Exit.FAILED, f"the answer is {came}, not a stream of events")
 
 
 def _media_type(kind: str) -> str:

@@ -211,7 +211,7 @@ def _tls(settings: ClientSettings) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise _wrong(str(ca), "--ca-file", f"is no CA bundle: {reason}") from error
+        raise _wrong(str(ca), "--ca-file", f"is not a CA bundle: {reason}") from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 

@@ -94,8 +94,8 @@ def service_of(peer: Origin, namespace: str) -> str | None:
 FOLLOWED: Final = frozenset({NOT_THE_LEADER, LOOP_NOT_HERE})
 """Types of problems that name another server that can answer."""
 _ELSEWHERE: Final = (
-    "is a demo running (dwd demo)? --server has another address; --port-forward NAMESPACE/DEPLOYMENT reaches one in a "
-    "cluster"
+    "is a demo running (dwd demo)? --server takes another address; --port-forward NAMESPACE/DEPLOYMENT reaches one "
+    "in a cluster"
 )
 _NAMESPACE: Final = "garden"
 """The namespace in which Gardener deploys the watchdog."""
@@ -259,5 +259,5 @@ def _by_hand(asked: Origin, problem: ProblemBody) -> list[str]:
     forward = f"kubectl -n {namespace} port-forward pod/{pod} {here}:{leader.port}"
     return [
         f"from outside the cluster: {forward}, then --server {asked.scheme}://127.0.0.1:{here}",
-        f"or have it done: --port-forward {namespace}/{deployment_of(pod)}",
+        f"or let dwd do it: --port-forward {namespace}/{deployment_of(pod)}",
     ]

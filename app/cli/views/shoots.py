@@ -183,7 +183,7 @@ def _held(hold: Hold | None, now: float) -> str:
     if hold is None:
         return ""
     direction = f" {hold.direction}" if hold.direction else ""
-    run = "" if hold.done or not hold.operation else f", scaling run {hold.operation} goes on"
+    run = "" if hold.done or not hold.operation else f", scaling run {hold.operation} continues"
     return f"held{direction}, {_left(hold.until, now)}{run}, {hold.author}: {hold.reason}"
 
 

@@ -91,21 +91,21 @@ class ClientSettings(CommandSettings):
     )
     ca_file: values.OptionalFile = Field(
         None,
-        description="The CA bundle (PEM) that vouches for the server; without it those of the machine do.",
+        description="The CA bundle (PEM) that verifies the server; by default that of this machine.",
     )
     kubeconfig: _OptionalFile = Field(
         None,
-        description="A kubeconfig whose user's token is sent where there is no --token-file; only token and tokenFile "
-        "are looked at, a plugin is never run. --port-forward hands it to kubectl.",
+        description="A kubeconfig whose user's token is sent if there is no --token-file; only token and "
+        "tokenFile are read, a plugin is never run. --port-forward passes it to kubectl.",
     )
     context: Annotated[str | None, FlagType("NAME"), FlagOnly()] = Field(
         None,
-        description="The context of the kubeconfig; without it its current one.",
+        description="The context of the kubeconfig; by default its current one.",
     )
     port_forward: _Deployment = Field(
         None,
         description="Reach the API through kubectl port-forward to a pod of this Deployment, and to the leader's pod "
-        "where only that one knows. --server has scheme and port, and with https the name on the certificate.",
+        "where only that one can answer. --server gives scheme and port, and with https the name on the certificate.",
     )
     allow_plain_http: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
@@ -117,7 +117,7 @@ class ClientSettings(CommandSettings):
     )
     output: _Output = Field(
         OutputFormat.TABLE,
-        description="table is for people; json and yaml are what the API answers.",
+        description="table is for people; json and yaml show the API's answer as it is.",
     )
 
     def problems(self, words: Sequence[str]) -> Iterator[Mistake]:
@@ -163,21 +163,21 @@ class ShootsSettings(ClientSettings):
     shoot_word: ClassVar[int | None] = 0
     line: ClassVar[str] = "dwd shoots [NAME] [flags]"
     about: ClassVar[str] = (
-        "Lists the shoots, worst first; with the control-plane namespace of one, all that is known of it."
+        "Lists the shoots, worst first; with the control-plane namespace of one, all that is known about it."
     )
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({"o": "output", "w": "watch"})
 
     nodes: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Its nodes too: which of them count, and what their leases say. With NAME.",
+        description="Show its nodes too: which of them count, and the state of their leases. With NAME.",
     )
     history: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="What happened to it too, newest first. With NAME.",
+        description="Show its history too, newest first. With NAME.",
     )
     watch: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Look again every 2s until Ctrl-C.",
+        description="Refresh every 2s until Ctrl-C.",
     )
 
     @classmethod
@@ -210,7 +210,7 @@ class _OneOrAllSettings(ClientSettings):
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
         if self.all == bool(words):
-            yield Mistake(None, "NAME", "is needed, or --all, and not both")
+            yield Mistake(None, "NAME", "or --all must be given, not both")
 
 
 class PauseSettings(_OneOrAllSettings):
@@ -218,19 +218,19 @@ class PauseSettings(_OneOrAllSettings):
 
     line: ClassVar[str] = "dwd pause NAME|--all --reason TEXT [flags]"
     about: ClassVar[str] = (
-        "Keeps the watchdog's hands off a shoot, or off all: it goes on looking, and does not act."
+        "Pauses one shoot or all: probing continues, but nothing is scaled or weeded (see --scope)."
     )
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({"o": "output", "for": "duration"})
 
-    reason: _Reason = Field(description="Why; others read it.")
+    reason: _Reason = Field(description="The reason, for others to read.")
     duration: _Duration = Field(DEFAULT_PAUSE, description="For how long, at most 24h.")
     scope: _Scope = Field(
         Scope.ALL,
-        description="What is held back: all (scaling and weeding), or scaleDown alone.",
+        description="What to prevent: all (scaling and weeding), or only scaleDown.",
     )
     force: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Even where controllers are at 0 now, and would stay there.",
+        description="Even if controllers are at 0 now, and would stay there.",
     )
 
 
@@ -244,7 +244,7 @@ class ResumeSettings(_OneOrAllSettings):
 
     hold: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="End the hold that came with dwd scale instead, and its scaling run if that still runs. With NAME.",
+        description="Instead, end the hold that dwd scale set, and its scaling run if that still runs. With NAME.",
     )
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
@@ -272,14 +272,14 @@ class IgnoreSettings(_ResourceSettings):
 
     line: ClassVar[str] = "dwd ignore NAME RESOURCE --reason TEXT [flags]"
     about: ClassVar[str] = (
-        "Leaves one resource of a shoot alone from now on, until dwd unignore: sets its annotation "
-        "ignore-scaling. RESOURCE is KIND/NAME, or NAME where one kind has it."
+        "Excludes one resource of a shoot from scaling until dwd unignore: sets its "
+        "annotation ignore-scaling. RESOURCE is KIND/NAME, or NAME if only one kind has it."
     )
 
-    reason: _Reason = Field(description="Why; it is kept in the audit and in an Event.")
+    reason: _Reason = Field(description="The reason, for the audit and an Event.")
     force: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Even where it is at 0 now, and would stay there.",
+        description="Even if it is at 0 now, and would stay there.",
     )
 
 
@@ -288,8 +288,8 @@ class UnignoreSettings(_ResourceSettings):
 
     line: ClassVar[str] = "dwd unignore NAME RESOURCE [flags]"
     about: ClassVar[str] = (
-        "Has one resource of a shoot scaled again: removes its annotation ignore-scaling. RESOURCE is KIND/NAME, or "
-        "NAME where one kind has it."
+        "Includes one resource of a shoot in scaling again: removes its annotation ignore-scaling. RESOURCE is "
+        "KIND/NAME, or NAME if only one kind has it."
     )
 
 
@@ -302,10 +302,10 @@ class ScaleSettings(ClientSettings):
         "Scales the controllers of a shoot by hand, level by level, and holds the automatic verdicts back for a while."
     )
 
-    reason: _Reason = Field(description="Why; others read it.")
+    reason: _Reason = Field(description="The reason, for others to read.")
     hold: _Duration = Field(
         DEFAULT_HOLD,
-        description="How long automatic verdicts are shown and not acted on, at most 24h.",
+        description="How long automatic verdicts are shown but not acted on, at most 24h.",
     )
     dry_run: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
@@ -313,15 +313,15 @@ class ScaleSettings(ClientSettings):
     )
     force: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Even where the shoot is not probed, or up while the leases say down.",
+        description="Even if the shoot is not probed, or up although the leases call for down.",
     )
     if_match: Annotated[str | None, FlagType("ETAG"), FlagOnly()] = Field(
         None,
-        description="Only if the resources are still what a dry run showed: its ETag.",
+        description="Only if the resources are unchanged since the dry run that showed this ETag.",
     )
     wait: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Return when the scaling run has ended; with exit code 7 where it was not done.",
+        description="Wait until the scaling run has ended; exit with code 7 if it did not succeed.",
     )
 
     @classmethod
@@ -341,7 +341,7 @@ class ProbeSettings(ClientSettings):
 
     shoot_word: ClassVar[int | None] = 0
     line: ClassVar[str] = "dwd probe NAME [flags]"
-    about: ClassVar[str] = "Has a shoot looked at now."
+    about: ClassVar[str] = "Probes a shoot now."
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
@@ -358,7 +358,7 @@ class WeedSettings(ClientSettings):
         "same rules as when the service comes back."
     )
 
-    reason: _OptionalReason = Field(None, description="Why; it is kept in the audit.")
+    reason: _OptionalReason = Field(None, description="The reason, for the audit.")
     force: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
         description="Even while a pause forbids it.",
@@ -399,8 +399,8 @@ class StatusSettings(ClientSettings):
     takes_arguments: ClassVar[bool] = False
     line: ClassVar[str] = "dwd status [flags]"
     about: ClassVar[str] = (
-        "Shows the process that answers: its version, who leads, how many shoots are in which state, and what "
-        "deserves a look: features that are off, rights that are missing, warnings."
+        "Shows the process that answers: its version, who leads, how many shoots are in each state, and "
+        "what needs attention: features that are off, rights that are missing, warnings."
     )
 
 
@@ -409,8 +409,8 @@ class AuditSettings(ClientSettings):
 
     line: ClassVar[str] = "dwd audit [NAME] [flags]"
     about: ClassVar[str] = (
-        "Lists who tried to change what through the process that answers, when, why, and what came of it, newest "
-        "first; with NAME only what was about one shoot."
+        "Lists the attempts to change something through the process that answers: who, what, when, why, and the "
+        "outcome, newest first; with NAME only those on one shoot."
     )
 
     caller: Annotated[str | None, FlagType("CALLER"), FlagOnly()] = Field(
@@ -434,7 +434,7 @@ class ConfigSettings(ClientSettings):
 
     log_level: _LogLevel = Field(
         None,
-        description="Have it log at this level until its next start, instead.",
+        description="Instead, set the level at which it logs until its next start.",
     )
 
 
@@ -443,7 +443,7 @@ class EventsSettings(ClientSettings):
 
     line: ClassVar[str] = "dwd events [NAME] [flags]"
     about: ClassVar[str] = (
-        "Follows what changes, in all shoots or in one, until Ctrl-C; takes up again where the connection breaks."
+        "Follows what changes, in all shoots or in one, until Ctrl-C; resumes after a broken connection."
     )
 
     @classmethod
@@ -466,7 +466,7 @@ class OperationsSettings(ClientSettings):
     )
     watch: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Look again every 2s until Ctrl-C, or until the scaling run with this ID has ended.",
+        description="Refresh every 2s until Ctrl-C, or until the scaling run with this ID has ended.",
     )
 
     @classmethod
