@@ -220,7 +220,7 @@ def test_a_standby_shows_what_it_knows_and_who_leads(shoots, overrides):
     shoots.add(healthy())
     with TestClient(application(context(shoots, process, overrides=overrides))) as client:
         text = " ".join(words_of(page_of(client)))
-        assert "This instance stands by" in text
+        assert "This instance is on standby" in text
         assert "dwd-7f9 leads" in text
         assert "maintenance" in text
         assert "dwd-7f9 leads" in page_of(client, f"/shoots/{NAMESPACE}", status=503)

@@ -78,7 +78,7 @@ class OverrideChange(Schema):
     """An override that was set, changed or ended."""
 
     namespace: str | None
-    """Null: of all shoots."""
+    """Null for all shoots."""
     kind: OverrideKind
     resource: str | None
     """The resource of ignore-scaling."""
@@ -112,7 +112,7 @@ class StreamEnd(Schema):
 
 
 class AuditEntry(Schema):
-    """An attempt to change something, or several equal ones that were refused: all but their number is of the last."""
+    """An attempt to change something, or several equal refused ones: the fields then describe the last."""
 
     time: Time
     """Time of the last attempt."""
