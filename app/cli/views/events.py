@@ -199,7 +199,18 @@ def _right(lacking: MissingPermission) -> str:
 
 def audit(found: Audit) -> list[Text]:
     """A table of audit records; the last line says since when the process has kept them."""
-    heads = ("TIME", "CALLER", "CLAIMED", "FROM", "ACTION", "SHOOT", "TARGET", "STATUS", "TIMES", "REASON")
+    heads = (
+        "TIME",
+        "CALLER",
+        "CLAIMED",
+        "FROM",
+        "ACTION",
+        "SHOOT",
+        "TARGET",
+        "STATUS",
+        "TIMES",
+        "REASON",
+    )
     lines = table(heads, [_attempt(each) for each in found.items]) if found.items else []
     return [*lines, Text(f"All since {said(found.metadata.since)}; what was before is in the log.")]
 
