@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TextIO, assert_never
@@ -33,7 +34,7 @@ _Served = (
 def main() -> None:
     """Run the program and exit with its code."""
     _fill_closed_descriptors()
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:], commands.called_by(sys.argv[0])))
 
 
 def _fill_closed_descriptors() -> None:
@@ -51,12 +52,15 @@ def _fill_closed_descriptors() -> None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
 
 
-def run(argv: list[str]) -> int:
-    """Run the command in `argv` (without the program's name) and return the exit code."""
+def run(argv: list[str], name: str = "dwd") -> int:
+    """Run the command in `argv` and return the exit code; `name` is that by which people call the program."""
     try:
-        return _dispatch(commands.parse(argv, os.environ))
+        return _dispatch(commands.parse(argv, os.environ), name)
     except ConfigurationError as error:
-        return commands.show_mistakes(error, sys.stderr)
+        mistakes = io.StringIO()
+        code = commands.show_mistakes(error, mistakes)
+        sys.stderr.write(commands.named(mistakes.getvalue(), name))
+        return code
     except DemoNotInstalled as error:
         sys.stderr.write(f"dwd: {error}\n")
         return EXIT_DIED
@@ -64,10 +68,11 @@ def run(argv: list[str]) -> int:
         return commands.EXIT_DONE
 
 
-def _dispatch(command: commands.Command) -> int:
+def _dispatch(command: commands.Command, name: str) -> int:
     match command:
         case commands.HelpCommand():
-            return _show(partial(commands.show_help, command))
+            shown = replace(command, text=commands.named(command.text, name))
+            return _show(partial(commands.show_help, shown))
         case commands.VersionCommand():
             return _show(commands.show_version)
         case commands.ListScenariosCommand():

@@ -5,6 +5,7 @@
 """
 
 import platform
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -152,6 +153,20 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
     if wants_help(entry.settings, words):
         return HelpCommand(usage(entry.line, entry.about, entry.settings))
     return entry.make(words, environ)
+
+
+def called_by(path: str) -> str:
+    """The command's name for people, from the path by which it was started: kubectl runs `kubectl-dwd` as a plugin."""
+    name = Path(path).name
+    return {"kubectl-dwd": "kubectl dwd", "dependency-watchdog": name}.get(name, "dwd")
+
+
+def named(text: str, name: str) -> str:
+    """The usage text, with the command lines in it under the name that the program was called by."""
+    return text if name == "dwd" else _COMMAND_LINE.sub(f"{name} ", text)
+
+
+_COMMAND_LINE: Final = re.compile(r"\bdwd (?=[a-z]|COMMAND)|(?<=see )dwd (?=--help)")
 
 
 def check_config(command: CheckConfigCommand, out: TextIO, err: TextIO) -> int:

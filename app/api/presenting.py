@@ -273,6 +273,7 @@ def audit_entry(record: AuditRecord) -> schemas.AuditEntry:
         path=said.path,
         peer=said.peer,
         caller=said.caller,
+        claimed=said.claimed,
         action=said.action or None,
         namespace=said.namespace,
         target=said.target,

@@ -344,6 +344,7 @@ class AuditEntry(_Shape, frozen=True):
     path: str = ""
     peer: str = ""
     caller: str | None = None
+    claimed: str | None = None
     action: str | None = None
     namespace: str | None = None
     target: str | None = None

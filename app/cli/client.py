@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol, Self
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from app.cli import transports
 from app.cli.problems import CommandFailed, Exit, NoAnswer, ServerRefused, refusal
@@ -35,21 +36,29 @@ _MAX_PARTS: Final = 100_000
 """Most parts of the kubeconfig's YAML; the operator's own may have hundreds of contexts."""
 _SHOWN: Final = 100
 _MAKE_ONE: Final = (
-    "create a token: kubectl create token SERVICEACCOUNT --audience dependency-watchdog > FILE, and pass --token-file "
-    "FILE"
+    "give --service-account NAMESPACE/NAME, or a token: kubectl create token SERVICEACCOUNT --audience "
+    "dependency-watchdog > FILE, and --token-file FILE"
 )
 
 
 class TokenSource(Protocol):
     """A source of the bearer token."""
 
-    async def token(self) -> str | None:
-        """The current token; None to send none.
+    async def headers(self) -> Mapping[str, str]:
+        """The headers that identify the caller; none to send no token.
 
         Raises:
-            CommandFailed: The token cannot be read.
+            CommandFailed: The token cannot be read, or made.
         """
         ...
+
+    def rejected(self) -> bool:
+        """Take note that the server does not know the token (401); returns whether the next one may be another."""
+        ...
+
+
+def _bearer(token: str) -> Mapping[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +68,11 @@ class NoToken:
     why: str = f"no token was sent; {_MAKE_ONE}"
     """A note for the error if the server wants one."""
 
-    async def token(self) -> str | None:
-        return None
+    async def headers(self) -> Mapping[str, str]:
+        return {}
+
+    def rejected(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,8 +81,11 @@ class InlineToken:
 
     value: str
 
-    async def token(self) -> str | None:
-        return self.value
+    async def headers(self) -> Mapping[str, str]:
+        return _bearer(self.value)
+
+    def rejected(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +94,11 @@ class TokenFile:
 
     path: Path
 
-    async def token(self) -> str | None:
-        return await asyncio.to_thread(self.read)
+    async def headers(self) -> Mapping[str, str]:
+        return _bearer(await asyncio.to_thread(self.read))
+
+    def rejected(self) -> bool:
+        return False
 
     def read(self) -> str:
         """Read the token; blocks.
@@ -189,7 +207,8 @@ _CONNECT: Final = 5.0
 _MAX_ANSWER: Final = 64 << 20
 _MAX_PROBLEM: Final = 1 << 20
 _CHUNK: Final = 1 << 16
-_FEW: Final = 4
+CONNECTIONS: Final = 4
+"""Most connections of a command at a time."""
 _API: Final = "/api/v1/"
 EVENT_STREAM: Final = "text/event-stream"
 """The media type of a stream of events."""
@@ -219,15 +238,18 @@ class Reach:
     agent: str
     """The header User-Agent."""
     allow_plain_http: bool = False
+    connections: int = CONNECTIONS
+    """Most connections at a time."""
 
 
 class Client:
     """Sends requests to the API; an asynchronous context manager, which closes the connections."""
 
     def __init__(self, transport: Transport, reach: Reach) -> None:
-        self._transport, self._reach = transport, reach
+        self.transport = self._transport = transport
+        self._reach = reach
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=reach.tls, limit=_FEW),
+            connector=aiohttp.TCPConnector(ssl=reach.tls, limit=reach.connections),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             headers={"User-Agent": reach.agent},
@@ -253,7 +275,7 @@ class Client:
         timeout = aiohttp.ClientTimeout(total=self._reach.timeout, sock_connect=_CONNECT)
         try:
             async with self._answered(call, timeout) as response:
-                return await _whole(response, _MAX_ANSWER)
+                return await whole(response, _MAX_ANSWER)
         except NoAnswer as error:
             if call.method == "GET" or not error.sent:
                 raise
@@ -275,6 +297,59 @@ class Client:
             _expect_events(response)
             yield response.content
 
+    async def exchange(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        """Send one request to where the transport leads, with the token; returns the answer, whatever it is.
+
+        Unlike `ask` it follows no problem, and leaves the transport as it is: others may use it at the same time.
+
+        Args:
+            method: The method.
+            target: Path and query on the server, as they are sent.
+            headers: Further headers.
+            body: The body; None to send none.
+            timeout: Of the answer.
+
+        Raises:
+            CommandFailed: There is no answer, or no token.
+        """
+        renewed = False
+        while True:
+            place = await self._transport.place()
+            try:
+                response = await self._session.request(
+                    method,
+                    URL(f"{place.origin}{target}", encoded=True),
+                    data=body,
+                    headers={**headers, **await self._credentials(place)},
+                    timeout=timeout,
+                    allow_redirects=False,
+                    server_hostname=place.certificate_name,
+                )
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise self._unanswered(str(place.origin), error) from error
+            unknown = response.status == HTTPStatus.UNAUTHORIZED
+            if not unknown or renewed or not self._reach.tokens.rejected():
+                return response
+            renewed = True
+            response.release()
+
+    async def refused(
+        self, method: str, target: str, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
+    ) -> ServerRefused | None:
+        """Send one request as `exchange` does, and return the refusal in its answer; None if it was a success."""
+        response = await self.exchange(method, target, headers, None, timeout)
+        if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+            response.release()
+            return None
+        return await self._refused(response)
+
     @asynccontextmanager
     async def _answered(
         self, call: ApiCall, timeout: aiohttp.ClientTimeout
@@ -289,6 +364,7 @@ class Client:
     async def _open(self, call: ApiCall, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """Send a request until the answer is a success; follows each kind of `FOLLOWED` problem once."""
         followed: list[ServerRefused] = []
+        renewed = False
         while True:
             try:
                 response = await self._send(call, timeout)
@@ -299,6 +375,10 @@ class Client:
             if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
                 return response
             refused = await self._refused(response)
+            unknown = response.status == HTTPStatus.UNAUTHORIZED
+            if unknown and not renewed and self._reach.tokens.rejected():
+                renewed = True
+                continue
             kinds = {each.problem.type for each in followed}
             if refused.problem.type not in FOLLOWED - kinds:
                 raise refused
@@ -326,18 +406,18 @@ class Client:
             raise await self._lost(str(place.origin), error) from error
 
     async def _credentials(self, place: RequestTarget) -> Mapping[str, str]:
-        token = await self._reach.tokens.token()
-        if token is None:
+        found = await self._reach.tokens.headers()
+        if not found:
             return {}
         if transports.exposes(place.origin) and not self._reach.allow_plain_http:
             message = f"the token is not sent to {place.origin}: plain http is not encrypted"
             raise CommandFailed(Exit.USAGE, message, ["use https, or give --allow-plain-http"])
-        return {"Authorization": f"Bearer {token}"}
+        return found
 
     async def _refused(self, response: aiohttp.ClientResponse) -> ServerRefused:
         async with response:
             try:
-                body = await _whole(response, _MAX_PROBLEM)
+                body = await whole(response, _MAX_PROBLEM)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise await self._lost(str(response.url.origin()), error) from error
         kind, later = response.headers.get("Content-Type", ""), response.headers.get("Retry-After")
@@ -348,8 +428,13 @@ class Client:
 
     async def _lost(self, origin: str, error: Exception) -> NoAnswer:
         """The error for a request without an answer; resets the transport, as the server may have moved."""
-        hints = self._transport.hints()
+        found = self._unanswered(origin, error)
         await self._transport.reset()
+        return found
+
+    def _unanswered(self, origin: str, error: Exception) -> NoAnswer:
+        """The error for a request without an answer."""
+        hints = self._transport.hints()
         match error:
             case aiohttp.ClientConnectorCertificateError():
                 trouble = f"its certificate is not trusted: {error.certificate_error}"
@@ -388,7 +473,7 @@ def _media_type(kind: str) -> str:
     return kind.partition(";")[0].strip().lower()
 
 
-async def _whole(response: aiohttp.ClientResponse, most: int) -> bytes:
+async def whole(response: aiohttp.ClientResponse, most: int) -> bytes:
     """Read a body of at most `most` bytes.
 
     Raises:

@@ -14,11 +14,12 @@ from http import HTTPStatus
 from typing import Any, Final, TextIO
 
 from app import commands
-from app.cli import following, reading, writing
-from app.cli.client import Client, Reach, token_source
+from app.cli import following, page_proxy, reading, writing
+from app.cli.client import CONNECTIONS, Client, Reach, TokenSource, token_source
 from app.cli.portforward import Kubectl
 from app.cli.printing import OutputGone, Printer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
+from app.cli.service_account import minted_tokens
 from app.cli.session import Session
 from app.cli.transports import DirectTransport, ForwardedTransport, Transport
 from app.core.about import own_version
@@ -30,6 +31,7 @@ from app.core.config.client_settings import (
     EventsSettings,
     IgnoreSettings,
     OperationsSettings,
+    PageSettings,
     PauseSettings,
     ProbeSettings,
     ResumeSettings,
@@ -181,6 +183,7 @@ COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str,
     ScaleSettings: writing.scale,
     ProbeSettings: writing.probe,
     WeedSettings: writing.weed,
+    PageSettings: page_proxy.page,
     EventsSettings: following.events,
     WeedersSettings: reading.weeders,
     StatusSettings: reading.status,
@@ -194,14 +197,21 @@ COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str,
 
 def _prepare(settings: ClientSettings, environ: Mapping[str, str]) -> _Prepared:
     reach = Reach(
-        token_source(settings),
+        _tokens(settings, environ),
         _tls(settings),
         settings.timeout,
         f"dwd/{own_version()}",
         settings.allow_plain_http,
+        page_proxy.CONNECTIONS if isinstance(settings, PageSettings) else CONNECTIONS,
     )
     found = settings.port_forward
     return _Prepared(reach, None if found is None else _kubectl(found, settings, environ))
+
+
+def _tokens(settings: ClientSettings, environ: Mapping[str, str]) -> TokenSource:
+    if settings.service_account is None:
+        return token_source(settings)
+    return minted_tokens(settings.service_account, settings, environ, Clock.system())
 
 
 def _tls(settings: ClientSettings) -> ssl.SSLContext:

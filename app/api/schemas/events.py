@@ -127,6 +127,8 @@ class AuditEntry(Schema):
     """The address that the request came from."""
     caller: str | None
     """Null if the caller was not identified."""
+    claimed: str | None
+    """The person who used the account, as the client claims (`dwd --service-account`); nobody has verified it."""
     action: str | None
     """Null if the request was refused before it reached the call."""
     namespace: str | None

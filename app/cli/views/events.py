@@ -199,7 +199,18 @@ def _right(lacking: MissingPermission) -> str:
 
 def audit(found: Audit) -> list[Text]:
     """A table of audit records; the last line says since when the process has kept them."""
-    heads = ("TIME", "CALLER", "FROM", "ACTION", "SHOOT", "TARGET", "STATUS", "TIMES", "REASON")
+    heads = (
+        "TIME",
+        "CALLER",
+        "CLAIMED",
+        "FROM",
+        "ACTION",
+        "SHOOT",
+        "TARGET",
+        "STATUS",
+        "TIMES",
+        "REASON",
+    )
     lines = table(heads, [_attempt(each) for each in found.items]) if found.items else []
     return [*lines, Text(f"All since {said(found.metadata.since)}; the log has what came before.")]
 
@@ -207,7 +218,7 @@ def audit(found: Audit) -> list[Text]:
 def _attempt(entry: AuditEntry) -> list[Cell | str]:
     bad = entry.status is None or entry.status >= 400  # noqa: PLR2004 - the first of HTTP's errors
     return [
-        *(entry.time or "", entry.caller or "", entry.peer),
+        *(entry.time or "", entry.caller or "", entry.claimed or "", entry.peer),
         entry.action or f"{entry.method} {entry.path}",
         *(entry.namespace or "", entry.target or ""),
         Cell("" if entry.status is None else str(entry.status), "red" if bad else "green"),

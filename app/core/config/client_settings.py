@@ -9,7 +9,16 @@ from typing import Annotated, ClassVar, Final
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from app.core.config import flag_values as values
-from app.core.config.clientvalues import Deployment, Origin, deployment, origin, reason
+from app.core.config.clientvalues import (
+    Deployment,
+    Origin,
+    ServiceAccount,
+    deployment,
+    local_port,
+    origin,
+    reason,
+    service_account,
+)
 from app.core.config.environment import CommandSettings, FlagOnly, unexpected
 from app.core.config.flag_values import FlagType, LogLevel
 from app.core.config.scalars import is_label, is_service, is_subdomain
@@ -59,6 +68,11 @@ _Deployment = Annotated[
     BeforeValidator(lambda it: deployment(it) if isinstance(it, str) else it),
     FlagType("NAMESPACE/DEPLOYMENT"),
 ]
+_ServiceAccount = Annotated[
+    ServiceAccount | None,
+    BeforeValidator(lambda it: service_account(it) if isinstance(it, str) else it),
+    FlagType("NAMESPACE/NAME"),
+]
 _Output = Annotated[OutputFormat, _one_of(OutputFormat), FlagType("table|json|yaml")]
 _LogLevel = Annotated[
     LogLevel | None,
@@ -93,10 +107,16 @@ class ClientSettings(CommandSettings):
         None,
         description="The CA bundle (PEM) that verifies the server; by default that of this machine.",
     )
+    service_account: _ServiceAccount = Field(
+        None,
+        description="Send a token of this ServiceAccount of the seed, which your own kubeconfig makes for an hour and "
+        "renews: with its certificate, token or login plugin, as kubectl would.",
+    )
     kubeconfig: _OptionalFile = Field(
         None,
-        description="A kubeconfig whose user's token is sent if there is no --token-file; only token and "
-        "tokenFile are read, a plugin is never run. --port-forward passes it to kubectl.",
+        description="Your kubeconfig for --service-account, instead of KUBECONFIG. Without that flag, its user's token "
+        "is sent if there is no --token-file; then only token and tokenFile are read, and no plugin is run. "
+        "--port-forward passes it to kubectl.",
     )
     context: Annotated[str | None, FlagType("NAME"), FlagOnly()] = Field(
         None,
@@ -123,8 +143,11 @@ class ClientSettings(CommandSettings):
     def problems(self, words: Sequence[str]) -> Iterator[Mistake]:
         """Yields mistakes in the combination of flags and arguments, each of which is valid by itself."""
         yield from self.wrong_together(words)
-        if self.context is not None and self.kubeconfig is None and self.port_forward is None:
+        used = (self.kubeconfig, self.port_forward, self.service_account)
+        if self.context is not None and used == (None, None, None):
             yield Mistake(None, "--context", "needs --kubeconfig")
+        if self.service_account is not None and self.token_file is not None:
+            yield Mistake(None, "--service-account", "does not go with --token-file")
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
         """Yields those mistakes that only this command can have; subclasses override it."""
@@ -438,6 +461,26 @@ class ConfigSettings(ClientSettings):
     )
 
 
+class PageSettings(ClientSettings):
+    """The flags of `dwd page`."""
+
+    takes_arguments: ClassVar[bool] = False
+    line: ClassVar[str] = "dwd page [flags]"
+    about: ClassVar[str] = (
+        "Opens the page of the watchdog in your browser, until Ctrl-C: a proxy on 127.0.0.1, for that browser alone, "
+        "adds the token, follows the leader, and mends the way when it breaks."
+    )
+
+    port: Annotated[int, values.of_text(local_port), FlagType("PORT"), FlagOnly()] = Field(
+        0,
+        description="The port of the proxy on 127.0.0.1; 0: any that is free.",
+    )
+    no_browser: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Only print the address.",
+    )
+
+
 class EventsSettings(ClientSettings):
     """The flags of `dwd events`."""
 
@@ -493,6 +536,7 @@ CLIENT_SETTINGS: Final[Mapping[str, type[ClientSettings]]] = MappingProxyType(
         "scale": ScaleSettings,
         "probe": ProbeSettings,
         "weed": WeedSettings,
+        "page": PageSettings,
         "events": EventsSettings,
         "operations": OperationsSettings,
         "weeders": WeedersSettings,
