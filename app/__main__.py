@@ -9,6 +9,7 @@ import asyncio
 import errno
 import io
 import os
+import shutil
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -19,12 +20,16 @@ from typing import Any, Final, TextIO, assert_never
 import uvloop
 
 from app import commands
+from app.core.config.flags import WIDTH
 from app.core.errors import ConfigurationError, DemoNotInstalled, WatchdogError
 from app.core.tasks import SharedLoopDied
 
 EXIT_DIED: Final = 1
 _UNWRITTEN: Final = "the output cannot be written"
 _CLOSED: Final = "it is closed"
+_NARROWEST: Final = 40
+_WIDEST: Final = 120
+"""Columns of help; longer lines are hard to read."""
 
 _Served = (
     commands.ProberCommand | commands.WeederCommand | commands.ServeCommand | commands.DemoCommand
@@ -35,6 +40,12 @@ def main() -> None:
     """Run the program and exit with its code."""
     _fill_closed_descriptors()
     sys.exit(run(sys.argv[1:], commands.called_by(sys.argv[0])))
+
+
+def complete() -> None:
+    """Complete a command line of `kubectl dwd`: kubectl runs this as `kubectl_complete-dwd`, and exit with the code."""
+    _fill_closed_descriptors()
+    sys.exit(run([commands.COMPLETE, *sys.argv[1:]]))
 
 
 def _fill_closed_descriptors() -> None:
@@ -55,7 +66,7 @@ def _fill_closed_descriptors() -> None:
 def run(argv: list[str], name: str = "dwd") -> int:
     """Run the command in `argv` and return the exit code; `name` is that by which people call the program."""
     try:
-        return _dispatch(commands.parse(argv, os.environ), name)
+        return _dispatch(commands.parse(argv, os.environ, _columns()), name)
     except ConfigurationError as error:
         mistakes = io.StringIO()
         code = commands.show_mistakes(error, mistakes)
@@ -68,6 +79,13 @@ def run(argv: list[str], name: str = "dwd") -> int:
         return commands.EXIT_DONE
 
 
+def _columns() -> int:
+    """The width of help texts: that of the terminal, within reason; a fixed one where the output is none."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return WIDTH
+    return min(max(shutil.get_terminal_size().columns, _NARROWEST), _WIDEST)
+
+
 def _dispatch(command: commands.Command, name: str) -> int:
     match command:
         case commands.HelpCommand():
@@ -77,6 +95,10 @@ def _dispatch(command: commands.Command, name: str) -> int:
             return _show(commands.show_version)
         case commands.ListScenariosCommand():
             return _show(commands.list_scenarios)
+        case commands.CompletionCommand():
+            return _show(partial(_completion_script, command))
+        case commands.CompleteCommand():
+            return _show(partial(_complete, command))
         case commands.CheckConfigCommand():
             return _show(lambda out: commands.check_config(command, out, sys.stderr))
         case (
@@ -90,6 +112,20 @@ def _dispatch(command: commands.Command, name: str) -> int:
             return _ask(command)
         case _:
             assert_never(command)
+
+
+def _completion_script(command: commands.CompletionCommand, out: TextIO) -> int:
+    from app.cli import completion  # noqa: PLC0415 - what serves needs none
+
+    out.write(completion.SCRIPTS[command.shell])
+    return commands.EXIT_DONE
+
+
+def _complete(command: commands.CompleteCommand, out: TextIO) -> int:
+    from app.cli import completion  # noqa: PLC0415 - what serves needs none
+
+    completion.write(completion.candidates(command.words, os.environ, completion.names_of_api), out)
+    return commands.EXIT_DONE
 
 
 def _show(command: Callable[[TextIO], int]) -> int:

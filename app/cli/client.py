@@ -204,7 +204,8 @@ def _wrong(path: Path, message: str) -> ConfigurationError:
 
 _CONNECT: Final = 5.0
 """Seconds to connect; short, because addresses inside a cluster are often unreachable from outside."""
-_MAX_ANSWER: Final = 64 << 20
+MAX_ANSWER: Final = 64 << 20
+"""Most bytes of one answer."""
 _MAX_PROBLEM: Final = 1 << 20
 _CHUNK: Final = 1 << 16
 CONNECTIONS: Final = 4
@@ -223,7 +224,8 @@ class ApiCall:
     path: str
     """Path below `/api/v1/`, with quoted parts."""
     query: Mapping[str, str] = field(default_factory=dict)
-    body: Mapping[str, Any] | None = None
+    body: object = None
+    """Encoded as JSON; None for none."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -275,11 +277,44 @@ class Client:
         timeout = aiohttp.ClientTimeout(total=self._reach.timeout, sock_connect=_CONNECT)
         try:
             async with self._answered(call, timeout) as response:
-                return await whole(response, _MAX_ANSWER)
+                return await whole(response, MAX_ANSWER)
         except NoAnswer as error:
-            if call.method == "GET" or not error.sent:
-                raise
-            raise NoAnswer(str(error), [*error.notes, _UNKNOWN]) from error
+            raise self._perhaps_done(call, error) from error
+
+    @staticmethod
+    def _perhaps_done(call: ApiCall, error: NoAnswer) -> NoAnswer:
+        """Adds a note if the request may have changed something."""
+        if call.method in {"GET", "HEAD"} or not error.sent:
+            return error
+        return NoAnswer(str(error), [*error.notes, _UNKNOWN])
+
+    @asynccontextmanager
+    async def answered(
+        self, call: ApiCall, silence: float
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request and hand on its answer, of whatever media type, while it is still being received.
+
+        Args:
+            call: The request.
+            silence: Seconds without any data after which a stream of events counts as broken; any other answer has to
+                be complete within the time that `Reach` gives it.
+
+        Raises:
+            CommandFailed: There is no answer, it is an error, or it breaks off while it is read.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=silence)
+        try:
+            async with (
+                asyncio.timeout(self._reach.timeout) as limit,
+                self._answered(call, timeout) as response,
+            ):
+                if _media_type(response.headers.get("Content-Type", "")) == EVENT_STREAM:
+                    limit.reschedule(None)
+                yield response
+        except TimeoutError as error:
+            raise self._perhaps_done(call, NoAnswer("the API does not answer in time")) from error
+        except NoAnswer as error:
+            raise self._perhaps_done(call, error) from error
 
     @asynccontextmanager
     async def stream(self, call: ApiCall, silence: float) -> AsyncIterator[aiohttp.StreamReader]:

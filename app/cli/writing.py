@@ -46,7 +46,8 @@ async def wait(session: Session, begun: Operation) -> None:
         )
         raise
     ended = answers.of(Operation, data)
-    session.printer.show(Answer(data, scaling.detailed(ended, session.clock.now())))
+    lines = scaling.detailed(ended, session.clock.now())
+    session.printer.show(Answer(data, lines, [ended.id]))
     if ended.phase != scaling.DONE:
         said_last = f": {ended.message}" if ended.message else ""
         message = f"the scaling run {ended.id} ended as {ended.phase}{said_last}"
@@ -215,7 +216,7 @@ def _show_begun(session: Session, data: object) -> None:
     found = answers.of(Operation, data)
     lines = scaling.detailed(found, session.clock.now())
     lines += [Text(), Text(f"It continues by itself: dwd operations {said(found.id)} --watch")]
-    session.printer.show(Answer(data, lines))
+    session.printer.show(Answer(data, lines, [found.id]))
 
 
 async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...]) -> None:

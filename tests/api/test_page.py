@@ -115,7 +115,7 @@ def test_above_the_list_stands_what_deserves_a_look(client, process, overrides):
         Pause(Scope.ALL, "night shift", "eve", NOW, NOW + 900)
     )
     text = " ".join(words_of(page_of(client)))
-    for expected in ("3 things deserve a look", "missing right", "the seed forbids it", "dry run"):
+    for expected in ("3 things need attention", "missing right", "the seed forbids it", "dry run"):
         assert expected in text
     assert "paused (all shoots) by eve , 15m left : night shift" in text
 

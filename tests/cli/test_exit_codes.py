@@ -209,9 +209,7 @@ def test_so_does_one_in_the_place_of_a_stream_that_broke(api, dwd):
     ran = dwd("events")
     assert (ran.code, len(api.asked)) == (1, 2)
     assert ran.out.endswith("  a  is gone\n")
-    assert (
-        ran.err.splitlines()[-1] == "dwd: the answer is 200 (text/html), not a stream of events"
-    )
+    assert ran.err.splitlines()[-1] == "dwd: the answer is 200 (text/html), not a stream of events"
 
 
 def test_each_bad_input_is_a_line_of_its_own(api, dwd):

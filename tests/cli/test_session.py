@@ -105,7 +105,7 @@ async def test_a_list_is_read_to_its_end_and_shown_as_one_page(make):
 
 async def test_a_list_that_leads_back_to_itself_is_not_read_for_ever(make):
     session, client, _, _ = make(page(following="t"), page(following="u"), page(following="t"))
-    with pytest.raises(CommandFailed, match="without end"):
+    with pytest.raises(CommandFailed, match="does not end"):
         await reading.shoots(session, ShootsSettings(), ())
     assert len(client.asked) == 3
 

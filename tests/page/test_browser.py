@@ -158,7 +158,9 @@ def test_a_form_without_an_answer_says_that_nobody_knows(site, tabs):
     page.locator("details.action > summary", has_text="Probe now").click()
     page.locator("details.action[open] button[type=submit]").click()
     page.locator(".outcome button.go").click()
-    page.locator(".outcome .refused", has_text="it is unknown whether the change was made").wait_for()
+    page.locator(
+        ".outcome .refused", has_text="it is unknown whether the change was made"
+    ).wait_for()
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,7 @@ def test_a_standby_says_so_and_has_nothing_that_spins(tabs):
     with served(application(given)) as url:
         page = opened(tabs, url)
         assert "This instance is on standby" in page.locator("h1").inner_text()
-        page.locator("#live", has_text="stands by; dwd-7f9 leads").wait_for()
+        page.locator("#live", has_text="is on standby; dwd-7f9 leads").wait_for()
         page.close()
 
 

@@ -223,7 +223,7 @@ async def test_the_pause_that_was_overridden_is_told(stand):
     weed(stand, force=True, reason="")
     (told,) = stand.told("WeedingStarted")
     assert told.message.startswith(
-        f"alice requested weeding for kube-apiserver, in spite of: {PAUSED}: pods"
+        f"alice requested weeding for kube-apiserver, despite: {PAUSED}: pods"
     )
 
 

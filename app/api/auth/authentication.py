@@ -89,7 +89,7 @@ class Authenticator(Protocol):
 class NoAuthentication:
     """`--auth-mode=none`: everybody is an admin; settings allow it on a loopback address only."""
 
-    async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - nobody is asked who he is
+    async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - no caller is asked for an identity
         return Caller("anonymous", Role.ADMIN)
 
 

@@ -1,5 +1,6 @@
 """The flags of the commands that call the API of a running watchdog."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -28,14 +29,26 @@ from app.core.model.workloads import Direction
 
 _SHOWN: Final = 100
 _MAX_ID: Final = 200
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_PATH: Final = re.compile(r"/?[A-Za-z0-9._~!$&'()*+,;=:@%/-]{1,2000}(\?[\x21-\x7e]{0,4000})?")
+"""A path and its query, as RFC 3986 writes them."""
 
 
 class OutputFormat(StrEnum):
     """The format in which answers are printed."""
 
     TABLE = "table"
+    WIDE = "wide"
+    """A table with more columns, where a command has them."""
+    NAME = "name"
+    """The name of each thing alone, one on each line."""
     JSON = "json"
     YAML = "yaml"
+
+    @property
+    def for_people(self) -> bool:
+        """Whether lines are written, instead of names or data for programs."""
+        return self in {OutputFormat.TABLE, OutputFormat.WIDE}
 
 
 def _one_of(choices: type[StrEnum]) -> BeforeValidator:
@@ -47,6 +60,12 @@ def _one_of(choices: type[StrEnum]) -> BeforeValidator:
         return value
 
     return BeforeValidator(check)
+
+
+def _method(text: str | None) -> str | None:
+    if text is not None and text.upper() not in _METHODS:
+        raise ValueError(f'must be one of {", ".join(_METHODS)}, not "{trimmed(text, _SHOWN)}"')
+    return text and text.upper()
 
 
 def _file(text: object) -> object:
@@ -73,7 +92,7 @@ _ServiceAccount = Annotated[
     BeforeValidator(lambda it: service_account(it) if isinstance(it, str) else it),
     FlagType("NAMESPACE/NAME"),
 ]
-_Output = Annotated[OutputFormat, _one_of(OutputFormat), FlagType("table|json|yaml")]
+_Output = Annotated[OutputFormat, _one_of(OutputFormat), FlagType("table|wide|name|json|yaml")]
 _LogLevel = Annotated[
     LogLevel | None,
     values.of_text(values.log_level),
@@ -94,6 +113,8 @@ class ClientSettings(CommandSettings):
     """A description of the command for `--help`."""
     shoot_word: ClassVar[int | None] = None
     """The index of the positional argument that names a shoot; None if there is none."""
+    has_names: ClassVar[bool] = False
+    """Whether the answer has names to print with `--output name`."""
 
     server: _Server = Field(
         Origin("http", "127.0.0.1", 8080),
@@ -137,7 +158,8 @@ class ClientSettings(CommandSettings):
     )
     output: _Output = Field(
         OutputFormat.TABLE,
-        description="table is for people; json and yaml show the API's answer as it is.",
+        description="table and wide are for people, wide with more columns; name is the names alone, of lists and of "
+        "what is begun; json and yaml show the API's answer as it is.",
     )
 
     def problems(self, words: Sequence[str]) -> Iterator[Mistake]:
@@ -183,6 +205,7 @@ def _unfit(name: str, what: str, word: str) -> Mistake:
 class ShootsSettings(ClientSettings):
     """The flags of `dwd shoots`."""
 
+    has_names: ClassVar[bool] = True
     shoot_word: ClassVar[int | None] = 0
     line: ClassVar[str] = "dwd shoots [NAME] [flags]"
     about: ClassVar[str] = (
@@ -212,7 +235,9 @@ class ShootsSettings(ClientSettings):
         asked = [name for name, there in given.items() if there]
         if not words:
             yield from (Mistake(None, f"--{name}", "needs NAME") for name in asked)
-        if len(asked) > 1 and self.output is not OutputFormat.TABLE:
+        if asked and self.output is OutputFormat.NAME:
+            yield Mistake(None, "--output", f"name does not go with --{asked[0]}")
+        elif len(asked) > 1 and not self.output.for_people:
             message = f"{self.output} shows one answer: --nodes or --history"
             yield Mistake(None, "--output", message)
 
@@ -319,6 +344,7 @@ class UnignoreSettings(_ResourceSettings):
 class ScaleSettings(ClientSettings):
     """The flags of `dwd scale`."""
 
+    has_names: ClassVar[bool] = True
     shoot_word: ClassVar[int | None] = 1
     line: ClassVar[str] = "dwd scale up|down NAME --reason TEXT [flags]"
     about: ClassVar[str] = (
@@ -355,6 +381,8 @@ class ScaleSettings(ClientSettings):
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
         del words
+        if self.dry_run and self.output is OutputFormat.NAME:
+            yield Mistake(None, "--output", "a plan has no name")
         if self.dry_run and self.wait:
             yield Mistake(None, "--wait", "has nothing to wait for after --dry-run")
 
@@ -395,6 +423,7 @@ class WeedSettings(ClientSettings):
 class WeedersSettings(ClientSettings):
     """The flags of `dwd weeders`."""
 
+    has_names: ClassVar[bool] = True
     shoot_word: ClassVar[int | None] = 0
     line: ClassVar[str] = "dwd weeders [NAME [SERVICE]] [flags]"
     about: ClassVar[str] = (
@@ -497,6 +526,7 @@ class EventsSettings(ClientSettings):
 class OperationsSettings(ClientSettings):
     """The flags of `dwd operations`."""
 
+    has_names: ClassVar[bool] = True
     line: ClassVar[str] = "dwd operations [ID] [flags]"
     about: ClassVar[str] = (
         "Lists the scaling runs, manual and automatic ones, newest first; with the id of one, step by step."
@@ -526,6 +556,50 @@ class OperationsSettings(ClientSettings):
             yield Mistake(None, "--watch", "does not go with --cancel")
 
 
+class ApiSettings(ClientSettings):
+    """The flags of `dwd api`."""
+
+    line: ClassVar[str] = "dwd api PATH [flags]"
+    about: ClassVar[str] = (
+        "Sends any request to the API and prints the answer. PATH is as in the API's pages, with or without "
+        "/api/v1/: shoots, 'audit?limit=5', /api/v1/status."
+    )
+    aliases: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"o": "output", "X": "method", "d": "data", "i": "include"}
+    )
+
+    method: Annotated[str | None, AfterValidator(_method), FlagType("METHOD"), FlagOnly()] = Field(
+        None,
+        description="GET, HEAD, POST, PUT, PATCH or DELETE; by default GET, and POST with --data.",
+    )
+    data: Annotated[str | None, FlagType("JSON"), FlagOnly()] = Field(
+        None,
+        description="The body: JSON, @FILE for a file, or - for standard input.",
+    )
+    if_match: Annotated[str | None, FlagType("ETAG"), FlagOnly()] = Field(
+        None,
+        description="The header If-Match.",
+    )
+    include: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Print status and headers before the answer.",
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        yield from _named(words, "PATH")
+        for word in words[:1]:
+            if not _PATH.fullmatch(word):
+                yield _unfit("PATH", "a path of the API, such as shoots", word)
+
+    def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
+        del words
+        if self.data is not None and self.method in {"GET", "HEAD"}:
+            yield Mistake(None, "--data", f"does not go with --method {self.method}")
+        if self.output is OutputFormat.WIDE:
+            yield Mistake(None, "--output", "wide is for tables, which dwd api does not make")
+
+
 CLIENT_SETTINGS: Final[Mapping[str, type[ClientSettings]]] = MappingProxyType(
     {
         "shoots": ShootsSettings,
@@ -543,6 +617,7 @@ CLIENT_SETTINGS: Final[Mapping[str, type[ClientSettings]]] = MappingProxyType(
         "status": StatusSettings,
         "audit": AuditSettings,
         "config": ConfigSettings,
+        "api": ApiSettings,
     }
 )
 """The settings class of each client command, by name."""

@@ -3,6 +3,7 @@
 Each flag is declared once, here, for parsing, `--help` and the documentation.
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
@@ -415,6 +416,20 @@ class CheckConfigSettings(CommandSettings):
         False,  # noqa: FBT003 - the default of a field
         description="Accept exec probes, as a program with this flag does.",
     )
+
+
+class Shell(StrEnum):
+    """A shell whose command lines can be completed."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+class CompletionSettings(CommandSettings):
+    """`dwd completion` has no flags."""
+
+    takes_arguments: ClassVar[bool] = True
 
 
 def own_namespace(settings: SeedSettings, mounted: Path = SERVICE_ACCOUNT_NAMESPACE) -> str:

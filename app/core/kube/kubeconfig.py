@@ -1,6 +1,6 @@
 """The strict parser of a shoot's kubeconfig (threats T1-T5): pure, an allow-list, evaluates and reveals no value.
 
-Whoever can write the Secret chooses its content, and the watchdog uses it with its own network access. So the parser
+Anyone who can write the Secret chooses its content, and the watchdog uses it with its own network access. So the parser
 accepts only what kubectl and Gardener write: one context, one cluster and one user that fit together, an https server,
 an inline CA bundle, and an inline token or client certificate with its key. Any other field is refused by name. Error
 messages name fields and never quote values, which may be secrets.

@@ -108,11 +108,11 @@ def test_a_hash_may_be_written_in_capitals_and_a_file_in_json():
         ),
         (
             entry() + entry(token=BOB),
-            ["line 4: [1].name: is that of [0] on line 1, too"],
+            ["line 4: [1].name: is also that of [0] on line 1"],
         ),
         (
             entry() + entry("bob"),
-            ["line 4: [1].sha256: is that of [0] on line 1, too"],
+            ["line 4: [1].sha256: is also that of [0] on line 1"],
         ),
         (
             entry() + "  role: admin\n",

@@ -686,7 +686,7 @@ document.addEventListener("submit", async (event) => {
   }
 });
 
-// What was planned is what was said then: whoever says something else plans anew.
+// What was planned is what was said then: anything else needs a new plan.
 for (const kind of ["input", "change"]) {
   document.addEventListener(kind, (event) => {
     const form = event.target.closest?.("form[data-action]");
