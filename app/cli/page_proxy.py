@@ -233,14 +233,18 @@ class Way:
         try:
             await transport.follow(refused)
             again = await ask()
+            # The leader's address may lead to some other server here.
+            trouble = again if again is not None and not again.problem.type else None
         except CommandFailed as error:
             if error.code is Exit.USAGE:
                 raise
-            await transport.reset()
-            self._note(f"what answers stands by, and its leader cannot be reached: {error}")
-            return refused
-        self.moves += 1
-        return again
+            again, trouble = refused, error
+        if trouble is None:
+            self.moves += 1
+            return again
+        await transport.reset()
+        self._note(f"what answers stands by, and its leader cannot be reached: {trouble}")
+        return refused
 
     def _note(self, sentence: str) -> None:
         if sentence != self._noted:

@@ -142,7 +142,7 @@ class MintedTokens:
         except CommandFailed:
             if former is None or now >= former.ends:
                 raise
-            return replace(former, renewed=now + _TRIED_AGAIN)
+            return replace(former, renewed=min(now + _TRIED_AGAIN, former.ends))
 
     async def _mint(self) -> _Minted:
         """Make a token; the first time the seed is also asked who the operator is."""
