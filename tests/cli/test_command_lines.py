@@ -36,7 +36,7 @@ def test_help_has_the_line_the_flags_and_their_variables(name):
     assert isinstance(command, commands.HelpCommand)
     assert command.text.startswith(f"Usage: dwd {name}")
     words = " ".join(command.text.split())
-    assert "--output table|json|yaml, -o table|json|yaml" in words
+    assert "--output table|wide|name|json|yaml, -o table|wide|name|json|yaml" in words
     assert "(default http://127.0.0.1:8080, DWD_SERVER)" in words
     assert "DWD_KUBECONFIG" not in command.text
     assert all(len(line) <= 100 for line in command.text.splitlines())

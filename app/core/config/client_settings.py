@@ -165,6 +165,9 @@ class ClientSettings(CommandSettings):
     def problems(self, words: Sequence[str]) -> Iterator[Mistake]:
         """Yields mistakes in the combination of flags and arguments, each of which is valid by itself."""
         yield from self.wrong_together(words)
+        if self.output is OutputFormat.NAME and not self.has_names:
+            named = (name for name, each in CLIENT_SETTINGS.items() if each.has_names)
+            yield Mistake(None, "--output", f"name is for {', '.join(named)}")
         used = (self.kubeconfig, self.port_forward, self.service_account)
         if self.context is not None and used == (None, None, None):
             yield Mistake(None, "--context", "needs --kubeconfig")
