@@ -9,8 +9,10 @@ import asyncio
 import errno
 import io
 import os
+import shutil
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TextIO, assert_never
@@ -18,12 +20,16 @@ from typing import Any, Final, TextIO, assert_never
 import uvloop
 
 from app import commands
+from app.core.config.flags import WIDTH
 from app.core.errors import ConfigurationError, DemoNotInstalled, WatchdogError
 from app.core.tasks import SharedLoopDied
 
 EXIT_DIED: Final = 1
 _UNWRITTEN: Final = "the output cannot be written"
 _CLOSED: Final = "it is closed"
+_NARROWEST: Final = 40
+_WIDEST: Final = 120
+"""Columns of help; longer lines are hard to read."""
 
 _Served = (
     commands.ProberCommand | commands.WeederCommand | commands.ServeCommand | commands.DemoCommand
@@ -33,7 +39,13 @@ _Served = (
 def main() -> None:
     """Run the program and exit with its code."""
     _fill_closed_descriptors()
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:], commands.called_by(sys.argv[0])))
+
+
+def complete() -> None:
+    """Complete a command line of `kubectl dwd`: kubectl runs this as `kubectl_complete-dwd`, and exit with the code."""
+    _fill_closed_descriptors()
+    sys.exit(run([commands.COMPLETE, *sys.argv[1:]]))
 
 
 def _fill_closed_descriptors() -> None:
@@ -51,12 +63,15 @@ def _fill_closed_descriptors() -> None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
 
 
-def run(argv: list[str]) -> int:
-    """Run the command in `argv` (without the program's name) and return the exit code."""
+def run(argv: list[str], name: str = "dwd") -> int:
+    """Run the command in `argv` and return the exit code; `name` is that by which people call the program."""
     try:
-        return _dispatch(commands.parse(argv, os.environ))
+        return _dispatch(commands.parse(argv, os.environ, _columns()), name)
     except ConfigurationError as error:
-        return commands.show_mistakes(error, sys.stderr)
+        mistakes = io.StringIO()
+        code = commands.show_mistakes(error, mistakes)
+        sys.stderr.write(commands.named(mistakes.getvalue(), name))
+        return code
     except DemoNotInstalled as error:
         sys.stderr.write(f"dwd: {error}\n")
         return EXIT_DIED
@@ -64,14 +79,26 @@ def run(argv: list[str]) -> int:
         return commands.EXIT_DONE
 
 
-def _dispatch(command: commands.Command) -> int:
+def _columns() -> int:
+    """The width of help texts: that of the terminal, within reason; a fixed one where the output is none."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return WIDTH
+    return min(max(shutil.get_terminal_size().columns, _NARROWEST), _WIDEST)
+
+
+def _dispatch(command: commands.Command, name: str) -> int:
     match command:
         case commands.HelpCommand():
-            return _show(partial(commands.show_help, command))
+            shown = replace(command, text=commands.named(command.text, name))
+            return _show(partial(commands.show_help, shown))
         case commands.VersionCommand():
             return _show(commands.show_version)
         case commands.ListScenariosCommand():
             return _show(commands.list_scenarios)
+        case commands.CompletionCommand():
+            return _show(partial(_completion_script, command))
+        case commands.CompleteCommand():
+            return _show(partial(_complete, command))
         case commands.CheckConfigCommand():
             return _show(lambda out: commands.check_config(command, out, sys.stderr))
         case (
@@ -85,6 +112,20 @@ def _dispatch(command: commands.Command) -> int:
             return _ask(command)
         case _:
             assert_never(command)
+
+
+def _completion_script(command: commands.CompletionCommand, out: TextIO) -> int:
+    from app.cli import completion  # noqa: PLC0415 - what serves needs none
+
+    out.write(completion.SCRIPTS[command.shell])
+    return commands.EXIT_DONE
+
+
+def _complete(command: commands.CompleteCommand, out: TextIO) -> int:
+    from app.cli import completion  # noqa: PLC0415 - what serves needs none
+
+    completion.write(completion.candidates(command.words, os.environ, completion.names_of_api), out)
+    return commands.EXIT_DONE
 
 
 def _show(command: Callable[[TextIO], int]) -> int:

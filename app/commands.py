@@ -5,9 +5,11 @@
 """
 
 import platform
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
@@ -24,19 +26,23 @@ from app.core.config.files import (
     read_text,
 )
 from app.core.config.flag_values import FileKind
-from app.core.config.flags import read_flags, usage, wants_help
-from app.core.config.scalars import nearest
+from app.core.config.flags import WIDTH, read_flags, usage, wants_help, wrapped
 from app.core.config.settings import (
     CheckConfigSettings,
+    CompletionSettings,
     DemoSettings,
     ProberSettings,
     ServeSettings,
+    Shell,
     WeederSettings,
 )
 from app.core.errors import ConfigurationError, DemoNotInstalled, Mistake, trimmed
 from app.core.model.policy import ConfigWarning
 
 EXIT_DONE: Final = 0
+COMPLETE: Final = "__complete"
+"""The command that completes a command line; it is for scripts only."""
+_LONGEST: Final = 60
 EXIT_WRONG: Final = 2
 """Exit code for a missing command, wrong flags, and a configuration that is wrong or unreadable (rules 1)."""
 
@@ -103,7 +109,22 @@ class ClientCommand:
 
 @dataclass(frozen=True, slots=True)
 class VersionCommand:
-    """`dwd version`."""
+    """`dwd version`, `dwd --version`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionCommand:
+    """`dwd completion SHELL`."""
+
+    shell: Shell
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteCommand:
+    """`dwd __complete WORD…`, which the scripts of `dwd completion` call."""
+
+    words: tuple[str, ...]
+    """What was typed after the program's name; the last word, which may be empty, is to be completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,36 +143,59 @@ Command = (
     | CheckConfigCommand
     | ClientCommand
     | VersionCommand
+    | CompletionCommand
+    | CompleteCommand
     | HelpCommand
 )
 
 
-class _Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command's usage line, help text, settings class and constructor."""
 
     line: str
+    """Its positional arguments are those that completion offers values for (`app.cli.completion`)."""
     about: str
     settings: type[CommandSettings]
     make: Callable[[Sequence[str], Mapping[str, str]], Command]
 
 
-def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
+def parse(argv: Sequence[str], environ: Mapping[str, str], width: int = WIDTH) -> Command:
     """Parse `argv` (without the program's name) and the `DWD_*` variables of `environ` into a command.
+
+    `width` is that of help texts, in columns.
 
     Raises:
         ConfigurationError: The command is missing or unknown, or flags or variables are wrong; lists all mistakes.
     """
     if not argv:
-        raise _wrong("dwd", "command", f"is missing: one of {', '.join(_COMMANDS)}; see dwd --help")
+        raise _wrong("dwd", "command", f"is missing: one of {', '.join(COMMANDS)}; see dwd --help")
     name, words = argv[0], argv[1:]
     if name in {"-h", "-help", "--help", "help"}:
-        return HelpCommand(_overview())
-    if name not in _COMMANDS:
+        return HelpCommand(_overview(width))
+    if name in {"-version", "--version"}:
+        name = "version"
+    if name == COMPLETE:
+        return CompleteCommand(tuple(words))
+    if name not in COMMANDS:
         raise _unknown(name)
-    entry = _COMMANDS[name]
+    entry = COMMANDS[name]
     if wants_help(entry.settings, words):
-        return HelpCommand(usage(entry.line, entry.about, entry.settings))
+        return HelpCommand(usage(entry.line, entry.about, entry.settings, width))
     return entry.make(words, environ)
+
+
+def called_by(path: str) -> str:
+    """The command's name for people, from the path by which it was started: kubectl runs `kubectl-dwd` as a plugin."""
+    name = Path(path).name
+    return {"kubectl-dwd": "kubectl dwd", "dependency-watchdog": name}.get(name, "dwd")
+
+
+def named(text: str, name: str) -> str:
+    """The usage text, with the command lines in it under the name that the program was called by."""
+    return text if name == "dwd" else _COMMAND_LINE.sub(f"{name} ", text)
+
+
+_COMMAND_LINE: Final = re.compile(r"\bdwd (?=[a-z]|COMMAND)|(?<=see )dwd (?=--help)")
 
 
 def check_config(command: CheckConfigCommand, out: TextIO, err: TextIO) -> int:
@@ -263,7 +307,7 @@ def _demo(words: Sequence[str], environ: Mapping[str, str]) -> Command:
 def _check_config(words: Sequence[str], environ: Mapping[str, str]) -> Command:
     read = read_flags(CheckConfigSettings, words, environ, "dwd check-config")
     if not read.rest:
-        raise _wrong("dwd check-config", "FILE", "is missing: which files are to be checked?")
+        raise _wrong("dwd check-config", "FILE", "is missing: name the files to check")
     settings = read.settings
     files = tuple(Path(name) for name in read.rest)
     return CheckConfigCommand(
@@ -280,79 +324,97 @@ def _client(
     return ClientCommand(read.settings, read.rest, read.warnings)
 
 
+def _completion(words: Sequence[str], environ: Mapping[str, str]) -> Command:
+    read = read_flags(CompletionSettings, words, environ, "dwd completion")
+    if len(read.rest) != 1 or read.rest[0] not in set(Shell):
+        raise _wrong("dwd completion", "SHELL", f"must be one of {', '.join(Shell)}")
+    return CompletionCommand(Shell(read.rest[0]))
+
+
 def _version(words: Sequence[str], environ: Mapping[str, str]) -> Command:
     read_flags(CommandSettings, words, environ, "dwd version")
     return VersionCommand()
 
 
 _CLIENTS: Final = {
-    name: _Entry(each.line, each.about, each, partial(_client, each, f"dwd {name}"))
+    name: CommandEntry(each.line, each.about, each, partial(_client, each, f"dwd {name}"))
     for name, each in CLIENT_SETTINGS.items()
 }
-_COMMANDS: Final[Mapping[str, _Entry]] = {
-    "prober": _Entry(
+COMMANDS: Final[Mapping[str, CommandEntry]] = {
+    "prober": CommandEntry(
         "dwd prober --config-file FILE [flags]",
         "Watches the shoots of a seed, and scales controllers to 0 while a shoot's nodes cannot reach their API "
         "server, and back.",
         ProberSettings,
         _prober,
     ),
-    "weeder": _Entry(
+    "weeder": CommandEntry(
         "dwd weeder --config-file FILE [flags]",
         "Watches the services of a seed's control planes. When one is ready again, it deletes the pods that depend on "
         "it and wait in CrashLoopBackOff, so that they start at once.",
         WeederSettings,
         _weeder,
     ),
-    "serve": _Entry(
+    "serve": CommandEntry(
         "dwd serve --prober-config-file FILE --weeder-config-file FILE [flags]",
         "Runs the prober and the weeder in one process. It weeds only while it leads as prober, too.",
         ServeSettings,
         _serve,
     ),
-    "demo": _Entry(
+    "demo": CommandEntry(
         "dwd demo [flags]",
-        "Runs the prober and the weeder on a simulated seed, lets outages and their like happen there, and shows what "
-        "becomes of the shoots, with the watchdog and without it.",
+        "Runs the prober and the weeder on a simulated seed, plays outages there, and shows their effect "
+        "on the shoots, with the watchdog and without it.",
         DemoSettings,
         _demo,
     ),
-    "check-config": _Entry(
+    "check-config": CommandEntry(
         "dwd check-config [flags] FILE…",
-        "Checks prober and weeder files offline: prints all mistakes with path and line, and what deserves a look.",
+        "Checks prober and weeder files offline: prints all mistakes with path and line, and questionable settings.",
         CheckConfigSettings,
         _check_config,
     ),
-    "version": _Entry(
+    "version": CommandEntry(
         "dwd version", "Prints version, Python and platform.", CommandSettings, _version
+    ),
+    "completion": CommandEntry(
+        "dwd completion bash|zsh|fish",
+        "Prints a script that completes command lines of dwd in your shell, names of shoots included: "
+        "source <(dwd completion bash), or dwd completion fish | source.",
+        CompletionSettings,
+        _completion,
     ),
     **_CLIENTS,
 }
+"""The commands, by name."""
 
 
-_EXIT_CODES: Final = """\
-Exit codes: 0 done; 2 no command, wrong flags or configuration; 1 everything else.
-Those that ask one that runs have more: 1 no answer, or none that makes sense; 3 a rule forbids it; 4 there is no
-such thing; 5 not allowed; 6 not the leader, or not at the moment; 7 the scaling run that was waited for was not done;
-130 Ctrl-C."""
+_EXIT_CODES: Final = (
+    "Exit codes: 0 done; 2 no command, wrong flags or configuration; 1 everything else. Those that call a running "
+    "watchdog have more: 1 no answer, or an invalid one; 3 a rule forbids it; 4 not found; 5 not allowed; 6 not the "
+    "leader, or not possible at the moment; 7 the awaited scaling run did not succeed; 130 Ctrl-C."
+)
 
 
-def _overview() -> str:
-    lines = {name: f"  {name:<13} {entry.about}\n" for name, entry in _COMMANDS.items()}
+def _overview(width: int) -> str:
+    column = " " * 16
+    lines = {
+        name: wrapped(entry.about, width, f"  {name:<13} ", column) + "\n"
+        for name, entry in COMMANDS.items()
+    }
     asking = "".join(lines.pop(name) for name in _CLIENTS)
     return (
         "Usage: dwd COMMAND [flags]\n\nKeeps a Gardener seed from making an outage worse.\n\n"
         f"Commands:\n{''.join(lines.values())}\n"
-        f"Commands that ask one that runs (see --server):\n{asking}\n"
-        f"dwd COMMAND --help has the flags.\n{_EXIT_CODES}\n"
+        f"Commands that call a running watchdog (see --server):\n{asking}\n"
+        f"dwd COMMAND --help has the flags.\n{wrapped(_EXIT_CODES, width)}\n"
     )
 
 
 def _unknown(name: str) -> ConfigurationError:
-    shown = trimmed(name, 60)
-    known = ", ".join(_COMMANDS)
-    message = f"unknown command; the nearest is {nearest(name, _COMMANDS)}, all are {known}"
-    return _wrong("dwd", shown, message)
+    near = get_close_matches(name[:_LONGEST].lower(), COMMANDS, n=3, cutoff=0.6)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    return _wrong("dwd", trimmed(name, _LONGEST), f"unknown command; {meant}dwd --help lists all")
 
 
 def _wrong(source: str, path: str, message: str) -> ConfigurationError:

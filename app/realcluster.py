@@ -209,7 +209,7 @@ class RealCluster:
         elif api.loopback:
             why = f"the API is on {api}, which only this machine can reach"
         elif settings.dry_run:
-            why = "a dry run leads nobody"
+            why = "a dry run does not lead"
         else:
             store = LeaderSliceStore(self._api, self._namespace, name)
             place = ApiEndpoint(own, api.port)
@@ -259,7 +259,7 @@ class RealCluster:
         skew = self._api.clock_skew
         if skew is None or abs(skew) <= MOST_SKEW:
             return {}
-        return {"clock": f"ours and the seed's differ by {skew:+.1f} s"}
+        return {"clock": f"the local clock and the seed's differ by {skew:+.1f} s"}
 
     async def begin(self) -> None:
         """Open the watches and enter the elections."""

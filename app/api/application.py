@@ -80,7 +80,7 @@ def count_requests(app: FastAPI, registry: CollectorRegistry) -> None:
     ).instrument(app)
 
 
-_ABOUT: Final = "Keeps a Gardener seed from making an outage worse; these calls say what it sees and why it acts."
+_ABOUT: Final = "Keeps a Gardener seed from making an outage worse; these calls show what it sees and why it acts."
 
 
 def create_api(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
@@ -17,13 +18,16 @@ from starlette.requests import HTTPConnection
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.core.model.callers import Caller
+from app.core.model.callers import CLAIMED_USER, Caller
 from app.core.reporting.audit import Attempt, AuditLog
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 # Bytes of an answer that are kept to read the type of its problem from.
 _PROBLEM: Final = 8_192
+# Most bytes of a claim that are decoded; a name of Kubernetes has at most 253 characters.
+_CLAIM: Final = 1_000
+_CLAIMED: Final = CLAIMED_USER.lower().encode()
 
 
 @dataclass(slots=True)
@@ -158,6 +162,7 @@ def _attempt(scope: Scope, draft: AuditDraft, answer: _AnswerSeen, aim: Aim) -> 
         status=answer.status,
         problem=answer.problem(),
         caller=caller.name if isinstance(caller, Caller) else None,
+        claimed=_claimed(scope),
         action=draft.action,
         namespace=aim.namespace if draft.namespace is None else draft.namespace,
         target=draft.target,
@@ -165,3 +170,11 @@ def _attempt(scope: Scope, draft: AuditDraft, answer: _AnswerSeen, aim: Aim) -> 
         before=draft.before,
         after=draft.after,
     )
+
+
+def _claimed(scope: Scope) -> str | None:
+    """The name that the client claims for the person who uses it; the header has it percent-encoded, in UTF-8."""
+    for name, value in scope["headers"]:
+        if name == _CLAIMED:
+            return unquote(value[:_CLAIM].decode("latin-1"), errors="replace").strip() or None
+    return None

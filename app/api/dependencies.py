@@ -59,9 +59,9 @@ def _require(found: Context, loop: Loop) -> None:
         return
     standing_by = found.process.leaders[loop]
     leader = standing_by.leader_identity
-    detail = "this instance stands by; nobody is known to lead at the moment"
+    detail = "this instance is on standby; the leader is unknown"
     if leader is not None:
-        detail = f"this instance stands by; {trimmed(leader)} leads"
+        detail = f"this instance is on standby; {trimmed(leader)} leads"
     raise Problem(
         ProblemType.NOT_THE_LEADER,
         detail,
@@ -157,7 +157,7 @@ def known_service(found: WeedersView, key: ServiceKey) -> ServiceStatus:
     """
     status = found.status(key)
     if status is None:
-        detail = f"nothing is known of {trimmed(str(key), 200)}: it is not configured, or has no EndpointSlices"
+        detail = f"nothing is known about {trimmed(str(key), 200)}: it is not configured, or has no EndpointSlices"
         raise Problem(ProblemType.NOT_FOUND, detail)
     return status
 
@@ -172,7 +172,7 @@ def refuse_in_dry_run(context: Context) -> None:
         Problem: 503.
     """
     if context.process.dry_run:
-        detail = "this process was started with --dry-run: it reads, judges and plans, and writes nothing"
+        detail = "this process was started with --dry-run: it reads, judges and plans, but writes nothing"
         raise Problem(ProblemType.DRY_RUN, detail)
 
 

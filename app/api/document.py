@@ -71,7 +71,7 @@ GENERAL: Final[Mapping[int, ProblemDoc]] = {
     for each in (
         ProblemDoc(
             ProblemType.MALFORMED_REQUEST,
-            "The body is no JSON, or the path has an encoded `/` in it.",
+            "The body is not JSON, or the path has an encoded `/` in it.",
             "the body is not JSON, or has the same key twice",
         ),
         ProblemDoc(
@@ -86,18 +86,20 @@ GENERAL: Final[Mapping[int, ProblemDoc]] = {
         ),
         ProblemDoc(
             ProblemType.NOT_FOUND,
-            "There is no such thing.",
+            "There is no such resource.",
             "the seed has no Cluster shoot--acme--prod",
         ),
-        ProblemDoc(ProblemType.CONFLICT, "A rule forbids it as things are.", "it is hibernated"),
+        ProblemDoc(
+            ProblemType.CONFLICT, "A rule forbids it in the current state.", "it is hibernated"
+        ),
         ProblemDoc(
             ProblemType.GONE,
-            "It is an operation of an earlier leader.",
+            "The operation belongs to an earlier leader.",
             "the scaling run began under an earlier leader",
         ),
         ProblemDoc(
             ProblemType.PRECONDITION_FAILED,
-            "`If-Match` does not match: it is not what the caller saw.",
+            "`If-Match` does not match: the resource has changed.",
             "Deployment/kube-controller-manager has changed",
         ),
         ProblemDoc(
@@ -110,8 +112,8 @@ GENERAL: Final[Mapping[int, ProblemDoc]] = {
         ),
         ProblemDoc(
             ProblemType.TOO_MANY_REQUESTS,
-            "The caller asks for too much; `Retry-After` says when it is worth asking again.",
-            "more requests a second than one caller may send; again in 1 s",
+            "The caller sends too many requests; `Retry-After` says when to retry.",
+            "more requests a second than one caller may send; retry in 1 s",
         ),
         ProblemDoc(
             ProblemType.HEADERS_TOO_LARGE,
@@ -120,20 +122,20 @@ GENERAL: Final[Mapping[int, ProblemDoc]] = {
         ),
         ProblemDoc(
             ProblemType.NOT_THE_LEADER,
-            "Not here or not now; `type` says why: a standby, a loop that runs elsewhere, a dry run, a part that is "
-            "switched off, a seed that is away, or a request budget for it that is used up.",
-            "this instance stands by; dwd-7f9 leads",
+            "Not here or not now; `type` says why: a standby, a loop that runs elsewhere, a dry run, a feature "
+            "that is off, a seed that does not answer, or a request budget that is used up.",
+            "this instance is on standby; dwd-7f9 leads",
         ),
     )
 }
 """The documentation of problems by status."""
 NO_TOKEN: Final = ProblemDoc(
     ProblemType.INVALID_PAGE_TOKEN,
-    "`continue` is none of this list, order and filter.",
+    "`continue` does not belong to this list, order and filter.",
     "continue: not readable",
 )
 NO_BODY: Final = ProblemDoc(
-    ProblemType.BODY_NOT_ALLOWED, "The call has no body, and one was sent.", "send no body"
+    ProblemType.BODY_NOT_ALLOWED, "The call takes no body, but one was sent.", "send no body"
 )
 
 
@@ -145,7 +147,7 @@ _SCHEMES: Final = {
         "scheme": "bearer",
         "description": (
             "A token of `--auth-token-file`, or of a ServiceAccount with audience `dependency-watchdog`, by "
-            "`--auth-mode`; with `none` it is not looked at."
+            "`--auth-mode`; with `none` it is ignored."
         ),
     }
 }
@@ -153,7 +155,7 @@ _TAGS: Final = {
     "status": "This process, and what is wrong with it.",
     "shoots": "What the prober sees of each shoot, and why.",
     "flows": "Scaling: by hand, and every scaling run step by step.",
-    "overrides": "What people decided: pauses, holds, resources that are left alone.",
+    "overrides": "What people decided: pauses, holds, ignored resources.",
     "resources": "The dependents of a shoot, live.",
     "weeders": "Services that came back, and the pods deleted then.",
     "events": "What changes, as it changes.",

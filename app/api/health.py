@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 PATHS: Final = ("/livez", "/readyz", "/healthz")
 _FAILED: Final[dict[int | str, dict[str, Any]]] = {
     503: {
-        "description": "A check failed: each has its line.",
+        "description": "A check failed; each check has a line.",
         "content": {"text/plain": {"schema": {"type": "string"}}},
     }
 }
@@ -104,7 +104,7 @@ def health_router(health: Health) -> APIRouter:
         return report("readyz", health.ready, verbose="verbose" in request.query_params)
 
     async def healthz(request: Request) -> PlainTextResponse:
-        """The same as livez."""
+        """An alias of livez."""
         return report("healthz", health.live, verbose="verbose" in request.query_params)
 
     for path, endpoint in zip(PATHS, (livez, readyz, healthz), strict=True):

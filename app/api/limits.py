@@ -129,7 +129,7 @@ class RateLimits:
         seconds = limiter.take(who)
         if seconds > 0:
             detail = (
-                f"more requests a second than one caller may send; again in {math.ceil(seconds)} s"
+                f"more requests a second than one caller may send; retry in {math.ceil(seconds)} s"
             )
             await _refused(detail, seconds, scope)(scope, receive, send)
             return
@@ -141,7 +141,7 @@ class RateLimits:
             finally:
                 limiter.end(who)
         else:
-            detail = "too many requests of this caller are in work; wait for their answers"
+            detail = "too many concurrent requests of this caller; wait for their answers"
             await _refused(detail, 1.0, scope)(scope, receive, send)
 
 
@@ -193,8 +193,8 @@ class ReadLocks:
                 await turn.acquire()
         except TimeoutError as error:
             detail = (
-                "other reads of the resources by the same caller are in the way, of which one is made at a time: "
-                "wait for their answers"
+                "this caller reads resources already, and only one such read runs at "
+                "a time: wait for its answer"
             )
             raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=wait(_SOON)) from error
         try:

@@ -77,7 +77,7 @@ def write_refusal(headers: Headers) -> Problem | None:
         return Problem(ProblemType.CROSS_SITE, f"Sec-Fetch-Site is {sites[0]}")
     origins = values(headers, b"origin")
     if origins and not _is_own(origins, values(headers, b"host")):
-        return Problem(ProblemType.CROSS_SITE, "the Origin is not the host that was asked")
+        return Problem(ProblemType.CROSS_SITE, "the Origin is not the host of the request")
     return None
 
 
@@ -121,7 +121,7 @@ def preflight(headers: Headers, named: Collection[str]) -> Response | Problem:
     """Answer a CORS preflight: pages of a named origin may read; everything else is refused."""
     asked = values(headers, b"access-control-request-method")
     if named_origin(headers, named) is None:
-        return Problem(ProblemType.CROSS_SITE, "pages of this origin are not let in")
+        return Problem(ProblemType.CROSS_SITE, "pages of this origin are not allowed")
     if asked[0] not in _READS:
         return Problem(ProblemType.CROSS_SITE, "pages of other origins may only read")
     allowed = {
@@ -191,7 +191,7 @@ class RequestGuard:
             log.exception("a request failed unexpectedly", path=_path(scope), exc_info=error)
             if answer.started:
                 raise
-            problem = Problem(ProblemType.INTERNAL_ERROR, "the log of this instance says more")
+            problem = Problem(ProblemType.INTERNAL_ERROR, "see the log of this instance")
             await problem.response(_path(scope))(scope, receive, answer.send)
 
     def _early(self, scope: Scope) -> Response | None:
@@ -281,7 +281,7 @@ def _body_refusal(scope: Scope) -> Problem | None:
     elif not _is_json(values(headers, b"content-type")):
         detail = "the Content-Type of the body is not application/json"
     elif values(headers, b"content-encoding"):
-        detail = "the body is encoded; send it as it is"
+        detail = "the body is encoded; send it unencoded"
     if detail is None:
         return None
     return Problem(ProblemType.MALFORMED_REQUEST, detail, headers=_CLOSE)

@@ -34,7 +34,7 @@ def _contents(document: Mapping[str, Any]) -> Iterator[str]:
         for method, path, operation in _about(document, tag["name"]):
             yield f'<li><a href="#{escape(operation["operationId"])}">{_named(method, path)}</a></li>'
         yield "</ul></li>"
-    yield '<li><a href="#shapes">shapes</a>: What bodies and answers are made of.</li></ul>'
+    yield '<li><a href="#shapes">shapes</a>: The types of bodies and answers.</li></ul>'
 
 
 def _about(
@@ -91,7 +91,7 @@ def _parameters(operation: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _request(request: Mapping[str, Any]) -> Iterator[str]:
-    yield f"<h4>Body{'' if request.get('required') else ' (may be left out)'}</h4>"
+    yield f"<h4>Body{'' if request.get('required') else ' (optional)'}</h4>"
     yield from _content(request)
 
 
@@ -117,7 +117,7 @@ def _shapes(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"<p>{_text(schema.get('description', ''))}</p><dl>"
         needed = schema.get("required", ())
         for field, what in schema.get("properties", {}).items():
-            optional = "" if field in needed else "; may be left out"
+            optional = "" if field in needed else "; optional"
             yield f"<dt><code>{escape(field)}</code> ({_type(what)}{optional})</dt>"
             yield f"<dd>{_text(what.get('description', ''))}</dd>"
         yield "</dl>"

@@ -245,7 +245,7 @@ def history_entry(entry: HistoryRecord) -> schemas.HistoryEntry:
     """An entry of the history; consecutive probes with the same result are one entry with the time of the last."""
     message = entry.message
     if entry.times > 1:
-        message += f" ({entry.times} probes since {rfc3339(entry.since)} said so)"
+        message += f" (result of {entry.times} probes since {rfc3339(entry.since)})"
     return schemas.HistoryEntry(
         time=rfc3339(entry.at),
         type=entry.kind,
@@ -273,6 +273,7 @@ def audit_entry(record: AuditRecord) -> schemas.AuditEntry:
         path=said.path,
         peer=said.peer,
         caller=said.caller,
+        claimed=said.claimed,
         action=said.action or None,
         namespace=said.namespace,
         target=said.target,

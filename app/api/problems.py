@@ -50,29 +50,29 @@ class ProblemType(Enum):
     """The problem types, with slug, title and status; clients depend on them."""
 
     MALFORMED_REQUEST = ("malformed-request", "The request is malformed", 400)
-    INVALID_PAGE_TOKEN = ("invalid-page-token", "The page token is not one of this list", 400)
-    UNAUTHENTICATED = ("unauthenticated", "Nobody is known to call", 401)
+    INVALID_PAGE_TOKEN = ("invalid-page-token", "The page token does not belong to this list", 400)
+    UNAUTHENTICATED = ("unauthenticated", "The caller is not authenticated", 401)
     HOST_NOT_ALLOWED = ("host-not-allowed", "The Host of the request is not this machine", 403)
     CROSS_SITE = ("cross-site", "A page of another site may not write", 403)
     FORBIDDEN = ("forbidden", "The caller may not do this", 403)
-    NOT_FOUND = ("not-found", "There is no such thing", 404)
+    NOT_FOUND = ("not-found", "There is no such resource", 404)
     METHOD_NOT_ALLOWED = ("method-not-allowed", "The method is not allowed here", 405)
-    CONFLICT = ("conflict", "A rule forbids this as things are", 409)
-    GONE = ("gone", "The operation is one of an earlier leader", 410)
-    PRECONDITION_FAILED = ("precondition-failed", "It is not what the caller saw", 412)
-    BODY_NOT_ALLOWED = ("body-not-allowed", "Such a request has no body", 413)
+    CONFLICT = ("conflict", "A rule forbids this in the current state", 409)
+    GONE = ("gone", "The operation belongs to an earlier leader", 410)
+    PRECONDITION_FAILED = ("precondition-failed", "The resource has changed", 412)
+    BODY_NOT_ALLOWED = ("body-not-allowed", "Such a request must not have a body", 413)
     PAYLOAD_TOO_LARGE = ("payload-too-large", "The body of the request is too large", 413)
     INVALID_PARAMETER = ("invalid-parameter", "A parameter is invalid", 422)
-    TOO_MANY_REQUESTS = ("too-many-requests", "The caller asks for too much", 429)
+    TOO_MANY_REQUESTS = ("too-many-requests", "The caller sends too many requests", 429)
     HEADERS_TOO_LARGE = ("headers-too-large", "The head of the request is too large", 431)
-    INTERNAL_ERROR = ("internal-error", "Something unexpected went wrong; the log has it", 500)
+    INTERNAL_ERROR = ("internal-error", "An unexpected error; see the log", 500)
     NOT_THE_LEADER = ("not-the-leader", "Only the leader can do this", 503)
     NOT_LISTED = ("not-listed", "The seed has not been listed yet", 503)
     LOOP_NOT_HERE = ("loop-not-here", "This loop runs in another process", 503)
     DRY_RUN = ("dry-run", "This process writes nothing", 503)
-    FEATURE_OFF = ("feature-off", "A part of the program is off here", 503)
+    FEATURE_OFF = ("feature-off", "The feature is off in this process", 503)
     STORE_FULL = ("store-full", "There is no room for another override", 503)
-    SEED_AWAY = ("seed-away", "The API server of the seed did not do what was asked of it", 503)
+    SEED_AWAY = ("seed-away", "The seed's API server failed or refused the request", 503)
 
     def __init__(self, slug: str, title: str, status: int) -> None:
         self.urn = _URN + slug
@@ -199,7 +199,9 @@ async def _of_foreseen(request: Request, error: Exception) -> Response:
     if found.kind is ProblemType.SEED_AWAY:
         # The answer tells the caller; the operator needs a line in the log, too.
         log.warning(
-            "a call needed the seed", path=trimmed(request.url.path, _PATH), error=str(error)
+            "a call failed because of the seed",
+            path=trimmed(request.url.path, _PATH),
+            error=str(error),
         )
     return found.response(request.url.path)
 
@@ -217,7 +219,7 @@ async def _of_http_exception(request: Request, error: Exception) -> Response:
 
 _MALFORMED: Final = (ProblemType.MALFORMED_REQUEST, "the request cannot be read")
 _KINDS: Final = {
-    404: (ProblemType.NOT_FOUND, "there is nothing at this path; /docs lists what there is"),
+    404: (ProblemType.NOT_FOUND, "there is nothing at this path; /docs lists all paths"),
     405: (
         ProblemType.METHOD_NOT_ALLOWED,
         "this path has other methods; the header Allow names them",
@@ -254,7 +256,7 @@ async def _of_validation(request: Request, error: Exception) -> Response:
         raise error
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
-        problem = Problem(ProblemType.MALFORMED_REQUEST, "the body is no JSON")
+        problem = Problem(ProblemType.MALFORMED_REQUEST, "the body is not JSON")
         return problem.response(request.url.path)
     return invalid(found).response(request.url.path)
 

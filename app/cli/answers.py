@@ -344,6 +344,7 @@ class AuditEntry(_Shape, frozen=True):
     path: str = ""
     peer: str = ""
     caller: str | None = None
+    claimed: str | None = None
     action: str | None = None
     namespace: str | None = None
     target: str | None = None
@@ -441,7 +442,7 @@ def read(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CommandFailed(Exit.FAILED, f"the answer is no JSON: {error}") from error
+        raise CommandFailed(Exit.FAILED, f"the answer is not JSON: {error}") from error
 
 
 def of(kind: type[T], data: object) -> T:

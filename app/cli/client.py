@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol, Self
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from app.cli import transports
 from app.cli.problems import CommandFailed, Exit, NoAnswer, ServerRefused, refusal
@@ -35,21 +36,29 @@ _MAX_FILE: Final = 1 << 20
 _MAX_PARTS: Final = 100_000
 _SHOWN: Final = 100
 _MAKE_ONE: Final = (
-    "make a token: kubectl create token SERVICEACCOUNT --audience dependency-watchdog > FILE, and give --token-file "
-    "FILE"
+    "give --service-account NAMESPACE/NAME, or a token: kubectl create token SERVICEACCOUNT --audience "
+    "dependency-watchdog > FILE, and --token-file FILE"
 )
 
 
 class TokenSource(Protocol):
     """A source of the bearer token."""
 
-    async def token(self) -> str | None:
-        """The current token; None to send none.
+    async def headers(self) -> Mapping[str, str]:
+        """The headers that identify the caller; none to send no token.
 
         Raises:
-            CommandFailed: The token cannot be read.
+            CommandFailed: The token cannot be read, or made.
         """
         ...
+
+    def rejected(self) -> bool:
+        """Take note that the server does not know the token (401); returns whether the next one may be another."""
+        ...
+
+
+def _bearer(token: str) -> Mapping[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +68,11 @@ class NoToken:
     why: str = f"no token was sent; {_MAKE_ONE}"
     """A note for the error if the server wants one."""
 
-    async def token(self) -> str | None:
-        return None
+    async def headers(self) -> Mapping[str, str]:
+        return {}
+
+    def rejected(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,8 +81,11 @@ class InlineToken:
 
     value: str
 
-    async def token(self) -> str | None:
-        return self.value
+    async def headers(self) -> Mapping[str, str]:
+        return _bearer(self.value)
+
+    def rejected(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +94,11 @@ class TokenFile:
 
     path: Path
 
-    async def token(self) -> str | None:
-        return await asyncio.to_thread(self.read)
+    async def headers(self) -> Mapping[str, str]:
+        return _bearer(await asyncio.to_thread(self.read))
+
+    def rejected(self) -> bool:
+        return False
 
     def read(self) -> str:
         """Read the token; blocks.
@@ -92,7 +110,7 @@ class TokenFile:
             with self.path.open("rb") as file:
                 text = file.read(_MAX_FILE).decode("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
             message = f"{self.path}: the token cannot be read: {reason}"
             raise CommandFailed(Exit.USAGE, message) from error
         if not _TOKEN.fullmatch(text):
@@ -132,7 +150,7 @@ def _of_kubeconfig(path: Path, context: str | None) -> TokenSource:
     config = _read(path)
     name = config.get("current-context") if context is None else context
     if not isinstance(name, str) or not name:
-        raise _wrong(path, "has no current context; say which by --context")
+        raise _wrong(path, "has no current context; choose one with --context")
     chosen = _entry(path, config, "context", name)
     user = chosen.get("user")
     if not isinstance(user, str):
@@ -164,9 +182,9 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise _wrong(path, f"cannot be read: {error.strerror}") from error
     except kubeconfig.YamlRefused as error:
-        raise _wrong(path, f"is no kubeconfig: {error}") from error
+        raise _wrong(path, f"is not a kubeconfig: {error}") from error
     if not isinstance(found, dict):
-        raise _wrong(path, "is no kubeconfig")
+        raise _wrong(path, "is not a kubeconfig")
     return found
 
 
@@ -186,14 +204,16 @@ def _wrong(path: Path, message: str) -> ConfigurationError:
 
 # Seconds to connect; short, because addresses inside a cluster are often unreachable from outside.
 _CONNECT: Final = 5.0
-_MAX_ANSWER: Final = 64 << 20
+MAX_ANSWER: Final = 64 << 20
+"""Most bytes of one answer."""
 _MAX_PROBLEM: Final = 1 << 20
 _CHUNK: Final = 1 << 16
-_FEW: Final = 4
+CONNECTIONS: Final = 4
+"""Most connections of a command at a time."""
 _API: Final = "/api/v1/"
 EVENT_STREAM: Final = "text/event-stream"
 """The media type of a stream of events."""
-_UNKNOWN: Final = "whether it was done is not known: look before you ask again"
+_UNKNOWN: Final = "it is unknown whether the change was made: check before you retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +224,8 @@ class ApiCall:
     path: str
     """Path below `/api/v1/`, with quoted parts."""
     query: Mapping[str, str] = field(default_factory=dict)
-    body: Mapping[str, Any] | None = None
+    body: object = None
+    """Encoded as JSON; None for none."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -219,15 +240,18 @@ class Reach:
     agent: str
     """The header User-Agent."""
     allow_plain_http: bool = False
+    connections: int = CONNECTIONS
+    """Most connections at a time."""
 
 
 class Client:
     """Sends requests to the API; an asynchronous context manager, which closes the connections."""
 
     def __init__(self, transport: Transport, reach: Reach) -> None:
-        self._transport, self._reach = transport, reach
+        self.transport = self._transport = transport
+        self._reach = reach
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=reach.tls, limit=_FEW),
+            connector=aiohttp.TCPConnector(ssl=reach.tls, limit=reach.connections),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             headers={"User-Agent": reach.agent},
@@ -253,11 +277,44 @@ class Client:
         timeout = aiohttp.ClientTimeout(total=self._reach.timeout, sock_connect=_CONNECT)
         try:
             async with self._answered(call, timeout) as response:
-                return await _whole(response, _MAX_ANSWER)
+                return await whole(response, MAX_ANSWER)
         except NoAnswer as error:
-            if call.method == "GET" or not error.sent:
-                raise
-            raise NoAnswer(str(error), [*error.notes, _UNKNOWN]) from error
+            raise self._perhaps_done(call, error) from error
+
+    @staticmethod
+    def _perhaps_done(call: ApiCall, error: NoAnswer) -> NoAnswer:
+        """Adds a note if the request may have changed something."""
+        if call.method in {"GET", "HEAD"} or not error.sent:
+            return error
+        return NoAnswer(str(error), [*error.notes, _UNKNOWN])
+
+    @asynccontextmanager
+    async def answered(
+        self, call: ApiCall, silence: float
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request and hand on its answer, of whatever media type, while it is still being received.
+
+        Args:
+            call: The request.
+            silence: Seconds without any data after which a stream of events counts as broken; any other answer has to
+                be complete within the time that `Reach` gives it.
+
+        Raises:
+            CommandFailed: There is no answer, it is an error, or it breaks off while it is read.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=silence)
+        try:
+            async with (
+                asyncio.timeout(self._reach.timeout) as limit,
+                self._answered(call, timeout) as response,
+            ):
+                if _media_type(response.headers.get("Content-Type", "")) == EVENT_STREAM:
+                    limit.reschedule(None)
+                yield response
+        except TimeoutError as error:
+            raise self._perhaps_done(call, NoAnswer("the API does not answer in time")) from error
+        except NoAnswer as error:
+            raise self._perhaps_done(call, error) from error
 
     @asynccontextmanager
     async def stream(self, call: ApiCall, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
@@ -275,6 +332,59 @@ class Client:
             _expect_events(response)
             yield response.content
 
+    async def exchange(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        """Send one request to where the transport leads, with the token; returns the answer, whatever it is.
+
+        Unlike `ask` it follows no problem, and leaves the transport as it is: others may use it at the same time.
+
+        Args:
+            method: The method.
+            target: Path and query on the server, as they are sent.
+            headers: Further headers.
+            body: The body; None to send none.
+            timeout: Of the answer.
+
+        Raises:
+            CommandFailed: There is no answer, or no token.
+        """
+        renewed = False
+        while True:
+            place = await self._transport.place()
+            try:
+                response = await self._session.request(
+                    method,
+                    URL(f"{place.origin}{target}", encoded=True),
+                    data=body,
+                    headers={**headers, **await self._credentials(place)},
+                    timeout=timeout,
+                    allow_redirects=False,
+                    server_hostname=place.certificate_name,
+                )
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise self._unanswered(str(place.origin), error) from error
+            unknown = response.status == HTTPStatus.UNAUTHORIZED
+            if not unknown or renewed or not self._reach.tokens.rejected():
+                return response
+            renewed = True
+            response.release()
+
+    async def refused(
+        self, method: str, target: str, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
+    ) -> ServerRefused | None:
+        """Send one request as `exchange` does, and return the refusal in its answer; None if it was a success."""
+        response = await self.exchange(method, target, headers, None, timeout)
+        if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+            response.release()
+            return None
+        return await self._refused(response)
+
     @asynccontextmanager
     async def _answered(
         self, call: ApiCall, timeout: aiohttp.ClientTimeout
@@ -289,6 +399,7 @@ class Client:
     async def _open(self, call: ApiCall, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """Send a request until the answer is a success; follows each kind of `FOLLOWED` problem once."""
         followed: list[ServerRefused] = []
+        renewed = False
         while True:
             try:
                 response = await self._send(call, timeout)
@@ -299,6 +410,10 @@ class Client:
             if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
                 return response
             refused = await self._refused(response)
+            unknown = response.status == HTTPStatus.UNAUTHORIZED
+            if unknown and not renewed and self._reach.tokens.rejected():
+                renewed = True
+                continue
             kinds = {each.problem.type for each in followed}
             if refused.problem.type not in FOLLOWED - kinds:
                 raise refused
@@ -326,18 +441,18 @@ class Client:
             raise await self._lost(str(place.origin), error) from error
 
     async def _credentials(self, place: RequestTarget) -> Mapping[str, str]:
-        token = await self._reach.tokens.token()
-        if token is None:
+        found = await self._reach.tokens.headers()
+        if not found:
             return {}
         if transports.exposes(place.origin) and not self._reach.allow_plain_http:
-            message = f"the token is not sent to {place.origin}: plain http can be read on the way"
+            message = f"the token is not sent to {place.origin}: plain http is not encrypted"
             raise CommandFailed(Exit.USAGE, message, ["use https, or give --allow-plain-http"])
-        return {"Authorization": f"Bearer {token}"}
+        return found
 
     async def _refused(self, response: aiohttp.ClientResponse) -> ServerRefused:
         async with response:
             try:
-                body = await _whole(response, _MAX_PROBLEM)
+                body = await whole(response, _MAX_PROBLEM)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise await self._lost(str(response.url.origin()), error) from error
         kind, later = response.headers.get("Content-Type", ""), response.headers.get("Retry-After")
@@ -348,13 +463,18 @@ class Client:
 
     async def _lost(self, origin: str, error: Exception) -> NoAnswer:
         """The error for a request without an answer; resets the transport, as the server may have moved."""
-        hints = self._transport.hints()
+        found = self._unanswered(origin, error)
         await self._transport.reset()
+        return found
+
+    def _unanswered(self, origin: str, error: Exception) -> NoAnswer:
+        """The error for a request without an answer."""
+        hints = self._transport.hints()
         match error:
             case aiohttp.ClientConnectorCertificateError():
                 trouble = f"its certificate is not trusted: {error.certificate_error}"
                 return NoAnswer(
-                    f"{origin} is not asked: {trouble}", ["--ca-file has the CA"], sent=False
+                    f"{origin} is not called: {trouble}", ["give its CA with --ca-file"], sent=False
                 )
             case TimeoutError():
                 return NoAnswer(f"{origin} does not answer in time")
@@ -381,14 +501,14 @@ def _expect_events(response: aiohttp.ClientResponse) -> None:
     if response.status == HTTPStatus.OK and _media_type(kind) == EVENT_STREAM:
         return
     came = f"{response.status} ({kind or 'without a Content-Type'})"
-    raise CommandFailed(Exit.FAILED, f"the answer is {came}, and not a stream of events")
+    raise CommandFailed(Exit.FAILED, f"the answer is {came}, not a stream of events")
 
 
 def _media_type(kind: str) -> str:
     return kind.partition(";")[0].strip().lower()
 
 
-async def _whole(response: aiohttp.ClientResponse, most: int) -> bytes:
+async def whole(response: aiohttp.ClientResponse, most: int) -> bytes:
     """Read a body of at most `most` bytes.
 
     Raises:

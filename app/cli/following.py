@@ -91,8 +91,8 @@ class EventReader:
         return Event(name or "message", b"\n".join(data)) if data else None
 
 
-# Seconds of silence after which a stream counts as broken: three heartbeats of the server.
-_SILENCE: Final = 45.0
+SILENCE: Final = 45.0
+"""Seconds of silence after which a stream counts as broken: three heartbeats of the server."""
 _PACE: Final = Backoff(1.0, 30.0)
 # Seconds after which a stream counts as steady: if it breaks then, the back-off starts anew.
 _STEADY: Final = 60.0
@@ -137,7 +137,7 @@ class _Follower:
             headers["Last-Event-ID"] = self.reader.last_id
         self.reader.broken()
         call = ApiCall("GET", "events", self._query, headers=headers)
-        async with self._session.client.stream(call, _SILENCE) as stream:
+        async with self._session.client.stream(call, SILENCE) as stream:
             self.connected = True
             async with aclosing(_lines(stream)) as lines:
                 async for line in lines:

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from app.cli.problems import CommandFailed, Exit
+from app.cli.views.layout import said
 from app.core.config.client_settings import OutputFormat
 
 _INDENT: Final = 2
@@ -30,6 +31,8 @@ class Answer:
     """The answer as decoded JSON, for programs."""
     lines: Sequence[Text]
     """The answer as lines, for people."""
+    names: Sequence[str] = ()
+    """The names in the answer, for scripts."""
 
 
 class OutputGone(Exception):
@@ -67,7 +70,12 @@ class Printer:
     @property
     def for_people(self) -> bool:
         """Whether lines are written instead of data."""
-        return self._output is OutputFormat.TABLE
+        return self._output.for_people
+
+    @property
+    def wide(self) -> bool:
+        """Whether tables have all of their columns."""
+        return self._output is OutputFormat.WIDE
 
     def tell(self, line: str) -> None:
         """Write a message to standard error."""
@@ -77,8 +85,10 @@ class Printer:
     def show(self, shown: Answer) -> None:
         """Write the only answer of a command."""
         match self._output:
-            case OutputFormat.TABLE:
+            case OutputFormat.TABLE | OutputFormat.WIDE:
                 self.lines(shown.lines)
+            case OutputFormat.NAME:
+                self._write("".join(f"{said(each)}\n" for each in shown.names))
             case OutputFormat.JSON:
                 self._write(as_json(shown.data, indent=_INDENT) + "\n")
             case OutputFormat.YAML:
@@ -89,8 +99,10 @@ class Printer:
     def next(self, shown: Answer) -> None:
         """Write one of many answers: JSON on one line each, YAML as one document each."""
         match self._output:
-            case OutputFormat.TABLE:
+            case OutputFormat.TABLE | OutputFormat.WIDE:
                 self.lines(shown.lines)
+            case OutputFormat.NAME:
+                self._write("".join(f"{said(each)}\n" for each in shown.names))
             case OutputFormat.JSON:
                 self._write(as_json(shown.data) + "\n")
             case OutputFormat.YAML:
@@ -195,8 +207,12 @@ def _console(out: TextIO, environ: Mapping[str, str]) -> Console:
 
 
 def as_json(data: object, indent: int | None = None) -> str:
-    """Encode as JSON, with everything unprintable escaped, which a terminal might interpret (threat T13)."""
-    text = json.dumps(data, ensure_ascii=False, indent=indent)
+    """Encode as JSON, with everything unprintable escaped."""
+    return printable(json.dumps(data, ensure_ascii=False, indent=indent))
+
+
+def printable(text: str) -> str:
+    """A text with everything escaped that a terminal might interpret, line ends apart (threat T13)."""
     return "".join(each if each.isprintable() or each == "\n" else _escaped(each) for each in text)
 
 

@@ -144,7 +144,7 @@ def refusal(status: int, kind: str, body: bytes, retry_after: str | None = None)
             return ServerRefused(status, problem, retry_after)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass  # reported below like any other unreadable answer
-    detail = f"the answer is {status}, and not one of this API"
+    detail = f"the answer is {status}, not one of this API"
     return ServerRefused(status, ProblemBody(detail=detail), retry_after)
 
 

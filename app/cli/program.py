@@ -7,28 +7,32 @@ import random
 import shutil
 import signal
 import ssl
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final, TextIO
 
 from app import commands, own_version
-from app.cli import following, reading, writing
-from app.cli.client import Client, Reach, token_source
+from app.cli import following, page_proxy, raw, reading, writing
+from app.cli.client import CONNECTIONS, Client, Reach, TokenSource, token_source
 from app.cli.portforward import Kubectl
 from app.cli.printing import OutputGone, Printer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
+from app.cli.service_account import minted_tokens
 from app.cli.session import Session
 from app.cli.transports import DirectTransport, ForwardedTransport, Transport
 from app.core.clock import Clock
 from app.core.config.client_settings import (
+    ApiSettings,
     AuditSettings,
     ClientSettings,
     ConfigSettings,
     EventsSettings,
     IgnoreSettings,
     OperationsSettings,
+    OutputFormat,
+    PageSettings,
     PauseSettings,
     ProbeSettings,
     ResumeSettings,
@@ -40,13 +44,15 @@ from app.core.config.client_settings import (
     WeedSettings,
 )
 from app.core.config.client_values import Deployment
-from app.core.errors import ConfigurationError, Mistake
+from app.core.errors import ConfigurationError, Mistake, WatchdogError
 from app.core.tasks import Tasks
 
 _Work = Coroutine[Any, Any, None]
 
 # Most shoots that a message suggests in place of an unknown name.
 _SUGGESTED: Final = 3
+# Seconds that completion waits for the API.
+_PATIENCE: Final = 3.0
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -83,6 +89,8 @@ def run_client(
         return Exit.FAILED
     printer = Printer(out, err, command.settings.output, environ)
     try:
+        if isinstance(command.settings, ApiSettings):
+            command = replace(command, settings=raw.with_body(command.settings))
         prepared = _prepare(command.settings, environ)
         with asyncio.Runner() as runner:
             return runner.run(_until_ended(lambda: _run(command, prepared, printer)))
@@ -94,6 +102,36 @@ def run_client(
         return Exit.NOT_READ
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
+
+
+def look_up(
+    ask: Callable[[Session], Awaitable[Sequence[str]]],
+    settings: ClientSettings,
+    environ: Mapping[str, str],
+) -> Sequence[str]:
+    """Return what `ask` finds out from the API; nothing if there is no answer, or none in time.
+
+    It is for completion, whose user is typing: there is no message, and nothing is asked with `--service-account`, as
+    a login plugin could ask questions of its own.
+    """
+    if settings.service_account is not None:
+        return ()
+
+    async def asked() -> Sequence[str]:
+        async with (
+            asyncio.timeout(_PATIENCE),
+            _session(
+                settings, prepared, Printer(io.StringIO(), io.StringIO(), OutputFormat.JSON, {})
+            ) as session,
+        ):
+            return await ask(session)
+
+    try:
+        prepared = _prepare(settings, environ)
+        with asyncio.Runner() as runner:
+            return runner.run(asked())
+    except (WatchdogError, TimeoutError, KeyboardInterrupt):
+        return ()
 
 
 def _notes(error: CommandFailed) -> list[str]:
@@ -131,8 +169,10 @@ async def _until_ended(job: Callable[[], _Work]) -> int:
     return Exit.DONE
 
 
-async def _run(command: commands.ClientCommand, prepared: _Prepared, printer: Printer) -> None:
-    settings = command.settings
+@asynccontextmanager
+async def _session(
+    settings: ClientSettings, prepared: _Prepared, printer: Printer
+) -> AsyncIterator[Session]:
     clock = Clock.system()
     async with AsyncExitStack() as stack:
         tasks = Tasks(clock)
@@ -140,7 +180,12 @@ async def _run(command: commands.ClientCommand, prepared: _Prepared, printer: Pr
         transport = _transport(settings, prepared.kubectl, tasks)
         stack.push_async_callback(transport.close)
         client = await stack.enter_async_context(Client(transport, prepared.reach))
-        session = Session(client, printer, clock, random.Random())  # noqa: S311 - it spreads retries
+        yield Session(client, printer, clock, random.Random())  # noqa: S311 - it spreads retries
+
+
+async def _run(command: commands.ClientCommand, prepared: _Prepared, printer: Printer) -> None:
+    settings = command.settings
+    async with _session(settings, prepared, printer) as session:
         try:
             await COMMANDS[type(settings)](session, settings, command.words)
         except ServerRefused as error:
@@ -180,11 +225,13 @@ COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str,
     ScaleSettings: writing.scale,
     ProbeSettings: writing.probe,
     WeedSettings: writing.weed,
+    PageSettings: page_proxy.page,
     EventsSettings: following.events,
     WeedersSettings: reading.weeders,
     StatusSettings: reading.status,
     AuditSettings: reading.audit,
     ConfigSettings: reading.config,
+    ApiSettings: raw.api,
 }
 
 
@@ -193,14 +240,21 @@ COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str,
 
 def _prepare(settings: ClientSettings, environ: Mapping[str, str]) -> _Prepared:
     reach = Reach(
-        token_source(settings),
+        _tokens(settings, environ),
         _tls(settings),
         settings.timeout,
         f"dwd/{own_version()}",
         settings.allow_plain_http,
+        page_proxy.CONNECTIONS if isinstance(settings, PageSettings) else CONNECTIONS,
     )
     found = settings.port_forward
     return _Prepared(reach, None if found is None else _kubectl(found, settings, environ))
+
+
+def _tokens(settings: ClientSettings, environ: Mapping[str, str]) -> TokenSource:
+    if settings.service_account is None:
+        return token_source(settings)
+    return minted_tokens(settings.service_account, settings, environ, Clock.system())
 
 
 def _tls(settings: ClientSettings) -> ssl.SSLContext:
@@ -210,7 +264,7 @@ def _tls(settings: ClientSettings) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise _wrong(str(ca), "--ca-file", f"is no CA bundle: {reason}") from error
+        raise _wrong(str(ca), "--ca-file", f"is not a CA bundle: {reason}") from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 

@@ -31,7 +31,6 @@ from app.core.config.client_settings import (
     AuditSettings,
     ConfigSettings,
     OperationsSettings,
-    OutputFormat,
     ShootsSettings,
     StatusSettings,
     WeedersSettings,
@@ -57,11 +56,12 @@ async def similar(session: Session, name: str) -> list[str]:
 async def _shoots(session: Session) -> Answer:
     data = await get_all(session, "shoots")
     found = answers.of(Page[Shoot], data).items
-    return Answer(data, view.listed(found, session.clock.now()))
+    lines = view.listed(found, session.clock.now(), wide=session.printer.wide)
+    return Answer(data, lines, [each.namespace for each in found])
 
 
 async def _shoot(session: Session, settings: ShootsSettings, name: str) -> Answer:
-    if settings.output is not OutputFormat.TABLE:
+    if not session.printer.for_people:
         return await _one_answer(session, settings, name)
     data = await get(session, "shoots", name)
     lines = view.detailed(answers.of(Shoot, data), session.clock.now())
@@ -78,7 +78,8 @@ async def _one_answer(session: Session, settings: ShootsSettings, name: str) -> 
         return await _nodes(session, name)
     if settings.history:
         return await _history(session, name)
-    return Answer(await get(session, "shoots", name), ())
+    data = await get(session, "shoots", name)
+    return Answer(data, (), [answers.of(Shoot, data).namespace])
 
 
 async def _nodes(session: Session, name: str) -> Answer:
@@ -110,23 +111,26 @@ async def operations(
 async def _operations(session: Session) -> Answer:
     data = await get_all(session, "operations")
     found = answers.of(Page[Operation], data).items
-    return Answer(data, scaling.listed(found, session.clock.now()))
+    lines = scaling.listed(found, session.clock.now(), wide=session.printer.wide)
+    return Answer(data, lines, [each.id for each in found])
 
 
 async def operation(session: Session, name: str) -> Answer:
     """Request one scaling run."""
     data = await get(session, "operations", name)
-    return Answer(data, scaling.detailed(answers.of(Operation, data), session.clock.now()))
+    found = answers.of(Operation, data)
+    return Answer(data, scaling.detailed(found, session.clock.now()), [found.id])
 
 
 async def _cancel(session: Session, name: str) -> None:
     body = await session.client.ask(ApiCall("DELETE", path("operations", name)))
     if not body:
-        session.printer.show(Answer(None, [Text(f"{name} is being cancelled")]))
+        session.printer.show(Answer(None, [Text(f"{name} is being cancelled")], [name]))
         return
     data = answers.read(body)
-    lines = scaling.detailed(answers.of(Operation, data), session.clock.now())
-    session.printer.show(Answer(data, lines))
+    found = answers.of(Operation, data)
+    lines = scaling.detailed(found, session.clock.now())
+    session.printer.show(Answer(data, lines, [found.id]))
 
 
 def _ended(shown: Answer) -> bool:
@@ -138,13 +142,18 @@ async def weeders(session: Session, settings: WeedersSettings, words: tuple[str,
     now = session.clock.now()
     if words[1:]:
         data = await get(session, "weeders", *words)
-        session.printer.show(Answer(data, services.detailed(answers.of(Weeder, data), now)))
+        one = answers.of(Weeder, data)
+        names = [f"{one.namespace}/{one.service}"]
+        session.printer.show(Answer(data, services.detailed(one, now), names))
         return
     query = {"namespace": words[0]} if words else {}
     query |= {"running": "true"} if settings.running else {}
-    found = await get_all(session, "weeders", query=query)
-    lines = services.listed(answers.of(Page[Weeder], found).items, now)
-    session.printer.show(Answer(found, lines))
+    data = await get_all(session, "weeders", query=query)
+    found = answers.of(Page[Weeder], data).items
+    lines = services.listed(found, now, wide=session.printer.wide)
+    session.printer.show(
+        Answer(data, lines, [f"{each.namespace}/{each.service}" for each in found])
+    )
 
 
 async def status(session: Session, settings: StatusSettings, words: tuple[str, ...]) -> None:

@@ -66,7 +66,7 @@ async def get_all(
         if token is None:
             first: dict[str, Any] = answers.of(dict[str, Any], data)
             return {**first, "items": items}
-    raise CommandFailed(Exit.FAILED, "the list goes on without end")
+    raise CommandFailed(Exit.FAILED, "the list does not end")
 
 
 async def watch(

@@ -5,6 +5,7 @@ the cluster neither address is usually reachable; then `--port-forward` goes to 
 A redirection never leads from https to plain http.
 """
 
+import asyncio
 import ipaddress
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -94,8 +95,8 @@ def service_of(peer: Origin, namespace: str) -> str | None:
 FOLLOWED: Final = frozenset({NOT_THE_LEADER, LOOP_NOT_HERE})
 """Types of problems that name another server that can answer."""
 _ELSEWHERE: Final = (
-    "is a demo running (dwd demo)? --server has another address; --port-forward NAMESPACE/DEPLOYMENT reaches one in a "
-    "cluster"
+    "is a demo running (dwd demo)? --server takes another address; --port-forward NAMESPACE/DEPLOYMENT reaches one "
+    "in a cluster"
 )
 # The namespace in which Gardener deploys the watchdog.
 _NAMESPACE: Final = "garden"
@@ -186,13 +187,16 @@ class ForwardedTransport:
         self._first = self._target = f"deployment/{kubectl.deployment.name}"
         self._port = kubectl.port
         self._running: PortForward | None = None
+        self._changing = asyncio.Lock()
+        """Requests may come side by side (`dwd page`): one of them starts kubectl, the others wait."""
 
     async def place(self) -> RequestTarget:
         """The local end of the forwarded port; starts kubectl if it does not run."""
-        if self._running is None or self._running.ended:
-            kubectl = replace(self._kubectl, port=self._port)
-            self._running = await PortForward.start(kubectl, self._target, self._tasks)
-        here = Origin(self._server.scheme, "127.0.0.1", self._running.port)
+        async with self._changing:
+            if self._running is None or self._running.ended:
+                kubectl = replace(self._kubectl, port=self._port)
+                self._running = await PortForward.start(kubectl, self._target, self._tasks)
+            here = Origin(self._server.scheme, "127.0.0.1", self._running.port)
         secure = self._server.scheme == "https"
         return RequestTarget(here, self._server.host if secure else None)
 
@@ -201,8 +205,9 @@ class ForwardedTransport:
         found = self._meant(refused.problem)
         if found is None or found[0] == self._target:
             raise self.explained(refused, refused)
-        await self._stop()
-        self._target, self._port = found
+        async with self._changing:
+            await self._stop()
+            self._target, self._port = found
 
     def explained(self, refused: ServerRefused, error: CommandFailed) -> CommandFailed:
         """The error, with a note about `--port-forward` if the other loop was wanted."""
@@ -217,8 +222,9 @@ class ForwardedTransport:
         return ()
 
     async def reset(self) -> None:
-        await self._stop()
-        self._target, self._port = self._first, self._kubectl.port
+        async with self._changing:
+            await self._stop()
+            self._target, self._port = self._first, self._kubectl.port
 
     async def close(self) -> None:
         await self._stop()
@@ -259,5 +265,5 @@ def _by_hand(asked: Origin, problem: ProblemBody) -> list[str]:
     forward = f"kubectl -n {namespace} port-forward pod/{pod} {here}:{leader.port}"
     return [
         f"from outside the cluster: {forward}, then --server {asked.scheme}://127.0.0.1:{here}",
-        f"or have it done: --port-forward {namespace}/{deployment_of(pod)}",
+        f"or let dwd do it: --port-forward {namespace}/{deployment_of(pod)}",
     ]

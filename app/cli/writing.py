@@ -41,10 +41,13 @@ async def wait(session: Session, begun: Operation) -> None:
     try:
         data = await _to_its_end(session, begun)
     except asyncio.CancelledError:
-        session.printer.tell(f"The scaling run goes on: dwd operations {said(begun.id)} [--cancel]")
+        session.printer.tell(
+            f"The scaling run continues: dwd operations {said(begun.id)} [--cancel]"
+        )
         raise
     ended = answers.of(Operation, data)
-    session.printer.show(Answer(data, scaling.detailed(ended, session.clock.now())))
+    lines = scaling.detailed(ended, session.clock.now())
+    session.printer.show(Answer(data, lines, [ended.id]))
     if ended.phase != scaling.DONE:
         said_last = f": {ended.message}" if ended.message else ""
         message = f"the scaling run {ended.id} ended as {ended.phase}{said_last}"
@@ -62,7 +65,7 @@ async def _to_its_end(session: Session, begun: Operation) -> object:
         except CommandFailed as error:
             _check_passing(error)
             if str(error) != trouble:
-                session.printer.tell(f"no answer for the moment: {error}")
+                session.printer.tell(f"no answer at the moment: {error}")
             trouble = str(error)
             continue
         trouble, now = "", answers.of(Operation, data)
@@ -128,12 +131,10 @@ async def resume(session: Session, settings: ResumeSettings, words: tuple[str, .
         call = ApiCall("DELETE", path("shoots", words[0], "hold"))
         await _done(session, call, f"{words[0]}: the hold has ended")
     elif words:
-        line = (
-            f"{words[0]}: its own pause has ended; a pause of all shoots, if there is one, goes on"
-        )
+        line = f"{words[0]}: its own pause has ended; a pause of all shoots, if there is one, stays in force"
         await _done(session, ApiCall("DELETE", _pause_path(words)), line)
     else:
-        line = "all shoots: the pause has ended; pauses of single shoots go on"
+        line = "all shoots: the pause has ended; pauses of single shoots stay in force"
         await _done(session, ApiCall("DELETE", _pause_path(words)), line)
 
 
@@ -150,14 +151,14 @@ async def ignore(session: Session, settings: IgnoreSettings, words: tuple[str, .
     where = await _annotation(session, *words)
     body = {"reason": settings.reason, "force": settings.force}
     data = await _asked(session, ApiCall("PUT", where, body=body))
-    _show_resource(session, data, "is left alone from now on, until dwd unignore")
+    _show_resource(session, data, "is excluded from scaling until dwd unignore")
 
 
 async def unignore(session: Session, settings: UnignoreSettings, words: tuple[str, ...]) -> None:
     """`dwd unignore`: remove ignore-scaling from a resource."""
     del settings
     data = await _asked(session, ApiCall("DELETE", await _annotation(session, *words)))
-    _show_resource(session, data, "is scaled again as all others")
+    _show_resource(session, data, "is included in scaling again")
 
 
 def _show_resource(session: Session, data: object, what: str) -> None:
@@ -184,8 +185,10 @@ async def _kind(session: Session, namespace: str, kind: str, name: str) -> str:
     known = ", ".join(f"{each.kind}/{each.name}" for each in listed.items) or "none"
     what = f"{kind}/{name}" if kind else name
     if found:
-        raise CommandFailed(Exit.USAGE, f"{what} may be one of several; there are {known}")
-    raise CommandFailed(Exit.NOT_FOUND, f"{namespace} has no resource {what}; there are {known}")
+        raise CommandFailed(Exit.USAGE, f"{what} is ambiguous; the resources are {known}")
+    raise CommandFailed(
+        Exit.NOT_FOUND, f"{namespace} has no resource {what}; the resources are {known}"
+    )
 
 
 async def scale(session: Session, settings: ScaleSettings, words: tuple[str, ...]) -> None:
@@ -212,8 +215,8 @@ async def scale(session: Session, settings: ScaleSettings, words: tuple[str, ...
 def _show_begun(session: Session, data: object) -> None:
     found = answers.of(Operation, data)
     lines = scaling.detailed(found, session.clock.now())
-    lines += [Text(), Text(f"It goes on by itself: dwd operations {said(found.id)} --watch")]
-    session.printer.show(Answer(data, lines))
+    lines += [Text(), Text(f"It continues by itself: dwd operations {said(found.id)} --watch")]
+    session.printer.show(Answer(data, lines, [found.id]))
 
 
 async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...]) -> None:

@@ -201,7 +201,10 @@ class BoundedReader(ResponseHandler):
                 self._refuse()
 
     def _refuse(self) -> None:
-        error, body = ExcessiveFraming("the answer comes in crumbs"), self._payload
+        error, body = (
+            ExcessiveFraming("the framing of the answer outweighs its content"),
+            self._payload,
+        )
         self.abort()
         self.set_exception(error)
         if body is not None and not body.is_eof():

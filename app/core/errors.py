@@ -138,7 +138,7 @@ class NotKnownYet(WatchdogError):
 
 
 class FeatureUnavailable(WatchdogError):
-    """A part of the program is off here; the message says why."""
+    """The feature is off in this process; the message says why."""
 
     def __init__(self, feature: str, message: str) -> None:
         self.feature = feature

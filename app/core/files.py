@@ -69,7 +69,7 @@ class Reread(Generic[C, V]):
             if content != self._content:
                 self.value = await asyncio.to_thread(self._make, content)
                 self._content = content
-                log.info("files were read again, as they have changed", what=self.what)
+                log.info("changed files were read again", what=self.what)
         except ConfigurationError as error:
             self._complain(str(error))
         else:
@@ -78,7 +78,7 @@ class Reread(Generic[C, V]):
     def _complain(self, trouble: str) -> None:
         if trouble != self.trouble:
             log.error(
-                "changed files cannot be used; what was good stays",
+                "changed files cannot be used; the last good ones stay in use",
                 what=self.what,
                 error=trouble,
             )
@@ -126,7 +126,7 @@ def _check(path: Path, found: os.stat_result, *, private: bool) -> None:
         mode = stat.S_IMODE(found.st_mode)
         raise unusable(
             path,
-            f"may be read or written by others (mode {mode:04o}); 0640 is as open as it may be",
+            f"may be read or written by others (mode {mode:04o}); at most 0640 is allowed",
         )
 
 

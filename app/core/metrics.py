@@ -122,7 +122,7 @@ class Metrics:
         )
         self.loop_lag = self._histogram(
             "dwd_event_loop_lag_seconds",
-            "How many seconds late the event loop came back to a timer.",
+            "Event loop lag: how many seconds late a timer fired.",
             _LAG,
         )
         self.runner_failures = self._counter(
@@ -143,7 +143,7 @@ class Metrics:
         )
         self.events_lost = self._counter(
             "dwd_events_lost_total",
-            "Kubernetes Events that were never written; cause: queue (too many waited), seed (it did not take them).",
+            "Kubernetes Events that were never written; cause: queue (too many waiting), seed (not accepted).",
             "cause",
         )
         self.config_warnings = self._gauge(
@@ -151,7 +151,7 @@ class Metrics:
         )
         self.clock_skew = self._gauge(
             "dwd_clock_skew_seconds",
-            "Seconds that our wall clock is ahead of the Date of the seed's API server.",
+            "Seconds by which the local wall clock is ahead of the Date of the seed's API server.",
         )
         self.watch_restarts = self._counter(
             "dwd_watch_restarts_total",
@@ -169,7 +169,7 @@ class Metrics:
         self.probers_active = self._scraped("dwd_probers_active", "Probers running.")
         self.shoots = self._scraped("dwd_shoots", "Shoots in each state of the API.", "state")
         self.probes = self._counter(
-            "dwd_probes_total", "Probes made, by how they ended.", "probe", "result"
+            "dwd_probes_total", "Probes made, by result.", "probe", "result"
         )
         self.probe_duration = self._histogram(
             "dwd_probe_duration_seconds", "How many seconds a probe took.", _FAST, "probe"
@@ -179,7 +179,7 @@ class Metrics:
         )
         self.probes_postponed = self._counter(
             "dwd_probes_postponed_total",
-            "Probes that were put off, as answers had used up their shoot's share of time.",
+            "Probes that were postponed, as answers had used up their shoot's share of time.",
         )
         self.detection = self._histogram(
             "dwd_detection_seconds",
@@ -203,11 +203,11 @@ class Metrics:
             "verb",
         )
         self.throttled = self._counter(
-            "dwd_throttled_requests_total", "Answers 429 of API servers.", "host"
+            "dwd_throttled_requests_total", "Answers of API servers with status 429.", "host"
         )
         self.auth_decisions = self._counter(
             "dwd_auth_decisions_total",
-            "Calls of the API, by what was decided about the caller.",
+            "Calls of the API, by the decision about the caller.",
             "decision",
         )
         self.credentials_rejected = self._counter(
@@ -222,7 +222,7 @@ class Metrics:
     def _declare_scaling(self) -> None:
         self.scale_operations = self._counter(
             "dwd_scale_operations_total",
-            "Dependents that were to be scaled, by what became of it.",
+            "Dependents that were to be scaled, by result.",
             "direction",
             "resource",
             "result",
@@ -236,7 +236,7 @@ class Metrics:
         )
         self.dependents_unavailable = self._gauge(
             "dwd_dependents_unavailable",
-            "1 for a configured dependent whose kind the seed does not serve or nobody lets us list, else 0.",
+            "1 for a configured dependent whose kind the seed does not serve or the process may not list, else 0.",
             "resource",
         )
         self.meltdowns = self._counter(
@@ -250,12 +250,12 @@ class Metrics:
     def _declare_weeding(self) -> None:
         self.weeder_recoveries = self._counter(
             "dwd_weeder_recoveries_total",
-            "Recoveries begun: a service was ready again, and its dependants were looked at.",
+            "Recoveries begun: a service was ready again, and its dependants were checked.",
             "service",
         )
         self.weeder_deletions = self._counter(
             "dwd_weeder_pod_deletions_total",
-            "Pods that were to be deleted, by what became of it.",
+            "Pods that were to be deleted, by result.",
             "service",
             "result",
         )
@@ -264,7 +264,7 @@ class Metrics:
         )
         self.weeder_selector_matches = self._gauge(
             "dwd_weeder_selector_matches",
-            "Whether the selector matches a pod in any namespace: 0, or 1 for one and more; asked hourly.",
+            "Whether the selector matches a pod in any namespace: 1 or 0; checked hourly.",
             "service",
             "selector",
         )
@@ -286,7 +286,7 @@ class Metrics:
         self.shoot_scale_attempts = Family(
             "dwd_shoot_scale_attempts_total",
             FamilyKind.COUNTER,
-            "Flows over the shoot's dependents that were begun.",
+            "Scaling runs over the shoot's dependents that were begun.",
             ("namespace", "direction"),
         )
         self.shoot_leases = Family(

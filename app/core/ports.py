@@ -222,7 +222,7 @@ class Preparation(Enum):
 
     NONE = "it has not listed all that it decides on"
     LISTED = "it has listed all of it"
-    COMPLETE = "it has looked at all of it as well: it could act at once"
+    COMPLETE = "it has probed every shoot as well: it could act at once"
 
 
 class Leadership(Protocol):

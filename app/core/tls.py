@@ -107,12 +107,12 @@ def _context(certificate: Path, key: Path, pair: PemPair) -> ssl.SSLContext:
     if _KEY in pair.certificate:
         raise unusable(certificate, "must hold certificates only, and holds a private key")
     if _KEY not in pair.key:
-        raise unusable(key, "is no private key in PEM")
+        raise unusable(key, "is not a private key in PEM")
     context = _empty_context()
     try:
         load_chain(context, pair.certificate + b"\n" + pair.key)
     except ssl.SSLError as error:
-        other = f"cannot be used together with {certificate}: one of them is not what it should be"
+        other = f"cannot be used together with {certificate}: one of them is invalid"
         # not chained: OpenSSL's message may quote the file
         raise unusable(key, _REASONS.get(error.reason or "", other)) from None
     except ValueError as error:

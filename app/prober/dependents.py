@@ -274,6 +274,6 @@ def _is_so(view: WorkloadView, order: IgnoreRequest) -> bool:
 def _check_not_stranded(view: WorkloadView, order: IgnoreRequest) -> None:
     if order.ignored and view.replicas == 0 and not order.force:
         raise Refused(
-            f"{order.ref} is at 0 and would stay there, as nobody scales it up any more; scale it up first, or use "
+            f"{order.ref} is at 0 and would stay there, as nothing scales it up any more; scale it up first, or use "
             "force"
         )

@@ -15,8 +15,8 @@ from app.prober.scaling_context import OURSELVES, ScalingOrder, StepResult
 
 ANNOTATIONS: Final = {
     "InvalidReplicasAnnotation": f"The annotation {ann.REPLICAS} has no valid number of replicas: 1 is used instead.",
-    "InvalidIgnoreScalingAnnotation": f"The annotation {ann.IGNORE_SCALING} is neither true nor false: it is not "
-    "heeded.",
+    "InvalidIgnoreScalingAnnotation": f"The annotation {ann.IGNORE_SCALING} is neither true nor false: it "
+    "is ignored.",
 }
 _AWAY: Final = "nodes cannot reach their API server"
 _BACK: Final = "the nodes reach their API server"
@@ -82,7 +82,7 @@ def _occasion(order: ScalingOrder, task: Task | None) -> str:
     if order.manual and order.author != OURSELVES:
         return f" for {order.author}: {order.reason}"
     if order.manual:
-        return ", as it was stopped for as long as that is allowed"
+        return ", as the maximum protection duration was reached"
     if order.direction is Direction.DOWN:
         return f", as {_AWAY}{_coming_back(task)}"
     if task is not None and task.why is Why.FOUND_AT_ZERO:
@@ -105,15 +105,15 @@ def protection(why: str, *, began: bool) -> str:
 
 def abandoned(why: str) -> str:
     """The note for a protection that was active when probing ended."""
-    return f"Nobody looks after this cluster's nodes any more ({why}): what was stopped stays as it is."
+    return f"This cluster is no longer watched ({why}): stopped controllers stay stopped."
 
 
 def released(order: ScalingOrder) -> str:
     """The note for a protection that is released, as it lasted for `maxProtectionDuration`."""
     until = rfc3339(order.hold_until or 0.0)
     return (
-        f"Meltdown protection has lasted for as long as it may: everything is started again, and not stopped before "
-        f"{until}, whatever the nodes do."
+        f"Meltdown protection has reached its maximum duration: everything is started again, and not stopped before "
+        f"{until}, whatever the state of the nodes."
     )
 
 

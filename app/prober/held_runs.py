@@ -115,7 +115,7 @@ class HeldRuns:
         if self._env.dry_run:
             raise errors.FeatureUnavailable("dry-run", "nothing is written in a dry run")
         if not self._env.leadership.leading or self._stopping:
-            raise errors.LeadershipLost("this instance does not lead any more")
+            raise errors.LeadershipLost("this instance no longer leads")
 
     async def begin(self, namespace: str, order: ScalingOrder, check: Callable[[], None]) -> None:
         """Writes the hold of a scaling run, then starts the run; the caller has `reserved` the shoot.

@@ -195,7 +195,7 @@ class LeaseProbe:
         """Reads, learns and judges all Leases.
 
         Raises:
-            ProbeError: they could not be read, or took longer than `READING`, so that they may be untrue.
+            ProbeError: they could not be read, or took longer than `READING`, so that they may be outdated.
         """
         reading: LeaseReading = await self._session.read(
             lambda shoot: shoot.leases(new_connection=new_connection),
@@ -231,7 +231,7 @@ class LeaseProbe:
         enough = self.memory.slow_readings >= SLOW_READINGS
         reason = VerdictReason.TOO_SLOW if enough else VerdictReason.STALE_READING
         return Failure(
-            reason, f"the leases took {took:.1f} s to read, and may be untrue", RequestKind.LEASE
+            reason, f"the leases took {took:.1f} s to read, and may be outdated", RequestKind.LEASE
         )
 
     def _contacted(self, sent: float, timings: Timings) -> None:

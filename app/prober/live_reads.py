@@ -80,7 +80,5 @@ class LiveReads:
             raise ProbeError(self.stale("the kubeconfig Secret is gone"))
         # A scale-down is confirmed by the internal path only, so nothing would try the external path with this Secret.
         if session.take(live) and route is Route.EXTERNAL:
-            text = (
-                "the Secret of the external path is another one now: its failures are counted anew"
-            )
+            text = "the Secret of the external path has changed: its failures are counted anew"
             raise ProbeError(self.stale(text))

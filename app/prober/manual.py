@@ -206,7 +206,7 @@ class ManualScaling:
 
     def _check_known(self) -> None:
         if not self._env.overrides.synced:
-            text = "what people have decided has not been read yet; ask again in a moment"
+            text = "the overrides have not been read yet; retry in a moment"
             raise errors.NotKnownYet(text)
 
     def _check_alone(self, namespace: str) -> None:

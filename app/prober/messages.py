@@ -217,7 +217,7 @@ def released(environment: ProberEnvironment, namespace: str, order: ScalingOrder
 
 def not_released(environment: ProberEnvironment, namespace: str, why: str) -> None:
     """Reports that a protection has lasted for `maxProtectionDuration`, and could not be released."""
-    text = f"maxProtectionDuration is over, and the shoot is not released: {why}"
+    text = f"maxProtectionDuration is over, but the shoot is not released: {why}"
     now = environment.clock.now()
     environment.notice_bus.publish(
         Notice(NoticeKind.OVERRIDE, namespace, now, "ProtectionNotReleased", text, Severity.ERROR)

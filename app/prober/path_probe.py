@@ -153,7 +153,7 @@ class PathProbe:
 
 def _of_long_ago(took: float, failure: Failure | None, probe: RequestKind) -> Failure:
     """Makes the result of an attempt that took too long a stale reading: an answer may be as old as that, too."""
-    text = f"the attempt took {took:.1f} s, as this process stood still"
+    text = f"the attempt took {took:.1f} s, as this process was frozen"
     if failure is None:
         return Failure(VerdictReason.STALE_READING, text, probe)
     return replace(

@@ -136,12 +136,12 @@ class Scaler:
             self._begin(order)
             return
         self._ordered = order
-        text = "it waits for the end of the one that is going on"
+        text = "it waits for the end of the current one"
         self._env.operations.follow(
             order.operation,
             lambda: order.shown(self._namespace, OperationPhase.PENDING, text),
         )
-        self.scaling_run.guard.end(f"somebody scales by hand ({order.operation})")
+        self.scaling_run.guard.end(f"a manual scaling run begins ({order.operation})")
 
     def cancel(self, operation: str, reason: str) -> bool:
         """Ends the manual run with this id, between two steps; False if it does not run or is ending already."""

@@ -24,7 +24,7 @@ _WORTH_AN_EVENT: Final = frozenset({StepResult.DONE, StepResult.FAILED})
 _QUIET: Final = frozenset({Why.ALREADY, Why.GONE, Why.NOT_OURS})
 _WARNINGS: Final = {
     "InvalidReplicasAnnotation": "the saved count is not one; 1 replica is used instead",
-    "InvalidIgnoreScalingAnnotation": "ignore-scaling is neither true nor false; it is not heeded",
+    "InvalidIgnoreScalingAnnotation": "ignore-scaling is neither true nor false; it is ignored",
 }
 
 

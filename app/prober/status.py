@@ -62,7 +62,7 @@ class ShootStatus:
     namespace: str
     state: ShootState = ShootState.PENDING
     reason: str = "Pending"
-    message: str = "not looked at yet"
+    message: str = "not probed yet"
     since: float = 0.0
     """When `state` last changed."""
     conditions: tuple[ShootCondition, ...] = ()
@@ -181,7 +181,12 @@ def _external(facts: ShootStatus) -> Found:
     kind = "ExternalPathReachable"
     seen = {each.route: each for each in facts.paths or ()}.get(Route.EXTERNAL)
     if seen is None:
-        return kind, ConditionStatus.UNKNOWN, "NotProbed", "the external path was not tried yet"
+        return (
+            kind,
+            ConditionStatus.UNKNOWN,
+            "NotProbed",
+            "the external path has not been tried yet",
+        )
     if seen.failure is None:
         return (
             kind,
@@ -220,7 +225,7 @@ def _protection(facts: ShootStatus) -> Found:
 def _paused(effective: EffectiveOverrides) -> Found:
     pause = effective.covering
     if pause is None:
-        return "Paused", ConditionStatus.FALSE, "NotPaused", "nobody paused this shoot"
+        return "Paused", ConditionStatus.FALSE, "NotPaused", "this shoot is not paused"
     of_all = "all shoots" if pause is effective.global_pause else "this shoot"
     scope = f"{pause.scope[:1].upper()}{pause.scope[1:]}"
     reason = "Unreadable" if pause.stand_in else f"Paused{scope}"
@@ -238,14 +243,14 @@ def _scaling(facts: ShootStatus) -> Found:
             kind,
             ConditionStatus.UNKNOWN,
             "NotScaled",
-            "nothing was scaled since this process started",
+            "nothing has been scaled since this process started",
         )
     if facts.last_run.failed:
         return (
             kind,
             ConditionStatus.TRUE,
             "Scaled",
-            "what the last scaling run could not do is done since",
+            "what the last scaling run could not do has been done since",
         )
     return kind, ConditionStatus.TRUE, "Scaled", "the last scaling run went well"
 

@@ -90,7 +90,7 @@ class OverrideFeature:
         if self._cache is not None:
             _ = tasks.shared(self._cache.run, "overrides")
         if self._reconciler is not None:
-            _ = tasks.shared(self._reconciler.run, "upkeep of the overrides")
+            _ = tasks.shared(self._reconciler.run, "maintenance of the overrides")
 
     def features_off(self) -> Mapping[str, str]:
         """The feature `FEATURE` with the reason, if the overrides cannot be read."""

@@ -67,16 +67,16 @@ class SimulatedHandlers:
         await self._stage.clock.sleep(LATENCY + manner.after)
         match manner.answer:
             case TargetAnswer.WELL:
-                return Ran(ProbeOutcome.SUCCESS, "it is well")
+                return Ran(ProbeOutcome.SUCCESS, "it is healthy")
             case TargetAnswer.UNWELL:
-                return Ran(ProbeOutcome.FAILURE, "it answers that it is not well")
+                return Ran(ProbeOutcome.FAILURE, "it answers that it is unhealthy")
             case TargetAnswer.REFUSES:
                 return Ran(ProbeOutcome.FAILURE, "connection refused")
             case TargetAnswer.SWALLOWS:
                 await asyncio.Event().wait()  # until the timeout
                 raise TimeoutError
             case TargetAnswer.ERRS:
-                return Ran(ProbeOutcome.ERROR, "it could not be asked")
+                return Ran(ProbeOutcome.ERROR, "it could not be probed")
             case _:
                 assert_never(manner.answer)
 

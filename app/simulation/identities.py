@@ -1,7 +1,8 @@
 """Users, tokens and permissions in a simulated seed, and the reviews of them."""
 
+import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from app.core.model.callers import Access, Caller
@@ -24,6 +25,8 @@ class Identity:
     uid: str = ""
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     audiences: tuple[str, ...] = (AUDIENCE,)
+    expires: float = math.inf
+    """The instant from which on the token is worth nothing."""
 
 
 class Right(NamedTuple):
@@ -54,10 +57,16 @@ class SimulatedIdentities:
         uid: str = "",
         extra: Mapping[str, tuple[str, ...]] | None = None,
         audiences: tuple[str, ...] = (AUDIENCE,),
+        expires: float = math.inf,
     ) -> None:
         """Issues a token for a user in these groups, plus `system:authenticated`, and for these audiences."""
         everybody = tuple(dict.fromkeys((*groups, AUTHENTICATED)))
-        self._tokens[token] = Identity(user, everybody, uid, extra or {}, audiences)
+        self._tokens[token] = Identity(user, everybody, uid, extra or {}, audiences, expires)
+
+    def of(self, user: str) -> Identity:
+        """Returns a user as the newest token names them; one without a token is in no group but that of everybody."""
+        known = (each for each in reversed(self._tokens.values()) if each.user == user)
+        return next(known, Identity(user, (AUTHENTICATED,)))
 
     def forget(self, token: str) -> None:
         """Revokes a token."""
@@ -75,21 +84,24 @@ class SimulatedIdentities:
         """Revokes a granted permission."""
         self._rights.discard(Right(who, verb, resource, namespace, group))
 
-    def review(self, token: str, audiences: Collection[str]) -> Identity | None:
+    def review(
+        self, token: str, audiences: Collection[str], now: float = -math.inf
+    ) -> Identity | None:
         """Returns the user of a token, with the requested audiences that it is valid for; None if there are none.
 
         Args:
             token: whatever a caller sent.
             audiences: what it may be for; none: the API server itself.
+            now: the current instant; by default no token has expired.
         """
         found = self._tokens.get(token)
-        if found is None:
+        if found is None or now >= found.expires:
             return None
         wanted = tuple(audiences) or (API_SERVER,)
         common = tuple(each for each in wanted if each in found.audiences)
         if not common:
             return None
-        return Identity(found.user, found.groups, found.uid, found.extra, common)
+        return replace(found, audiences=common)
 
     def allows(self, user: str, groups: Collection[str], asked: Right) -> bool:
         """Returns whether a user in these groups has a permission; `who` of the request is ignored."""

@@ -149,7 +149,7 @@ class WeederController:
             raise LeadershipLost("only the leader of the weeder deletes pods")
         if key not in self._known:
             raise NotFound(
-                f"nothing is known of {key}: it is not configured, or has no EndpointSlices"
+                f"nothing is known about {key}: it is not configured, or has no EndpointSlices"
             )
         if not self._ready(key):
             raise Refused(f"{key.service} is not ready: what depends on it would crash again")
@@ -163,10 +163,10 @@ class WeederController:
     def _despite(self, namespace: str, *, force: bool) -> str | None:
         """The pause that a forced recovery overrides; None if there is none."""
         if not self._env.pauses.synced:
-            raise NotKnownYet("it is not known yet what is paused; ask again in a moment")
+            raise NotKnownYet("the overrides have not been read yet; retry in a moment")
         paused = self._env.pauses.paused(namespace)
         if paused is not None and not force:
-            raise Refused(f"{paused}; with force the pods are deleted in spite of it")
+            raise Refused(f"{paused}; with force the pods are deleted despite it")
         return paused
 
     # What the API shows.

@@ -62,7 +62,7 @@ def began(env: WeederEnvironment, begun: RecoveryStart) -> None:
     numbers: dict[str, Any] = {"recovery": begun.id}
     if wait > 0:
         reason, numbers["wait_seconds"] = "WeedingDelayed", wait
-        text = f"{what}; there were too many recoveries just before: this one waits {wait:.0f} s"
+        text = f"{what}; there were too many recoveries recently: this one waits {wait:.0f} s"
     else:
         reason = "WeedingStarted"
         text = f"{what}: pods that depend on it and wait in CrashLoopBackOff are deleted until "
@@ -72,7 +72,8 @@ def began(env: WeederEnvironment, begun: RecoveryStart) -> None:
         return
     about = (ResourceRef("v1", "Service", begun.key.service), None)
     numbers |= {"author": asked.author, "action": "Weed"}
-    note = f"{_who(asked)} asked to start again at once what waits for {begun.key.service} in CrashLoopBackOff."
+    pods = f"the pods that wait for {begun.key.service} in CrashLoopBackOff"
+    note = f"{_who(asked)} requested an immediate restart of {pods}."
     _tell(env, begun.key, reason, text, about=about, event=True, note=note, numbers=numbers)
 
 
@@ -80,10 +81,10 @@ def _occasion(begun: RecoveryStart) -> str:
     """Why a recovery begins, and who asked for it, in words."""
     if (asked := begun.asked) is None:
         return f"{begun.key.service} is ready again ({begun.cause})"
-    text = f"{_who(asked)} asked to weed for {begun.key.service}"
+    text = f"{_who(asked)} requested weeding for {begun.key.service}"
     if asked.reason:
         text += f" ({trimmed(asked.reason)})"
-    return text if asked.despite is None else f"{text}, in spite of: {trimmed(asked.despite)}"
+    return text if asked.despite is None else f"{text}, despite: {trimmed(asked.despite)}"
 
 
 def _who(asked: WeedRequest) -> str:
@@ -116,11 +117,13 @@ def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: DeletedPod) 
         case DeletionResult.DRY_RUN:
             text = f"would delete pod {deletion.pod} for {key.service}: {waited} (dry run)"
         case DeletionResult.GONE:
-            text = f"pod {deletion.pod} was gone when it was to be deleted for {key.service}"
+            text = (
+                f"pod {deletion.pod} was already gone when it was to be deleted for {key.service}"
+            )
         case _:
             why = f"{key.service} is ready again"
             if asked is not None:
-                why = f"{_who(asked)} asked to weed for {key.service}"
+                why = f"{_who(asked)} requested weeding for {key.service}"
             text = f"deleted pod {deletion.pod} as {why}: {waited}"
     note = f"Pod {deletion.pod} was deleted, so that it starts again at once: "
     note += f"{_came(key, asked)}, and its container {waited}."
@@ -141,7 +144,7 @@ def _came(key: ServiceKey, asked: WeedRequest | None) -> str:
     """Why a pod that waits for the service was deleted, in words."""
     if asked is None:
         return f"{key.service}, which it depends on, is ready again"
-    return f"{_who(asked)} asked for that on behalf of {key.service}"
+    return f"{_who(asked)} requested that for {key.service}"
 
 
 def capped(

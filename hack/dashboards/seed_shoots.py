@@ -84,7 +84,7 @@ NOW: Final = Row(
         ),
         stat(
             "Without verdict",
-            "The share of the probed shoots whose API server does not answer, or that cannot be looked at "
+            "The share of the probed shoots whose API server does not answer, or that cannot be probed "
             "for another reason: those are not protected. Many at once: the seed's network, its DNS, or "
             "rights in the shoots. " + runbook("DWDProbeErrorsHigh"),
             Query(f"{_TROUBLED} / ({_PROBING} > 0)"),

@@ -37,6 +37,7 @@ def test_a_write_leaves_an_entry_with_who_what_why_before_and_after(client, shoo
         "path": PAUSE,
         "peer": "testclient",
         "caller": "tester",
+        "claimed": None,
         "action": "pause",
         "namespace": NAMESPACE,
         "target": None,
@@ -46,6 +47,41 @@ def test_a_write_leaves_an_entry_with_who_what_why_before_and_after(client, shoo
         "before": None,
         "after": made.json(),
     }
+
+
+def claimed(client, *said):
+    client.put(PAUSE, json=REASON, headers=[("Dwd-Claimed-User", each) for each in said])
+    return client.get(PATH).json()["items"][0]["claimed"]
+
+
+def test_the_person_behind_a_shared_account_is_there_as_claimed(client, shoots):
+    shoots.add(healthy())
+    assert claimed(client, "alice%40example.org") == "alice@example.org"
+    (entry,) = client.get(PATH).json()["items"]
+    assert entry["caller"] == "tester", "the account stays what it is"
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("", None),
+        (" %20 ", None),
+        ("x%1b[31mred%0aroot%00", "x [31mred root"),
+        ("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln", "[redacted]"),
+        ("%E2%80%AEesrever", "esrever"),
+        ("%ff%fe", "\ufffd\ufffd"),
+        ("J%C3%BCrgen", "Jürgen"),
+    ],
+)
+def test_a_claim_is_cleaned_as_every_text_of_an_outsider_is(client, shoots, said, kept):
+    shoots.add(healthy())
+    assert claimed(client, said) == kept
+
+
+def test_a_claim_is_short_and_there_is_one(client, shoots):
+    shoots.add(healthy())
+    assert len(claimed(client, "x" * 9_000)) == 300
+    assert claimed(client, "alice", "mallory") == "alice"
 
 
 def test_what_was_refused_is_there_with_its_problem_and_counted_where_it_comes_again(client):

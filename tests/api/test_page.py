@@ -115,7 +115,7 @@ def test_above_the_list_stands_what_deserves_a_look(client, process, overrides):
         Pause(Scope.ALL, "night shift", "eve", NOW, NOW + 900)
     )
     text = " ".join(words_of(page_of(client)))
-    for expected in ("3 things deserve a look", "missing right", "the seed forbids it", "dry run"):
+    for expected in ("3 things need attention", "missing right", "the seed forbids it", "dry run"):
         assert expected in text
     assert "paused (all shoots) by eve , 15m left : night shift" in text
 
@@ -220,7 +220,7 @@ def test_a_standby_shows_what_it_knows_and_who_leads(shoots, overrides):
     shoots.add(healthy())
     with TestClient(application(context(shoots, process, overrides=overrides))) as client:
         text = " ".join(words_of(page_of(client)))
-        assert "This instance stands by" in text
+        assert "This instance is on standby" in text
         assert "dwd-7f9 leads" in text
         assert "maintenance" in text
         assert "dwd-7f9 leads" in page_of(client, f"/shoots/{NAMESPACE}", status=503)

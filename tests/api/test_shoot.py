@@ -250,7 +250,7 @@ def test_probes_that_say_the_same_are_one_entry_that_says_how_many(client, shoot
         note(shoots, NoticeKind.LOOK, "fine", NOW + second)
     (only,) = client.get(PATH + "/history").json()["items"]
     assert only["time"] == "2027-01-15T08:00:02Z"
-    assert only["message"] == "fine (3 probes since 2027-01-15T08:00:00Z said so)"
+    assert only["message"] == "fine (result of 3 probes since 2027-01-15T08:00:00Z)"
 
 
 def test_what_the_weeder_did_is_in_the_history_of_the_shoot(client, shoots):

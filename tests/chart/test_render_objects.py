@@ -395,6 +395,16 @@ def test_the_notes_name_no_role_that_is_not_there(clusters: Clusters, helm4: Too
     assert "--clusterrole=noted-viewer" in notes(clusters.full, helm4)
 
 
+def test_the_notes_use_the_account_for_callers_if_there_is_one(
+    clusters: Clusters, helm4: Tool
+) -> None:
+    said = notes(clusters.full, helm4, "--set=api.auth.serviceAccounts.create=true")
+    assert "--port-forward garden/noted-prober --service-account garden/noted-viewer" in said
+    assert "dwd page" in said
+    assert "--token-file" not in said
+    assert "--service-account" not in notes(clusters.full, helm4)
+
+
 def test_the_notes_warn_of_an_ingress_without_a_certificate(
     clusters: Clusters, helm4: Tool
 ) -> None:

@@ -34,6 +34,44 @@ TOGETHER: list[tuple[str, Json]] = [
         "prober.enabled: must be true where weeder.enabled is not",
         {"prober": {"enabled": False}, "weeder": {"enabled": False}},
     ),
+    (
+        "api.auth.serviceAccounts.create: is for api.auth.mode kubernetes only, not token",
+        {
+            "api": {
+                "auth": {
+                    "mode": "token",
+                    "tokenSecret": {"name": "x"},
+                    "serviceAccounts": {"create": True},
+                }
+            }
+        },
+    ),
+    (
+        "api.auth.serviceAccounts.create: needs rbac.create and api.auth.callerRoles",
+        {"api": {"auth": {"callerRoles": False, "serviceAccounts": {"create": True}}}},
+    ),
+    (
+        "api.auth.serviceAccounts.create: needs rbac.create and api.auth.callerRoles",
+        {"rbac": {"create": False}, "api": {"auth": {"serviceAccounts": {"create": True}}}},
+    ),
+    (
+        "api.auth.serviceAccounts.tokensFor.admin: needs api.auth.serviceAccounts.create",
+        {
+            "api": {
+                "auth": {
+                    "serviceAccounts": {"tokensFor": {"admin": [{"kind": "User", "name": "x"}]}}
+                }
+            }
+        },
+    ),
+    (
+        "serviceAccount.names.weeder: must not be that of the callers, dwd-admin",
+        {
+            "fullnameOverride": "dwd",
+            "serviceAccount": {"names": {"weeder": "dwd-admin"}},
+            "api": {"auth": {"serviceAccounts": {"create": True}}},
+        },
+    ),
     ("ports: must differ, not 9643, 9643 and 9644", {"ports": {"api": 9643}}),
     (
         "prober.config.kubeConfigSecretName: is required",

@@ -118,6 +118,75 @@ def test_no_caller_is_bound_to_a_role(render: Renderer) -> None:
     assert bound == {"dependency-watchdog-prober", "dependency-watchdog-weeder"}
 
 
+CALLERS = rendering.CHART / "ci/callers-values.yaml"
+
+
+def test_the_accounts_for_callers_have_the_rights_of_their_role_and_nothing_else(
+    render: Renderer,
+) -> None:
+    rendered = render(CALLERS)
+    for role in ("viewer", "operator", "admin"):
+        account = rendered.one("ServiceAccount", f"dwd-{role}")
+        assert account["automountServiceAccountToken"] is False
+        named = {(right[1], right[4]) for right in granted(rendered, f"dwd-{role}")}
+        assert named == {("dependency-watchdog.gardener.cloud", "")}
+        rules = rendered.one("ClusterRole", f"dwd-{role}")["rules"]
+        assert granted(rendered, f"dwd-{role}") == {
+            right for rule in rules for right in rights_of(rule, "")
+        }
+
+
+def test_tokens_of_each_account_are_made_by_those_who_are_named_and_of_no_other(
+    render: Renderer,
+) -> None:
+    rendered = render(CALLERS)
+    for role in ("viewer", "operator", "admin"):
+        made = rendered.one("Role", f"dwd-{role}-tokens")
+        assert made["metadata"]["namespace"] == NAMESPACE
+        assert made["rules"] == [
+            {
+                "apiGroups": [""],
+                "resources": ["serviceaccounts/token"],
+                "resourceNames": [f"dwd-{role}"],
+                "verbs": ["create"],
+            }
+        ]
+    group = "rbac.authorization.k8s.io"
+    bound = {
+        each["metadata"]["name"]: (each["roleRef"]["name"], each["subjects"])
+        for each in rendered.of("RoleBinding")
+        if each["metadata"]["name"].endswith("-tokens")
+    }
+    assert bound == {
+        "dwd-viewer-tokens": (
+            "dwd-viewer-tokens",
+            [{"kind": "Group", "name": "oidc:seed-viewers", "apiGroup": group}],
+        ),
+        "dwd-operator-tokens": (
+            "dwd-operator-tokens",
+            [
+                {"kind": "Group", "name": "seed-operators", "apiGroup": group},
+                {"kind": "User", "name": "alice@example.org", "apiGroup": group},
+                {"kind": "ServiceAccount", "name": "automation", "namespace": "garden-tools"},
+            ],
+        ),
+    }
+
+
+def test_by_default_there_are_no_accounts_for_callers(render: Renderer) -> None:
+    rendered = render(values={})
+    accounts = {each["metadata"]["name"] for each in rendered.of("ServiceAccount")}
+    assert accounts == {"dependency-watchdog-prober", "dependency-watchdog-weeder"}
+    resources = {
+        resource
+        for kind in ("Role", "ClusterRole")
+        for role in rendered.of(kind)
+        for rule in role["rules"]
+        for resource in rule.get("resources", ())
+    }
+    assert "serviceaccounts/token" not in resources
+
+
 def granted(rendered: Rendering, account: str) -> set[Right]:
     """What bindings give to a ServiceAccount."""
     found: set[Right] = set()

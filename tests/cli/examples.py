@@ -294,6 +294,7 @@ ATTEMPT = {
     "path": "/api/v1/shoots/shoot--a--b/pause",
     "peer": "10.0.0.1",
     "caller": "jane",
+    "claimed": "jane.doe@example.org",
     "action": "pause",
     "namespace": "shoot--a--b",
     "target": None,

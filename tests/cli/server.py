@@ -120,7 +120,7 @@ class FakeApi:
         self.asked.append(asked)
         replies = self._replies.get(f"{request.method} {where}")
         if not replies:
-            reply = problem(404, "not-found", "There is no such thing", "nothing here")
+            reply = problem(404, "not-found", "There is no such resource", "nothing here")
         else:
             reply = replies.popleft() if len(replies) > 1 else replies[0]
         if callable(reply):

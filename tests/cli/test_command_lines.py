@@ -36,7 +36,7 @@ def test_help_has_the_line_the_flags_and_their_variables(name):
     assert isinstance(command, commands.HelpCommand)
     assert command.text.startswith(f"Usage: dwd {name}")
     words = " ".join(command.text.split())
-    assert "--output table|json|yaml, -o table|json|yaml" in words
+    assert "--output table|wide|name|json|yaml, -o table|wide|name|json|yaml" in words
     assert "(default http://127.0.0.1:8080, DWD_SERVER)" in words
     assert "DWD_KUBECONFIG" not in command.text
     assert all(len(line) <= 100 for line in command.text.splitlines())
@@ -87,8 +87,8 @@ def test_what_has_ended_is_said(api, dwd):
         api.on(f"DELETE {path}", Reply(status=204))
     said = [dwd("resume", *each).out for each in ((NAME,), ("--all",), (NAME, "--hold"))]
     assert said == [
-        f"{NAME}: its own pause has ended; a pause of all shoots, if there is one, goes on\n",
-        "all shoots: the pause has ended; pauses of single shoots go on\n",
+        f"{NAME}: its own pause has ended; a pause of all shoots, if there is one, stays in force\n",
+        "all shoots: the pause has ended; pauses of single shoots stay in force\n",
         f"{NAME}: the hold has ended\n",
     ]
     assert dwd("resume", NAME, "-o", "json").out == "", "there is no answer to show"
@@ -114,7 +114,7 @@ def test_a_scale_is_half_an_hour_by_itself_and_says_how_to_go_on(api, dwd):
     ran = dwd("scale", "up", NAME, WHY)
     assert api.asked[0].body["hold"] == "30m0s"
     assert "If-Match" not in api.asked[0].headers
-    assert ran.lines[-1] == "It goes on by itself: dwd operations op-1 --watch"
+    assert ran.lines[-1] == "It continues by itself: dwd operations op-1 --watch"
 
 
 def test_a_reason_to_weed_is_sent_where_there_is_one(api, dwd):
@@ -201,9 +201,9 @@ def test_a_resource_is_named_as_exactly_as_it_must_be(resource, kind, name, aske
 @pytest.mark.parametrize(
     ("resource", "code", "said"),
     [
-        ("both", 2, "both may be one of several; there are Deployment/kcm, "),
-        ("none", 4, f"{NAME} has no resource none; there are Deployment/kcm, "),
-        ("job/kcm", 4, f"{NAME} has no resource job/kcm; there are Deployment/kcm, "),
+        ("both", 2, "both is ambiguous; the resources are Deployment/kcm, "),
+        ("none", 4, f"{NAME} has no resource none; the resources are Deployment/kcm, "),
+        ("job/kcm", 4, f"{NAME} has no resource job/kcm; the resources are Deployment/kcm, "),
     ],
 )
 def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, dwd):
@@ -236,13 +236,13 @@ def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, d
         (("shoots", "--timeout=0s"), "--timeout: must be above 0s, not 0s"),
         (("shoots", "--port-forward=x"), "--port-forward: must be NAMESPACE/DEPLOYMENT"),
         (("shoots", "--context=x"), "--context: needs --kubeconfig"),
-        (("pause", WHY), "NAME: is needed, or --all, and not both"),
-        (("pause", "a", "--all", WHY), "NAME: is needed, or --all, and not both"),
+        (("pause", WHY), "NAME: or --all must be given, not both"),
+        (("pause", "a", "--all", WHY), "NAME: or --all must be given, not both"),
         (("pause", "a"), "--reason: is required"),
         (("pause", "a", "--reason= "), "--reason: must be one line of at most 300 characters"),
         (("pause", "a", WHY, "--for=1"), "--duration: must be a duration with a unit"),
         (("pause", "a", WHY, "--scope=up"), '--scope: must be one of all, scaleDown, not "up"'),
-        (("resume",), "NAME: is needed, or --all, and not both"),
+        (("resume",), "NAME: or --all must be given, not both"),
         (("resume", "--all", "--hold"), "--hold: is for one shoot"),
         (("ignore", "a", WHY), "RESOURCE: is missing"),
         (("ignore", "a", "b/c/d", WHY), 'RESOURCE: must be KIND/NAME or NAME, not "b/c/d"'),
@@ -331,9 +331,9 @@ def test_the_output_may_be_set_for_good(api, dwd):
 def test_a_ca_file_that_is_none_is_a_mistake(tmp_path):
     path = tmp_path / "ca"
     assert refused("shoots", f"--ca-file={path}") == [
-        f"{path}: --ca-file: is no CA bundle: No such file or directory"
+        f"{path}: --ca-file: is not a CA bundle: No such file or directory"
     ]
     path.write_text("no PEM")
     assert refused("shoots", f"--ca-file={path}")[0].startswith(
-        f"{path}: --ca-file: is no CA bundle"
+        f"{path}: --ca-file: is not a CA bundle"
     )

@@ -112,9 +112,9 @@ def test_every_status_has_its_exit_code_in_every_command(name, status, code, api
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"<html>", "the answer is no JSON: "),
-        (b"[" * 100_000, "the answer is no JSON: "),
-        (b'{"items": ["\xff\xfe"]}', "the answer is no JSON: "),
+        (b"<html>", "the answer is not JSON: "),
+        (b"[" * 100_000, "the answer is not JSON: "),
+        (b'{"items": ["\xff\xfe"]}', "the answer is not JSON: "),
         (b'"text"', "the answer is not one of this API: "),
         (b"[1]", "the answer is not one of this API: "),
     ],
@@ -134,7 +134,7 @@ def test_a_server_that_is_not_there_ends_with_1(name):
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
         "dwd: http://127.0.0.1:1 cannot be reached: Connection refused\n"
-        "    is a demo running (dwd demo)? --server has another address; --port-forward "
+        "    is a demo running (dwd demo)? --server takes another address; --port-forward "
         "NAMESPACE/DEPLOYMENT reaches one in a cluster\n"
     )
 
@@ -165,14 +165,14 @@ def test_a_redirect_is_not_followed(status, api, dwd):
     api.on("GET /shoots", Reply(None, status, {"Location": f"{api.url}/api/v1/elsewhere"}))
     ran = dwd("shoots")
     assert (ran.code, api.lines) == (1, ["GET /shoots"])
-    assert ran.err == f"dwd: the answer is {status}, and not one of this API\n"
+    assert ran.err == f"dwd: the answer is {status}, not one of this API\n"
 
 
 @pytest.mark.parametrize("body", [b"", b"no JSON", b'{"detail": 3}', b"[]", b'{"title": "\xff"}'])
 def test_a_problem_that_cannot_be_read_is_told_by_its_status(body, api, dwd):
     api.on("GET /shoots", Reply(body, 503, {"Content-Type": "application/problem+json"}))
     ran = dwd("shoots")
-    assert (ran.code, ran.err) == (6, "dwd: the answer is 503, and not one of this API\n")
+    assert (ran.code, ran.err) == (6, "dwd: the answer is 503, not one of this API\n")
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_an_answer_that_is_no_stream_ends_events_with_1(reply, came, api, dwd):
     api.on("GET /events", reply, problem(503, "x", "It was asked again", "so"))
     ran = dwd("events")
     assert (ran.code, ran.out, api.lines) == (1, "", ["GET /events"])
-    assert ran.err == f"dwd: the answer is {came}, and not a stream of events\n"
+    assert ran.err == f"dwd: the answer is {came}, not a stream of events\n"
 
 
 def test_so_does_one_in_the_place_of_a_stream_that_broke(api, dwd):
@@ -209,9 +209,7 @@ def test_so_does_one_in_the_place_of_a_stream_that_broke(api, dwd):
     ran = dwd("events")
     assert (ran.code, len(api.asked)) == (1, 2)
     assert ran.out.endswith("  a  is gone\n")
-    assert (
-        ran.err.splitlines()[-1] == "dwd: the answer is 200 (text/html), and not a stream of events"
-    )
+    assert ran.err.splitlines()[-1] == "dwd: the answer is 200 (text/html), not a stream of events"
 
 
 def test_each_bad_input_is_a_line_of_its_own(api, dwd):
@@ -241,7 +239,7 @@ def test_the_run_that_is_in_the_way_is_named(api, dwd):
     assert (ran.code, ran.err) == (3, "dwd: No: another runs\n    see dwd operations op-7\n")
 
 
-NOTHING = problem(404, "not-found", "There is no such thing", "the seed has no Cluster a")
+NOTHING = problem(404, "not-found", "There is no such resource", "the seed has no Cluster a")
 ONES = [{"namespace": f"shoot--demo--{name}"} for name in ("a", "zonal-61", "zonal-59", "abc")]
 
 
@@ -275,7 +273,7 @@ def test_a_part_of_a_name_is_answered_by_the_whole_one(words, line, found, note,
     api.on("GET /shoots", page(*found))
     ran = dwd(*words)
     assert (ran.code, ran.out) == (4, "")
-    assert ran.err == (f"dwd: There is no such thing: the seed has no Cluster a\n    {note}\n")
+    assert ran.err == (f"dwd: There is no such resource: the seed has no Cluster a\n    {note}\n")
     assert api.asked[-1].query["q"] == "a"
 
 
@@ -289,7 +287,7 @@ def test_where_nothing_is_like_it_or_the_list_may_not_be_seen_nothing_is_suggest
     ran = dwd("weed", "a", "etcd")
     assert (ran.code, ran.err) == (
         4,
-        "dwd: There is no such thing: the seed has no Cluster a\n",
+        "dwd: There is no such resource: the seed has no Cluster a\n",
     )
 
 
@@ -317,6 +315,6 @@ def test_of_a_write_without_an_answer_nobody_knows_whether_it_was_done(api, dwd)
     assert ran.code == 1
     assert ran.err == (
         f"dwd: {api.url} does not answer in time\n"
-        "    whether it was done is not known: look before you ask again\n"
+        "    it is unknown whether the change was made: check before you retry\n"
     )
     assert len(api.asked) == 1, "and it is not sent again"

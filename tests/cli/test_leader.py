@@ -124,7 +124,7 @@ def test_a_leader_without_an_address_is_named_with_the_command_that_leads_there(
         f"dwd: Only the leader: {POD}_3f1c leads\n"
         f"    from outside the cluster: kubectl -n garden port-forward pod/{POD} {here}:{api.port}, "
         f"then --server http://127.0.0.1:{here}\n"
-        "    or have it done: --port-forward garden/dwd-prober\n"
+        "    or let dwd do it: --port-forward garden/dwd-prober\n"
     )
 
 
@@ -154,7 +154,7 @@ def test_nor_to_the_server_itself(token):
     ran = run("shoots", "--server=http://192.0.2.1:8080", token)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
-        "dwd: the token is not sent to http://192.0.2.1:8080: plain http can be read on the way\n"
+        "dwd: the token is not sent to http://192.0.2.1:8080: plain http is not encrypted\n"
         "    use https, or give --allow-plain-http\n"
     )
 

@@ -200,8 +200,8 @@ def test_a_server_that_the_ca_vouches_for_is_asked(secured):
 def refused_certificate(api, *flags):
     ran = run("shoots", f"--server={api.url}", *flags)
     assert (ran.code, ran.out, api.asked) == (1, "", [])
-    assert ran.err.startswith(f"dwd: {api.url} is not asked: its certificate is not trusted: ")
-    assert ran.err.endswith("    --ca-file has the CA\n")
+    assert ran.err.startswith(f"dwd: {api.url} is not called: its certificate is not trusted: ")
+    assert ran.err.endswith("    give its CA with --ca-file\n")
 
 
 def test_without_its_ca_it_is_not_asked(secured):

@@ -105,7 +105,7 @@ async def test_a_list_is_read_to_its_end_and_shown_as_one_page(make):
 
 async def test_a_list_that_leads_back_to_itself_is_not_read_for_ever(make):
     session, client, _, _ = make(page(following="t"), page(following="u"), page(following="t"))
-    with pytest.raises(CommandFailed, match="without end"):
+    with pytest.raises(CommandFailed, match="does not end"):
         await reading.shoots(session, ShootsSettings(), ())
     assert len(client.asked) == 3
 
@@ -225,8 +225,8 @@ async def test_waiting_goes_on_under_the_next_leader(make):
     _, _, err, error = await scaled(make, AWAY, AWAY, STANDBY, examples.operation("Done"))
     assert error is None
     assert err.splitlines() == [
-        "no answer for the moment: it does not answer",
-        "no answer for the moment: Standby",
+        "no answer at the moment: it does not answer",
+        "no answer at the moment: Standby",
     ]
 
 
@@ -247,7 +247,7 @@ async def test_whoever_stops_waiting_is_told_that_the_run_goes_on(make):
     session, _, _, err = make(examples.operation())
     with pytest.raises(asyncio.CancelledError):
         await writing.scale(session, SCALE, ("up", NAME))
-    assert err.getvalue() == "The scaling run goes on: dwd operations op-1 [--cancel]\n"
+    assert err.getvalue() == "The scaling run continues: dwd operations op-1 [--cancel]\n"
 
 
 async def test_waiting_as_json_is_the_run_as_it_ended(make):

@@ -95,7 +95,7 @@ def test_a_file_is_read_again_for_each_request(api, dwd, tmp_path):
         (b"two words", "holds no token"),
         (b"two\nlines", "holds no token"),
         (b"x" * 20_000, "holds no token"),
-        (b"\xff\xfe", "the token cannot be read: it is no text"),
+        (b"\xff\xfe", "the token cannot be read: it is not text"),
         (b"a\x00b", "holds no token"),
     ],
 )
@@ -140,21 +140,23 @@ def test_a_plugin_is_never_run(plugin, refused, kubeconfig, tmp_path):
     program.write_text(f"#!/bin/sh\ntouch {ran}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     said = refused(kubeconfig({plugin: {"command": str(program), "args": []}}))
-    assert f"user me logs in through a plugin ({plugin}), which is never run; make a token" in said
+    assert (
+        f"user me logs in through a plugin ({plugin}), which is never run; create a token" in said
+    )
     assert "kubectl create token SERVICEACCOUNT --audience dependency-watchdog" in said
     assert not ran.exists()
 
 
 def test_a_client_certificate_is_no_token(refused, kubeconfig):
     flag = kubeconfig({"client-certificate-data": "eA==", "client-key-data": "eA=="})
-    assert "user me has no token; make a token" in refused(flag)
+    assert "user me has no token; create a token" in refused(flag)
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"current-context": ""}, "has no current context; say which by --context"),
-        ({"current-context": None}, "has no current context; say which by --context"),
+        ({"current-context": ""}, "has no current context; choose one with --context"),
+        ({"current-context": None}, "has no current context; choose one with --context"),
         ({"current-context": 3}, "has no context 3"),
         ({"current-context": "gone"}, "has no context gone"),
         ({"users": []}, "has no user me"),
@@ -176,10 +178,10 @@ def test_a_token_that_is_none_is_not_sent(token, refused, kubeconfig):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"{", "is no kubeconfig: it is not well-formed YAML"),
-        (b"[]", "is no kubeconfig"),
-        (b"a: 1\na: 2", "is no kubeconfig: a key is there twice"),
-        (b"x" * (1 << 21), "is no kubeconfig: it is longer"),
+        (b"{", "is not a kubeconfig: it is not well-formed YAML"),
+        (b"[]", "is not a kubeconfig"),
+        (b"a: 1\na: 2", "is not a kubeconfig: a key is duplicated"),
+        (b"x" * (1 << 21), "is not a kubeconfig: it is longer"),
     ],
 )
 def test_a_file_that_is_no_kubeconfig_is_refused(content, said, refused, tmp_path):
@@ -202,13 +204,15 @@ def test_the_kubeconfig_of_the_environment_is_not_looked_at(api, dwd, kubeconfig
 
 
 def test_a_401_without_a_token_says_how_to_get_one(api, dwd):
-    api.on(SHOOTS, problem(401, "unauthenticated", "Nobody is known to call", "send a token"))
+    api.on(
+        SHOOTS, problem(401, "unauthenticated", "The caller is not authenticated", "send a token")
+    )
     ran = dwd("shoots")
     assert ran.code == 5
     assert ran.err == (
-        "dwd: Nobody is known to call: send a token\n"
-        "    no token was sent; make a token: kubectl create token SERVICEACCOUNT --audience "
-        "dependency-watchdog > FILE, and give --token-file FILE\n"
+        "dwd: The caller is not authenticated: send a token\n"
+        "    no token was sent; create a token: kubectl create token SERVICEACCOUNT --audience "
+        "dependency-watchdog > FILE, and pass --token-file FILE\n"
     )
 
 

@@ -34,7 +34,7 @@ def test_shoots_are_a_table():
         "shoot--acme--prod  Protected  LeasesExpired  12m  63/100 expired, 2 unknown  1/1   "
         "paused scaleDown (all shoots), 43m left, jane: hands off\n"
         "shoot--a--b        Healthy    LeasesRenewed  5d   0/3 expired                -     "
-        "held up, 25m left, scaling run op-1 goes on, joe: back now\n"
+        "held up, 25m left, scaling run op-1 continues, joe: back now\n"
     )
 
 
@@ -207,14 +207,14 @@ def test_a_process_says_who_leads_and_what_deserves_a_look():
     assert text(events.status(found, NOW)) == (
         "leader  dependency-watchdog 1.2.3, since 2027-01-15T07:00:00Z, 1h0m ago\n"
         "  prober    led by dwd-7f9_1 at 10.0.0.7:8080\n"
-        "  weeder    led by nobody\n"
+        "  weeder    no leader\n"
         "  shoots    2 Protected, 27 Healthy\n"
         "  pause     paused scaleDown (all shoots), 43m left, jane: hands off\n"
         "  off       api: no TLS\n"
         "  no right  patch deployments.apps kube-controller-manager in all namespaces: needed to protect\n"
         "  no right  create configmaps in garden: feature overrides is off\n"
         "  warning   probeIntervall: line 3: unknown key\n"
-        "  unknown   Deployment/x in shoot--a--b carries the meltdown key and is not configured\n"
+        "  unknown   Deployment/x in shoot--a--b carries the meltdown key but is not configured\n"
         "  no pods   kube-apiserver[0] has matched no pod for an hour\n"
     )
 
@@ -239,7 +239,7 @@ def test_attempts_are_a_table_and_it_is_said_since_when():
         "-       403     3      hands off\n"
         "2027-01-15T07:59:00Z  -       10.0.0.1  PUT /api/v1/shoots/shoot--a--b/pause  shoot--a--b  "
         "-       -       1      hands off\n"
-        "All since 2027-01-15T07:00:00Z; what was before is in the log.\n"
+        "All since 2027-01-15T07:00:00Z; the log has what came before.\n"
     )
     assert text(events.audit(Audit())).startswith("All since -;")
 
@@ -277,7 +277,7 @@ def test_events_are_a_line_each():
     )
     assert told("shoot-gone", {"namespace": "n"}) == "08:00:00  n  is gone"
     assert told("gap", {"reason": "too old"}) == (
-        "08:00:00  gap  too old; what follows is how things are now"
+        "08:00:00  gap  too old; the current state follows"
     )
     assert told("end", {"reason": "stopped"}) == "08:00:00  end  stopped"
     assert told("snapshot-end", {"items": 3}) is None
@@ -302,7 +302,7 @@ def test_a_decision_is_set_or_ended():
 
 def test_an_event_of_a_newer_server_is_named():
     line = told("comet", {"any": 1})
-    assert line == "08:00:00  comet  (this program does not know such events)"
+    assert line == "08:00:00  comet  (unknown to this version of dwd)"
 
 
 def test_control_characters_are_shown_in_no_view():

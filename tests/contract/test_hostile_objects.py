@@ -20,8 +20,8 @@ pytestmark = [*REAL_TIME, REAL_ALONE]
 
 DEEP = b"[" * 1_500 + b"]" * 1_500
 HIBERNATED = b'"shoot": {"spec": {"hibernation": {"enabled": true}}}'
-NAMED = "an object is nested too deeply, what lies deeper is not read"
-UNDECODABLE = "an object cannot be decoded, what was known of it goes on"
+NAMED = "an object is nested too deeply; its deeper parts are not read"
+UNDECODABLE = "an object cannot be decoded; its last known state stays in use"
 
 
 @pytest.fixture

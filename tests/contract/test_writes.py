@@ -165,7 +165,7 @@ async def test_nothing_is_sent_when_leadership_ends_right_before(arena):
     before = await deployed(arena, 1)
 
     def lost() -> None:
-        raise LeadershipLost("somebody else leads")
+        raise LeadershipLost("another instance leads")
 
     with pytest.raises(LeadershipLost):
         await arena.seed.patch_dependent(

@@ -109,8 +109,8 @@ def test_many_scenes_are_not_all_named():
 
 
 def test_trouble_stands_in_the_place_of_the_counts():
-    text = "\n".join(drawn(picture(trouble="The program says nothing new: too slow")))
-    assert "nothing new: too slow" in text
+    text = "\n".join(drawn(picture(trouble="No news from the program: too slow")))
+    assert "No news from the program: too slow" in text
     assert "29 Healthy" not in text
 
 

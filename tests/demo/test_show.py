@@ -144,7 +144,7 @@ async def test_it_begins_without_them_where_that_takes_too_long(world):
     demo.begin(Answers("a"))
     await demo.clock.sleep(24)
     assert demo.screen.told == [
-        (20, "the program has not looked at every shoot yet; the scenario begins")
+        (20, "the program has not probed every shoot yet; the scenario begins")
     ]
     await demo.end()
 
@@ -158,7 +158,7 @@ async def test_a_program_that_does_not_answer_is_told_of_and_its_last_words_stay
     assert demo.screen.pictures[-1].trouble == ""
     source.failure = NoDemoAnswer("too slow")
     await demo.clock.sleep(1)
-    assert demo.screen.pictures[-1].trouble == "The program says nothing new: too slow"
+    assert demo.screen.pictures[-1].trouble == "No news from the program: too slow"
     assert demo.rows["a"].state is ShootState.HEALTHY
     await demo.end()
 

@@ -31,6 +31,7 @@ FLAGS = {
     *(alias for model in COMMAND_SETTINGS for alias in model.aliases if len(alias) > 1),
     *ORIGINAL_FLAGS,
     "help",
+    "version",
 }
 FOREIGN_FLAGS = {
     "configuration.md": {"flag"},

@@ -20,7 +20,7 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: Json
-    """Empty where the answer is no JSON."""
+    """Empty where the answer is not JSON."""
 
     @property
     def problem(self) -> str:

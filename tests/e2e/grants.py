@@ -71,7 +71,7 @@ def unused(grants: Iterable[Grant], requests: Iterable[Request]) -> set[Grant]:
 
 # T16's table grants it, and the chart what the table grants. No Event is written twice.
 _ON_PAPER = {Grant("patch", "events.k8s.io", "events")}
-# Tried at each start, and refused by the chart's rights: what carries the meltdown key and is not configured could be
+# Tried at each start, and refused by the chart's rights: what carries the meltdown key but is not configured could be
 # anywhere.
 _TRIED = {("list", "deployments", "")}
 

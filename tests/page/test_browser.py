@@ -158,15 +158,17 @@ def test_a_form_without_an_answer_says_that_nobody_knows(site, tabs):
     page.locator("details.action > summary", has_text="Probe now").click()
     page.locator("details.action[open] button[type=submit]").click()
     page.locator(".outcome button.go").click()
-    page.locator(".outcome .refused", has_text="nobody knows whether it was done").wait_for()
+    page.locator(
+        ".outcome .refused", has_text="it is unknown whether the change was made"
+    ).wait_for()
 
 
 @pytest.mark.parametrize(
     ("status", "problem", "said"),
     [
-        (401, "unauthenticated", "Nobody is known to call: the token has expired"),
-        (403, "forbidden", "Nobody is known to call: the token has expired"),
-        (429, "too-many-requests", "Wait 7 s before you try again."),
+        (401, "unauthenticated", "The caller is not authenticated: the token has expired"),
+        (403, "forbidden", "The caller is not authenticated: the token has expired"),
+        (429, "too-many-requests", "Wait 7 s before you retry."),
     ],
 )
 def test_a_refusal_is_said_in_the_words_of_the_problem(site, tabs, status, problem, said):
@@ -174,7 +176,7 @@ def test_a_refusal_is_said_in_the_words_of_the_problem(site, tabs, status, probl
     tabs.expected.append(str(status))
     body = {
         "type": f"urn:dependency-watchdog:problem:{problem}",
-        "title": "Nobody is known to call",
+        "title": "The caller is not authenticated",
         "detail": "the token has expired",
         "status": status,
     }
@@ -199,8 +201,8 @@ def test_a_standby_says_so_and_has_nothing_that_spins(tabs):
     given = context(FakeShoots(), FakeProcess(leading=False))
     with served(application(given)) as url:
         page = opened(tabs, url)
-        assert "This instance stands by" in page.locator("h1").inner_text()
-        page.locator("#live", has_text="stands by; dwd-7f9 leads").wait_for()
+        assert "This instance is on standby" in page.locator("h1").inner_text()
+        page.locator("#live", has_text="is on standby; dwd-7f9 leads").wait_for()
         page.close()
 
 

@@ -143,7 +143,7 @@ def test_all_shoots_are_paused_and_resumed_at_once(demo, tabs):
 def test_weeding_is_asked_for_and_shown(demo, quiet, tabs):
     act(quiet, "Weed now", target="kube-apiserver", reason="to see it")
     page = tabs.open(f"{demo.url}/weeders")
-    page.locator("#services", has_text="Asked for by anonymous: to see it").wait_for()
+    page.locator("#services", has_text="Requested by anonymous: to see it").wait_for()
 
 
 def test_the_audit_has_all_of_it(demo, tabs):

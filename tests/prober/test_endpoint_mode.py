@@ -418,7 +418,7 @@ async def test_failures_of_an_external_secret_that_is_another_one_now_scale_noth
     stand.world.faults.rotate_token(SHOOT, overlap=600.0)
     monkeypatch.setattr(connector, "connect", connected)
     await stand.until(lambda: stand.reason() is VerdictReason.SEED_STALE)
-    assert "external path is another one now" in stand.decision().message
+    assert "external path has changed" in stand.decision().message
     await stand.until(lambda: stand.decision().verdict is Verdict.SCALE_UP)
     assert not stand.writes()
 

@@ -70,7 +70,7 @@ async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(st
     await stand.run(120)
     found = notes(stand)
     assert found["InvalidIgnoreScalingAnnotation", MCM.name] == (
-        f"The annotation {ann.IGNORE_SCALING} is neither true nor false: it is not heeded."
+        f"The annotation {ann.IGNORE_SCALING} is neither true nor false: it is ignored."
     )
     assert found["InvalidReplicasAnnotation", CA.name] == (
         f"The annotation {ann.REPLICAS} has no valid number of replicas: 1 is used instead."
@@ -107,7 +107,7 @@ async def test_a_shoot_that_is_left_alone_in_an_outage_says_so_on_all_that_stays
     found = notes(stand)
     for ref in (KCM, MCM, CA):
         assert re.fullmatch(
-            r"Nobody looks after this cluster's nodes any more \(.*hibernat.*\): what was stopped stays as it is\.",
+            r"This cluster is no longer watched \(.*hibernat.*\): stopped controllers stay stopped\.",
             found["ProtectionAbandoned", ref.name],
         )
 
@@ -141,7 +141,7 @@ RELEASED = order(Direction.UP, OURSELVES, Trigger.MANUAL)
         (
             RELEASED,
             run(why=Why.SCALED_UP, before=0, after=2),
-            "Scaled from 0 to 2 replicas, as it was stopped for as long as that is allowed.",
+            "Scaled from 0 to 2 replicas, as the maximum protection duration was reached.",
         ),
         (
             order(),

@@ -30,7 +30,7 @@ async def test_pods_that_get_ready_later_leave_no_failure_behind(stand):
     (await fail_to_come_back(stand, CA)).lift()
     await stand.run(20)
     assert stand.state() is ShootState.HEALTHY
-    assert scaling(stand) == ("True", "what the last scaling run could not do is done since")
+    assert scaling(stand) == ("True", "what the last scaling run could not do has been done since")
 
 
 async def test_a_way_down_that_failed_is_over_with_the_outage(stand):

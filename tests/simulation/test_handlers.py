@@ -149,7 +149,7 @@ async def test_a_container_answers_while_it_runs_and_is_well_while_it_is_ready(
     with world.faults.workload_broken(A, "etcd"):
         await clock.sleep(30)
         ran = await world.handlers.run(probe, address)
-    dead = Ran(ERROR, "it could not be asked"), Ran(FAILURE, "connection refused")
+    dead = Ran(ERROR, "it could not be probed"), Ran(FAILURE, "connection refused")
     assert ran == dead[not isinstance(handler, Exec)]
 
 

@@ -423,7 +423,7 @@ def test_a_name_that_no_file_can_have_is_refused_and_is_no_traceback():
 def test_a_pipe_is_refused_as_nobody_knows_whether_anything_ever_comes(tmp_path):
     path = tmp_path / "pipe.yaml"
     os.mkfifo(path)
-    with pytest.raises(ConfigurationError, match="is no regular file"):
+    with pytest.raises(ConfigurationError, match="is not a regular file"):
         find_scenario(str(path), 3)
 
 

@@ -112,7 +112,7 @@ async def test_a_service_that_is_not_ready_is_refused_and_nothing_begins(stand):
 @pytest.mark.parametrize("key", [ServiceKey(NAMESPACE, "other"), ServiceKey("other", API.service)])
 async def test_a_service_that_nobody_knows_is_not_found(stand, key):
     await stand.run(1)
-    with pytest.raises(NotFound, match="nothing is known of"):
+    with pytest.raises(NotFound, match="nothing is known about"):
         weed(stand, key)
 
 
@@ -211,7 +211,7 @@ async def test_who_asked_and_why_is_told_and_is_an_event_on_the_service(stage):
     stand = await ready(stage)
     weed(stand, reason="KCM\x1b hangs")
     (told,) = stand.told("WeedingStarted")
-    assert told.message.startswith("alice asked to weed for kube-apiserver (KCM hangs): pods")
+    assert told.message.startswith("alice requested weeding for kube-apiserver (KCM hangs): pods")
     assert told.event
     assert (told.resource.kind, told.resource.name) == ("Service", "kube-apiserver")
     assert (told.numbers["author"], told.numbers["action"]) == ("alice", "Weed")
@@ -223,7 +223,7 @@ async def test_the_pause_that_was_overridden_is_told(stand):
     weed(stand, force=True, reason="")
     (told,) = stand.told("WeedingStarted")
     assert told.message.startswith(
-        f"alice asked to weed for kube-apiserver, in spite of: {PAUSED}: pods"
+        f"alice requested weeding for kube-apiserver, despite: {PAUSED}: pods"
     )
 
 
@@ -243,7 +243,7 @@ async def test_each_deletion_names_who_asked(stage):
     weed(stand, author="a" * 500)
     await stand.run(1)
     (told,) = stand.told("PodWeeded")
-    assert f"{'a' * (_NAME - 1)}… asked to weed for kube-apiserver: " in told.message
+    assert f"{'a' * (_NAME - 1)}… requested weeding for kube-apiserver: " in told.message
 
 
 async def test_a_recovery_that_nobody_asked_for_is_no_event_and_names_nobody(stand):

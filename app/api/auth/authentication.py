@@ -89,7 +89,7 @@ class Authenticator(Protocol):
 class NoAuthentication:
     """`--auth-mode=none`: everybody is an admin; settings allow it on a loopback address only."""
 
-    async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - nobody is authenticated
+    async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - no caller is asked for an identity
         return Caller("anonymous", Role.ADMIN)
 
 
@@ -102,7 +102,7 @@ class TokenFileAuthenticator:
     async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - the file costs no request
         found = self._file.value.caller(token_of(headers))
         if found is None:
-            raise _unknown("the token is not one of the token file")
+            raise _unknown("the token is not in the token file")
         return found
 
 
@@ -131,7 +131,7 @@ class SeedAuthenticator:
         found = await self._reviews.caller(token, audience=self._audience, trust=trust, peer=peer)
         if found is None:
             made_for = self._audience or "its API server"
-            raise _unknown(f"the token is not one that the seed knows, made for {made_for}")
+            raise _unknown(f"the seed does not accept the token for {made_for}")
         return found
 
 
@@ -188,7 +188,7 @@ class Authentication:
         try:
             now = await self._authenticator.caller(scope["headers"], Trust.STALE, address_of(scope))
             if (now.name, now.uid) != (caller.name, caller.uid):
-                raise nobody("the token is somebody else's now", "invalid_token")
+                raise nobody("the token now belongs to another caller", "invalid_token")
         except Problem as problem:
             self._decisions.refused(problem)
             raise

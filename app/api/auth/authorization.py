@@ -111,7 +111,7 @@ class ByRole:
             self._decisions.allowed()
             return
         has = "has none" if caller.role is None else f"is {caller.role}"
-        why = f"that needs the role {call.role}, and the caller {has}"
+        why = f"that needs the role {call.role}, but the caller {has}"
         problem = _denied(caller, call.access(namespace), why)
         self._decisions.refused(problem)
         raise problem
@@ -155,7 +155,9 @@ class BySeed:
     async def _check(self, caller: Caller, call: Call, namespace: str, trust: Trust) -> None:
         if namespace and not is_label(namespace):
             # The caller chose this text: it may be of any length and content, and must not reach the seed.
-            raise Problem(ProblemType.NOT_FOUND, "the name in the path is none of a namespace")
+            raise Problem(
+                ProblemType.NOT_FOUND, "the name in the path cannot be that of a namespace"
+            )
         access = call.access(namespace)
         if not await self._reviews.allowed(caller, access, trust=trust):
             raise _denied(caller, access, "the seed's RBAC does not allow it")

@@ -72,9 +72,7 @@ class FairBudget:
         """
         queue = self._waiting.setdefault(who, deque())
         if len(queue) >= MOST_WAITING:
-            raise Throttled(
-                "not sent: too many reviews of one caller or address wait for their turn"
-            )
+            raise Throttled("not sent: too many reviews of one caller or address are waiting")
         turn = asyncio.get_running_loop().create_future()
         queue.append(turn)
         self._give()

@@ -320,7 +320,7 @@ class ReviewService:
             raise self._problem_off() from error
         except Throttled as error:
             pause = _SOON if error.retry_after is None else error.retry_after
-            detail = "too many callers are asked about at once"
+            detail = "too many callers are reviewed at once"
             raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=wait(pause)) from error
         except ClusterError as error:
             raise self._problem_away(kind, error) from error
@@ -335,7 +335,9 @@ class ReviewService:
                 feature=FEATURE,
                 error=str(error),
             )
-        self._forbidden[kind] = f"the seed forbids us a {kind}: {redaction.clean(str(error))}"
+        self._forbidden[kind] = (
+            f"the seed forbids this process to create a {kind}: {redaction.clean(str(error))}"
+        )
         self._answered_at.pop(kind, None)
         self._ask_again_at = self._clock.now() + FORBIDDEN_FOR
         self._callers.clear()
@@ -360,7 +362,7 @@ class ReviewService:
         if not self._resting(
             kind, now
         ):  # one line in the log for an outage, however many requests come
-            log.warning("callers cannot be reviewed for now", kind=kind, error=str(error))
+            log.warning("callers cannot be reviewed at the moment", kind=kind, error=str(error))
         self._rest_until[kind] = now + REST
         detail = f"the seed did not answer a {kind}: {redaction.clean(str(error))}"
         return Problem(ProblemType.SEED_AWAY, detail, headers=wait(REST))

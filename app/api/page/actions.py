@@ -40,7 +40,7 @@ REMARK: Final = Field("reason", "Reason", "--reason")
 DURATION: Final = Field("duration", "For how long", "--for", "1h")
 HOLD: Final = Field("hold", "Hold verdicts for", "--hold", "30m")
 SCOPE: Final = Field("scope", "Scope", "--scope", "all", choices=("all", "scaleDown"))
-FORCE: Final = Field("force", "Force, in spite of a rule", "--force", switch=True)
+FORCE: Final = Field("force", "Force, despite a rule", "--force", switch=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def on_all(context: Context) -> list[Action]:
         Action(
             id="pause-all",
             label="Pause all shoots" if pause is None else "Replace the pause of all",
-            about="Every shoot goes on being probed; nothing is scaled or weeded until the pause ends.",
+            about="Every shoot is still probed, but nothing is scaled or weeded until the pause ends.",
             call=Call.PAUSE_ALL,
             method="PUT",
             path="/api/v1/pause",
@@ -142,7 +142,7 @@ def on_all(context: Context) -> list[Action]:
             Action(
                 id="resume-all",
                 label="Resume all shoots",
-                about="Ends the pause of all shoots now; pauses of single shoots go on.",
+                about="Ends the pause of all shoots now; pauses of single shoots stay in force.",
                 call=Call.RESUME_ALL,
                 method="DELETE",
                 path="/api/v1/pause",
@@ -162,7 +162,7 @@ def on_shoot(context: Context, prober: ProberView, shoot: schemas.Shoot) -> list
         Action(
             id="probe",
             label="Probe now",
-            about="Has the shoot probed at once, or as soon as that may be. Writes nothing to the seed.",
+            about="Requests a probe now, or as soon as the rules allow. Writes nothing to the seed.",
             call=Call.PROBE,
             method="POST",
             path=_path(namespace, "probe"),
@@ -191,8 +191,8 @@ def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
         Action(
             id="pause",
             label="Pause" if pause is None else "Replace the pause",
-            about="The shoot goes on being probed; nothing is scaled or weeded until the pause ends. "
-            "Scope scaleDown holds back scaling down alone.",
+            about="The shoot is still probed, but nothing is scaled or weeded until the "
+            "pause ends. Scope scaleDown prevents only scaling down.",
             call=Call.PAUSE,
             method="PUT",
             path=_path(namespace, "pause"),
@@ -206,7 +206,7 @@ def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
             Action(
                 id="resume",
                 label="Resume",
-                about="Ends the pause of this shoot now. A pause of all shoots goes on.",
+                about="Ends the pause of this shoot now. A pause of all shoots stays in force.",
                 call=Call.RESUME,
                 method="DELETE",
                 path=_path(namespace, "pause"),
@@ -252,7 +252,7 @@ def _cancel(operation: ScalingRunStatus) -> Action:
     return Action(
         id=f"cancel-{operation.id}",
         label=f"Cancel scaling {operation.direction}",
-        about="A request that was sent is finished, and no other is sent. The hold stays.",
+        about="A request already sent is completed, and no other is sent. The hold stays.",
         call=Call.CANCEL,
         method="DELETE",
         path=f"/api/v1/operations/{quote(operation.id, safe='')}",
@@ -271,7 +271,7 @@ def _of_resources(shoot: schemas.Shoot) -> list[Action]:
             Action(
                 id="ignore",
                 label="Ignore scaling of…",
-                about="Nobody scales the resource any more, in either direction, until that is taken back.",
+                about="The resource is not scaled in either direction until ignore-scaling is removed.",
                 call=Call.IGNORE,
                 method="PUT",
                 fields=(REASON, FORCE),
@@ -329,5 +329,5 @@ def _weed(context: Context, namespace: str) -> list[Action]:
 
 def _weeded(namespace: str, service: str) -> Target:
     path = f"/api/v1/weeders/{quote(namespace, safe='')}/{quote(service, safe='')}"
-    change = PlannedChange(f"recovery of {service}", "the one that runs, if any", "a new one")
+    change = PlannedChange(f"recovery of {service}", "the running one, if any", "a new one")
     return Target(service, path, ("dwd", "weed", namespace, service), (change,))

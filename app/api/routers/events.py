@@ -38,8 +38,8 @@ id: 5f3a9c01-42
 
 """
 _LAST: Final = (
-    "The id of the newest event that the caller knows; what followed it comes first.  Where that is not remembered, "
-    "as after a change of leader, a `gap` comes, then everything as it is now, then `snapshot-end`."
+    "The id of the newest event that the caller has seen; what followed it comes first. If that is no longer "
+    "remembered, as after a change of leader, a `gap` comes, then the current state of everything, then `snapshot-end`."
 )
 
 
@@ -89,7 +89,7 @@ async def stream_events(
 ) -> Response:
     """Every change of a shoot, scaling run, recovery and override, as it happens.
 
-    Without `Last-Event-ID` it begins with what changes next: ask for the lists once the answer has begun.
+    Without `Last-Event-ID` it begins with the next change: ask for the lists once the answer has begun.
     """
     wanted = Wanted(query.namespace, frozenset(query.kind) or frozenset(ChangeKind))
     review = partial(_review, request, context)

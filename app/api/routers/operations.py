@@ -28,7 +28,7 @@ from app.prober.status import ShootStatus
 router = APIRouter(tags=["flows"])
 
 _IF_MATCH: Final = (
-    "The ETag of the plan, or of `resources`: nothing is done where they have changed since."
+    "The ETag of the plan, or of `resources`: nothing is done if they have changed since."
 )
 
 IfMatch = Annotated[list[str] | None, Header(description=_IF_MATCH)]
@@ -47,7 +47,10 @@ IfMatch = Annotated[list[str] | None, Header(description=_IF_MATCH)]
         },
         202: {
             "headers": {
-                "Location": {"description": "Of the operation.", "schema": {"type": "string"}}
+                "Location": {
+                    "description": "The path of the operation.",
+                    "schema": {"type": "string"},
+                }
             },
         },
     },
@@ -119,7 +122,7 @@ class OperationQuery(PageQuery):
     )
     trigger: Trigger | None = Field(None, description="Only automatic ones, or manual ones.")
     running: bool | None = Field(
-        None, description="Only scaling runs that go on, or that have ended."
+        None, description="Only scaling runs that are under way, or that have ended."
     )
 
 
@@ -127,7 +130,7 @@ class OperationQuery(PageQuery):
 async def list_operations(
     prober: LeadingProber, query: Annotated[OperationQuery, Query()]
 ) -> schemas.OperationList:
-    """All scaling runs that this leader knows, newest first."""
+    """All scaling runs that this leader remembers, newest first."""
     chosen = [each for each in prober.scaling_runs.operations() if _matches(each, query)]
     try:
         page = cut(
@@ -168,7 +171,7 @@ class Permitted:
         request: Request,
         context: AnyContext,
         prober: LeadingProber,
-        name: Annotated[str, Path(alias="id", description="As `Location` and the list name it.")],
+        name: Annotated[str, Path(alias="id", description="As in `Location` and in the list.")],
     ) -> ScalingRunStatus:
         """Return the operation; raises the errors of `ScalingRunsView.operation`, and a `Problem` (403, 404)."""
         found: ScalingRunStatus | None = None
@@ -201,12 +204,12 @@ async def read_operation(operation: Readable) -> schemas.Operation:
 async def cancel_operation(
     request: Request, context: AnyContext, prober: LeadingProber, operation: Cancellable
 ) -> schemas.Operation:
-    """Cancel a manual scaling run: a request that was sent is finished, and no other is sent.  Its hold stays."""
+    """Cancel a manual scaling run: a request already sent is completed, and no other is sent.  Its hold stays."""
     draft = draft_of(request)
     draft.action, draft.namespace, draft.target = "cancel", operation.namespace, operation.id
     draft.before = _drafted(operation)
     if operation.trigger is Trigger.AUTO:
-        detail = "this is an automatic scaling run, which a verdict would begin again: pause or hold instead"
+        detail = "this is an automatic scaling run, which the next verdict would begin again: pause or hold instead"
         raise Problem(ProblemType.CONFLICT, detail)
     refuse_in_dry_run(context)
     cancelled = await prober.scaling_runs.cancel(operation.id, by=caller_of(request).name)

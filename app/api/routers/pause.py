@@ -81,7 +81,7 @@ def _detail(found: dict[str, tuple[str, ...]], first: Sequence[str]) -> str:
         return f"{first[0]} is protected: {_listed(names)} would stay at 0; {_HELP}"
     more = len(found) - len(first)
     named = _listed([*first, f"{more} more"] if more else first)
-    return f"{len(found)} shoots are protected, and what is at 0 there would stay at 0: {named}; {_HELP}"
+    return f"{len(found)} shoots are protected, and their resources at 0 would stay at 0: {named}; {_HELP}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -99,7 +99,7 @@ _OF_ALL: Final = "/api/v1/pause"
 async def pause_shoot(
     request: Request, context: AnyContext, namespace: str, body: schemas.PauseOrder
 ) -> schemas.Pause:
-    """Pause a shoot: it goes on being probed, and nothing is scaled or weeded until the pause ends.
+    """Pause a shoot: it is still probed, but nothing is scaled or weeded until the pause ends.
 
     It replaces a pause that is in force.  Any replica accepts it.
     """
@@ -108,7 +108,7 @@ async def pause_shoot(
 
 @router.delete(_OF_SHOOT, status_code=204, dependencies=[allowed(Call.RESUME)])
 async def resume_shoot(request: Request, context: AnyContext, namespace: str) -> None:
-    """End the pause of a shoot now, if there is one.  A pause of all shoots goes on."""
+    """End the pause of a shoot now, if there is one.  A pause of all shoots stays in force."""
     await _resume(request, context, namespace)
 
 
@@ -122,7 +122,7 @@ async def pause_all_shoots(
 
 @router.delete(_OF_ALL, status_code=204, dependencies=[allowed(Call.RESUME_ALL)])
 async def resume_all_shoots(request: Request, context: AnyContext) -> None:
-    """End the pause of all shoots now; pauses of single ones go on."""
+    """End the pause of all shoots now; pauses of single ones stay in force."""
     await _resume(request, context, None)
 
 

@@ -34,14 +34,14 @@ router = APIRouter(tags=["resources"])
 _PATH: Final = "/api/v1/shoots/{namespace}/resources"
 _IGNORE: Final = _PATH + "/{kind}/{name}/ignore-scaling"
 _IF_MATCH: Final = (
-    "An ETag of `resources`, of all or of this one: nothing is done where it has changed since."
+    "An ETag of `resources`, of all or of this one: nothing is done if it has changed since."
 )
-_API_VERSION: Final = "Which one is meant, where two dependents have this kind and name."
+_API_VERSION: Final = "Needed if two dependents have this kind and name."
 
 # `Retry-After` in seconds when nothing is left of the request budget for the seed.
 _BUSY: Final = 1.0
 _NOTHING_LEFT: Final = (
-    "the request budget for the seed is used up by those who act, nothing was left for this read"
+    "the request budget for the seed is used up by requests that go first; retry later"
 )
 
 IfMatch = Annotated[list[str] | None, Header(description=_IF_MATCH)]
@@ -56,9 +56,9 @@ async def list_resources(
     namespace: str,
     query: Annotated[PageQuery, Query()],
 ) -> schemas.ResourceList:
-    """The dependents as they are now: this asks the seed, so that the ETag is true.
+    """The dependents as they are now: this asks the seed, so that the ETag is current.
 
-    Of one caller one such read is made at a time, on what others leave of the request budget for the seed.
+    One such read per caller runs at a time, with what other requests leave of the request budget for the seed.
     """
     known_shoot(prober, namespace)
     numbered = list(enumerate(prober.policy.dependents))
@@ -145,7 +145,7 @@ async def ignore_resource(
     resource: MeantResource,
     body: schemas.IgnoreOrder,
 ) -> schemas.LiveResource:
-    """Set ignore-scaling on a resource: nothing scales it until that is removed, as it has no end of its own.
+    """Set ignore-scaling on a resource: nothing scales it until the annotation is removed; it does not expire.
 
     Any replica accepts it.
     """
@@ -166,7 +166,7 @@ async def ignore_resource(
 async def heed_resource(
     request: Request, response: Response, context: AnyContext, resource: MeantResource
 ) -> schemas.LiveResource:
-    """Remove ignore-scaling, so that the resource is scaled like all others; does nothing where it is not set."""
+    """Remove ignore-scaling, so that the resource is scaled like all others; does nothing if it is not set."""
     order = IgnoreRequest(
         resource.namespace,
         resource.dependent.ref,

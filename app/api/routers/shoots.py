@@ -170,7 +170,7 @@ def _refused(error: TokenRefused) -> Problem:
     "/api/v1/shoots/{namespace}/probe", status_code=202, dependencies=[allowed(Call.PROBE)]
 )
 async def probe_shoot(request: Request, prober: LeadingProber, namespace: str) -> schemas.Look:
-    """Probe a shoot now, or as soon as the rules allow: several calls are one probe."""
+    """Probe a shoot now, or as soon as the rules allow: several calls share one probe."""
     draft = draft_of(request)
     draft.action, draft.namespace = "probe", namespace
     last = known_shoot(prober, namespace).last_probe

@@ -96,7 +96,7 @@ async def read_config(context: AnyContext) -> schemas.Config:
 
 @config_router.put(_PATH + "/log-level", dependencies=[allowed(Call.LOG_LEVEL)])
 async def set_log_level(request: Request, body: schemas.LogLevelOrder) -> schemas.LogLevelNow:
-    """Log more, or less, until this process is started again; a dry run and a standby do so too."""
+    """Set the log level until the next start of this process; also in a dry run and on a standby."""
     draft = draft_of(request)
     draft.action, draft.before = "log-level", log.level()
     log.set_level(body.level)
@@ -125,10 +125,10 @@ class AuditQuery(PageQuery):
 async def list_audit(
     context: AnyContext, query: Annotated[AuditQuery, Query()]
 ) -> schemas.AuditList:
-    """Every attempt to change something, newest first: performed, refused or failed; this process's own alone.
+    """Every attempt to change something, newest first: performed, refused or failed; of this process only.
 
-    The log is the durable audit.  What a caller is refused again and again (the same call on the same shoot, for the
-    same reason) is one entry.
+    The log is the durable audit.  Repeated refusals of a caller (the same call on the same shoot, for the
+    same reason) are one entry.
     """
     chosen = [each for each in context.audit.entries() if _matches(each, query)]
     try:

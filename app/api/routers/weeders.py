@@ -80,7 +80,7 @@ async def weed_now(
     service: str,
     body: Annotated[schemas.WeedOrder, Body()] = _NOTHING_SAID,
 ) -> schemas.Recovery:
-    """Weed now: a recovery with the same rules, caps and pace as any other; it replaces one that runs."""
+    """Weed now: a recovery with the same rules, caps and pace as any other; it replaces a running one."""
     draft = draft_of(request)
     draft.action, draft.namespace, draft.target = "weed", namespace, service
     draft.reason = body.reason or None

@@ -91,7 +91,7 @@ Reason = Annotated[
         min_length=1,
         max_length=LONGEST_REASON,
         pattern=r"\S",
-        description="Why: for those who read audit, history and Events.",
+        description="The reason, for readers of the audit, the history and Events.",
         examples=["load balancer is being replaced"],
     ),
     AfterValidator(_some_line),
@@ -101,7 +101,7 @@ Remark = Annotated[
     str,
     Field(
         max_length=LONGEST_REASON,
-        description="Why: for those who read audit, history and Events.",
+        description="The reason, for readers of the audit, the history and Events.",
         examples=["kube-scheduler hangs in CrashLoopBackOff"],
     ),
     AfterValidator(_one_line),

@@ -78,7 +78,7 @@ class OverrideChange(Schema):
     """An override that was set, changed or ended."""
 
     namespace: str | None
-    """Null: of all shoots."""
+    """Null for all shoots."""
     kind: OverrideKind
     resource: str | None
     """The resource of ignore-scaling."""
@@ -112,7 +112,7 @@ class StreamEnd(Schema):
 
 
 class AuditEntry(Schema):
-    """An attempt to change something, or several equal ones that were refused: all but their number is of the last."""
+    """An attempt to change something, or several equal refused ones: the fields then describe the last."""
 
     time: Time
     """Time of the last attempt."""
@@ -127,6 +127,8 @@ class AuditEntry(Schema):
     """The address that the request came from."""
     caller: str | None
     """Null if the caller was not identified."""
+    claimed: str | None
+    """The person who used the account, as the client claims (`dwd --service-account`); nobody has verified it."""
     action: str | None
     """Null if the request was refused before it reached the call."""
     namespace: str | None

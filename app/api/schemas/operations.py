@@ -17,10 +17,10 @@ class ScaleOrder(Order):
         "30m",
         description="How long the automatic verdicts are not acted on: a Go duration, at most 24h.",
     )
-    dry_run: StrictBool = Field(default=False, description="Say what would be done; write nothing.")
+    dry_run: StrictBool = Field(default=False, description="Only show the plan; write nothing.")
     force: StrictBool = Field(
         default=False,
-        description="Also a shoot that is not probed; also up while the verdict would be ScaleDown.",
+        description="Even if the shoot is not probed; and up even if the verdict would be ScaleDown.",
     )
 
 

@@ -29,7 +29,7 @@ class PauseOrder(Order):
     )
     force: StrictBool = Field(
         default=False,
-        description="Also where controllers are at 0, and would stay there (scope all).",
+        description="Even if controllers are at 0, and would stay there (scope all).",
     )
 
 
@@ -38,7 +38,7 @@ class IgnoreOrder(Order):
 
     reason: Reason
     force: StrictBool = Field(
-        default=False, description="Also where it is at 0, and would stay there."
+        default=False, description="Even if it is at 0, and would stay there."
     )
 
 

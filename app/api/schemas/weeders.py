@@ -12,7 +12,7 @@ class WeedOrder(Order):
     reason: Remark = ""
     force: StrictBool = Field(
         default=False,
-        description="In spite of the pause of scope `all` that covers the namespace now.",
+        description="Despite the pause of scope `all` that covers the namespace now.",
     )
 
 

@@ -140,7 +140,7 @@ class EventStream:
 
         Only the end of the snapshot has an id: a client that loses the connection before that starts anew.
         """
-        gap = Gap(reason="what came after the last event that you know is not remembered here")
+        gap = Gap(reason="the events after the last one that you have seen are not remembered here")
         batch = [changes.sse_body(EventName.GAP, gap)]
         events = self._sources.publisher.snapshot(self._listening.wanted)
         size = 0
@@ -175,7 +175,9 @@ class EventStream:
                 await self._start()
             await self._say(end, more=False)
         except TimeoutError:
-            log.debug("a stream ended unheard", caller=self._listening.caller.name)
+            log.debug(
+                "a stream ended before its last event was read", caller=self._listening.caller.name
+            )
 
     # The reasons to end it; each task raises `_Over`.
 
@@ -198,7 +200,7 @@ class EventStream:
 
     async def _until_stopping(self, stopping: asyncio.Event) -> None:
         await stopping.wait()
-        raise _Over("the server stops")
+        raise _Over("the server is stopping")
 
 
 def _reason(over: ExceptionGroup[_Over]) -> str | None:

@@ -98,7 +98,7 @@ class EventStreams:
 
     def stop(self) -> None:
         """End all streams at once, and refuse new ones, as the process stops."""
-        self._stopped = "the process stops"
+        self._stopped = "the process is stopping"
         self._end_all(self._stopped)
 
     def _failed(self, error: Exception) -> None:

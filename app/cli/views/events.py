@@ -60,7 +60,7 @@ def told(name: str, data: object, clock: str) -> Text | None:
     return line
 
 
-_UNKNOWN: Final = "(this program does not know such events)"
+_UNKNOWN: Final = "(unknown to this version of dwd)"
 
 
 def _shoot(data: object) -> EventText:
@@ -76,7 +76,7 @@ def _gone(data: object) -> EventText:
 
 def _gap(data: object) -> EventText:
     reason = answers.of(answers.StreamMessage, data).reason
-    return EventText("gap", f"{reason}; what follows is how things are now", "yellow")
+    return EventText("gap", f"{reason}; the current state follows", "yellow")
 
 
 def _end(data: object) -> EventText:
@@ -155,7 +155,7 @@ def status(found: Status, now: float) -> list[Text]:
     facts: list[tuple[str, Cell | str]] = []
     for loop, leader in found.leaders.items():
         address = f" at {leader.address}" if leader.address else ""
-        known = f"led by {leader.identity}{address}" if leader.identity else "led by nobody"
+        known = f"led by {leader.identity}{address}" if leader.identity else "no leader"
         facts.append((loop, known))
     facts.append(("shoots", _counts(found)))
     if found.pause is not None:
@@ -165,7 +165,7 @@ def status(found: Status, now: float) -> list[Text]:
         "no right": [_right(each) for each in found.missing_permissions],
         "warning": [_finding(each) for each in found.config_warnings],
         "unknown": [
-            f"{each} carries the meltdown key and is not configured"
+            f"{each} carries the meltdown key but is not configured"
             for each in found.found_unconfigured
         ],
         "no pods": [
@@ -199,15 +199,26 @@ def _right(lacking: MissingPermission) -> str:
 
 def audit(found: Audit) -> list[Text]:
     """A table of audit records; the last line says since when the process has kept them."""
-    heads = ("TIME", "CALLER", "FROM", "ACTION", "SHOOT", "TARGET", "STATUS", "TIMES", "REASON")
+    heads = (
+        "TIME",
+        "CALLER",
+        "CLAIMED",
+        "FROM",
+        "ACTION",
+        "SHOOT",
+        "TARGET",
+        "STATUS",
+        "TIMES",
+        "REASON",
+    )
     lines = table(heads, [_attempt(each) for each in found.items]) if found.items else []
-    return [*lines, Text(f"All since {said(found.metadata.since)}; what was before is in the log.")]
+    return [*lines, Text(f"All since {said(found.metadata.since)}; the log has what came before.")]
 
 
 def _attempt(entry: AuditEntry) -> list[Cell | str]:
     bad = entry.status is None or entry.status >= 400  # noqa: PLR2004 - the first of HTTP's errors
     return [
-        *(entry.time or "", entry.caller or "", entry.peer),
+        *(entry.time or "", entry.caller or "", entry.claimed or "", entry.peer),
         entry.action or f"{entry.method} {entry.path}",
         *(entry.namespace or "", entry.target or ""),
         Cell("" if entry.status is None else str(entry.status), "red" if bad else "green"),

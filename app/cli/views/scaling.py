@@ -26,12 +26,19 @@ def _word(text: str) -> Cell:
     return Cell(text, _STYLES.get(text, ""))
 
 
-def listed(operations: Sequence[Operation], now: float) -> list[Text]:
+def listed(operations: Sequence[Operation], now: float, *, wide: bool = False) -> list[Text]:
     """A table of scaling runs, in the given order."""
     if not operations:
         return [Text("no operations")]
-    heads = ("ID", "NAMESPACE", "DIRECTION", "BY", "PHASE", "AGE", "REASON")
-    return table(heads, [_row(each, now) for each in operations])
+    heads = ["ID", "NAMESPACE", "DIRECTION", "BY", "PHASE", "AGE", "REASON"]
+    rows = [_row(each, now) for each in operations]
+    if wide:
+        heads += ["BEGUN", "ENDED", "HELD UNTIL", "MESSAGE"]
+        more = [(each.created, each.ended, each.hold_until, each.message) for each in operations]
+        rows = [
+            [*row, *(said(each) for each in cells)] for row, cells in zip(rows, more, strict=True)
+        ]
+    return table(heads, rows)
 
 
 def _row(operation: Operation, now: float) -> list[Cell | str]:

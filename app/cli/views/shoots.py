@@ -122,12 +122,32 @@ def _word(text: str) -> Cell:
     return Cell(text, _STYLES.get(text, ""))
 
 
-def listed(shoots: Sequence[Shoot], now: float) -> list[Text]:
+def listed(shoots: Sequence[Shoot], now: float, *, wide: bool = False) -> list[Text]:
     """A table of shoots, in the given order."""
     if not shoots:
         return [Text("no shoots")]
-    heads = ("NAMESPACE", "STATE", "REASON", "FOR", "LEASES", "AT 0", "OVERRIDES")
-    return table(heads, [_row(each, now) for each in shoots])
+    heads = ["NAMESPACE", "STATE", "REASON", "FOR", "LEASES", "AT 0", "OVERRIDES"]
+    rows = [_row(each, now) for each in shoots]
+    if wide:
+        heads += ["PROBED", "NEXT", "FAILED", "DEPENDENTS", "MESSAGE"]
+        rows = [[*row, *_more(each, now)] for row, each in zip(rows, shoots, strict=True)]
+    return table(heads, rows)
+
+
+def _more(shoot: Shoot, now: float) -> list[Cell | str]:
+    """The columns of a wide table: how the shoot is probed, its dependents as `NAME REPLICAS (SAVED)`, and why."""
+    probe = shoot.probe
+    return [
+        *(since(probe.last_time, now), clock(probe.next_time), str(probe.consecutive_failures)),
+        ", ".join(_sized(each) for each in shoot.resources),
+        shoot.message,
+    ]
+
+
+def _sized(resource: Resource) -> str:
+    replicas = resource.replicas
+    saved = "" if replicas.saved is None else f" ({replicas.saved})"
+    return f"{resource.name} {count(replicas.spec)}{saved}"
 
 
 def counted(shoots: Iterable[Shoot]) -> str:
@@ -183,7 +203,7 @@ def _held(hold: Hold | None, now: float) -> str:
     if hold is None:
         return ""
     direction = f" {hold.direction}" if hold.direction else ""
-    run = "" if hold.done or not hold.operation else f", scaling run {hold.operation} goes on"
+    run = "" if hold.done or not hold.operation else f", scaling run {hold.operation} continues"
     return f"held{direction}, {_left(hold.until, now)}{run}, {hold.author}: {hold.reason}"
 
 

@@ -11,11 +11,11 @@ from app.cli.views.layout import Cell, fields, said, since, table, until
 _LOUD: Final = "yellow"
 
 
-def listed(found: Sequence[Weeder], now: float) -> list[Text]:
+def listed(found: Sequence[Weeder], now: float, *, wide: bool = False) -> list[Text]:
     """A table of services with their newest recovery, in the given order."""
     if not found:
         return [Text("no recoveries")]
-    heads = (
+    heads = [
         "NAMESPACE",
         "SERVICE",
         "READY",
@@ -25,8 +25,22 @@ def listed(found: Sequence[Weeder], now: float) -> list[Text]:
         "DELETED",
         "QUEUED",
         "SPARED",
-    )
-    return table(heads, [_row(each, now) for each in found])
+    ]
+    rows = [_row(each, now) for each in found]
+    if wide:
+        heads += ["READY SINCE", "BEGAN", "UNTIL", "ASKED BY", "TROUBLE"]
+        rows = [[*row, *_more(each)] for row, each in zip(rows, found, strict=True)]
+    return table(heads, rows)
+
+
+def _more(weeder: Weeder) -> list[Cell | str]:
+    """The columns of a wide table."""
+    newest = next(iter(weeder.recoveries), Recovery())
+    return [
+        *(weeder.since or "", newest.began or "", newest.until or ""),
+        "" if newest.asked is None else newest.asked.author,
+        Cell(weeder.failing or newest.trouble or "", _LOUD),
+    ]
 
 
 def _row(weeder: Weeder, now: float) -> list[Cell | str]:

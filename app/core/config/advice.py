@@ -133,4 +133,4 @@ def long_minimum(min_backoff_remaining: float) -> str | None:
     if min_backoff_remaining < LONGEST_BACKOFF:
         return None
     longest, given = format_duration(LONGEST_BACKOFF), format_duration(min_backoff_remaining)
-    return f"no back-off is longer than {longest}: none that is known exceeds {given}"
+    return f"no back-off is longer than {longest}: no known one exceeds {given}"

@@ -90,7 +90,7 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         message = f"must be IP addresses or networks such as 10.0.0.0/8, not {quoted(text)}"
         raise ValueError(message) from error
     if found.prefixlen == 0:
-        raise ValueError(f"must not be everybody, as {quoted(text)} is")
+        raise ValueError(f"must not cover all addresses, as {quoted(text)} does")
     return found
 
 

@@ -1,5 +1,6 @@
 """The flags of the commands that call the API of a running watchdog."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -9,7 +10,16 @@ from typing import Annotated, ClassVar, Final
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from app.core.config import flag_values as values
-from app.core.config.client_values import Deployment, Origin, deployment, origin, reason
+from app.core.config.client_values import (
+    Deployment,
+    Origin,
+    ServiceAccount,
+    deployment,
+    local_port,
+    origin,
+    reason,
+    service_account,
+)
 from app.core.config.env_variables import CommandSettings, FlagOnly, unexpected
 from app.core.config.flag_values import FlagType, LogLevel
 from app.core.config.scalars import is_label, is_service, is_subdomain
@@ -19,14 +29,26 @@ from app.core.model.workloads import Direction
 
 _SHOWN: Final = 100
 _MAX_ID: Final = 200
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_PATH: Final = re.compile(r"/?[A-Za-z0-9._~!$&'()*+,;=:@%/-]{1,2000}(\?[\x21-\x7e]{0,4000})?")
+"""A path and its query, as RFC 3986 writes them."""
 
 
 class OutputFormat(StrEnum):
     """The format in which answers are printed."""
 
     TABLE = "table"
+    WIDE = "wide"
+    """A table with more columns, where a command has them."""
+    NAME = "name"
+    """The name of each thing alone, one on each line."""
     JSON = "json"
     YAML = "yaml"
+
+    @property
+    def for_people(self) -> bool:
+        """Whether lines are written, instead of names or data for programs."""
+        return self in {OutputFormat.TABLE, OutputFormat.WIDE}
 
 
 def _one_of(choices: type[StrEnum]) -> BeforeValidator:
@@ -38,6 +60,12 @@ def _one_of(choices: type[StrEnum]) -> BeforeValidator:
         return value
 
     return BeforeValidator(check)
+
+
+def _method(text: str | None) -> str | None:
+    if text is not None and text.upper() not in _METHODS:
+        raise ValueError(f'must be one of {", ".join(_METHODS)}, not "{trimmed(text, _SHOWN)}"')
+    return text and text.upper()
 
 
 def _file(text: object) -> object:
@@ -59,7 +87,12 @@ _Deployment = Annotated[
     BeforeValidator(lambda it: deployment(it) if isinstance(it, str) else it),
     FlagType("NAMESPACE/DEPLOYMENT"),
 ]
-_Output = Annotated[OutputFormat, _one_of(OutputFormat), FlagType("table|json|yaml")]
+_ServiceAccount = Annotated[
+    ServiceAccount | None,
+    BeforeValidator(lambda it: service_account(it) if isinstance(it, str) else it),
+    FlagType("NAMESPACE/NAME"),
+]
+_Output = Annotated[OutputFormat, _one_of(OutputFormat), FlagType("table|wide|name|json|yaml")]
 _LogLevel = Annotated[
     LogLevel | None,
     values.of_text(values.log_level),
@@ -80,6 +113,8 @@ class ClientSettings(CommandSettings):
     """A description of the command for `--help`."""
     shoot_word: ClassVar[int | None] = None
     """The index of the positional argument that names a shoot; None if there is none."""
+    has_names: ClassVar[bool] = False
+    """Whether the answer has names to print with `--output name`."""
 
     server: _Server = Field(
         Origin("http", "127.0.0.1", 8080),
@@ -91,21 +126,27 @@ class ClientSettings(CommandSettings):
     )
     ca_file: values.OptionalFile = Field(
         None,
-        description="The CA bundle (PEM) that vouches for the server; without it those of the machine do.",
+        description="The CA bundle (PEM) that verifies the server; by default that of this machine.",
+    )
+    service_account: _ServiceAccount = Field(
+        None,
+        description="Send a token of this ServiceAccount of the seed, which your own kubeconfig makes for an hour and "
+        "renews: with its certificate, token or login plugin, as kubectl would.",
     )
     kubeconfig: _OptionalFile = Field(
         None,
-        description="A kubeconfig whose user's token is sent where there is no --token-file; only token and tokenFile "
-        "are looked at, a plugin is never run. --port-forward hands it to kubectl.",
+        description="Your kubeconfig for --service-account, instead of KUBECONFIG. Without that flag, its user's token "
+        "is sent if there is no --token-file; then only token and tokenFile are read, and no plugin is run. "
+        "--port-forward passes it to kubectl.",
     )
     context: Annotated[str | None, FlagType("NAME"), FlagOnly()] = Field(
         None,
-        description="The context of the kubeconfig; without it its current one.",
+        description="The context of the kubeconfig; by default its current one.",
     )
     port_forward: _Deployment = Field(
         None,
         description="Reach the API through kubectl port-forward to a pod of this Deployment, and to the leader's pod "
-        "where only that one knows. --server has scheme and port, and with https the name on the certificate.",
+        "where only that one can answer. --server gives scheme and port, and with https the name on the certificate.",
     )
     allow_plain_http: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
@@ -117,14 +158,21 @@ class ClientSettings(CommandSettings):
     )
     output: _Output = Field(
         OutputFormat.TABLE,
-        description="table is for people; json and yaml are what the API answers.",
+        description="table and wide are for people, wide with more columns; name is the names alone, of lists and of "
+        "what is begun; json and yaml show the API's answer as it is.",
     )
 
     def problems(self, words: Sequence[str]) -> Iterator[Mistake]:
         """Yields mistakes in the combination of flags and arguments, each of which is valid by itself."""
         yield from self.wrong_together(words)
-        if self.context is not None and self.kubeconfig is None and self.port_forward is None:
+        if self.output is OutputFormat.NAME and not self.has_names:
+            named = (name for name, each in CLIENT_SETTINGS.items() if each.has_names)
+            yield Mistake(None, "--output", f"name is for {', '.join(named)}")
+        used = (self.kubeconfig, self.port_forward, self.service_account)
+        if self.context is not None and used == (None, None, None):
             yield Mistake(None, "--context", "needs --kubeconfig")
+        if self.service_account is not None and self.token_file is not None:
+            yield Mistake(None, "--service-account", "does not go with --token-file")
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
         """Yields those mistakes that only this command can have; subclasses override it."""
@@ -160,24 +208,25 @@ def _unfit(name: str, what: str, word: str) -> Mistake:
 class ShootsSettings(ClientSettings):
     """The flags of `dwd shoots`."""
 
+    has_names: ClassVar[bool] = True
     shoot_word: ClassVar[int | None] = 0
     line: ClassVar[str] = "dwd shoots [NAME] [flags]"
     about: ClassVar[str] = (
-        "Lists the shoots, worst first; with the control-plane namespace of one, all that is known of it."
+        "Lists the shoots, worst first; with the control-plane namespace of one, all that is known about it."
     )
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({"o": "output", "w": "watch"})
 
     nodes: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Its nodes too: which of them count, and what their leases say. With NAME.",
+        description="Show its nodes too: which of them count, and the state of their leases. With NAME.",
     )
     history: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="What happened to it too, newest first. With NAME.",
+        description="Show its history too, newest first. With NAME.",
     )
     watch: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Look again every 2s until Ctrl-C.",
+        description="Refresh every 2s until Ctrl-C.",
     )
 
     @classmethod
@@ -189,7 +238,9 @@ class ShootsSettings(ClientSettings):
         asked = [name for name, there in given.items() if there]
         if not words:
             yield from (Mistake(None, f"--{name}", "needs NAME") for name in asked)
-        if len(asked) > 1 and self.output is not OutputFormat.TABLE:
+        if asked and self.output is OutputFormat.NAME:
+            yield Mistake(None, "--output", f"name does not go with --{asked[0]}")
+        elif len(asked) > 1 and not self.output.for_people:
             message = f"{self.output} shows one answer: --nodes or --history"
             yield Mistake(None, "--output", message)
 
@@ -210,7 +261,7 @@ class _OneOrAllSettings(ClientSettings):
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
         if self.all == bool(words):
-            yield Mistake(None, "NAME", "is needed, or --all, and not both")
+            yield Mistake(None, "NAME", "or --all must be given, not both")
 
 
 class PauseSettings(_OneOrAllSettings):
@@ -218,19 +269,19 @@ class PauseSettings(_OneOrAllSettings):
 
     line: ClassVar[str] = "dwd pause NAME|--all --reason TEXT [flags]"
     about: ClassVar[str] = (
-        "Keeps the watchdog's hands off a shoot, or off all: it goes on looking, and does not act."
+        "Pauses one shoot or all: probing continues, but nothing is scaled or weeded (see --scope)."
     )
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({"o": "output", "for": "duration"})
 
-    reason: _Reason = Field(description="Why; others read it.")
+    reason: _Reason = Field(description="The reason, for others to read.")
     duration: _Duration = Field(DEFAULT_PAUSE, description="For how long, at most 24h.")
     scope: _Scope = Field(
         Scope.ALL,
-        description="What is held back: all (scaling and weeding), or scaleDown alone.",
+        description="What to prevent: all (scaling and weeding), or only scaleDown.",
     )
     force: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Even where controllers are at 0 now, and would stay there.",
+        description="Even if controllers are at 0 now, and would stay there.",
     )
 
 
@@ -244,7 +295,7 @@ class ResumeSettings(_OneOrAllSettings):
 
     hold: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="End the hold that came with dwd scale instead, and its scaling run if that still runs. With NAME.",
+        description="Instead, end the hold that dwd scale set, and its scaling run if that still runs. With NAME.",
     )
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
@@ -272,14 +323,14 @@ class IgnoreSettings(_ResourceSettings):
 
     line: ClassVar[str] = "dwd ignore NAME RESOURCE --reason TEXT [flags]"
     about: ClassVar[str] = (
-        "Leaves one resource of a shoot alone from now on, until dwd unignore: sets its annotation "
-        "ignore-scaling. RESOURCE is KIND/NAME, or NAME where one kind has it."
+        "Excludes one resource of a shoot from scaling until dwd unignore: sets its "
+        "annotation ignore-scaling. RESOURCE is KIND/NAME, or NAME if only one kind has it."
     )
 
-    reason: _Reason = Field(description="Why; it is kept in the audit and in an Event.")
+    reason: _Reason = Field(description="The reason, for the audit and an Event.")
     force: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Even where it is at 0 now, and would stay there.",
+        description="Even if it is at 0 now, and would stay there.",
     )
 
 
@@ -288,24 +339,25 @@ class UnignoreSettings(_ResourceSettings):
 
     line: ClassVar[str] = "dwd unignore NAME RESOURCE [flags]"
     about: ClassVar[str] = (
-        "Has one resource of a shoot scaled again: removes its annotation ignore-scaling. RESOURCE is KIND/NAME, or "
-        "NAME where one kind has it."
+        "Includes one resource of a shoot in scaling again: removes its annotation ignore-scaling. RESOURCE is "
+        "KIND/NAME, or NAME if only one kind has it."
     )
 
 
 class ScaleSettings(ClientSettings):
     """The flags of `dwd scale`."""
 
+    has_names: ClassVar[bool] = True
     shoot_word: ClassVar[int | None] = 1
     line: ClassVar[str] = "dwd scale up|down NAME --reason TEXT [flags]"
     about: ClassVar[str] = (
         "Scales the controllers of a shoot by hand, level by level, and holds the automatic verdicts back for a while."
     )
 
-    reason: _Reason = Field(description="Why; others read it.")
+    reason: _Reason = Field(description="The reason, for others to read.")
     hold: _Duration = Field(
         DEFAULT_HOLD,
-        description="How long automatic verdicts are shown and not acted on, at most 24h.",
+        description="How long automatic verdicts are shown but not acted on, at most 24h.",
     )
     dry_run: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
@@ -313,15 +365,15 @@ class ScaleSettings(ClientSettings):
     )
     force: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Even where the shoot is not probed, or up while the leases say down.",
+        description="Even if the shoot is not probed, or up although the leases call for down.",
     )
     if_match: Annotated[str | None, FlagType("ETAG"), FlagOnly()] = Field(
         None,
-        description="Only if the resources are still what a dry run showed: its ETag.",
+        description="Only if the resources are unchanged since the dry run that showed this ETag.",
     )
     wait: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Return when the scaling run has ended; with exit code 7 where it was not done.",
+        description="Wait until the scaling run has ended; exit with code 7 if it did not succeed.",
     )
 
     @classmethod
@@ -332,6 +384,8 @@ class ScaleSettings(ClientSettings):
 
     def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
         del words
+        if self.dry_run and self.output is OutputFormat.NAME:
+            yield Mistake(None, "--output", "a plan has no name")
         if self.dry_run and self.wait:
             yield Mistake(None, "--wait", "has nothing to wait for after --dry-run")
 
@@ -341,7 +395,7 @@ class ProbeSettings(ClientSettings):
 
     shoot_word: ClassVar[int | None] = 0
     line: ClassVar[str] = "dwd probe NAME [flags]"
-    about: ClassVar[str] = "Has a shoot looked at now."
+    about: ClassVar[str] = "Probes a shoot now."
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
@@ -358,7 +412,7 @@ class WeedSettings(ClientSettings):
         "same rules as when the service comes back."
     )
 
-    reason: _OptionalReason = Field(None, description="Why; it is kept in the audit.")
+    reason: _OptionalReason = Field(None, description="The reason, for the audit.")
     force: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
         description="Even while a pause forbids it.",
@@ -372,6 +426,7 @@ class WeedSettings(ClientSettings):
 class WeedersSettings(ClientSettings):
     """The flags of `dwd weeders`."""
 
+    has_names: ClassVar[bool] = True
     shoot_word: ClassVar[int | None] = 0
     line: ClassVar[str] = "dwd weeders [NAME [SERVICE]] [flags]"
     about: ClassVar[str] = (
@@ -399,8 +454,8 @@ class StatusSettings(ClientSettings):
     takes_arguments: ClassVar[bool] = False
     line: ClassVar[str] = "dwd status [flags]"
     about: ClassVar[str] = (
-        "Shows the process that answers: its version, who leads, how many shoots are in which state, and what "
-        "deserves a look: features that are off, rights that are missing, warnings."
+        "Shows the process that answers: its version, who leads, how many shoots are in each state, and "
+        "what needs attention: features that are off, rights that are missing, warnings."
     )
 
 
@@ -409,8 +464,8 @@ class AuditSettings(ClientSettings):
 
     line: ClassVar[str] = "dwd audit [NAME] [flags]"
     about: ClassVar[str] = (
-        "Lists who tried to change what through the process that answers, when, why, and what came of it, newest "
-        "first; with NAME only what was about one shoot."
+        "Lists the attempts to change something through the process that answers: who, what, when, why, and the "
+        "outcome, newest first; with NAME only those on one shoot."
     )
 
     caller: Annotated[str | None, FlagType("CALLER"), FlagOnly()] = Field(
@@ -434,7 +489,27 @@ class ConfigSettings(ClientSettings):
 
     log_level: _LogLevel = Field(
         None,
-        description="Have it log at this level until its next start, instead.",
+        description="Instead, set the level at which it logs until its next start.",
+    )
+
+
+class PageSettings(ClientSettings):
+    """The flags of `dwd page`."""
+
+    takes_arguments: ClassVar[bool] = False
+    line: ClassVar[str] = "dwd page [flags]"
+    about: ClassVar[str] = (
+        "Opens the page of the watchdog in your browser, until Ctrl-C: a proxy on 127.0.0.1, for that browser alone, "
+        "adds the token, follows the leader, and mends the way when it breaks."
+    )
+
+    port: Annotated[int, values.of_text(local_port), FlagType("PORT"), FlagOnly()] = Field(
+        0,
+        description="The port of the proxy on 127.0.0.1; 0: any that is free.",
+    )
+    no_browser: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Only print the address.",
     )
 
 
@@ -443,7 +518,7 @@ class EventsSettings(ClientSettings):
 
     line: ClassVar[str] = "dwd events [NAME] [flags]"
     about: ClassVar[str] = (
-        "Follows what changes, in all shoots or in one, until Ctrl-C; takes up again where the connection breaks."
+        "Follows what changes, in all shoots or in one, until Ctrl-C; resumes after a broken connection."
     )
 
     @classmethod
@@ -454,6 +529,7 @@ class EventsSettings(ClientSettings):
 class OperationsSettings(ClientSettings):
     """The flags of `dwd operations`."""
 
+    has_names: ClassVar[bool] = True
     line: ClassVar[str] = "dwd operations [ID] [flags]"
     about: ClassVar[str] = (
         "Lists the scaling runs, manual and automatic ones, newest first; with the id of one, step by step."
@@ -466,7 +542,7 @@ class OperationsSettings(ClientSettings):
     )
     watch: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Look again every 2s until Ctrl-C, or until the scaling run with this ID has ended.",
+        description="Refresh every 2s until Ctrl-C, or until the scaling run with this ID has ended.",
     )
 
     @classmethod
@@ -483,6 +559,50 @@ class OperationsSettings(ClientSettings):
             yield Mistake(None, "--watch", "does not go with --cancel")
 
 
+class ApiSettings(ClientSettings):
+    """The flags of `dwd api`."""
+
+    line: ClassVar[str] = "dwd api PATH [flags]"
+    about: ClassVar[str] = (
+        "Sends any request to the API and prints the answer. PATH is as in the API's pages, with or without "
+        "/api/v1/: shoots, 'audit?limit=5', /api/v1/status."
+    )
+    aliases: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"o": "output", "X": "method", "d": "data", "i": "include"}
+    )
+
+    method: Annotated[str | None, AfterValidator(_method), FlagType("METHOD"), FlagOnly()] = Field(
+        None,
+        description="GET, HEAD, POST, PUT, PATCH or DELETE; by default GET, and POST with --data.",
+    )
+    data: Annotated[str | None, FlagType("JSON"), FlagOnly()] = Field(
+        None,
+        description="The body: JSON, @FILE for a file, or - for standard input.",
+    )
+    if_match: Annotated[str | None, FlagType("ETAG"), FlagOnly()] = Field(
+        None,
+        description="The header If-Match.",
+    )
+    include: _Switch = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="Print status and headers before the answer.",
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        yield from _named(words, "PATH")
+        for word in words[:1]:
+            if not _PATH.fullmatch(word):
+                yield _unfit("PATH", "a path of the API, such as shoots", word)
+
+    def wrong_together(self, words: Sequence[str]) -> Iterator[Mistake]:
+        del words
+        if self.data is not None and self.method in {"GET", "HEAD"}:
+            yield Mistake(None, "--data", f"does not go with --method {self.method}")
+        if self.output is OutputFormat.WIDE:
+            yield Mistake(None, "--output", "wide is for tables, which dwd api does not make")
+
+
 CLIENT_SETTINGS: Final[Mapping[str, type[ClientSettings]]] = MappingProxyType(
     {
         "shoots": ShootsSettings,
@@ -493,12 +613,14 @@ CLIENT_SETTINGS: Final[Mapping[str, type[ClientSettings]]] = MappingProxyType(
         "scale": ScaleSettings,
         "probe": ProbeSettings,
         "weed": WeedSettings,
+        "page": PageSettings,
         "events": EventsSettings,
         "operations": OperationsSettings,
         "weeders": WeedersSettings,
         "status": StatusSettings,
         "audit": AuditSettings,
         "config": ConfigSettings,
+        "api": ApiSettings,
     }
 )
 """The settings class of each client command, by name."""

@@ -57,6 +57,17 @@ class Deployment:
         return f"{self.namespace}/{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceAccount:
+    """The namespace and name of a ServiceAccount in the seed."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
 def origin(text: str) -> Origin:
     """Parses `http://HOST:PORT` or `https://HOST:PORT`; the port defaults to that of the scheme."""
     found = _ORIGIN.fullmatch(text)
@@ -82,6 +93,21 @@ def deployment(text: str) -> Deployment:
     if not is_label(namespace) or not is_subdomain(name):
         raise ValueError(f"must be NAMESPACE/DEPLOYMENT, {_not(text)}")
     return Deployment(namespace, name)
+
+
+def service_account(text: str) -> ServiceAccount:
+    """Parses `NAMESPACE/NAME`."""
+    namespace, _, name = text.partition("/")
+    if not is_label(namespace) or not is_subdomain(name):
+        raise ValueError(f"must be NAMESPACE/NAME, {_not(text)}")
+    return ServiceAccount(namespace, name)
+
+
+def local_port(text: str) -> int:
+    """Parses a port to listen on; 0 is any that is free."""
+    if not (text.isascii() and text.isdigit()) or len(text) > len("65535") or int(text) > _MAX_PORT:
+        raise ValueError(f"must be a port from 0 to {_MAX_PORT}, {_not(text)}")
+    return int(text)
 
 
 def reason(text: str) -> str:

@@ -55,7 +55,7 @@ def read_handler(probe: Section, findings: Findings) -> HandlerChoice:
     """Reads the handler of an entry; further handlers are mistakes, and are read as well to report all of theirs."""
     given = [key for key in _HANDLERS if probe.node(key) is not None]
     if not given:
-        findings.mistake(probe.base, f"needs one of {', '.join(_HANDLERS)}: how is it asked?")
+        findings.mistake(probe.base, f"needs one of {', '.join(_HANDLERS)}")
         return HandlerChoice()
     for key in given[1:]:
         message = f"is a second handler beside {given[0]}: only one may be given"
@@ -213,7 +213,7 @@ def _host(section: Section, asking: HandlerChoice, findings: Findings) -> str | 
     if place is not None and section.node("podSelector") is not None:
         findings.mistake(place, "excludes podSelector: only one of the two may be given")
     if place is None and section.node("podSelector") is None:
-        findings.mistake(section.base, "needs host or podSelector: who is asked?")
+        findings.mistake(section.base, "needs host or podSelector")
     return asking.host if own is None else own
 
 
@@ -227,7 +227,7 @@ def _check_target(
         message = f"needs podSelector where it is {kind}: that is about a container"
         findings.mistake(section.place("type"), message)
     if section.node("exec") is not None:
-        findings.mistake(section.place("exec"), "needs podSelector: it runs inside of a container")
+        findings.mistake(section.place("exec"), "needs podSelector: it runs inside a container")
     if asking.named_port is not None:
         message = "must be a number where there is no podSelector: only containers name their ports"
         findings.mistake(asking.named_port, message)

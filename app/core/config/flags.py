@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from app.core.config.client_settings import CLIENT_SETTINGS
+from app.core.config.client_settings import CLIENT_SETTINGS, ClientSettings
 from app.core.config.env_variables import (
     ENV_PREFIX,
     CommandSettings,
@@ -179,8 +179,10 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[ConfigWarning]:
 # Help: what a command does, and each of its flags with type, default, unit and why.
 
 
-_WIDTH: Final = 100
+WIDTH: Final = 100
+"""Columns of help that is not shown on a terminal."""
 _INDENT: Final = " " * 6
+_SHARED: Final = "Flags that other commands have too"
 _FLAGS: Final = (
     "Flags (also -flag, and --flag VALUE where there is one). Each is an environment variable too: --log-level is "
     "DWD_LOG_LEVEL; the flag wins. A duration is a Go duration string: 30s, 1m40s."
@@ -213,23 +215,38 @@ def shown_default(field: FieldInfo) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def usage(line: str, about: str, model: type[CommandSettings]) -> str:
-    """Returns the help text of a command: its usage line, its description, its flags."""
-    fields = model.model_fields.values()
-    head = _CLIENT_FLAGS if any(flag_only(each) for each in fields) else _FLAGS
-    flags = [_wrapped(head), *_flags(model)] if fields else []
-    parts = [f"Usage: {line}", _wrapped(about), *flags]
+def usage(line: str, about: str, model: type[CommandSettings], width: int = WIDTH) -> str:
+    """Returns the help text of a command: its usage line, its description, its own flags, those that it shares."""
+    fields = model.model_fields
+    parts = [f"Usage: {line}", wrapped(about, width)]
+    if fields:
+        head = _CLIENT_FLAGS if any(flag_only(each) for each in fields.values()) else _FLAGS
+        shared = _shared(model)
+        own = {name: field for name, field in fields.items() if name not in shared}
+        parts += [wrapped(head, width), *_flags(model, own, width)]
+        if own and shared:
+            parts.append(f"{_SHARED}:")
+        parts += _flags(model, {name: fields[name] for name in fields if name in shared}, width)
     return "\n\n".join(parts) + "\n"
 
 
-def _flags(model: type[CommandSettings]) -> Iterator[str]:
-    fields = model.model_fields.items()
-    some_flag_only = any(flag_only(each) for _, each in fields)
-    for name, field in sorted(fields, key=lambda each: not each[1].is_required()):
+def _shared(model: type[CommandSettings]) -> frozenset[str]:
+    """Returns the fields that a command shares with its siblings."""
+    common = next(
+        (each for each in (ClientSettings, SeedSettings) if issubclass(model, each)), None
+    )
+    return frozenset(() if common is None else common.model_fields)
+
+
+def _flags(
+    model: type[CommandSettings], fields: Mapping[str, FieldInfo], width: int
+) -> Iterator[str]:
+    some_flag_only = any(flag_only(each) for each in model.model_fields.values())
+    for name, field in sorted(fields.items(), key=lambda each: not each[1].is_required()):
         variable = some_flag_only and not flag_only(field)
         beside = f", {environment_name(name)}" if variable else ""
         text = f"{field.description} ({_default(field)}{beside})"
-        yield _head(model, name, shown_type(field)) + "\n" + _wrapped(text, _INDENT)
+        yield _head(model, name, shown_type(field)) + "\n" + wrapped(text, width, _INDENT)
 
 
 def _head(model: type[CommandSettings], name: str, kind: str) -> str:
@@ -245,7 +262,12 @@ def _default(field: FieldInfo) -> str:
     return default if field.is_required() else f"default {default}"
 
 
-def _wrapped(text: str, indent: str = "") -> str:
+def wrapped(text: str, width: int = WIDTH, indent: str = "", hanging: str | None = None) -> str:
+    """Returns a text in lines of at most `width` columns.
+
+    The first line is indented by `indent`, the others by `hanging`, or else by `indent`, too.
+    """
+    others = indent if hanging is None else hanging
     return textwrap.fill(
-        text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        text, width, initial_indent=indent, subsequent_indent=others, break_on_hyphens=False
     )

@@ -93,7 +93,7 @@ def _endpoint_mode(top: Section, findings: Findings) -> ModeDefaults:
     internal, external = (top.value(key, object_name, "") for key in ENDPOINT_MODE_KEYS)
     if internal and internal == external:
         message = (
-            "is the internal path's Secret too: the two paths are one, and no outage can be told"
+            "must differ from the internal path's Secret: with one path no outage can be detected"
         )
         findings.warn(top.place(ENDPOINT_MODE_KEYS[1]), message)
     _warn_without_effect(top, LIMIT_KEY, "lease mode", findings)

@@ -3,6 +3,7 @@
 Each flag is declared once, here, for parsing, `--help` and the documentation.
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
@@ -68,32 +69,33 @@ class ApiSettings(ServiceSettings):
         Field(
             default_factory=_default_mode,
             validate_default=True,
-            description="Who is a caller of the API: kubernetes asks the seed about tokens for the audience "
-            "dependency-watchdog, token knows those of --auth-token-file, none lets everybody do everything.",
+            description="How callers of the API are identified: kubernetes has the seed review tokens for "
+            "the audience dependency-watchdog, token accepts those of --auth-token-file, none lets "
+            "everybody do everything.",
         )
     )
     auth_token_file: values.OptionalFile = Field(
         None,
         validate_default=True,
-        description="The callers for --auth-mode=token (YAML): name, role and the SHA-256 of the token of each. Nobody "
-        "else on the machine may be able to read it; re-read as it changes.",
+        description="The callers for --auth-mode=token (YAML): name, role and the SHA-256 of the token of each. No "
+        "other user of the machine may be able to read it; re-read when it changes.",
     )
     tls_cert_file: values.OptionalFile = Field(
         None,
-        description="The certificate of the API and those that vouch for it (PEM): with it the API speaks TLS. Re-read "
-        "as it changes.",
+        description="The certificate of the API and its chain (PEM): with it the API speaks TLS. "
+        "Re-read when it changes.",
     )
     tls_private_key_file: values.OptionalFile = Field(
         None,
         validate_default=True,
-        description="The private key of --tls-cert-file (PEM, not encrypted). Nobody else on the machine may be able "
-        "to read it.",
+        description="The private key of --tls-cert-file (PEM, not encrypted). No other user of the machine may "
+        "be able to read it.",
     )
     allow_plain_http: values.Switch = Field(
         False,  # noqa: FBT003 - the default of a field
         validate_default=True,
-        description="Serve the API without TLS on an address that others can reach: for a mesh or proxy that encrypts "
-        "what comes here.",
+        description="Serve the API without TLS on an address that others can reach: for a mesh or proxy that "
+        "encrypts the traffic.",
     )
     metrics_auth: values.Switch = Field(
         False,  # noqa: FBT003 - the default of a field
@@ -101,12 +103,12 @@ class ApiSettings(ServiceSettings):
     )
     cors_allow_origin: api_values.Origins = Field(
         (),
-        description="Whose pages may read the API from a browser, such as https://dashboard.example.org.",
+        description="Origins whose pages may read the API from a browser, such as https://dashboard.example.org.",
     )
     trusted_proxies: api_values.Networks = Field(
         (),
-        description="Proxies in front of the API, as IP addresses or networks: whom a request comes from is what they "
-        "say in X-Forwarded-For. Of everybody else that header is not read.",
+        description="Proxies in front of the API, as IP addresses or networks: their X-Forwarded-For "
+        "names the sender of a request. From others that header is ignored.",
     )
     peer_url: api_values.Url = Field(
         None,
@@ -114,11 +116,11 @@ class ApiSettings(ServiceSettings):
     )
     advertise_address: Annotated[api_values.ReachableAddress, AlsoFrom("POD_IP")] = Field(
         None,
-        description="The IP address of this replica, as others reach it; POD_IP says it too.",
+        description="The IP address at which others reach this replica; POD_IP sets it too.",
     )
     leader_endpointslice: api_values.SliceName = Field(
         None,
-        description="The EndpointSlice of the own namespace that the leader writes its address into.",
+        description="The EndpointSlice in the process's namespace that the leader writes its address into.",
     )
 
     @field_validator("auth_mode")
@@ -209,7 +211,7 @@ class SeedSettings(ApiSettings):
         values.Count, values.at_least(0), _default_where_zero(DEFAULT_BURST)
     ] = Field(
         DEFAULT_BURST,
-        description="Requests to the seed's API server that may come at once above --kube-api-qps; 0 = the default.",
+        description="The burst of requests to the seed's API server above --kube-api-qps; 0 = the default.",
     )
     enable_leader_election: values.Switch = Field(
         False,  # noqa: FBT003 - the default of a field
@@ -221,11 +223,11 @@ class SeedSettings(ApiSettings):
     )
     leader_elect_lease_duration: values.Duration = Field(
         15.0,
-        description="How long a Lease that is not renewed stays its holder's; at least 1s.",
+        description="How long a Lease stays with a holder that does not renew it; at least 1s.",
     )
     leader_elect_renew_deadline: values.Duration = Field(
         10.0,
-        description="How long a leader that cannot renew its Lease goes on; less than the lease duration.",
+        description="How long a leader that cannot renew its Lease keeps leading; less than the lease duration.",
     )
     leader_elect_retry_period: values.Duration = Field(
         2.0,
@@ -234,8 +236,8 @@ class SeedSettings(ApiSettings):
     )
     dry_run: values.Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Read, judge and plan as usual, and write nothing: no patch, no deletion, no Event, no Lease. "
-        "Can run beside the live one.",
+        description="Read, judge and plan as usual, but write nothing: no patch, no deletion, no Event, no "
+        "Lease. Can run beside the live process.",
     )
     strict_config: values.Switch = Field(
         False,  # noqa: FBT003 - the default of a field
@@ -275,7 +277,7 @@ class ProberOptions(SeedSettings):
     )
     concurrent_reconciles: Annotated[values.Count, values.at_least(1)] = Field(
         1,
-        description="Changed Clusters that are taken up at the same time. Probes run beside each other anyway.",
+        description="Changed Clusters that are processed at the same time. Probes always run concurrently.",
     )
     cluster_domain: values.Domain = Field(
         "cluster.local",
@@ -299,7 +301,7 @@ class ProberOptions(SeedSettings):
     )
     per_shoot_metrics: values.Switch = Field(
         True,  # noqa: FBT003 - the default of a field
-        description="Have metrics with the label namespace: about twelve series for each shoot.",
+        description="Export metrics with the label namespace: about twelve series for each shoot.",
     )
 
 
@@ -354,8 +356,8 @@ class DemoSettings(ServiceSettings):
     )
     log_file: values.OptionalFile = Field(
         None,
-        description="Where the log goes, as the terminal is taken; without it a temporary file that is gone in the "
-        "end.",
+        description="Where the log goes, as the terminal is in use; by default a temporary file that is deleted "
+        "at the end.",
     )
     metrics_bind_addr: values.BindAddress = Field(
         ListenAddress("127.0.0.1", 9643),
@@ -371,7 +373,7 @@ class DemoSettings(ServiceSettings):
     )
     shoots: Annotated[values.Count, values.at_least(1)] = Field(
         30,
-        description="Simulated shoots, those that the scenario brings along included; at least one beside them.",
+        description="Simulated shoots, including those of the scenario; at least one more than those.",
     )
     nodes: Annotated[values.Count, values.at_least(2)] = Field(
         10,
@@ -379,12 +381,12 @@ class DemoSettings(ServiceSettings):
     )
     seed: Annotated[values.Count, values.at_least(0)] = Field(
         1,
-        description="The seed of chance: when kubelets renew, which nodes are hit.",
+        description="The random seed: when kubelets renew, which nodes are hit.",
     )
     speed: Annotated[values.Number, AfterValidator(values.above_zero)] = Field(
         1.0,
-        description="By how much the pauses between the scenes are shorter. Time itself runs as it is: an outage is "
-        "seen no sooner.",
+        description="The factor by which pauses between scenes are shorter. Time itself runs at its usual pace: an "
+        "outage is detected no sooner.",
     )
     scenario: Annotated[str, values.FlagType("NAME|FILE")] = Field(
         "story",
@@ -403,7 +405,7 @@ class CheckConfigSettings(CommandSettings):
 
     kind: values.ConfigKind = Field(
         None,
-        description="What the files are; without it, one with servicesAndDependantSelectors or watchDuration is the "
+        description="The kind of the files; by default, one with servicesAndDependantSelectors or watchDuration is the "
         "weeder's.",
     )
     strict_config: values.Switch = Field(
@@ -414,6 +416,20 @@ class CheckConfigSettings(CommandSettings):
         False,  # noqa: FBT003 - the default of a field
         description="Accept exec probes, as a program with this flag does.",
     )
+
+
+class Shell(StrEnum):
+    """A shell whose command lines can be completed."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+class CompletionSettings(CommandSettings):
+    """`dwd completion` has no flags."""
+
+    takes_arguments: ClassVar[bool] = True
 
 
 def own_namespace(settings: SeedSettings, mounted: Path = SERVICE_ACCOUNT_NAMESPACE) -> str:

@@ -115,7 +115,7 @@ def _note_twice(
     for key, value in values.items():
         before = first.setdefault((key, value), place)
         if before is not place:
-            findings.mistake(place.key(key), f"is that of {before.path} on line {before.line}, too")
+            findings.mistake(place.key(key), f"is also that of {before.path} on line {before.line}")
 
 
 def _one(node: yaml.Node, place: FileLocation, findings: Findings) -> KnownToken | None:
@@ -167,5 +167,5 @@ def _digest(node: yaml.Node) -> bytes:
     if not _HASH.fullmatch(text):
         raise ValueError("must be the SHA-256 of a token: 64 hexadecimal digits")
     if text.lower() == _OF_NOTHING:
-        raise ValueError("must be the SHA-256 of a token, and is that of nothing")
+        raise ValueError("must be the SHA-256 of a token, not of the empty string")
     return bytes.fromhex(text)

@@ -148,7 +148,7 @@ class _Bounds:
 
     def _size(self, alias: yaml.AliasEvent) -> int:
         if any(each.anchor == alias.anchor for each in self._open):
-            raise self._refuse(alias, f"has an alias *{alias.anchor} inside of what it stands for")
+            raise self._refuse(alias, f"has an alias *{alias.anchor} inside its own anchor")
         return self._sizes.get(alias.anchor or "", 1)  # an unknown one is the composer's to refuse
 
     def _refuse(self, event: yaml.Event, message: str) -> ConfigurationError:

@@ -52,7 +52,7 @@ class ExecCommands:
             CannotRun: too many commands are started.
         """
         await self._wait(run)
-        run.errs_if_late("the API server did not begin it")
+        run.errs_if_late("the API server did not start it")
         place = run.address
         opened = self._container_exec.open(
             place.namespace, place.pod, place.container, handler.command
@@ -67,7 +67,7 @@ class ExecCommands:
                     _keep(frame, output)
         except ClusterError as problem:
             return error(str(problem))
-        return error("the stream ended, and nobody told how the command did")
+        return error("the stream ended without the command's exit status")
 
     async def _wait(self, run: HandlerRun) -> None:
         """Waits for its turn."""
@@ -92,7 +92,7 @@ def _ended(data: bytes, output: bytearray) -> Ran:
         return success("exit code 0")
     code = _exit_code(status)
     if code is None:
-        return error(f"not run: {status.message or status.reason or 'nobody told why'}")
+        return error(f"not run: {status.message or status.reason or 'no reason given'}")
     return success("exit code 0") if code == 0 else failure(f"exit code {code}{_shown(output)}")
 
 

@@ -180,7 +180,7 @@ class GrpcChecks:
             )
         except OSError as problem:
             return failure(why(problem))
-        run.fails_if_late("no answer of the health service")
+        run.fails_if_late("no answer from the health service")
         try:
             return await call.answer
         finally:

@@ -70,7 +70,7 @@ class HttpGets:
                 return answer
             following = _following(url, answer)
             if following is None:
-                return failure("it redirects to what is no address of HTTP")
+                return failure("it redirects to an invalid URL")
             headers = _headers_for(following, url, answer, headers)
             url = following
         return failure(f"stopped after {_MOST_REDIRECTS} redirects")
@@ -98,7 +98,7 @@ class HttpGets:
                 allow_redirects=False,
             )
         except ValueError as problem:  # an invalid header field, or aiohttp.InvalidURL
-            raise CannotRun("no request can be made of its path and headers") from problem
+            raise CannotRun("its path and headers do not form a valid request") from problem
 
 
 async def _read(response: aiohttp.ClientResponse) -> None:
@@ -119,7 +119,7 @@ def _url(handler: HttpGet, run: HandlerRun) -> URL:
     try:
         return _built(handler.scheme.value.lower(), run.address.host, port, handler.path)
     except ValueError as problem:
-        raise CannotRun("no request can be made of its host and path") from problem
+        raise CannotRun("its host and path do not form a valid request") from problem
 
 
 @functools.lru_cache(maxsize=1024)

@@ -46,7 +46,7 @@ class Lookup:
         """
         if (literal := literal_of(host)) is not None:
             return (literal,)
-        run.errs_if_late("too many names are looked up; this one was not begun")
+        run.errs_if_late("too many lookups at once; this one was not started")
         begun = partial(run.fails_if_late, "the name was not resolved")
         try:
             lookups = self._of_gates if run.probe.gates else self._lookups

@@ -56,7 +56,7 @@ class HandlerRun:
         """
         number = port if isinstance(port, int) else _numbered(port, self.address.ports)
         if number not in _PORTS:
-            raise CannotRun(f"{number} is no port")
+            raise CannotRun(f"{number} is not a port")
         return number
 
     def fails_if_late(self, what: str) -> None:
@@ -64,7 +64,7 @@ class HandlerRun:
         waited, timeout = self._begun - self._created, self.probe.timeout
         if waited > timeout * _MOST_WAITED:
             self.late = error(
-                f"{what} in what was left of {timeout} s: too many probes run at once"
+                f"{what} in what remained of {timeout} s: too many probes run at once"
             )
         else:
             self.late = failure(f"{what} within {timeout} s")

@@ -220,5 +220,5 @@ _decoder: Final = msgspec.json.Decoder(_AccessReviewBody)
 def _verdict(raw: Raw) -> bool:
     review = _decoder.decode(raw)
     if review.kind != "SelfSubjectAccessReview":
-        raise BadAnswer("the answer is no SelfSubjectAccessReview")
+        raise BadAnswer("the answer is not a SelfSubjectAccessReview")
     return review.status.allowed

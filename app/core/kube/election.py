@@ -374,7 +374,7 @@ class LeaseElection:
         if self.trouble != str(error):
             refused = isinstance(error, Forbidden)
             (log.error if refused else log.warning)(
-                "the Lease is out of reach", lease=self._store.name, error=str(error)
+                "the Lease cannot be read or written", lease=self._store.name, error=str(error)
             )
         self.trouble = str(error)
 

@@ -150,7 +150,7 @@ _decoder: Final = msgspec.json.Decoder(_ElectionLease)
 def _record(raw: Raw) -> LeaseRecord:
     lease = _decoder.decode(raw)
     if lease.kind != "Lease":
-        raise BadAnswer("the answer is no Lease")
+        raise BadAnswer("the answer is not a Lease")
     spec = lease.spec or _ElectionSpec()
     written = [parse_rfc3339(each.time or "") for each in lease.metadata.managers or ()]
     return LeaseRecord(

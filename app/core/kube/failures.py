@@ -102,7 +102,7 @@ def of_exception(asked: RequestedRight, error: Exception) -> ClusterError:
 def _of_transport(asked: RequestedRight, error: Exception) -> ClusterError:
     certificate = _certificate_error(error)
     if certificate is not None:
-        said = getattr(certificate, "verify_message", "") or "the certificate does not fit"
+        said = getattr(certificate, "verify_message", "") or "the certificate does not match"
         return CertificateUntrusted(f"{asked}: the server's certificate is not trusted: {said}")
     match error:
         case ExcessiveFraming():
@@ -110,7 +110,7 @@ def _of_transport(asked: RequestedRight, error: Exception) -> ClusterError:
         case aiohttp.ClientPayloadError():
             return BadAnswer(f"{asked}: the answer was cut off")
         case aiohttp.ClientResponseError() | aiohttp.InvalidURL():
-            return BadAnswer(f"{asked}: the answer is not HTTP that we understand")
+            return BadAnswer(f"{asked}: the answer is not valid HTTP")
         case aiohttp.ClientConnectorDNSError():
             return NameUnresolved(f"{asked}: the server's name cannot be resolved")
         case _:

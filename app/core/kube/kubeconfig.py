@@ -1,6 +1,6 @@
 """The strict parser of a shoot's kubeconfig (threats T1-T5): pure, an allow-list, evaluates and reveals no value.
 
-Anybody who can write the Secret chooses its content, and the watchdog uses it with its own network access. The parser
+Anyone who can write the Secret chooses its content, and the watchdog uses it with its own network access. So the parser
 accepts only what kubectl and Gardener write: one context, one cluster and one user that fit together, an https server,
 an inline CA bundle, and an inline token or client certificate with its key. Any other field is refused by name. Error
 messages name fields and never quote values, which may be secrets.
@@ -64,7 +64,7 @@ class _OpenCollection:
         elif not isinstance(value, str):
             raise YamlRefused("a key is not a plain word")
         elif value in self.value:
-            raise YamlRefused("a key is there twice")
+            raise YamlRefused("a key is duplicated")
         else:
             self._key = value
 
@@ -340,7 +340,7 @@ def _context(top: Mapping[str, Any]) -> Mapping[str, Any]:
     entry = _only(top, "contexts", "context")
     wanted = top.get("current-context")
     if wanted not in (None, "", entry["name"]):
-        raise _refused("current-context", "names no context that is there", "ambiguous")
+        raise _refused("current-context", "names a context that does not exist", "ambiguous")
     context = _mapping(entry.get("context"), "contexts[0].context", _CONTEXT)
     if not isinstance(context.get("namespace", ""), str | None):
         raise _refused("contexts[0].context.namespace", "is not text")
@@ -360,7 +360,9 @@ def _named(top: Mapping[str, Any], plural: str, singular: str, name: str) -> obj
     entry = _only(top, plural, singular)
     if entry["name"] != name:
         raise _refused(
-            f"contexts[0].context.{singular}", f"does not name the one of {plural}", "ambiguous"
+            f"contexts[0].context.{singular}",
+            f"does not name the only entry of {plural}",
+            "ambiguous",
         )
     return entry.get(singular)
 
@@ -468,7 +470,9 @@ def client_context(
             context.load_verify_locations(cafile=path)
     except (ssl.SSLError, ValueError):
         # the cause may quote what it could not parse
-        raise CredentialRefused("malformed", "certificate-authority-data is no CA bundle") from None
+        raise CredentialRefused(
+            "malformed", "certificate-authority-data is not a CA bundle"
+        ) from None
     if client is not None:
         _load(context, client)
     return context
@@ -478,5 +482,5 @@ def _load(context: ssl.SSLContext, client: ClientCertificate) -> None:
     try:
         load_chain(context, client.certificate + b"\n" + client.key)
     except (ssl.SSLError, ValueError):
-        message = "client-certificate-data and client-key-data are no pair that can be used"
+        message = "client-certificate-data and client-key-data do not form a usable pair"
         raise CredentialRefused("malformed", message) from None

@@ -130,7 +130,7 @@ _decoder: Final = msgspec.json.Decoder(_LeaderSliceBody)
 def _slice(raw: Raw) -> LeaderSlice:
     got = _decoder.decode(raw)
     if got.kind != "EndpointSlice":
-        raise BadAnswer("the answer is no EndpointSlice")
+        raise BadAnswer("the answer is not an EndpointSlice")
     whole = msgspec.json.decode(raw)
     endpoints, ports = got.endpoints or [], got.ports or []
     if len(endpoints) != 1 or len(ports) != 1 or not ports[0].port or not endpoints[0].addresses:
@@ -166,7 +166,7 @@ class LeaderAddressOff:
         """Takes the reason why the feature is off."""
         self.off: str | None = off
         metrics.feature_off.labels(ADDRESS_FEATURE).set(1)
-        log.info("the leader's address is not told", feature=ADDRESS_FEATURE, error=off)
+        log.info("the leader's address is not published", feature=ADDRESS_FEATURE, error=off)
 
     def address(self) -> str | None:
         """None: the address is not known."""
@@ -239,7 +239,7 @@ class LeaderAddress:
                 return
             if await self._write(found):
                 return
-        raise Unreachable(f"{self._store} changes all the time")
+        raise Unreachable(f"{self._store} keeps changing")
 
     async def _write(self, found: LeaderSlice) -> bool:
         """Writes our address; returns whether that is done, or no longer necessary."""
@@ -254,15 +254,17 @@ class LeaderAddress:
 
     def _leading_still(self) -> None:
         if not self._leadership.leading:
-            raise LeadershipLost("somebody else leads")
+            raise LeadershipLost("another instance leads")
 
     def _suffer(self, error: ClusterError) -> None:
         problem = str(error)
         if not isinstance(error, _OFF):
-            log.warning("the leader's address is out of reach", error=problem)
+            log.warning("the leader's address cannot be published at the moment", error=problem)
             return
         if self.off != problem:
-            log.warning("the leader's address is not told", feature=ADDRESS_FEATURE, error=problem)
+            log.warning(
+                "the leader's address is not published", feature=ADDRESS_FEATURE, error=problem
+            )
         self.off = problem
         self._gauge.set(1)
 

@@ -94,7 +94,9 @@ class KubeOverridesStore:
         self._off.set(0 if self.forbidden is None else 1)
         if self.forbidden is not None:
             log.error(
-                "the overrides may not be read", feature=OVERRIDES_FEATURE, error=self.forbidden
+                "reading the overrides is forbidden",
+                feature=OVERRIDES_FEATURE,
+                error=self.forbidden,
             )
         self._tell()
 
@@ -186,5 +188,5 @@ def _document(raw: decoding.Raw) -> OverridesDocument:
     found = decoding.overrides(raw)
     name = (found.whole.get("metadata") or {}).get("name")
     if found.whole.get("kind") != "ConfigMap" or name != OVERRIDES:
-        raise BadAnswer(f"the answer is no ConfigMap {OVERRIDES}")
+        raise BadAnswer(f"the answer is not ConfigMap {OVERRIDES}")
     return found

@@ -47,7 +47,7 @@ class KubeExec:
         )
         async with self._api.socket(request, PROTOCOLS) as opened:
             if opened.protocol not in PROTOCOLS:
-                raise BadAnswer(f"{asked}: the server agreed to no protocol that we speak")
+                raise BadAnswer(f"{asked}: the server agreed to no protocol that we support")
             async with aclosing(_frames(asked, opened)) as frames:
                 yield frames
 
@@ -87,7 +87,7 @@ def _frame(asked: RequestedRight, message: aiohttp.WSMessage) -> Frame | None:
         case aiohttp.WSMsgType.ERROR:
             raise _broken(asked, message.data)
         case _:
-            raise BadAnswer(f"{asked}: a message that is no frame of a channel")
+            raise BadAnswer(f"{asked}: a message that is not a frame of a channel")
 
 
 def _broken(asked: RequestedRight, error: object) -> ClusterError:

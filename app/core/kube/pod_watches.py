@@ -118,7 +118,7 @@ class KubeProbedPods:
         why = self.forbidden
         self._off.set(0 if why is None else 1)
         if why is not None:
-            log.error("the pods of probes may not be watched", feature=PODS_FEATURE, error=why)
+            log.error("watching the pods of probes is forbidden", feature=PODS_FEATURE, error=why)
 
 
 # The pods of one namespace, for the time of a recovery (`ports.PodWatch`).

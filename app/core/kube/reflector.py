@@ -390,7 +390,7 @@ class Reflector(Generic[T]):
             raw, cut = await shallow(bytes(raw), self._clock), True
             key, version, record = self._replica.decode(raw, problem)
         if cut and CUT in bytes(raw):
-            text = "an object is nested too deeply, what lies deeper is not read"
+            text = "an object is nested too deeply; its deeper parts are not read"
             self._replica.complain(key, version, text, levels=DEEPEST)
         return key, version, record
 

@@ -89,7 +89,7 @@ class Replica(Generic[T]):
             except (msgspec.MsgspecError, UnicodeDecodeError, BadAnswer) as error:
                 problem = str(error)
         if problem is not None:
-            text = "an object cannot be decoded, what was known of it goes on"
+            text = "an object cannot be decoded; its last known state stays in use"
             self.complain(key, meta.resource_version, text, error=problem)
         return key, meta.resource_version, record
 

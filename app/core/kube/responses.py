@@ -147,7 +147,9 @@ class ResponseReader:
             ClusterError: the server refused the request, or compressed its answer.
         """
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise BadAnswer(f"{request.asked}: the answer is compressed, which was not asked for")
+            raise BadAnswer(
+                f"{request.asked}: the answer is compressed, although that was not requested"
+            )
         deleting = request.method == "DELETE" and response.status == _ACCEPTED
         if response.status not in _OK and not deleting:
             raise await self.refusal(request, response)
@@ -230,7 +232,7 @@ async def lines_of(
             async with asyncio.timeout_at(until):
                 chunk = await response.content.readany()
         except TimeoutError as error:
-            raise WatchSilent(f"{asked}: nothing was heard for {silence:g} s") from error
+            raise WatchSilent(f"{asked}: no data for {silence:g} s") from error
         if not chunk:
             return  # an incomplete last line is dropped
         dripping = bool(rest) and b"\n" not in chunk

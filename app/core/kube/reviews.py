@@ -156,20 +156,20 @@ _access_decoder: Final = msgspec.json.Decoder(_AccessReview)
 def _token_review(raw: Raw) -> _TokenStatus:
     review = _token_decoder.decode(raw)
     if review.kind != "TokenReview":
-        raise BadAnswer("the answer is no TokenReview")
+        raise BadAnswer("the answer is not a TokenReview")
     return review.status
 
 
 def _access_review(raw: Raw) -> _AccessStatus:
     review = _access_decoder.decode(raw)
     if review.kind != "SubjectAccessReview":
-        raise BadAnswer("the answer is no SubjectAccessReview")
+        raise BadAnswer("the answer is not a SubjectAccessReview")
     return review.status
 
 
 def _caller(user: _User | None) -> Caller:
     if user is None or not user.username or not user.username.strip():
-        raise BadAnswer("the TokenReview names nobody whose token it is")
+        raise BadAnswer("the TokenReview names no user")
     return Caller(
         user.username, uid=user.uid or "", groups=user.groups or (), extra=user.extra or {}
     )

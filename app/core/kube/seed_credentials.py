@@ -138,7 +138,7 @@ class _MountedFiles:
         try:
             return kubeconfig.client_context(self.ca)
         except CredentialRefused as error:
-            raise _mistake(str(self.folder / "ca.crt"), "", "is no CA bundle") from error
+            raise _mistake(str(self.folder / "ca.crt"), "", "is not a CA bundle") from error
 
 
 class KubeconfigCredentials(_Rereading):
@@ -237,7 +237,7 @@ async def _load(path: Path) -> Any:  # noqa: ANN401 - kubernetes_asyncio has no 
     except Exception as error:  # it raises whatever goes wrong in a file or plugin
         known = isinstance(error, config.ConfigException) and str(error)
         message = (
-            f"cannot be used: {error}" if known else f"is no kubeconfig ({type(error).__name__})"
+            f"cannot be used: {error}" if known else f"is not a kubeconfig ({type(error).__name__})"
         )
         raise _mistake(str(path), "", message) from error
     return configuration

@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
+
+CLAIMED_USER: Final = "Dwd-Claimed-User"
+"""A header in which a client that uses a shared account claims who uses it (percent-encoded); shown, never trusted."""
 
 
 class Role(StrEnum):

@@ -105,7 +105,7 @@ class OverrideCache:
         forbidden = self._store.forbidden
         if forbidden is not None:
             applies = "the last content applies" if self._listed else "there are none"
-            return f"the overrides may not be read, {applies}: {forbidden}"
+            return f"reading the overrides is forbidden, {applies}: {forbidden}"
         if not self._listed:
             missed = f"the overrides could not be read for {WAITED_FOR:.0f} s: they count as none"
             return missed if self._waited else None
@@ -124,7 +124,7 @@ class OverrideCache:
         if not state.stale(now):
             return None
         since = "" if state.last_contact is None else f" since {rfc3339(state.last_contact)}"
-        return f"the watch of the overrides has heard nothing{since}: the last content applies"
+        return f"the watch of the overrides has had no contact{since}: the last content applies"
 
     @property
     def listed(self) -> bool:

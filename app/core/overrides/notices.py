@@ -83,7 +83,7 @@ def began(place: EntryKey, acting: Acting) -> str:
         return f"verdicts of {place.key} are not acted on until {until}: hold of {entry.author}{run}: {entry.reason}"
     paused = _paused(place, entry)
     if acting.problem is not None:
-        return f"{paused} until {until}, as its writer's wish is unknown: {entry.reason}"
+        return f"{paused} until {until}, as the entry cannot be read: {entry.reason}"
     return f"{paused} by {entry.author} until {until}: {entry.reason}"
 
 
@@ -100,7 +100,7 @@ def ended(place: EntryKey, acting: Acting, now: float, by: str | None) -> str:
         if over:
             return f"the key {place.key} of the overrides is ignored from now on: {acting.problem}"
         who = "" if by is None else f" by {by}"
-        return f"the key {place.key} of the overrides was mended or removed{who}: it pauses nothing now"
+        return f"the key {place.key} of the overrides was corrected or removed{who}: it pauses nothing now"
     whose = "all shoots" if place.key == ALL_SHOOTS else place.key
     removed = "was removed" if by is None else f"was ended by {by}"
     how = f"ended at {until}" if over else f"{removed} before its end at {until}"

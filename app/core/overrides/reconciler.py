@@ -190,13 +190,11 @@ class OverrideReconciler:
         self._retry_at = self._clock.now() + _RETRIED_AFTER
         if told:
             self._failing = True
-            log.warning("the overrides could not be tidied", error=str(error))
+            log.warning("the overrides could not be cleaned up", error=str(error))
 
     def _starting(self) -> None:
         if not self._leading():
-            raise LeadershipLost(
-                "this replica does not lead any more: the overrides are not its to tidy"
-            )
+            raise LeadershipLost("this replica no longer leads and does not maintain the overrides")
 
     def _gone(self) -> Collection[str]:
         """Returns the keys whose Cluster this replica has missed for a minute."""

@@ -26,7 +26,7 @@ MOST_KEYS: Final = 2_000
 _AT_ONCE: Final = 50
 # Texts, and characters in them, that are parsed before the event loop gets a turn: a few milliseconds.
 _BYTES_AT_ONCE: Final = 65_536
-_NOT_READ: Final = f"it has not been read; of more than {MOST_KEYS} keys the rest never is"
+_NOT_READ: Final = f"it has not been read: beyond {MOST_KEYS} keys none is"
 UNREADABLE_PAUSE: Final = 3_600.0
 """Seconds for which an unreadable key pauses, if it had no pause before."""
 NO_ENTRY: Final = OverrideEntry()

@@ -59,6 +59,8 @@ class Attempt:
     """The `type` of the problem in the answer; None if the change was performed."""
     caller: str | None = None
     """None if the caller was not authenticated."""
+    claimed: str | None = None
+    """The person behind a shared account, as the client claims; nobody has verified it."""
     action: str = ""
     """Such as `pause` or `scale`; empty if the request was refused before that was known."""
     namespace: str | None = None
@@ -232,6 +234,7 @@ def _safe(attempt: Attempt) -> Attempt:
         status=attempt.status,
         problem=_text(attempt.problem, _WORD),
         caller=_text(attempt.caller, _NAME),
+        claimed=_text(attempt.claimed, _NAME),
         action=redaction.clean(attempt.action, _WORD),
         namespace=_text(attempt.namespace, _NAME),
         target=_text(attempt.target, _NAME),

@@ -96,12 +96,12 @@ def judge(
         known_until: the instant after which it is no longer known which targets there are; never for a host.
     """
     if now > known_until:
-        return _open(probe, GateReason.TARGETS_UNKNOWN, "which pods there are is not known")
+        return _open(probe, GateReason.TARGETS_UNKNOWN, "the pods are not known")
     if not readings:
         return _open(probe, GateReason.NO_TARGET, "it has no target")
     fresh = [each for each in readings if _says_something(probe, each, now)]
     if well := [each.target for each in fresh if each.result is CachedResult.SUCCESS]:
-        return _open(probe, GateReason.PASSING, f"well: {_listed(well, len(well))}")
+        return _open(probe, GateReason.PASSING, f"healthy: {_listed(well, len(well))}")
     if silent := [each.target for each in readings if not _says_something(probe, each, now)]:
         text = f"no counted result, or none for {lifespan(probe):.0f} s: {_listed(silent, len(silent))}"
         return _open(probe, GateReason.NO_RESULT, text)

@@ -64,10 +64,10 @@ def _stopped(shoot: ShootView) -> Lifecycle | None:
         return Lifecycle(LifecycleAction.STOP, "Deleting", "the Shoot is being deleted")
     if shoot.hibernation_enabled:
         return Lifecycle(
-            LifecycleAction.STOP, "Hibernated", "the Shoot is hibernated, or on its way there"
+            LifecycleAction.STOP, "Hibernated", "the Shoot is hibernated or hibernating"
         )
     if operation is not None and operation.type == "Migrate":
-        return Lifecycle(LifecycleAction.STOP, "Migrating", "the Shoot moves to another seed")
+        return Lifecycle(LifecycleAction.STOP, "Migrating", "the Shoot is moving to another seed")
     if not shoot.workers:
         return Lifecycle(LifecycleAction.STOP, "NoWorkers", "the Shoot has no workers")
     return None

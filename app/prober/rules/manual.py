@@ -25,13 +25,11 @@ class ManualContext:
 def objection(direction: Direction, position: ManualContext) -> str | None:
     """Why a manual scaling run needs `force`, in words; None if it does not."""
     if not position.probed:
-        return (
-            "the shoot is not probed: nobody looks after what is scaled; force does it all the same"
-        )
+        return "the shoot is not probed, so nothing scales it back; use force to scale it anyway"
     if direction is Direction.UP and position.would_be is Verdict.SCALE_DOWN:
         return (
-            "the verdict would be SCALE DOWN: controllers that come back now would act on leases that are expired; "
-            "force does it all the same"
+            "the verdict would be SCALE DOWN: controllers that come back now would act on expired "
+            "leases; use force to scale it anyway"
         )
     return None
 

@@ -104,7 +104,7 @@ class Show:
             async with asyncio.timeout(_PATIENCE):
                 await self._ready.wait()
         except TimeoutError:
-            self._tell("the program has not looked at every shoot yet; the scenario begins")
+            self._tell("the program has not probed every shoot yet; the scenario begins")
         await self._seed.player.play()
         if self._screen.stays:
             self._tell("the scenario is over; the watchdog goes on until Ctrl-C")
@@ -163,9 +163,7 @@ class Show:
         try:
             said = await source.shoots()
         except NoDemoAnswer as error:
-            self._trouble = (
-                f"The program says nothing new: {error}" if self._said else self._trouble
-            )
+            self._trouble = f"No news from the program: {error}" if self._said else self._trouble
             return
         self._trouble = ""
         for line in event_lines.changes(self._said, said, len(self._parts)):

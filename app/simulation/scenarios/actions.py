@@ -268,7 +268,7 @@ ACTIONS: Final = {
         touches=Touches.KUBECONFIG,
     ),
     "certificate-untrusted": ScenarioAction(
-        "The API server shows a certificate that the kubeconfig does not vouch for.",
+        "The API server shows a certificate that the CA of the kubeconfig did not sign.",
         _plain(lambda w, s: w.faults.certificate_untrusted(s)),
         touches=Touches.KUBECONFIG,
     ),
@@ -308,7 +308,7 @@ ACTIONS: Final = {
         "The seed's API server is slow.", _seed_slow, ("by",), scope=ActionScope.SEED
     ),
     "seed-network-cut": ScenarioAction(
-        "The seed has lost its own way out; the nodes are well.",
+        "The seed has lost its own way out; the nodes are healthy.",
         _plain(_seed_network_cut),
         scope=ActionScope.SEED,
     ),

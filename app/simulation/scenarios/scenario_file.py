@@ -53,7 +53,7 @@ def read_scenario(path: Path, shoots: int) -> Scenario:
         ConfigurationError: it cannot be read, or anything in it is wrong; it has all mistakes.
     """
     if _may_block(path):
-        raise ConfigurationError(str(path), [Mistake(None, "", "is no regular file")])
+        raise ConfigurationError(str(path), [Mistake(None, "", "is not a regular file")])
     return parse_scenario(read_text(path), str(path), shoots)
 
 

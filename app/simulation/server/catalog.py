@@ -58,6 +58,7 @@ _REVIEWS: Final = (
     _REVIEW,
     _review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
     _review("authentication.k8s.io", "tokenreviews", "TokenReview"),
+    _review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
 )
 _OBJECT: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 # The Events of the other group in the words of this one, as `kubectl describe` asks for them; a real server takes
@@ -81,6 +82,7 @@ SEED_RESOURCES: Final = (
     ),
     ServedResource("", "v1", "configmaps", "ConfigMap", short="cm"),
     ServedResource("", "v1", "secrets", "Secret"),
+    ServedResource("", "v1", "serviceaccounts", "ServiceAccount", parts=("token",), short="sa"),
     _PODS,
     _SERVICES,
     ServedResource("apps", "v1", "deployments", "Deployment", parts=_SIZED, short="deploy"),
@@ -197,6 +199,16 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
 
 
 def _part(resource: ServedResource, part: str) -> dict[str, Any]:
+    if part == "token":
+        return {
+            "name": f"{resource.plural}/{part}",
+            "singularName": "",
+            "namespaced": True,
+            "group": "authentication.k8s.io",
+            "version": "v1",
+            "kind": "TokenRequest",
+            "verbs": ["create"],
+        }
     scale = {"group": "autoscaling", "version": "v1"} if part == "scale" else {}
     return {
         "name": f"{resource.plural}/{part}",

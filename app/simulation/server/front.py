@@ -26,7 +26,7 @@ from app.simulation.server.reading import StoredPage, StoreReader
 from app.simulation.server.reviewing import ServerReviews
 from app.simulation.server.streams import StoreWatch, TooSlow, Watching
 from app.simulation.server.writing import Author, StoreWriter
-from app.simulation.store import Object, version_of
+from app.simulation.store import Object, ObjectKey, version_of
 from app.simulation.traffic import Host, SimulatedRequest
 
 ANONYMOUS: Final = "system:anonymous"
@@ -153,6 +153,8 @@ class ServerFront:
             raise self._missing(request.path)
         if not resource.stored:
             return await self._review(request, resource, user)
+        if target.part == "token":
+            return await self._token(request, target, user)
         if request.method in {"GET", "HEAD"}:
             return await self._read(request, resource, target)
         return await self._write(request, resource, target, user)
@@ -281,6 +283,16 @@ class ServerFront:
         answer = self._reviews.prepared(resource, user, await body_of(request))
         asked = SimulatedRequest(self._premise.host, "create", resource.plural)
         return self._answers.json(201, await self._ask(asked, answer))
+
+    async def _token(
+        self, request: web.BaseRequest, target: RequestedObject, user: str
+    ) -> web.StreamResponse:
+        """Answers a TokenRequest for a ServiceAccount."""
+        if request.method != "POST":
+            raise NotAllowed
+        account = ObjectKey("ServiceAccount", target.namespace, target.name)
+        answer = self._reviews.minted(account, user, await body_of(request))
+        return self._answers.json(201, await self._ask(self._asked("create", target), answer))
 
     async def _ask(self, asked: SimulatedRequest, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
         def served() -> Any:  # noqa: ANN401 - see above

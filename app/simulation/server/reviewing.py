@@ -1,19 +1,25 @@
-"""Answers reviews of tokens and permissions, which are not stored."""
+"""Answers reviews of tokens and permissions, and requests for tokens, none of which are stored."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from app.core.errors import Invalid
-from app.simulation.identities import Identity, Right
+from app.core.errors import Forbidden, Invalid
+from app.core.model.instants import rfc3339
+from app.simulation.identities import API_SERVER, Identity, Right
 from app.simulation.server import checks
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.premise import Premise
-from app.simulation.store import Object
+from app.simulation.store import Object, ObjectKey
 from app.simulation.validation import Rejected, WrongType
 
 TOKEN: Final = "TokenReview"  # noqa: S105  a kind, no secret
 SUBJECT: Final = "SubjectAccessReview"
 SELF: Final = "SelfSubjectAccessReview"
+WHOAMI: Final = "SelfSubjectReview"
+MINTED: Final = "TokenRequest"
+_LIFETIME: Final = 3_600
+_SHORTEST: Final = 600
+_LONGEST: Final = 1 << 32
 _RESOURCE: Final = "resourceAttributes"
 _PATH: Final = "nonResourceAttributes"
 
@@ -23,6 +29,7 @@ class ServerReviews:
 
     def __init__(self, premise: Premise) -> None:
         self._premise = premise
+        self._minted = 0
 
     def prepared(
         self, resource: ServedResource, user: str, body: Object
@@ -34,8 +41,13 @@ class ServerReviews:
         """
         checks.check_shape(resource.kind, "", body)
         spec = body.get("spec") or {}
-        of_token = resource.kind == TOKEN
-        status = self._of_token(spec) if of_token else self._of_access(resource.kind, user, spec)
+        match resource.kind:
+            case kind if kind == WHOAMI:
+                status = self._of_user(user)
+            case kind if kind == TOKEN:
+                status = self._of_token(spec)
+            case kind:
+                status = self._of_access(kind, user, spec)
         return lambda: {
             "kind": resource.kind,
             "apiVersion": resource.api_version,
@@ -44,6 +56,59 @@ class ServerReviews:
             "status": status(),
         }
 
+    def minted(self, account: ObjectKey, user: str, body: Object) -> Callable[[], dict[str, Any]]:
+        """Returns the function that answers a TokenRequest of `user` for a ServiceAccount.
+
+        Raises:
+            Invalid: the request cannot be read, or the token would be too short or too long.
+        """
+        checks.check_shape(MINTED, "", body)
+        spec = body.get("spec") or {}
+        audiences = _texts(MINTED, spec, "audiences") or (API_SERVER,)
+        seconds = spec.get("expirationSeconds", _LIFETIME)
+        if not isinstance(seconds, int):
+            raise WrongType(MINTED, "", "spec.expirationSeconds", "it as a number")
+        if not _SHORTEST <= seconds <= _LONGEST:
+            least = "may not specify a duration less than 10 minutes"
+            most = "may not specify a duration larger than 2^32 seconds"
+            problem = f"Invalid value: {seconds}: {least if seconds < _SHORTEST else most}"
+            raise Rejected(MINTED, "", "spec.expirationSeconds", problem)
+
+        def answer() -> dict[str, Any]:
+            premise, place = self._premise, f"{account.namespace}/{account.name}"
+            asked = Right("", "create", "serviceaccounts/token", account.namespace, group="")
+            if not premise.identities.allows(user, premise.identities.of(user).groups, asked):
+                raise Forbidden(
+                    f'serviceaccounts "{account.name}" is forbidden: User "{user}" cannot create resource '
+                    f'"serviceaccounts/token" in API group "" in the namespace "{account.namespace}"',
+                    status=403,
+                )
+            owner = premise.store.get(account)
+            now = premise.clock.now()
+            self._minted += 1
+            token = f"minted-{self._minted}.{account.namespace}.{account.name}"
+            premise.identities.add(
+                token,
+                f"system:serviceaccount:{account.namespace}:{account.name}",
+                "system:serviceaccounts",
+                f"system:serviceaccounts:{account.namespace}",
+                uid=str(owner["metadata"].get("uid", place)),
+                audiences=audiences,
+                expires=now + seconds,
+            )
+            return {
+                "kind": MINTED,
+                "apiVersion": "authentication.k8s.io/v1",
+                "metadata": {"name": account.name, "namespace": account.namespace},
+                "spec": {**spec, "audiences": list(audiences), "expirationSeconds": seconds},
+                "status": {"token": token, "expirationTimestamp": rfc3339(now + seconds)},
+            }
+
+        return answer
+
+    def _of_user(self, user: str) -> Callable[[], dict[str, Any]]:
+        return lambda: {"userInfo": _user(self._premise.identities.of(user))}
+
     def _of_token(self, spec: Object) -> Callable[[], dict[str, Any]]:
         token = _text(TOKEN, spec, "token")
         audiences = _texts(TOKEN, spec, "audiences")
@@ -51,7 +116,7 @@ class ServerReviews:
             raise Invalid("token is required for TokenReview in authentication", status=400)
 
         def status() -> dict[str, Any]:
-            found = self._premise.identities.review(token, audiences)
+            found = self._premise.identities.review(token, audiences, self._premise.clock.now())
             if found is None:
                 return {"user": {}, "error": "invalid bearer token"}
             return {"authenticated": True, "user": _user(found), "audiences": found.audiences}

@@ -112,7 +112,7 @@ def _spared(
     if pod.owner is None and not policy.weed_bare_pods:
         return Keep(
             KeepReason.BARE_POD,
-            "it has no controller that would make it anew; weedBarePods is false",
+            "it has no controller that would recreate it; weedBarePods is false",
         )
     if too_short(wait, policy):
         least = _seconds(policy.min_backoff_remaining)
@@ -137,9 +137,9 @@ def _cap_reached(pod: PodView, policy: WeederPolicy, deleted_before: DeletedBefo
 def _who_waits(containers: Sequence[ContainerView]) -> str:
     """Says how many containers there are, and what they wait for instead of a back-off."""
     if not containers:
-        return "it tells of no container"
+        return "it lists no containers"
     others = [
-        f"{each.name} for {each.waiting or 'no told reason'}"
+        f"{each.name} for {each.waiting or 'no reason'}"
         for each in containers
         if each.waiting is not None
     ]

@@ -104,7 +104,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- ternary "https" "http" (not (empty (include "dependency-watchdog.tlsSecret" .))) -}}
 {{- end -}}
 
-{{/* Whether the leader writes its address into an EndpointSlice; a dry run leads nobody. Takes root and component. */}}
+{{/* Whether the leader writes its address into an EndpointSlice; a dry run does not lead. Takes root and component. */}}
 {{- define "dependency-watchdog.leaderAddress" -}}
 {{- $told := and .root.Values.leaderElection.leaderAddress.enabled (include "dependency-watchdog.exposed" .root) -}}
 {{- if and $told (not (index .root.Values .component).flags.dryRun) }}true{{ end -}}

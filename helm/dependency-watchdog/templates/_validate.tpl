@@ -216,6 +216,7 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- if and (ne $api.auth.mode "token") $api.auth.tokenSecret.name -}}
 {{- include "dependency-watchdog.mistake" (list . "api.auth.tokenSecret.name" (printf "is for api.auth.mode token only, not %s" $api.auth.mode)) -}}
 {{- end -}}
+{{- include "dependency-watchdog.validateCallers" . -}}
 {{- if and $api.tls.secretName $api.tls.certManager.enabled -}}
 {{- include "dependency-watchdog.mistake" (list . "api.tls.secretName" "must be empty with api.tls.certManager.enabled, which names the Secret itself") -}}
 {{- end -}}
@@ -235,6 +236,34 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- $valid := include "dependency-watchdog.microseconds" .duration | int64 -}}
 {{- if and $valid (ge (include "dependency-watchdog.microseconds" .renewBefore | int64) $valid) -}}
 {{- include "dependency-watchdog.mistake" (list $ "api.tls.certManager.renewBefore" (printf "must be less than duration (%s), not %s" .duration .renewBefore)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* ServiceAccounts for callers: they need their roles, and may not be those of the watchdog itself. */}}
+{{- define "dependency-watchdog.validateCallers" -}}
+{{- $context := . -}}
+{{- $auth := .values.api.auth -}}
+{{- $path := "api.auth.serviceAccounts" -}}
+{{- if $auth.serviceAccounts.create -}}
+{{- if ne $auth.mode "kubernetes" -}}
+{{- include "dependency-watchdog.mistake" (list . (printf "%s.create" $path) (printf "is for api.auth.mode kubernetes only, not %s" $auth.mode)) -}}
+{{- else if not (and .values.rbac.create $auth.callerRoles) -}}
+{{- include "dependency-watchdog.mistake" (list . (printf "%s.create" $path) "needs rbac.create and api.auth.callerRoles: the accounts are bound to those roles") -}}
+{{- end -}}
+{{- range $component := include "dependency-watchdog.components" .root | fromJsonArray -}}
+{{- $account := include "dependency-watchdog.serviceAccountName" (dict "root" $context.root "component" $component) -}}
+{{- range $role := list "viewer" "operator" "admin" -}}
+{{- if eq $account (printf "%s-%s" (include "dependency-watchdog.fullname" $context.root) $role) -}}
+{{- include "dependency-watchdog.mistake" (list $context (printf "serviceAccount.names.%s" $component) (printf "must not be that of the callers, %s: they would have the rights of the watchdog" $account)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- else -}}
+{{- range $role := list "viewer" "operator" "admin" -}}
+{{- if index $auth.serviceAccounts.tokensFor $role -}}
+{{- include "dependency-watchdog.mistake" (list $context (printf "%s.tokensFor.%s" $path $role) (printf "needs %s.create: there is no account to make tokens of" $path)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -252,7 +252,7 @@ async def test_a_token_that_became_somebody_elses_is_no_more_the_callers(seed, i
     await ask(seed, "/api/v1/events", token="alices-token")
     reviewer.tokens["alices-token", AUDIENCE] = BOB
     await asyncio.sleep(60)
-    with pytest.raises(Problem, match="somebody else's now"):
+    with pytest.raises(Problem, match="now belongs to another caller"):
         await still_authenticated(HTTPConnection(inner.scopes[0]))
 
 
@@ -276,7 +276,7 @@ async def test_a_caller_whom_the_token_file_has_lost_may_not_go_on(inner, tmp_pa
     await still_authenticated(connection)
     path.write_text(path.read_text().replace("vera", "verena"))
     await gate.files[0].check()
-    with pytest.raises(Problem, match="somebody else's now"):
+    with pytest.raises(Problem, match="now belongs to another caller"):
         await still_authenticated(connection)
 
 

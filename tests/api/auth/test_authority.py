@@ -116,7 +116,7 @@ async def test_a_no_of_a_role_says_which_one_is_needed(by_role):
     found = await refusal(by_role, Caller("vera", Role.VIEWER), Call.PAUSE, SHOOT)
     assert found.detail == (
         "vera may not update shoots/pause (dependency-watchdog.gardener.cloud) in shoot--acme--prod: "
-        "that needs the role operator, and the caller is viewer"
+        "that needs the role operator, but the caller is viewer"
     )
     assert "the caller has none" in (await refusal(by_role, Caller("x"), Call.LIST, "")).detail
 

@@ -235,7 +235,7 @@ async def test_an_absence_is_logged_once_and_not_for_each_call(reviews, reviewer
     with capture_logs() as logged:
         for _ in range(50):
             await problem(alice(reviews, trust=Trust.NOTHING))
-    assert [each["event"] for each in logged] == ["callers cannot be reviewed for now"]
+    assert [each["event"] for each in logged] == ["callers cannot be reviewed at the moment"]
 
 
 async def test_when_the_seed_is_back_it_is_asked_again(reviews, reviewer):
@@ -265,8 +265,10 @@ async def test_where_we_may_not_ask_every_call_is_refused_and_it_is_said_why(
     for refused in (alice(reviews), alice(reviews, trust=Trust.NOTHING), may(reviews)):
         found = await problem(refused)
         assert (found.kind.status, found.extra) == (503, {"feature": "token-review"})
-        assert found.detail == f"the seed forbids us a {kind}: may not create it"
-    assert reviews.off == f"the seed forbids us a {kind}: may not create it"
+        assert (
+            found.detail == f"the seed forbids this process to create a {kind}: may not create it"
+        )
+    assert reviews.off == f"the seed forbids this process to create a {kind}: may not create it"
     assert off(metrics) == 1
 
 
@@ -301,10 +303,10 @@ async def test_while_one_of_both_kinds_is_forbidden_the_feature_is_off(reviews, 
     for refused in (alice(reviews), may(reviews)):
         await problem(refused)
         await asyncio.sleep(10.1)
-    assert str(reviews.off).count("the seed forbids us a") == 2
+    assert str(reviews.off).count("the seed forbids this process to create a") == 2
     reviewer.fails, reviewer.fails_access = None, reviewer.fails
     assert await alice(reviews)
-    assert str(reviews.off).count("the seed forbids us a") == 1
+    assert str(reviews.off).count("the seed forbids this process to create a") == 1
     assert off(metrics) == 1
 
 

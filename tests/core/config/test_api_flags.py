@@ -213,7 +213,7 @@ def test_the_demo_is_for_this_machine_alone_even_in_a_pod():
         *(
             (
                 [f"--trusted-proxies={what}"],
-                f'--trusted-proxies: must not be everybody, as "{what}" is',
+                f'--trusted-proxies: must not cover all addresses, as "{what}" does',
             )
             for what in ("0.0.0.0/0", "::/0")
         ),

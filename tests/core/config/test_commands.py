@@ -291,7 +291,7 @@ def test_a_weeder_file_is_checked_whether_exec_is_allowed_or_not():
 
 def test_no_file_is_a_mistake():
     assert refused("check-config") == (
-        "dwd check-config: FILE: is missing: which files are to be checked?\n"
+        "dwd check-config: FILE: is missing: name the files to check\n"
     )
 
 

@@ -104,15 +104,15 @@ def test_a_hash_may_be_written_in_capitals_and_a_file_in_json():
         ),
         (
             entry(token=""),
-            ["line 3: [0].sha256: must be the SHA-256 of a token, and is that of nothing"],
+            ["line 3: [0].sha256: must be the SHA-256 of a token, not of the empty string"],
         ),
         (
             entry() + entry(token=BOB),
-            ["line 4: [1].name: is that of [0] on line 1, too"],
+            ["line 4: [1].name: is also that of [0] on line 1"],
         ),
         (
             entry() + entry("bob"),
-            ["line 4: [1].sha256: is that of [0] on line 1, too"],
+            ["line 4: [1].sha256: is also that of [0] on line 1"],
         ),
         (
             entry() + "  role: admin\n",
@@ -158,7 +158,7 @@ async def test_a_file_that_others_may_read_or_write_is_refused(tmp_path, mode):
     with pytest.raises(ConfigurationError) as caught:
         await load_token_file(path, Clock.of_loop())
     assert str(caught.value) == (
-        f"{path}: (file): may be read or written by others (mode {mode:04o}); 0640 is as open as it may be"
+        f"{path}: (file): may be read or written by others (mode {mode:04o}); at most 0640 is allowed"
     )
 
 
@@ -220,7 +220,7 @@ async def test_a_file_that_cannot_be_used_any_more_changes_nothing_but_what_is_s
     await found.check()
     expected = {
         "gone": "cannot be read: No such file or directory",
-        "open": "may be read or written by others (mode 0644); 0640 is as open as it may be",
+        "open": "may be read or written by others (mode 0644); at most 0640 is allowed",
         "folder": "cannot be read: Is a directory",
         "huge": "is larger than 1048576 bytes",
     }

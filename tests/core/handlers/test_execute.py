@@ -159,7 +159,7 @@ async def test_a_command_that_does_not_end_is_a_failure():
 
 async def test_an_api_server_that_does_not_begin_it_is_an_error():
     found = await run(WELL, before=60.0)
-    assert (found.outcome, found.message) == (ERROR, "the API server did not begin it within 2 s")
+    assert (found.outcome, found.message) == (ERROR, "the API server did not start it within 2 s")
 
 
 async def test_without_a_door_no_command_is_run():

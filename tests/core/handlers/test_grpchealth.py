@@ -112,7 +112,7 @@ async def test_an_answer_that_does_not_come_is_a_failure_in_time():
         found = await ran(Grpc(port, "slow"), timeout=0.3)
         assert asyncio.get_running_loop().time() - before < 5
     assert found.outcome is FAILURE
-    assert found.message == "no answer of the health service within 0.3 s"
+    assert found.message == "no answer from the health service within 0.3 s"
 
 
 @pytest.mark.parametrize("answer", [OK, b"", b"\x00" * 64], ids=["http", "closed", "garbage"])

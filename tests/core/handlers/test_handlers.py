@@ -66,7 +66,7 @@ async def test_a_run_ends_in_time_though_it_waited_and_is_no_failure_then():
         assert (await first).outcome is FAILURE
     assert (second.outcome, second.message) == (
         ERROR,
-        "no answer in what was left of 0.5 s: too many probes run at once",
+        "no answer in what remained of 0.5 s: too many probes run at once",
     )
 
 

@@ -34,8 +34,8 @@ SOURCES: dict[str, Any] = {
     "pods of probes": sources.probed_pods(LabelSelector()),
     "overrides": sources.overrides(NS),
 }
-CUT_SHORT = "an object is nested too deeply, what lies deeper is not read"
-UNDECODABLE = "an object cannot be decoded, what was known of it goes on"
+CUT_SHORT = "an object is nested too deeply; its deeper parts are not read"
+UNDECODABLE = "an object cannot be decoded; its last known state stays in use"
 
 
 def nested(levels):

@@ -141,7 +141,7 @@ async def test_what_goes_on_being_refused_is_forbidden_within_seconds_and_said_o
         assert watched.told == [(None, False)]
         assert watched.off == 1
         severe = [each for each in logs if each["log_level"] == "error"]
-        assert [each["event"] for each in severe].count("the overrides may not be read") == 1
+        assert [each["event"] for each in severe].count("reading the overrides is forbidden") == 1
         assert len(severe) <= 4
 
 

@@ -245,7 +245,7 @@ async def test_a_stale_watch_keeps_the_last_content_and_says_so(stand):
         assert stand.cache.trouble is None
         await stand.after(115)
     assert stand.paused is not None
-    assert "has heard nothing since" in str(stand.cache.trouble)
+    assert "has had no contact since" in str(stand.cache.trouble)
     assert not stand.cache.current
     assert [each["log_level"] for each in logs] == ["warning"]
     assert stand.off == 0

@@ -213,7 +213,7 @@ async def test_a_seed_that_is_away_is_tried_again_and_told_once(stand):
     with capture_logs() as logs:
         stand.store.kubectl_set(NS, {"pause": {}})
         await stand.after(200)
-    assert [each["event"] for each in logs] == ["the overrides could not be tidied"]
+    assert [each["event"] for each in logs] == ["the overrides could not be cleaned up"]
     assert 10 <= len(stand.store.requests) <= 14  # a write and a read, every 30 s
     stand.store.failing = None
     await stand.after(240)
@@ -339,7 +339,7 @@ async def test_who_removes_a_key_that_cannot_be_read_is_named(stand, standby):
     desk = stand.standby() if standby else stand.desk
     await desk.end_pause(NS, by="bob")
     await stand.after(3)
-    text = f"the key {NS} of the overrides was mended or removed by bob: it pauses nothing now"
+    text = f"the key {NS} of the overrides was corrected or removed by bob: it pauses nothing now"
     assert stand.told[1] == ("OverrideEnded", text)
     assert stand.notices[1].numbers["author"] == "bob"
 
@@ -497,7 +497,7 @@ async def test_a_mended_key_is_told_as_what_it_says(stand):
     await stand.after(2)
     stand.store.kubectl_set(NS, None)
     await stand.after(3)
-    assert "was mended or removed" in stand.told[1][1]
+    assert "was corrected or removed" in stand.told[1][1]
 
 
 async def test_an_unreadable_key_of_all_shoots_is_an_error(stand):

@@ -198,7 +198,7 @@ async def test_a_key_of_another_kind_is_refused(files):
 async def test_a_key_that_others_may_read_or_write_is_refused(files, mode):
     files.key.chmod(mode)
     assert await refusal(files) == (
-        f"{files.key}: (file): may be read or written by others (mode {mode:04o}); 0640 is as open as it may be"
+        f"{files.key}: (file): may be read or written by others (mode {mode:04o}); at most 0640 is allowed"
     )
 
 
@@ -213,15 +213,15 @@ async def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_a_password(fi
         (
             b"",
             FIRST.key,
-            "{key}: (file): cannot be used together with {certificate}: one of them is not what it should be",
+            "{key}: (file): cannot be used together with {certificate}: one of them is invalid",
         ),
         (
             b"junk",
             FIRST.key,
-            "{key}: (file): cannot be used together with {certificate}: one of them is not what it should be",
+            "{key}: (file): cannot be used together with {certificate}: one of them is invalid",
         ),
-        (FIRST.certificate, b"", "{key}: (file): is no private key in PEM"),
-        (FIRST.certificate, FIRST.certificate, "{key}: (file): is no private key in PEM"),
+        (FIRST.certificate, b"", "{key}: (file): is not a private key in PEM"),
+        (FIRST.certificate, FIRST.certificate, "{key}: (file): is not a private key in PEM"),
         (
             FIRST.certificate + FIRST.key,
             FIRST.key,

@@ -51,8 +51,8 @@ def test_of_many_targets_three_are_named():
 @pytest.mark.parametrize(
     ("readings", "reason", "names"),
     [
-        pytest.param([FAILS, WELL], GateReason.PASSING, "well: etcd-1/etcd", id="one is well"),
-        pytest.param([WELL, OLD], GateReason.PASSING, "well: etcd-1/etcd", id="well and old"),
+        pytest.param([FAILS, WELL], GateReason.PASSING, "healthy: etcd-1/etcd", id="one is well"),
+        pytest.param([WELL, OLD], GateReason.PASSING, "healthy: etcd-1/etcd", id="well and old"),
         pytest.param([], GateReason.NO_TARGET, "it has no target", id="none"),
         pytest.param([INITIAL], GateReason.NO_RESULT, "etcd-2/etcd", id="initial value"),
         pytest.param([FAILS, UNSEEN], GateReason.NO_RESULT, "etcd-3/etcd", id="never seen"),

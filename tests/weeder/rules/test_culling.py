@@ -139,7 +139,7 @@ def test_a_pod_whose_container_does_not_wait_for_a_back_off_is_left_alone(contai
 
 def test_a_pod_without_container_status_is_left_alone():
     verdict = judged(replace(pod("a"), containers=()))
-    assert verdict == Keep(KeepReason.NOT_WAITING, "it tells of no container")
+    assert verdict == Keep(KeepReason.NOT_WAITING, "it lists no containers")
 
 
 def test_a_pod_whose_deletion_was_sent_is_left_alone():
@@ -235,7 +235,7 @@ def test_the_message_of_a_pod_that_does_not_wait_names_what_its_containers_wait_
     ]
     assert message(pod("a", *others)) == (
         "none of its 5 containers waits in CrashLoopBackOff; waiting: "
-        "c0 for ImagePullBackOff, c1 for no told reason, c2 for x and 2 more"
+        "c0 for ImagePullBackOff, c1 for no reason, c2 for x and 2 more"
     )
 
 

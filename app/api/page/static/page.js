@@ -216,7 +216,7 @@ async function keepFresh() {
       }
     } catch (error) {
       if (error.status === 404 && !isList) {
-        connection.gone = `${error.message}; what is below is the last that was known`;
+        connection.gone = `${error.message}; below is the last known state`;
         showConnection();
         break; // it has vanished while one looked at it
       }
@@ -270,7 +270,7 @@ async function follow(url) {
     let silence;
     const heard = () => {
       clearTimeout(silence);
-      silence = setTimeout(() => ending.abort(new Error("nothing was heard for 40 s")), SILENCE);
+      silence = setTimeout(() => ending.abort(new Error("no data for 40 s")), SILENCE);
     };
     heard();
     streaming = ending;
@@ -291,13 +291,13 @@ async function follow(url) {
       throw new Error("the server ended the stream");
     } catch (error) {
       if (document.hidden) {
-        connection.words = "paused while nobody looks";
+        connection.words = "paused while hidden";
       } else {
         disconnected(error.status ? error.message : "");
         wait = error.wait;
         if (error.status === 429) {
           wait = 30; // more streams than one caller may have: then as a page without one
-          Object.assign(connection, { tone: "warn", words: `asked again every ${wait} s: ${error.message}`, lostAt: null });
+          Object.assign(connection, { tone: "warn", words: `refreshed every ${wait} s: ${error.message}`, lostAt: null });
           refresh({ page: true });
         }
       }
@@ -332,7 +332,7 @@ const untilSeen = () =>
 let leaving;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(leaving);
-  if (document.hidden) leaving = setTimeout(() => streaming?.abort(new Error("nobody looks")), HIDDEN);
+  if (document.hidden) leaving = setTimeout(() => streaming?.abort(new Error("the page is hidden")), HIDDEN);
   else if (dirty.page || dirty.rows.size > 0) refresh({});
 });
 
@@ -546,13 +546,13 @@ function open(form) {
 function sayRefusal(form, error, sending) {
   const unknown = sending && !error.status;
   const words = unknown
-    ? "There was no answer: nobody knows whether it was done. Look before you ask again."
+    ? "There was no answer: it is unknown whether the change was made. Check before you retry."
     : error.status
       ? error.message
       : "There was no answer; nothing was written.";
   const parts = [element("p", {}, element("b", {}, error.title ?? "No answer"), ": ", isolated(words))];
   for (const each of error.errors ?? []) parts.push(element("p", {}, element("code", {}, each.path), " ", isolated(each.message)));
-  if (error.wait) parts.push(element("p", {}, `Wait ${error.wait} s before you try again.`));
+  if (error.wait) parts.push(element("p", {}, `Wait ${error.wait} s before you retry.`));
   say(form, element("div", { class: "refused", role: "alert" }, ...parts));
   const deed = deedOf(form);
   deed.stage = "waiting";
@@ -659,7 +659,7 @@ async function report(form, answer) {
 function sentence(answer) {
   if (answer?.until && answer.scope) return [element("b", {}, "Paused"), ` until ${new Date(answer.until).toLocaleTimeString()} (${answer.scope}).`];
   if (answer?.at) return [element("b", {}, "Asked for"), `: the probe is due at ${new Date(answer.at).toLocaleTimeString()}.`];
-  if (answer?.phase) return [element("b", {}, "Begun"), `: ${answer.phase}. `, element("a", { href: "/weeders" }, "What is deleted")];
+  if (answer?.phase) return [element("b", {}, "Started"), `: ${answer.phase}. `, element("a", { href: "/weeders" }, "What is deleted")];
   return [element("b", {}, "Done.")];
 }
 
@@ -686,7 +686,7 @@ document.addEventListener("submit", async (event) => {
   }
 });
 
-// What was planned is what was said then: whoever says something else plans anew.
+// What was planned is what was said then: anything else needs a new plan.
 for (const kind of ["input", "change"]) {
   document.addEventListener(kind, (event) => {
     const form = event.target.closest?.("form[data-action]");

@@ -48,7 +48,7 @@ def page(kind: str, got: str | None, meta: ListMeta | None, items: tuple[T, ...]
 def expect(kind: str, got: str | None) -> None:
     """Raises BadAnswer unless the answer is of this kind."""
     if got != kind:
-        raise BadAnswer(f"the answer is no {kind}")
+        raise BadAnswer(f"the answer is not of kind {kind}")
 
 
 class Meta(Struct):

@@ -14,7 +14,7 @@ from app.core.model.pods import ContainerView, OwnerView, PodView
 
 _READY: Final = "Ready"
 # Maximum characters of a name, as in Kubernetes. Nobody limits the text of an owner reference or a status: without
-# this, anybody who can write pods could put a megabyte of it into each Event, API answer and remembered deletion.
+# this, anyone who can write pods could put a megabyte of it into each Event, API answer and remembered deletion.
 _LONGEST: Final = 253
 
 

@@ -125,7 +125,7 @@ def version(raw: Undecoded) -> str:
     """Returns `gitVersion` of an answer to `/version`, as one short printable line."""
     text = trimmed(_version_decoder.decode(raw).git_version, MAX_VERSION_TEXT)
     if not text:
-        raise BadAnswer("the answer is no version: gitVersion is empty")
+        raise BadAnswer("the answer is not a version: gitVersion is empty")
     return text
 
 

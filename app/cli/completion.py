@@ -1,0 +1,251 @@
+"""Completion of command lines in bash, zsh and fish.
+
+The scripts know nothing of `dwd`: at each Tab they call `dwd __complete WORD…` with all words up to the cursor, and it
+prints candidates for the last one, each with a tab and a description, and last `:4`, or `:0` where the shell is to
+complete names of files.  That is how cobra's programs do it, and what kubectl asks of `kubectl_complete-dwd`.
+
+Candidates come from the declarations that parse the command line: commands and usage lines from `app.commands`, flags
+and their values from the settings.  Names of shoots and what belongs to them come from the API, if it answers at once.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TextIO
+
+from app import commands
+from app.core.config.client_settings import ClientSettings
+from app.core.config.env_variables import CommandSettings
+from app.core.config.flags import flag_name, flags_of, read_flags, shown_type
+from app.core.config.go_flags import take_apart
+from app.core.config.settings import Shell
+from app.core.errors import ConfigurationError, trimmed
+
+_MOST: Final = 100
+"""Most names that the API is asked for."""
+_FILE: Final = "FILE"
+_ABOUT: Final = 80
+
+Names = Callable[[str, Sequence[str], ClientSettings, Mapping[str, str]], Sequence[str]]
+"""Looks up the names for a positional argument such as `NAME`; the words are those before it, and the typed part."""
+
+
+class Candidate(NamedTuple):
+    """A word that may stand in the place of the last one."""
+
+    word: str
+    about: str = ""
+
+
+class Candidates(NamedTuple):
+    """The candidates for the last word."""
+
+    found: Sequence[Candidate] = ()
+    files: bool = False
+    """Whether names of files may stand there, too."""
+
+
+def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -> Candidates:
+    """Return the candidates for the last of `words`, which are all that was typed after the program's name."""
+    before, typed = list(words[:-1]), words[-1] if words else ""
+    if not before:
+        known = (Candidate(name, entry.about) for name, entry in commands.COMMANDS.items())
+        return Candidates(_beginning(typed, known))
+    entry = commands.COMMANDS.get(before[0])
+    if entry is None:
+        return Candidates()
+    model, arguments = entry.settings, before[1:]
+    if "--" not in arguments:
+        if (flag := _awaits_value(model, arguments)) is not None:
+            return _values(model, flag, typed)
+        if typed.startswith("-"):
+            flag, equals, part = typed.partition("=")
+            if not equals:
+                return Candidates(_beginning(typed, _flags(model)))
+            found, files = _values(model, flag.lstrip("-"), part)
+            return Candidates([Candidate(f"{flag}={each.word}") for each in found], files)
+    parsed = take_apart(arguments, flags_of(model))
+    settings = _settings(model, parsed.flags, environ)
+
+    def named(argument: str) -> Sequence[str]:
+        return () if settings is None else names(argument, [*parsed.rest, typed], settings, environ)
+
+    return _positional(entry, parsed.rest, typed, named)
+
+
+def _beginning(typed: str, found: Iterator[Candidate]) -> list[Candidate]:
+    return [each for each in found if each.word.startswith(typed)]
+
+
+def _flags(model: type[CommandSettings]) -> Iterator[Candidate]:
+    for name, field in model.model_fields.items():
+        yield Candidate(f"--{flag_name(name)}", field.description or "")
+    yield Candidate("--help", "Prints the help of this command.")
+
+
+def _awaits_value(model: type[CommandSettings], arguments: Sequence[str]) -> str | None:
+    """Return the flag whose value comes next; None if a flag or a positional argument does."""
+    known = flags_of(model)
+    last = arguments[-1] if arguments else ""
+    if not last.startswith("-") or last in {"-", "--"} or "=" in last:
+        return None
+    flag = last.removeprefix("-").removeprefix("-")
+    flag = known.aliases.get(flag, flag)
+    # The flag may itself be the value of the flag before it.
+    complete = take_apart(arguments, known).mistakes
+    return flag if complete and known.boolean(flag) is False else None
+
+
+def _values(model: type[CommandSettings], flag: str, typed: str) -> Candidates:
+    name = flags_of(model).aliases.get(flag, flag).replace("-", "_")
+    field = model.model_fields.get(name)
+    if field is None:
+        return Candidates()
+    kind = shown_type(field) or "true|false"
+    if _FILE in kind:
+        return Candidates(files=True)
+    choices = (Candidate(each) for each in kind.split("|") if not each.isupper())
+    return Candidates(_beginning(typed, choices))
+
+
+def _settings(
+    model: type[CommandSettings], flags: Mapping[str, str], environ: Mapping[str, str]
+) -> ClientSettings | None:
+    """Return how the API is reached, as far as it was typed; None if the command does not call it."""
+    if not issubclass(model, ClientSettings):
+        return None
+    shared = {flag_name(name) for name in ClientSettings.model_fields} - {"output"}
+    typed = [f"--{name}={value}" for name, value in flags.items() if name in shared]
+    try:
+        return read_flags(ClientSettings, typed, environ, "dwd").settings
+    except ConfigurationError:
+        return None
+
+
+def _positional(
+    entry: commands.CommandEntry,
+    before: Sequence[str],
+    typed: str,
+    named: Callable[[str], Sequence[str]],
+) -> Candidates:
+    """Return the candidates for a positional argument, which the usage line of the command declares."""
+    usage = entry.line.split(" --")[0].replace("[flags]", "")
+    declared = [word.strip("[]") for word in usage.split()[2:]]
+    if declared and declared[-1].endswith("…"):
+        declared += declared[-1:] * len(before)
+    if len(before) >= len(declared):
+        return Candidates()
+    argument = declared[len(before)].partition("|--")[0].strip("…")
+    if argument == _FILE:
+        return Candidates(files=True)
+    if "|" in argument:
+        choices = (Candidate(each) for each in argument.split("|"))
+        return Candidates(_beginning(typed, choices))
+    return Candidates(_beginning(typed, (Candidate(each) for each in named(argument))))
+
+
+def write(found: Candidates, out: TextIO) -> None:
+    """Write candidates as the scripts read them."""
+    for word, about in found.found:
+        if word.isprintable() and not re.search(r"\s", word):
+            out.write(f"{word}\t{trimmed(about, _ABOUT)}\n")
+    out.write(":0\n" if found.files else ":4\n")
+
+
+def names_of_api(
+    argument: str, words: Sequence[str], settings: ClientSettings, environ: Mapping[str, str]
+) -> Sequence[str]:
+    """Ask the API for the names that may stand for a positional argument; none where it does not answer."""
+    # Imported here: commands and flags are completed without the HTTP client, whose import takes a while.
+    from app.cli import answers, program, session  # noqa: PLC0415 - see above
+    from app.cli.client import ApiCall  # noqa: PLC0415 - see above
+
+    async def ask(within: session.Session) -> Sequence[str]:
+        async def listed(*parts: str, **query: str) -> Sequence[object]:
+            call = ApiCall("GET", session.path(*parts), {**query, "limit": str(_MOST)})
+            data = answers.read(await within.client.ask(call))
+            return answers.of(answers.Page[object], data).items
+
+        match argument:
+            case "NAME":
+                found = await listed("shoots", q=words[-1])
+                return [answers.of(answers.Shoot, each).namespace for each in found]
+            case "ID":
+                return [
+                    answers.of(answers.Operation, each).id for each in await listed("operations")
+                ]
+            case "SERVICE":
+                found = await listed("weeders", namespace=words[0])
+                return [answers.of(answers.Weeder, each).service for each in found]
+            case "RESOURCE":
+                parsed = [
+                    answers.of(answers.Resource, each)
+                    for each in await listed("shoots", words[0], "resources")
+                ]
+                return [f"{each.kind}/{each.name}" for each in parsed]
+            case _:
+                return ()
+
+    return program.look_up(ask, settings, environ)
+
+
+# The scripts.
+
+
+_BASH: Final = r"""# bash completion of dwd: source <(dwd completion bash)
+_dwd() {
+  local -a words
+  local line value prefix directive=4
+  read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
+  [[ "${COMP_LINE:0:COMP_POINT}" == *[[:space:]] ]] && words+=("")
+  # bash replaces only what follows the last = or :
+  value="${words[${#words[@]} - 1]}"
+  prefix="${value%"${value##*[=:]}"}"
+  COMPREPLY=()
+  while IFS= read -r line; do
+    case "$line" in
+      :[0-9]*) directive="${line#:}" ;;
+      *) value="${line%%$'\t'*}"; COMPREPLY+=("${value#"$prefix"}") ;;
+    esac
+  done < <("${words[0]}" __complete "${words[@]:1}" 2>/dev/null)
+  if ((directive == 0)); then compopt -o default; fi
+}
+complete -F _dwd dwd dependency-watchdog kubectl-dwd
+"""
+_ZSH: Final = r"""#compdef dwd dependency-watchdog kubectl-dwd
+# zsh completion of dwd: source <(dwd completion zsh)
+_dwd() {
+  local -a found
+  local line directive=4
+  while IFS= read -r line; do
+    case "$line" in
+      :[0-9]*) directive="${line#:}" ;;
+      *) found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
+    esac
+  done < <("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)
+  (( $#found )) && _describe -t values dwd found
+  if (( directive == 0 )); then
+    compset -P '*='
+    _files
+  fi
+}
+(( $+functions[compdef] )) && compdef _dwd dwd dependency-watchdog kubectl-dwd
+"""
+_FISH: Final = r"""# fish completion of dwd: dwd completion fish | source
+function __dwd_complete
+  set -l before (commandline -opc)
+  set -l typed (commandline -ct)
+  set -l found ($before[1] __complete $before[2..-1] "$typed" 2>/dev/null)
+  string match -v -r '^:\d$' -- $found
+  if contains -- :0 $found
+    set -l flag (string match -r '^-[^=]*=' -- "$typed")
+    for path in (complete -C "__dwd_no_command "(string replace -- "$flag" '' "$typed"))
+      echo -- "$flag$path"
+    end
+  end
+end
+for program in dwd dependency-watchdog kubectl-dwd
+  complete -c $program -f -a '(__dwd_complete)'
+end
+"""
+SCRIPTS: Final[Mapping[Shell, str]] = {Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}
+"""The script for each shell."""

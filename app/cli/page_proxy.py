@@ -1,0 +1,527 @@
+"""`dwd page`: the watchdog's page in a browser, through a proxy on this machine that adds the token.
+
+A browser has no bearer token, and cannot get to a pod. So a server on 127.0.0.1 takes what the browser asks for, and
+sends it on to the leader, by the same transports and with the same token as every other command. Whom it serves is
+decided in `page_gate`. What it sends on is chosen: of the browser's headers only those that the API reads, never its
+cookie or an Authorization of its own, and of the answers' headers none that would change the browser's opinion of
+127.0.0.1. Bodies of requests are short and read whole; answers, streams of events among them, are passed on as they
+come.
+
+The way is looked after in one place (`Way`). When a request finds it broken, it is checked, and mended with back-off:
+kubectl is started anew, and the leader looked for. Meanwhile the browser gets a sentence, and no error of its own.
+"""
+
+import asyncio
+import contextlib
+import html
+import json
+import logging
+import os
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp import web
+from rich.text import Text
+
+from app.cli.client import EVENT_STREAM, Client, whole
+from app.cli.page_gate import LOOPBACK, Entry, Gate, Refusal, belongs_to
+from app.cli.printing import Answer, Printer
+from app.cli.problems import (
+    LOOP_NOT_HERE,
+    NOT_THE_LEADER,
+    CommandFailed,
+    Exit,
+    ServerRefused,
+    refusal,
+)
+from app.cli.session import Session
+from app.core.config.client_settings import PageSettings
+from app.core.errors import ConfigurationError
+from app.core.limits import Backoff
+from app.core.model.instants import rfc3339
+
+CONNECTIONS: Final = 64
+"""Most connections to the API at a time: a browser has six, and each page that is looked at keeps one."""
+_PACE: Final = Backoff(1.0, 30.0)
+_MAX_BODY: Final = 1 << 16
+"""Most bytes of a request's body; the API takes 16 KiB, and says so itself."""
+_BODY_TIME: Final = 10.0
+"""Seconds within which the body must arrive."""
+_MAX_HEAD: Final = 1 << 14
+_MAX_PROBLEM: Final = 1 << 20
+_SILENCE: Final = 45.0
+"""Seconds without a sign after which a stream counts as broken: three heartbeats of the server."""
+_LOOK_AGAIN: Final = 5.0
+"""Seconds between two searches for a leader that the API itself does not know."""
+_REACHED: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE})
+"""Refusals that come from the API all the same: the page says what they mean."""
+_REFRESH: Final = 5
+_PROBLEM: Final = "application/problem+json"
+_JSON: Final = {"Accept": "application/json"}
+
+_SENT_ON: Final = (
+    *("Accept", "Accept-Language", "Content-Type"),
+    *("If-Match", "If-None-Match", "Last-Event-ID"),
+)
+"""The headers of a request that the API reads."""
+_PASSED_BACK: Final = (
+    *("Content-Type", "Content-Length", "Content-Language", "Content-Security-Policy"),
+    *("Cache-Control", "ETag", "Last-Modified", "Vary", "Allow", "Link", "Location"),
+    *("Retry-After", "X-Request-Id", "X-Content-Type-Options", "X-Frame-Options"),
+    *("Referrer-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy"),
+)
+_OWN: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Headers of the answers that the proxy makes itself."""
+_PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">{refresh}<title>{title}</title></head>
+<body><h1>{title}</h1><p>{sentence}</p></body></html>
+"""
+_STRANGER: Final = (
+    "Only the browser that dwd page has opened may come in. Use the address that it printed, which works once; if that "
+    "is used up, end dwd page with Ctrl-C and start it again."
+)
+
+
+async def page(session: Session, settings: PageSettings, words: tuple[str, ...]) -> None:
+    """`dwd page`: serve the page to the operator's browser until Ctrl-C.
+
+    Raises:
+        CommandFailed: The API cannot be reached at all, does not know the caller, or the port is taken.
+    """
+    del words
+    way = Way(session, settings.timeout)
+    await way.find()
+    async with _listening(way, session.printer, settings.port) as gate:
+        told = [Text(f"The page is at {gate.url}", no_wrap=True)]
+        told.append(Text("That address works once, for one browser. Ctrl-C ends it."))
+        session.printer.show(Answer({"url": gate.url}, told))
+        if not settings.no_browser:
+            _open(gate.url, session.printer)
+        await way.keep()
+
+
+def _open(url: str, printer: Printer) -> None:
+    """Open the browser; some come back only when they are closed, so nothing waits for it."""
+
+    def opened() -> None:
+        if not _opened(url):
+            printer.tell("dwd page: no browser could be started here: open the address yourself")
+
+    threading.Thread(target=opened, name="browser", daemon=True).start()
+
+
+def _opened(url: str) -> bool:
+    if sys.platform == "linux" and not any(map(os.environ.get, _SCREENS)):
+        return False  # webbrowser would start a text browser, which takes the terminal
+    try:
+        return webbrowser.open(url)
+    except webbrowser.Error:
+        return False
+
+
+_SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+
+
+# The way to the leader.
+
+
+class Way:
+    """Leads to the leader; finds it again when the way breaks, and says so in the terminal.
+
+    Args:
+        session: The session; its client has the transport and the token.
+        timeout: Seconds without a sign of an answer.
+    """
+
+    def __init__(self, session: Session, timeout: float) -> None:
+        self._client: Client = session.client
+        self._session, self._timeout = session, timeout
+        self._failed = asyncio.Event()
+        self._finding = asyncio.Lock()
+        self._looked_at = float("-inf")
+        self._noted = ""
+        self.trouble: str | None = None
+        """Why the way is broken; None while it is not."""
+        self.moves = 0
+        """How often the way has led to another process."""
+
+    async def send(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> aiohttp.ClientResponse:
+        """Send one request by the way as it is now.
+
+        Raises:
+            CommandFailed: There is no answer; the way is looked at.
+        """
+        streams = headers.get("Accept", "").startswith(EVENT_STREAM)
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=5.0, sock_read=_SILENCE if streams else self._timeout
+        )
+        try:
+            return await self._client.exchange(method, target, headers, body, timeout)
+        except CommandFailed:
+            self.failed()
+            raise
+
+    def failed(self) -> None:
+        """Note that a request, or an answer, has broken off."""
+        self._failed.set()
+
+    async def look_elsewhere(self, moves: int) -> bool:
+        """Look for the leader, as the process that was asked is not it.
+
+        Args:
+            moves: `moves` when it was asked.
+
+        Returns:
+            Whether there is another process to ask now.
+        """
+        due = self._session.clock.now() - self._looked_at >= _LOOK_AGAIN
+        try:
+            if due and self.moves == moves and not self._finding.locked():
+                await self.find()
+            else:
+                async with self._finding:  # another request may just be looking
+                    pass
+        except CommandFailed:
+            self.failed()
+        return self.moves != moves
+
+    async def find(self) -> None:
+        """Lead to the leader, by asking for what only a leader answers: shoots, or what the weeder does.
+
+        If the process that answers stands by, and its leader cannot be reached from here, that process is shown.
+
+        Raises:
+            CommandFailed: There is no answer, or nobody is known to ask.
+        """
+        async with self._finding:
+            self._looked_at = self._session.clock.now()
+            refused = await self._ask("shoots")
+            if refused is not None and refused.problem.type == LOOP_NOT_HERE:
+                refused = await self._ask("weeders")
+            if refused is None:
+                self._noted = ""
+            elif refused.status not in _REACHED:
+                raise refused
+
+    async def _ask(self, what: str) -> ServerRefused | None:
+        """Ask for one item, the leader if a standby names it; the refusal, if it is one."""
+        timeout = aiohttp.ClientTimeout(total=self._timeout, sock_connect=5.0)
+        ask = partial(self._client.refused, "GET", f"/api/v1/{what}?limit=1", _JSON, timeout)
+        refused = await ask()
+        if refused is None or refused.problem.type != NOT_THE_LEADER:
+            return refused
+        transport = self._client.transport
+        try:
+            await transport.follow(refused)
+            again = await ask()
+            # The leader's address may lead to some other server here.
+            trouble = again if again is not None and not again.problem.type else None
+        except CommandFailed as error:
+            if error.code is Exit.USAGE:
+                raise
+            again, trouble = refused, error
+        if trouble is None:
+            self.moves += 1
+            return again
+        await transport.reset()
+        self._note(f"what answers stands by, and its leader cannot be reached: {trouble}")
+        return refused
+
+    def _note(self, sentence: str) -> None:
+        if sentence != self._noted:
+            self._noted = sentence
+            self._session.printer.tell(f"dwd page: {sentence}")
+
+    async def keep(self) -> None:
+        """Look after the way for ever: check it when something has failed, and mend it."""
+        while True:
+            await self._failed.wait()
+            try:
+                await self.find()
+            except (CommandFailed, ConfigurationError) as error:
+                await self._mend(error)
+            self._failed.clear()
+
+    async def _mend(self, error: Exception) -> None:
+        clock, failures = self._session.clock, 0
+        self._session.printer.tell(
+            f"dwd page: the way is broken since {rfc3339(clock.now())}: {error}; trying again"
+        )
+        last = self.trouble = str(error)
+        while True:
+            failures += 1
+            await self._client.transport.reset()
+            await clock.sleep(_PACE.jittered(failures, self._session.chance.random()))
+            try:
+                await self.find()
+            except (CommandFailed, ConfigurationError) as again:
+                self.trouble = str(again)
+                if self.trouble != last:
+                    last = self.trouble
+                    self._session.printer.tell(f"dwd page: still broken: {last}")
+            else:
+                break
+        self.trouble = None
+        self._session.printer.tell(f"dwd page: the way is there again since {rfc3339(clock.now())}")
+
+
+# The server for the browser.
+
+
+class _Proxy:
+    """Answers the browser's requests."""
+
+    def __init__(self, way: Way, printer: Printer, gate: Gate) -> None:
+        self._way, self._printer, self._gate = way, printer, gate
+        self._warned = False
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        target, headers = request.raw_path, request.headers
+        try:
+            refused = self._stranger(request) or self._gate.refusal(request.method, target, headers)
+            if refused is not None:
+                return _sentence(request, refused.status, "Not let in", refused.sentence)
+            entry = self._gate.enter(request.method, target, headers)
+            if entry is not None:
+                return self._entered(request, entry)
+            if not self._gate.knows(headers):
+                return _sentence(request, HTTPStatus.UNAUTHORIZED, "Not let in", _STRANGER)
+            return await self._pass_on(request)
+        finally:
+            if not request.content.is_eof():  # a body that nobody has read
+                request.protocol.force_close()
+
+    def _stranger(self, request: web.BaseRequest) -> Refusal | None:
+        """Refuse what another user of this machine has sent."""
+        transport = request.transport
+        if transport is None:
+            return None
+        here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+        if not here or not there or belongs_to(os.getuid(), here, there):
+            return None
+        self._warn("another user of this machine has asked, and was refused")
+        return Refusal(HTTPStatus.FORBIDDEN, "This belongs to another user of this machine.")
+
+    def _warn(self, sentence: str) -> None:
+        if not self._warned:
+            self._warned = True
+            self._printer.tell(f"dwd page: {sentence}")
+
+    def _entered(self, request: web.BaseRequest, entry: Entry) -> web.StreamResponse:
+        home = {**_OWN, "Location": "/"}
+        match entry:
+            case Entry.FIRST:
+                return web.Response(
+                    status=303, headers={**home, "Set-Cookie": self._gate.set_cookie}
+                )
+            case Entry.AGAIN:
+                return web.Response(status=303, headers=home)
+            case Entry.USED:
+                self._warn(
+                    "the address was asked for again, by another browser, and that was refused; if your own was never "
+                    "let in, somebody else was: end this with Ctrl-C"
+                )
+                return _sentence(
+                    request,
+                    HTTPStatus.FORBIDDEN,
+                    "This address is used up",
+                    "It works once. If it was not you who used it, end dwd page at once: Ctrl-C in its terminal.",
+                )
+            case Entry.WRONG:
+                return _sentence(request, HTTPStatus.FORBIDDEN, "Not let in", _STRANGER)
+
+    async def _pass_on(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            body = await _body(request)
+        except _TooMuch as error:
+            return _sentence(request, error.status, "Not sent on", str(error))
+        if self._way.trouble is not None:
+            return self._broken(request, self._way.trouble)
+        headers = {name: request.headers[name] for name in _SENT_ON if name in request.headers}
+        try:
+            said, moves = b"", self._way.moves
+            response = await self._way.send(request.method, request.raw_path, headers, body)
+            if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
+                response, said = await self._of_leader(request, response, headers, body, moves)
+        except (CommandFailed, ConfigurationError) as error:
+            return self._broken(request, str(error))
+        return await _relay(request, response, said, self._way)
+
+    async def _of_leader(
+        self,
+        request: web.BaseRequest,
+        response: aiohttp.ClientResponse,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        moves: int,
+    ) -> tuple[aiohttp.ClientResponse, bytes]:
+        """The leader's answer, if a standby has refused; what was refused has changed nothing, and is sent again.
+
+        Returns:
+            An answer, and the part of its body that was read already.
+        """
+        kind = response.headers.get("Content-Type", "")
+        said = b""
+        if kind.startswith(_PROBLEM):
+            said = await whole(response, _MAX_PROBLEM)
+            if refusal(response.status, kind, said).problem.type != NOT_THE_LEADER:
+                return response, said
+        elif request.method not in {"GET", "HEAD"}:
+            return response, said
+        if not await self._way.look_elsewhere(moves):
+            return response, said
+        response.release()
+        again = await self._way.send(request.method, request.raw_path, headers, body)
+        return again, b""
+
+    def _broken(self, request: web.BaseRequest, trouble: str) -> web.StreamResponse:
+        sentence = (
+            f"There is no way to the watchdog at the moment: {trouble}. It is being tried again."
+        )
+        status = HTTPStatus.SERVICE_UNAVAILABLE
+        return _sentence(request, status, "The way is broken", sentence, again=_REFRESH)
+
+
+@asynccontextmanager
+async def _listening(way: Way, printer: Printer, port: int) -> AsyncIterator[Gate]:
+    """Serve on 127.0.0.1 for as long as the context lasts.
+
+    Raises:
+        CommandFailed: The port is taken.
+    """
+    try:
+        listening = socket.create_server((LOOPBACK, port))
+    except OSError as error:
+        message = f"--port: {LOOPBACK}:{port} cannot be listened on: {error.strerror}"
+        raise CommandFailed(Exit.USAGE, message) from error
+    gate = Gate(listening.getsockname()[1])
+    silent = logging.getLogger("dwd.page")
+    silent.disabled = True  # what a browser sends wrongly is not the operator's concern
+    server = web.Server(
+        _Proxy(way, printer, gate).answer,
+        handler_cancellation=True,
+        access_log=None,
+        logger=silent,
+        max_line_size=_MAX_HEAD,
+        max_field_size=_MAX_HEAD,
+    )
+    runner = web.ServerRunner(server, shutdown_timeout=0.5)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listening).start()
+        yield gate
+    finally:
+        await runner.cleanup()
+        listening.close()
+
+
+class _TooMuch(Exception):
+    """The body of a request is too long, or too slow."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+async def _body(request: web.BaseRequest) -> bytes | None:
+    """Read the body of a request; None if it has none."""
+    if not request.body_exists:
+        return None
+    found = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_TIME):
+            async for chunk in request.content.iter_any():
+                found += chunk
+                if len(found) > _MAX_BODY:
+                    most = f"A request has at most {_MAX_BODY >> 10} KiB."
+                    raise _TooMuch(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, most)
+    except TimeoutError as error:
+        late = f"The request did not arrive within {_BODY_TIME:.0f} s."
+        raise _TooMuch(HTTPStatus.REQUEST_TIMEOUT, late) from error
+    return bytes(found)
+
+
+async def _relay(
+    request: web.BaseRequest, response: aiohttp.ClientResponse, said: bytes, way: Way
+) -> web.StreamResponse:
+    """Pass an answer on as it comes, after what was read of it; if it breaks off, so does what the browser gets."""
+    async with response:
+        headers = {
+            name: response.headers[name] for name in _PASSED_BACK if name in response.headers
+        }
+        if "Location" in headers:
+            headers["Location"] = _path_of(headers["Location"])
+        answer = web.StreamResponse(status=response.status, headers=headers)
+        await answer.prepare(request)
+        with contextlib.suppress(ConnectionError):  # the browser has gone
+            if said:
+                await answer.write(said)
+            async for chunk in _chunks(response, request, way):
+                await answer.write(chunk)
+            await answer.write_eof()
+        return answer
+
+
+async def _chunks(
+    response: aiohttp.ClientResponse, request: web.BaseRequest, way: Way
+) -> AsyncIterator[bytes]:
+    """The body as it comes; where it breaks off the browser's connection does, too, or it would take it for whole."""
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+    except (aiohttp.ClientError, TimeoutError):
+        way.failed()
+        if request.transport is not None:
+            request.transport.abort()
+
+
+def _path_of(location: str) -> str:
+    """Where an answer points, on our own host."""
+    parts = urlsplit(location)
+    return f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}"
+
+
+def _sentence(
+    request: web.BaseRequest,
+    status: HTTPStatus,
+    title: str,
+    sentence: str,
+    *,
+    again: int | None = None,
+) -> web.StreamResponse:
+    """An answer of our own: a page for people, and a problem for the page's script."""
+    later = {} if again is None else {"Retry-After": str(again)}
+    accepted = request.headers.get("Accept", "")
+    if "text/html" in accepted and _PROBLEM not in accepted:
+        refresh = "" if again is None else f'<meta http-equiv="refresh" content="{again}">'
+        text = _PAGE.format(
+            title=html.escape(title), sentence=html.escape(sentence), refresh=refresh
+        )
+        return web.Response(
+            status=status, text=text, content_type="text/html", headers={**_OWN, **later}
+        )
+    problem = {"type": "about:blank", "title": title, "status": int(status), "detail": sentence}
+    return web.Response(
+        status=status,
+        body=json.dumps(problem).encode(),
+        headers={**_OWN, **later, "Content-Type": _PROBLEM},
+    )
