@@ -140,14 +140,17 @@ def test_a_plugin_is_never_run(plugin, refused, kubeconfig, tmp_path):
     program.write_text(f"#!/bin/sh\ntouch {ran}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     said = refused(kubeconfig({plugin: {"command": str(program), "args": []}}))
-    assert f"user me logs in through a plugin ({plugin}), which is never run; make a token" in said
+    assert (
+        f"user me logs in through a plugin ({plugin}), which is never run; give --service-account"
+        in said
+    )
     assert "kubectl create token SERVICEACCOUNT --audience dependency-watchdog" in said
     assert not ran.exists()
 
 
 def test_a_client_certificate_is_no_token(refused, kubeconfig):
     flag = kubeconfig({"client-certificate-data": "eA==", "client-key-data": "eA=="})
-    assert "user me has no token; make a token" in refused(flag)
+    assert "user me has no token; give --service-account" in refused(flag)
 
 
 @pytest.mark.parametrize(
@@ -207,8 +210,8 @@ def test_a_401_without_a_token_says_how_to_get_one(api, dwd):
     assert ran.code == 5
     assert ran.err == (
         "dwd: Nobody is known to call: send a token\n"
-        "    no token was sent; make a token: kubectl create token SERVICEACCOUNT --audience "
-        "dependency-watchdog > FILE, and give --token-file FILE\n"
+        "    no token was sent; give --service-account NAMESPACE/NAME, or a token: kubectl create token "
+        "SERVICEACCOUNT --audience dependency-watchdog > FILE, and --token-file FILE\n"
     )
 
 
