@@ -230,6 +230,7 @@ class Way:
         if refused is None or refused.problem.type != NOT_THE_LEADER:
             return refused
         transport = self._client.transport
+        trouble: CommandFailed | None
         try:
             await transport.follow(refused)
             again = await ask()

@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import sys
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import aiohttp
 import pytest
@@ -26,6 +27,7 @@ from app.cli.transports import DirectTransport
 from app.core.clock import Clock
 from app.core.config.client_settings import OutputFormat, PageSettings
 from app.core.config.client_values import origin
+from app.core.limits import Backoff
 from tests.cli.conftest import run
 from tests.cli.server import FakeApi, Reply, page, problem
 from tests.cli.test_portforward import DEPLOYMENT, Cluster, standby
@@ -122,7 +124,7 @@ def api():
 @pytest.fixture
 def quick(monkeypatch):
     """The way is tried again at once."""
-    monkeypatch.setattr(page_proxy, "_PACE", page_proxy.Backoff(0.05, 0.1))
+    monkeypatch.setattr(page_proxy, "_PACE", Backoff(0.05, 0.1))
     monkeypatch.setattr(page_proxy, "_LOOK_AGAIN", 0.0)
 
 
@@ -365,7 +367,7 @@ async def test_what_an_answer_sets_for_a_whole_host_stays_behind(api):
 
 async def test_events_come_through_one_by_one(api):
     gone = asyncio.Event()
-    more = asyncio.Queue()
+    more: asyncio.Queue[Any] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
     async def stream(request):
@@ -622,12 +624,14 @@ def begun(api, *words, **environ):
         text=True,
         process_group=0,
     )
+    assert process.stdout is not None
     return process, process.stdout.readline()
 
 
 def test_ctrl_c_ends_it_as_it_ends_other_commands(api):
     process, line = begun(api, "--no-browser")
     assert re.fullmatch(r"The page is at http://127\.0\.0\.1:\d+/enter/[\w-]{43}\n", line)
+    assert process.stdout is not None
     second = process.stdout.readline()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=10)
@@ -653,6 +657,7 @@ def test_the_browser_is_opened_at_the_address(api, tmp_path):
 
 def test_where_no_browser_can_be_shown_the_address_is_for_people(api):
     process, _ = begun(api, BROWSER="", DISPLAY="", WAYLAND_DISPLAY="")
+    assert process.stderr is not None
     said = process.stderr.readline()
     process.terminate()
     process.communicate(timeout=10)

@@ -198,15 +198,14 @@ def plugin(tmp_path, kubeconfig):
         }
         return kubeconfig({"exec": exec_}, **(cluster or {}))
 
-    write.log = tmp_path / "log"
     return write
 
 
-def test_a_login_plugin_is_run_as_kubectl_runs_it(seed, listed, plugin, capfd):
+def test_a_login_plugin_is_run_as_kubectl_runs_it(seed, listed, plugin, tmp_path, capfd):
     seed.on(TOKEN, made())
     assert listed(path=plugin({"token": "of-the-plugin"})).code == 0
     assert seed.asked[-1].headers["Authorization"] == "Bearer of-the-plugin"
-    ((words, mine, ours, info),) = map(json.loads, plugin.log.read_text().splitlines())
+    ((words, mine, ours, info),) = map(json.loads, (tmp_path / "log").read_text().splitlines())
     assert (words[1:], mine, ours) == (["0"], "yes", None)
     assert (info["apiVersion"], info["spec"]) == (V1, {"interactive": False})
     assert capfd.readouterr().err == "log in at https://login.example\n"
@@ -220,7 +219,7 @@ def test_a_plugin_is_told_of_the_cluster_if_it_asks(seed, listed, plugin, tmp_pa
     cluster = {"certificate-authority": "ca.crt", "extensions": [extension]}
     path = plugin({"token": "t"}, provideClusterInfo=True, cluster=cluster)
     assert listed(path=path).code == 0
-    ((*_, info),) = map(json.loads, plugin.log.read_text().splitlines())
+    ((*_, info),) = map(json.loads, (tmp_path / "log").read_text().splitlines())
     assert info["spec"]["cluster"] == {
         "server": seed.url,
         "certificate-authority-data": base64.b64encode(b"the CA").decode(),
@@ -228,13 +227,13 @@ def test_a_plugin_is_told_of_the_cluster_if_it_asks(seed, listed, plugin, tmp_pa
     }
 
 
-def test_without_the_flag_no_plugin_is_run(api, plugin, dwd):
+def test_without_the_flag_no_plugin_is_run(api, plugin, dwd, tmp_path):
     api.on("GET /shoots", page())
     path = plugin({"token": "of-the-plugin"})
     assert dwd("shoots", environ={"KUBECONFIG": str(path)}).code == 0
     ran = dwd("shoots", f"--kubeconfig={path}")
     assert "logs in through a plugin (exec), which is never run" in ran.err
-    assert not plugin.log.exists()
+    assert not (tmp_path / "log").exists()
 
 
 @pytest.mark.parametrize(
@@ -359,24 +358,27 @@ class Hand:
 
 
 @pytest.fixture
-def tokens(seed, kubeconfig):
-    hand = Hand()
-    operator = Operator(str(kubeconfig()), None, {})
-    found = MintedTokens(ACCOUNT, operator, hand.clock, 2.0)
-    found.hand = hand
-    return found
+def hand():
+    return Hand()
+
+
+@pytest.fixture
+def tokens(hand, seed, kubeconfig):
+    return MintedTokens(ACCOUNT, Operator(str(kubeconfig()), None, {}), hand.clock, 2.0)
 
 
 async def sent(tokens):
     return (await tokens.headers())["Authorization"].removeprefix("Bearer ")
 
 
-async def test_a_token_is_used_until_three_quarters_of_its_life_and_then_renewed(seed, tokens):
+async def test_a_token_is_used_until_three_quarters_of_its_life_and_then_renewed(
+    seed, hand, tokens
+):
     seed.on(TOKEN, made("one", 1000), made("two", 1000))
     assert await sent(tokens) == "one"
-    tokens.hand.seconds = 749
+    hand.seconds = 749
     assert await sent(tokens) == "one"
-    tokens.hand.seconds = 751
+    hand.seconds = 751
     assert await sent(tokens) == "two"
     assert seed.lines.count(WHOAMI) == 1, "a person stays who they are"
 
@@ -386,25 +388,25 @@ async def test_requests_side_by_side_make_one_token(seed, tokens):
     assert await asyncio.gather(*(sent(tokens) for _ in range(8))) == ["one"] * 8
 
 
-async def test_while_it_cannot_be_renewed_the_old_one_is_used_to_its_end(seed, tokens):
+async def test_while_it_cannot_be_renewed_the_old_one_is_used_to_its_end(seed, hand, tokens):
     seed.on(TOKEN, made("one", 1000), status(500, "etcd"), status(500, "etcd"))
     assert await sent(tokens) == "one"
-    for tokens.hand.seconds in (760, 765, 999):
+    for hand.seconds in (760, 765, 999):
         assert await sent(tokens) == "one"
     assert seed.lines.count(TOKEN) == 3, "not at every request"
-    tokens.hand.seconds = 1001
+    hand.seconds = 1001
     with pytest.raises(CommandFailed) as caught:
         await sent(tokens)
     assert (caught.value.code, caught.value.passing) == (Exit.FAILED, True)
 
 
 async def test_one_that_the_server_does_not_know_any_more_is_replaced_but_not_for_ever(
-    seed, tokens
+    seed, hand, tokens
 ):
     seed.on(TOKEN, made("one"), made("two"))
     assert await sent(tokens) == "one"
     assert tokens.rejected() is False, "it was just made: another one would be no better"
-    tokens.hand.seconds = 60
+    hand.seconds = 60
     assert tokens.rejected() is True
     assert await sent(tokens) == "two"
 
@@ -431,7 +433,7 @@ class Served:
     """The API servers of a simulated world, in a thread of their own."""
 
     def __init__(self):
-        self._ready, self._done = threading.Event(), None
+        self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
 
     async def _run(self):

@@ -141,7 +141,8 @@ def test_a_plugin_is_never_run(plugin, refused, kubeconfig, tmp_path):
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     said = refused(kubeconfig({plugin: {"command": str(program), "args": []}}))
     assert (
-        f"user me logs in through a plugin ({plugin}), which is never run; create a token" in said
+        f"user me logs in through a plugin ({plugin}), which is never run; give --service-account"
+        in said
     )
     assert "kubectl create token SERVICEACCOUNT --audience dependency-watchdog" in said
     assert not ran.exists()
@@ -149,7 +150,7 @@ def test_a_plugin_is_never_run(plugin, refused, kubeconfig, tmp_path):
 
 def test_a_client_certificate_is_no_token(refused, kubeconfig):
     flag = kubeconfig({"client-certificate-data": "eA==", "client-key-data": "eA=="})
-    assert "user me has no token; create a token" in refused(flag)
+    assert "user me has no token; give --service-account" in refused(flag)
 
 
 @pytest.mark.parametrize(
@@ -211,8 +212,8 @@ def test_a_401_without_a_token_says_how_to_get_one(api, dwd):
     assert ran.code == 5
     assert ran.err == (
         "dwd: The caller is not authenticated: send a token\n"
-        "    no token was sent; create a token: kubectl create token SERVICEACCOUNT --audience "
-        "dependency-watchdog > FILE, and pass --token-file FILE\n"
+        "    no token was sent; give --service-account NAMESPACE/NAME, or a token: kubectl create token "
+        "SERVICEACCOUNT --audience dependency-watchdog > FILE, and --token-file FILE\n"
     )
 
 

@@ -230,15 +230,22 @@ def test_a_standby_does_not_know_the_shoots_and_a_dry_run_says_what_it_is():
 
 
 def test_attempts_are_a_table_and_it_is_said_since_when():
-    early = {**examples.ATTEMPT, "action": None, "caller": None, "status": None, "times": 1}
+    early = {
+        **examples.ATTEMPT,
+        "action": None,
+        "caller": None,
+        "claimed": None,
+        "status": None,
+        "times": 1,
+    }
     data = {"items": [examples.ATTEMPT, early], "metadata": {"since": "2027-01-15T07:00:00Z"}}
     assert text(events.audit(answers.of(Audit, data))) == (
-        "TIME                  CALLER  FROM      ACTION                                SHOOT        "
-        "TARGET  STATUS  TIMES  REASON\n"
-        "2027-01-15T07:59:00Z  jane    10.0.0.1  pause                                 shoot--a--b  "
-        "-       403     3      hands off\n"
-        "2027-01-15T07:59:00Z  -       10.0.0.1  PUT /api/v1/shoots/shoot--a--b/pause  shoot--a--b  "
-        "-       -       1      hands off\n"
+        "TIME                  CALLER  CLAIMED               FROM      "
+        "ACTION                                SHOOT        TARGET  STATUS  TIMES  REASON\n"
+        "2027-01-15T07:59:00Z  jane    jane.doe@example.org  10.0.0.1  "
+        "pause                                 shoot--a--b  -       403     3      hands off\n"
+        "2027-01-15T07:59:00Z  -       -                     10.0.0.1  "
+        "PUT /api/v1/shoots/shoot--a--b/pause  shoot--a--b  -       -       1      hands off\n"
         "All since 2027-01-15T07:00:00Z; the log has what came before.\n"
     )
     assert text(events.audit(Audit())).startswith("All since -;")

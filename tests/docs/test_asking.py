@@ -118,7 +118,7 @@ def ask(folder, api, metrics, line) -> subprocess.CompletedProcess[str]:
         env=found,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
     )
 
 

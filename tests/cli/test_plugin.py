@@ -1,0 +1,93 @@
+"""`kubectl dwd …`: the program as a plugin of kubectl, and the name that its usage texts show."""
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from app import commands
+
+REPOSITORY = Path(__file__).parents[2]
+KUBECTL = shutil.which("kubectl")
+
+
+@pytest.fixture
+def program(tmp_path):
+    """The program under this name, as pip installs it; returns its folder."""
+
+    def make(name):
+        path = tmp_path / name
+        path.write_text(f"#!{sys.executable}\nfrom app.__main__ import main\nmain()\n")
+        path.chmod(0o755)
+        return path
+
+    return make
+
+
+def said(*words, path="", **environ):
+    done = subprocess.run(
+        [str(word) for word in words],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY),
+            "PATH": f"{path}:{os.environ['PATH']}",
+            **environ,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/usr/local/bin/kubectl-dwd", "kubectl dwd"),
+        ("kubectl-dwd", "kubectl dwd"),
+        ("/opt/dependency-watchdog", "dependency-watchdog"),
+        ("/venv/bin/dwd", "dwd"),
+        ("/work/app/__main__.py", "dwd"),
+        ("", "dwd"),
+    ],
+)
+def test_it_knows_by_which_name_it_was_called(path, name):
+    assert commands.called_by(path) == name
+
+
+def test_it_is_installed_as_a_plugin():
+    found = entry_points(group="console_scripts", name="kubectl-dwd")
+    assert {each.value for each in found} == {"app.__main__:main"}
+
+
+def test_usage_texts_and_mistakes_show_that_name(program):
+    plugin = program("kubectl-dwd")
+    code, out, err = said(plugin, "shoots", "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: kubectl dwd shoots [NAME] [flags]\n")
+    assert "kubectl kubectl" not in out
+    code, out, err = said(plugin, "--help")
+    assert out.startswith("Usage: kubectl dwd COMMAND [flags]\n")
+    assert "kubectl dwd COMMAND --help has the flags." in out
+    code, out, err = said(plugin, "pause")
+    assert (code, out) == (2, "")
+    assert err.startswith("kubectl dwd pause: ")
+    assert said(program("dwd"), "shoots", "--help")[1].startswith(
+        "Usage: dwd shoots [NAME] [flags]\n"
+    )
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="needs kubectl")
+def test_kubectl_runs_it_with_its_flags_and_its_exit_code(program, tmp_path):
+    program("kubectl-dwd")
+    code, out, _ = said(KUBECTL, "dwd", "shoots", "--help", path=tmp_path)
+    assert (code, out.splitlines()[0]) == (0, "Usage: kubectl dwd shoots [NAME] [flags]")
+    code, _, err = said(
+        KUBECTL, "dwd", "shoots", "--context=x", "--server=http://127.0.0.1:1", path=tmp_path
+    )
+    assert code == 2
+    assert err == "kubectl dwd shoots: --context: needs --kubeconfig\n"
