@@ -1,16 +1,19 @@
 """Shares the event loop's time fairly among those whose answers take much of it (threats T7, T11).
 
 Everything runs in one event loop in one thread: work done without a break keeps all others waiting. Work whose amount
-an outsider decides (bytes to decrypt, parse or decode) is therefore done in stretches of a few milliseconds. What is
-left after the first stretch waits in a queue that resumes one waiter at each turn of the loop: the one whose consumer
-has taken the least time recently. However many hostile shoots are waiting, everybody else waits for one stretch at a
-time, and the large answer of an honest shoot goes first (docs/decisions/0043).
+an outsider decides (bytes to decrypt, parse or decode) is therefore done in stretches of a few milliseconds. Work may
+begin at once only until the first `STRETCH` of a turn of the loop is used up, so that many answers that arrive in the
+same instant do not add up. All other work, and what is left after a stretch, waits in a queue that resumes one waiter
+at each turn: the one whose consumer has taken the least time recently. However many hostile shoots send or wait,
+everybody else waits for one or two stretches at a time, and the large answer of an honest shoot goes first
+(docs/decisions/0043).
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Generator
-from typing import Final, TypeVar
+import types
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final, TypeVar
 
 from app.core.clock import stopwatch
 
@@ -28,6 +31,26 @@ class FairQueue:
     def __init__(self) -> None:
         self._waiting: list[tuple[Consumer, Callable[[], None]]] = []
         self._serving = False
+        self._used = 0.0
+        """Seconds that all consumers have taken in this turn of the loop."""
+
+    @property
+    def open(self) -> bool:
+        """Whether work may begin in this turn of the event loop without waiting."""
+        return self._used < STRETCH
+
+    def use(self, seconds: float) -> None:
+        """Counts time that was taken in this turn; without an event loop there are no turns."""
+        if not self._used:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                return
+            loop.call_soon(self._turned)  # after all callbacks of this turn, those of sockets included
+        self._used += seconds
+
+    def _turned(self) -> None:
+        self._used = 0.0
 
     def wait(self, consumer: "Consumer", resume: Callable[[], None]) -> None:
         """Calls `resume` once, when it is the turn of `consumer`."""
@@ -58,11 +81,18 @@ class Consumer:
         """Seconds of event-loop time taken in total."""
         self._recent, self._at = 0.0, stopwatch()
 
-    def charge(self, seconds: float) -> None:
-        """Charges event-loop time that was taken just now."""
+    def charge(self, seconds: float, *, beside: bool = False) -> None:
+        """Charges time that was taken just now, of the event loop or `beside` it, in a thread."""
         self.spent += seconds
         now = stopwatch()
         self._recent, self._at = self.recent(now) + seconds, now
+        if not beside:
+            self._queue.use(seconds)
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether it may begin with something in this turn of the event loop without waiting."""
+        return self._queue.open
 
     def recent(self, now: float) -> float:
         """Returns the seconds that it has taken recently, with exponential decay; `now` is of the stopwatch."""
@@ -84,6 +114,8 @@ class Consumer:
         A step should take a millisecond or two; between steps the work can be interrupted.
         """
         with contextlib.closing(steps):
+            if not self.may_begin:
+                await self.turn()
             while True:
                 begun = stopwatch()
                 try:
@@ -94,3 +126,25 @@ class Consumer:
                 finally:
                     self.charge(stopwatch() - begun)
                 await self.turn()
+
+    @types.coroutine
+    def run(self, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Awaits `work`, whose every stretch between two of its own waits is charged, and begins as its turn comes."""
+        resume, value = work.send, None
+        while True:
+            if not self.may_begin:
+                try:
+                    yield from self.turn().__await__()
+                except BaseException as error:  # noqa: BLE001 - cancelled meanwhile, which `work` has to learn
+                    resume, value = work.throw, error
+            begun = stopwatch()
+            try:
+                awaited = resume(value)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            finally:
+                self.charge(stopwatch() - begun)
+            try:
+                resume, value = work.send, (yield awaited)
+            except BaseException as error:  # noqa: BLE001 - as above
+                resume, value = work.throw, error
