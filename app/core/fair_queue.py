@@ -29,10 +29,10 @@ class FairQueue:
     """A queue of waiting consumers; one is resumed at each turn of the event loop."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Consumer, Callable[[], None]]] = []
+        self._waiting: list[tuple[Consumer, Callable[[], None], bool]] = []
         self._serving = False
-        self._used = 0.0
-        """Seconds that all consumers have taken in this turn of the loop."""
+        self._used = self._used_since = 0.0
+        """Seconds that all consumers have taken in this turn of the loop and the one before, and since that one."""
 
     @property
     def open(self) -> bool:
@@ -46,15 +46,21 @@ class FairQueue:
                 loop = asyncio.get_running_loop()
             except RuntimeError:
                 return
-            loop.call_soon(self._turned)  # after all callbacks of this turn, those of sockets included
+            loop.call_soon(self._turned)
         self._used += seconds
+        self._used_since += seconds
 
     def _turned(self) -> None:
-        self._used = 0.0
+        # Of what was counted since the last time, some may be of this turn, where callbacks of sockets come last.
+        self._used, self._used_since = self._used_since, 0.0
+        if self._used:
+            asyncio.get_running_loop().call_soon(self._turned)
 
-    def wait(self, consumer: "Consumer", resume: Callable[[], None]) -> None:
-        """Calls `resume` once, when it is the turn of `consumer`."""
-        self._waiting.append((consumer, resume))
+    def wait(
+        self, consumer: "Consumer", resume: Callable[[], None], *, later: bool = False
+    ) -> None:
+        """Calls `resume` once, when it is the turn of `consumer`; `later`: that works in the turn after it only."""
+        self._waiting.append((consumer, resume, later))
         if not self._serving:
             self._serving = True
             asyncio.get_running_loop().call_soon(self._serve)
@@ -65,7 +71,11 @@ class FairQueue:
         self._waiting.remove(following)
         self._serving = bool(self._waiting)
         if self._serving:
-            asyncio.get_running_loop().call_soon(self._serve)
+            soon = asyncio.get_running_loop().call_soon
+            if following[2]:
+                soon(soon, self._serve)
+            else:
+                soon(self._serve)
         following[1]()
 
 
@@ -105,7 +115,7 @@ class Consumer:
     async def turn(self) -> None:
         """Waits for its turn."""
         granted = asyncio.Event()
-        self.wait(granted.set)
+        self._queue.wait(self, granted.set, later=True)
         await granted.wait()
 
     async def finish(self, steps: Generator[None, None, T]) -> T:
