@@ -208,11 +208,14 @@ def test_no_kubeconfig_holds_the_loop():
 # Objects of the seed: what a page and the line of a watch may have in fields that nobody reads, and in others.
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
+ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
+SERVED = b'{"kind":"APIResourceList","resources":[{"name":"etcds","kind":"Etcd"}]}'
 OF_KIND = {
     "clusters": "Cluster",
     "machines": "Machine",
     "secrets": "Secret",
     "deployments": "Deployment",
+    "etcds": "Etcd",
     "endpointslices": "EndpointSlice",
     "pods": "Pod",
 }
@@ -257,6 +260,10 @@ FIELDS: dict[str, Callable[[], bytes]] = {
             b",".join([b'{"name":"%s","state":{"waiting":{"reason":"x"}}}' % (b"a" * 600)] * 1000),
         )
     ),
+    "replicas that are lists": lambda: b'"spec":{"replicas":[%s]}' % many(b"[[[[]]]]"),
+    "replicas that are objects": lambda: b'"spec":{"replicas":[%s]}' % many(b"{}"),
+    "replicas without end": lambda: b'"spec":{"replicas":%s}' % (b"9" * LARGE),
+    "a status of lists": lambda: b'"status":{"readyReplicas":[%s]}' % many(b"[[[[]]]]"),
     "endpoints": lambda: (
         b'"endpoints":[%s]'
         % b",".join(
@@ -302,6 +309,9 @@ class HostileSeed:
 
     async def handle(self, asked):
         last = asked.path.rsplit("/", 1)[1]
+        if last not in OF_KIND:
+            await asked.answer(SERVED)
+            return
         if "watch" in asked.query:
             await asked.begin_stream()
             for start in range(0, len(self._event), 16_384):
@@ -322,6 +332,7 @@ async def reflected(origin, seed):
         sources.machines(),
         sources.secrets("kubeconfig"),
         sources.dependent(KCM, Resources(cast("Any", api))),
+        sources.dependent(ETCD, Resources(cast("Any", api))),
         sources.slices(["kube-apiserver"]),
         sources.pods(NAMESPACE, None),
         sources.probed_pods(LabelSelector()),
