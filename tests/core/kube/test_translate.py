@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Generator
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -497,7 +497,7 @@ def config_map(data, **meta):
 def test_of_too_many_overrides_the_first_and_that_of_all_shoots_are_decoded():
     text = json.dumps({"pause": {"reason": 'a "quoted" reason \\'}})
     data = {f"{n:x}": text if n % 2 else None for n in range(6_000)} | {"_all": text}
-    fields = {"f:data": {f"f:{n}": {} for n in range(6_000)}}
+    fields: dict[str, Any] = {"f:data": {f"f:{n}": {} for n in range(6_000)}}
     found = decoding.overrides(config_map(data, managedFields=fields, labels={"a": "b"}))
     assert len(found.data) == 5_001
     assert found.data["_all"] == found.data["1"] == text
