@@ -97,8 +97,9 @@ WORLDS := 200
 explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the scaling runs (docs/exploration.md)
 	$(BIN)/python -m bench.explore --worlds $(WORLDS) --seed 4711 --boundaries --jobs 2
 
-bench: $(STAMP)  ## what a probe costs, the start, a mass outage: 20 min on a quiet machine (docs/performance.md)
+bench: $(STAMP)  ## what a probe costs, the start, a mass outage, hostile shoots: 30 min on a quiet machine (docs/performance.md)
 	$(BIN)/python -m bench.perf
+	$(BIN)/python -m bench.hostile
 
 montecarlo: $(STAMP)  ## the Monte Carlo of the rules
 	$(BIN)/python -m bench.montecarlo

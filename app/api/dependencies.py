@@ -91,13 +91,22 @@ async def until_listed(found: Context, kind: str, listed: Callable[[], bool]) ->
     Raises:
         Problem: 503: the list of this `kind` did not come in time.
     """
+    if not await listed_in_time(found, listed):
+        detail = (
+            f"the {kind} of the seed have not been listed yet; /readyz?verbose says what is missing"
+        )
+        raise Problem(ProblemType.NOT_LISTED, detail, headers={"Retry-After": "2"})
+
+
+async def listed_in_time(found: Context, listed: Callable[[], bool]) -> bool:
+    """Wait until `listed` returns True, for 2 s at most; return whether it does."""
     process = found.process
     deadline = process.now() + _LISTED_WITHIN
     while not listed():
         if process.now() >= deadline:
-            detail = f"the {kind} of the seed have not been listed yet; /readyz?verbose says what is missing"
-            raise Problem(ProblemType.NOT_LISTED, detail, headers={"Retry-After": "2"})
+            return False
         await process.sleep(_CHECK_INTERVAL)
+    return True
 
 
 async def any_prober(found: AnyContext) -> ProberView:

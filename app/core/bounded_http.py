@@ -3,7 +3,8 @@
 aiohttp's own behaviour is too trusting for that:
 
 - It parses all bytes that have arrived in one stretch: 256 KiB in chunks of one byte block the event loop for 150 ms.
-  `BoundedReader` parses in slices and gives up the loop after `TIME_SLICE`, to continue when the fair queue says so.
+  `BoundedReader` parses in slices and gives up the loop after `TIME_SLICE`, to continue when the fair queue says so. It
+  does not even begin if others have used up this turn of the loop.
 - It accepts any number of interim answers (1xx), answers that nobody asked for, and bodies whose framing outweighs
   their content. `BoundedReader` aborts the connection.
 - It closes TLS connections gracefully: towards a server that has gone silent, each would be kept for half a minute,
@@ -133,8 +134,12 @@ class BoundedReader(ResponseHandler):
         if self._tls is not None:
             self._tls.end_slice()
         self._unparsed, self._at = self._unparsed[self._at :] + data, 0
-        if not self._waits and self.transport is not None:
+        if self._waits or self.transport is None:
+            return
+        if self._consumer.may_begin:
             self._parse()
+        else:
+            self._wait_for_turn()
 
     def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - the signature
         """Resumes after some of the body was read.
@@ -218,6 +223,8 @@ class BoundedReader(ResponseHandler):
 
     def _go_on(self) -> None:
         self._waits = False
+        if self._tls is not None:
+            self._tls.granted = True
         if self._end is not None and not self._unparsed and self.transport is not None:
             self._unparsed = b"" if self._tls is None else self._tls.rest()
         self._parse()

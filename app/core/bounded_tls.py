@@ -110,6 +110,8 @@ class BoundedTls:
         """Called when the overhead exceeds its limit: the reader has to abort the connection."""
         self.weighed = True
         """Whether the overhead is limited; not on a WebSocket, where small pieces are normal."""
+        self.granted = False
+        """Whether the reader's turn has come, so that the next stretch may begin whatever others have taken."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever that is
         """Delegates everything else to the wrapped object."""
@@ -129,7 +131,7 @@ class BoundedTls:
             ssl.SSLError: the handshake failed.
         """
         seconds, error = await asyncio.to_thread(self._shake_hands)
-        self.consumer.charge(seconds)
+        self.consumer.charge(seconds, beside=True)
         if error is not None and not isinstance(error, ssl.SSLWantReadError):
             raise error
         return error is None
@@ -176,7 +178,7 @@ class BoundedTls:
             ssl.SSLError: the bytes are not TLS.
         """
         if self._begun is None:
-            self._begun = stopwatch()
+            self._begin_stretch()
         self._records += 1
         if not self._records % _RECORDS:
             self._look_at_time()
@@ -221,6 +223,16 @@ class BoundedTls:
     def _hand_out(self) -> None:
         if self._outgoing is not self._said and self._said.pending:
             self._outgoing.write(self._said.read())
+
+    def _begin_stretch(self) -> None:
+        # without a reader nobody would ask for another turn
+        readable = self._handed.pending or self._arrived.pending
+        waits = readable and not self.granted and self.interrupted is not _nothing
+        if waits and not self.consumer.may_begin:
+            self.interrupted()
+            raise ssl.SSLWantReadError
+        self.granted = False
+        self._begun = stopwatch()
 
     def _look_at_time(self) -> None:
         if self._begun is not None and stopwatch() - self._begun > TIME_SLICE:

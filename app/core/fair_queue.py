@@ -1,16 +1,19 @@
 """Shares the event loop's time fairly among those whose answers take much of it (threats T7, T11).
 
 Everything runs in one event loop in one thread: work done without a break keeps all others waiting. Work whose amount
-an outsider decides (bytes to decrypt, parse or decode) is therefore done in stretches of a few milliseconds. What is
-left after the first stretch waits in a queue that resumes one waiter at each turn of the loop: the one whose consumer
-has taken the least time recently. However many hostile shoots are waiting, everybody else waits for one stretch at a
-time, and the large answer of an honest shoot goes first (docs/decisions/0043).
+an outsider decides (bytes to decrypt, parse or decode) is therefore done in stretches of a few milliseconds. Work may
+begin at once only until the first `TIME_SLICE` of a turn of the loop is used up, so that many answers that arrive in the
+same instant do not add up. All other work, and what is left after a stretch, waits in a queue that resumes one waiter
+at each turn: the one whose consumer has taken the least time recently. However many hostile shoots send or wait,
+everybody else waits for one or two stretches at a time, and the large answer of an honest shoot goes first
+(docs/decisions/0043).
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Generator
-from typing import Final, TypeVar
+import types
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final, TypeVar
 
 from app.core.clock import stopwatch
 
@@ -26,12 +29,38 @@ class FairQueue:
     """A queue of waiting consumers; one is resumed at each turn of the event loop."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Consumer, Callable[[], None]]] = []
+        self._waiting: list[tuple[Consumer, Callable[[], None], bool]] = []
         self._serving = False
+        self._used = self._used_since = 0.0
+        """Seconds that all consumers have taken in this turn of the loop and the one before, and since that one."""
 
-    def wait(self, consumer: "Consumer", resume: Callable[[], None]) -> None:
-        """Calls `resume` once, when it is the turn of `consumer`."""
-        self._waiting.append((consumer, resume))
+    @property
+    def open(self) -> bool:
+        """Whether work may begin in this turn of the event loop without waiting."""
+        return self._used < TIME_SLICE
+
+    def use(self, seconds: float) -> None:
+        """Counts time that was taken in this turn; without an event loop there are no turns."""
+        if not self._used:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                return
+            loop.call_soon(self._turned)
+        self._used += seconds
+        self._used_since += seconds
+
+    def _turned(self) -> None:
+        # Of what was counted since the last time, some may be of this turn, where callbacks of sockets come last.
+        self._used, self._used_since = self._used_since, 0.0
+        if self._used:
+            asyncio.get_running_loop().call_soon(self._turned)
+
+    def wait(
+        self, consumer: "Consumer", resume: Callable[[], None], *, later: bool = False
+    ) -> None:
+        """Calls `resume` once, when it is the turn of `consumer`; `later`: that works in the turn after it only."""
+        self._waiting.append((consumer, resume, later))
         if not self._serving:
             self._serving = True
             asyncio.get_running_loop().call_soon(self._serve)
@@ -42,7 +71,11 @@ class FairQueue:
         self._waiting.remove(following)
         self._serving = bool(self._waiting)
         if self._serving:
-            asyncio.get_running_loop().call_soon(self._serve)
+            soon = asyncio.get_running_loop().call_soon
+            if following[2]:
+                soon(soon, self._serve)
+            else:
+                soon(self._serve)
         following[1]()
 
 
@@ -58,11 +91,18 @@ class Consumer:
         """Seconds of event-loop time taken in total."""
         self._recent, self._at = 0.0, stopwatch()
 
-    def charge(self, seconds: float) -> None:
-        """Charges event-loop time that was taken just now."""
+    def charge(self, seconds: float, *, beside: bool = False) -> None:
+        """Charges time that was taken just now, of the event loop or `beside` it, in a thread."""
         self.spent += seconds
         now = stopwatch()
         self._recent, self._at = self.recent(now) + seconds, now
+        if not beside:
+            self._queue.use(seconds)
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether it may begin with something in this turn of the event loop without waiting."""
+        return self._queue.open
 
     def recent(self, now: float) -> float:
         """Returns the seconds that it has taken recently, with exponential decay; `now` is of the stopwatch."""
@@ -75,7 +115,7 @@ class Consumer:
     async def turn(self) -> None:
         """Waits for its turn."""
         granted = asyncio.Event()
-        self.wait(granted.set)
+        self._queue.wait(self, granted.set, later=True)
         await granted.wait()
 
     async def finish(self, steps: Generator[None, None, T]) -> T:
@@ -84,6 +124,8 @@ class Consumer:
         A step should take a millisecond or two; between steps the work can be interrupted.
         """
         with contextlib.closing(steps):
+            if not self.may_begin:
+                await self.turn()
             while True:
                 begun = stopwatch()
                 try:
@@ -94,3 +136,25 @@ class Consumer:
                 finally:
                     self.charge(stopwatch() - begun)
                 await self.turn()
+
+    @types.coroutine
+    def run(self, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Awaits `work`, whose every stretch between two of its own waits is charged, and begins as its turn comes."""
+        resume, value = work.send, None
+        while True:
+            if not self.may_begin:
+                try:
+                    yield from self.turn().__await__()
+                except BaseException as error:  # noqa: BLE001 - cancelled meanwhile, which `work` has to learn
+                    resume, value = work.throw, error
+            begun = stopwatch()
+            try:
+                awaited = resume(value)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            finally:
+                self.charge(stopwatch() - begun)
+            try:
+                resume, value = work.send, (yield awaited)
+            except BaseException as error:  # noqa: BLE001 - as above
+                resume, value = work.throw, error

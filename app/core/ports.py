@@ -368,6 +368,8 @@ class OverridesDocument:
     """JSON objects by key: the name of a control-plane namespace, or `_all`."""
     whole: Mapping[str, Any] = field(default_factory=dict)
     """The complete object, so that an update preserves labels, annotations and whatever else others put there."""
+    left_out: int = 0
+    """Roughly how many keys are missing in `data`, as there are too many to decode; if any, it cannot be written."""
 
 
 class OverridesStore(Protocol):

@@ -8,6 +8,7 @@ from app.api.auth.authorization import Call
 from app.core.errors import (
     FeatureUnavailable,
     LeadershipLost,
+    NotKnownYet,
     Refused,
     RunInProgress,
     ServerFault,
@@ -17,7 +18,17 @@ from app.core.errors import (
 from app.core.model.operations import PlannedResource, ScaleRequest, ScalingPlan
 from app.core.model.overrides import OverrideEntry
 from app.core.model.workloads import Direction
-from tests.api.facts import CA, KCM, MCM, NAMESPACE, healthy, hold, protected_workload, workload
+from tests.api.facts import (
+    CA,
+    KCM,
+    MCM,
+    NAMESPACE,
+    NOW,
+    healthy,
+    hold,
+    protected_workload,
+    workload,
+)
 
 PATH = f"/api/v1/shoots/{NAMESPACE}/scale"
 UP = {"direction": "up", "reason": "the load balancer is back"}
@@ -284,3 +295,25 @@ def test_the_audit_of_a_plan_has_nothing_before(client, audit):
     client.post(PATH, json=UP | {"dryRun": True})
     said = audit.entries()[0].attempt
     assert (said.action, said.before) == ("plan", None)
+
+
+def test_right_after_a_restart_it_waits_until_the_overrides_are_listed(client, process, overrides):
+    overrides.synced = False
+
+    def listed():
+        if process.time >= NOW + 1.0:
+            overrides.synced = True
+
+    process.when_asked_to_wait = listed
+    assert client.post(PATH, json=UP).status_code == 202
+    assert process.time == pytest.approx(NOW + 1.0, abs=0.2)
+
+
+def test_it_waits_no_longer_than_two_seconds_for_the_overrides(
+    client, process, overrides, scaling_runs
+):
+    overrides.synced = False
+    scaling_runs.breaks = NotKnownYet("not read since the start")
+    answer = client.post(PATH, json=UP)
+    assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (503, "not-listed")
+    assert process.time == pytest.approx(NOW + 2.0, abs=0.2)

@@ -288,6 +288,21 @@ def test_a_service_with_more_pods_than_a_page_may_have_is_a_page_of_its_own(clie
 ONE = f"{LIST}/{NAMESPACE}/{API_SERVER}"
 
 
+def test_right_after_a_restart_it_waits_until_the_overrides_are_listed(
+    client, process, overrides, weeders
+):
+    weeders.add(service())
+    overrides.synced = False
+
+    def listed():
+        if process.time >= NOW + 1.0:
+            overrides.synced = True
+
+    process.when_asked_to_wait = listed
+    assert client.post(ONE).status_code == 202
+    assert process.time == pytest.approx(NOW + 1.0, abs=0.2)
+
+
 def test_a_recovery_begins_when_somebody_asks_for_it(client, weeders):
     weeders.add(service())
     answer = client.post(ONE, json={"reason": "kube-scheduler\nhangs"})

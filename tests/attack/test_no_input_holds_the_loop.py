@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from random import Random
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -80,11 +81,15 @@ def free_port():
 
 @contextmanager
 def hostile_servers(kinds, folder):
-    """A port for each kind, served by a process of its own: it goes on while our loop is away."""
+    """A port for each kind, served by a process of its own: it goes on while our loop is away.
+
+    `kind.n` is one of several of the same kind.
+    """
     pair = {"certificate": SERVER_PAIR.certificate.decode(), "key": SERVER_PAIR.key.decode()}
     ports = {kind: free_port() for kind in kinds}
     file = folder / "kinds.json"
-    file.write_text(json.dumps([{"kind": kind, "port": ports[kind], **pair} for kind in kinds]))
+    served = [{"kind": kind.partition(".")[0], "port": ports[kind], **pair} for kind in kinds]
+    file.write_text(json.dumps(served))
     command = [sys.executable, "-m", "bench.hostile.servers", str(file)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
@@ -155,6 +160,33 @@ def test_the_most_that_is_judged_does_not_hold_the_loop(tmp_path):
     assert judged == {LARGEST}, "it went as far as that"
 
 
+async def asked_at_once(ports):
+    """What held the loop while all these shoots answered in the same instant, and how many were asked."""
+    connector = HostileConnector(ports, Clock.system())
+    shoots = [await connector.connect(SecretView(name, "1", b"")) for name in ports]
+    with watched(connector.spent) as dog:
+        asked = []
+        for each in shoots:
+            asked.append(asyncio.ensure_future(each.leases(new_connection=True)))
+            await asyncio.sleep(0)  # connecting is no input of theirs
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.sleep(0.05)
+    await connector.close()
+    await asyncio.sleep(0.1)
+    return dog.too_long, len(results)
+
+
+@pytest.mark.parametrize(
+    "kind", ["chunks-of-one-byte", "nodes-in-chunks-of-a-hundred-bytes", "key-updates-without-end"]
+)
+def test_a_hundred_shoots_that_answer_in_the_same_instant_do_not_hold_the_loop(kind, tmp_path):
+    kinds = [f"{kind}.{number}" for number in range(100)]
+    with hostile_servers(kinds, tmp_path) as ports:
+        too_long, asked = on_uvloop(asked_at_once(ports))
+    assert not too_long
+    assert asked == 100
+
+
 # Kubeconfigs.
 
 
@@ -176,11 +208,14 @@ def test_no_kubeconfig_holds_the_loop():
 # Objects of the seed: what a page and the line of a watch may have in fields that nobody reads, and in others.
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
+ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
+SERVED = b'{"kind":"APIResourceList","resources":[{"name":"etcds","kind":"Etcd"}]}'
 OF_KIND = {
     "clusters": "Cluster",
     "machines": "Machine",
     "secrets": "Secret",
     "deployments": "Deployment",
+    "etcds": "Etcd",
     "endpointslices": "EndpointSlice",
     "pods": "Pod",
 }
@@ -225,6 +260,10 @@ FIELDS: dict[str, Callable[[], bytes]] = {
             b",".join([b'{"name":"%s","state":{"waiting":{"reason":"x"}}}' % (b"a" * 600)] * 1000),
         )
     ),
+    "replicas that are lists": lambda: b'"spec":{"replicas":[%s]}' % many(b"[[[[]]]]"),
+    "replicas that are objects": lambda: b'"spec":{"replicas":[%s]}' % many(b"{}"),
+    "replicas without end": lambda: b'"spec":{"replicas":%s}' % (b"9" * LARGE),
+    "a status of lists": lambda: b'"status":{"readyReplicas":[%s]}' % many(b"[[[[]]]]"),
     "endpoints": lambda: (
         b'"endpoints":[%s]'
         % b",".join(
@@ -270,6 +309,9 @@ class HostileSeed:
 
     async def handle(self, asked):
         last = asked.path.rsplit("/", 1)[1]
+        if last not in OF_KIND:
+            await asked.answer(SERVED)
+            return
         if "watch" in asked.query:
             await asked.begin_stream()
             for start in range(0, len(self._event), 16_384):
@@ -290,6 +332,7 @@ async def reflected(origin, seed):
         sources.machines(),
         sources.secrets("kubeconfig"),
         sources.dependent(KCM, Resources(cast("Any", api))),
+        sources.dependent(ETCD, Resources(cast("Any", api))),
         sources.slices(["kube-apiserver"]),
         sources.pods(NAMESPACE, None),
         sources.probed_pods(LabelSelector()),
@@ -496,6 +539,29 @@ async def called(attack, tls=None):
 @pytest.mark.parametrize("name", CALLERS)
 def test_no_caller_holds_the_loop(name):
     assert not on_uvloop(called(lambda address: say(address, CALLERS[name])))
+
+
+def together(address, data: bytes) -> None:
+    """Thirty callers say the same at once."""
+    lines = [socket.create_connection(address) for _ in range(30)]
+
+    def speak(line) -> None:
+        line.settimeout(0.5)
+        with suppress(OSError), line:
+            line.sendall(data)
+            while line.recv(MIB):
+                pass
+
+    callers = [Thread(target=speak, args=(line,)) for line in lines]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+
+
+@pytest.mark.parametrize("name", CALLERS)
+def test_thirty_callers_at_once_do_not_hold_the_loop(name):
+    assert not on_uvloop(called(lambda address: together(address, CALLERS[name])))
 
 
 @pytest.mark.parametrize("name", TLS_CALLERS)

@@ -1,14 +1,20 @@
 """A ConfigMap of the overrides that is there to keep the event loop, or to drown what people decided."""
 
+import asyncio
 import json
 from contextlib import asynccontextmanager
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from app.core.clock import Clock
+from app.core.kube.overrides_store import KubeOverridesStore
+from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import ALL_SHOOTS
+from app.core.model.overrides import ALL_SHOOTS, OVERRIDES
 from app.core.overrides.cache import OverrideCache
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.rules import MOST_KEYS
@@ -17,6 +23,9 @@ from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
+from tests.attack.test_attack import serving_beside
+from tests.attack.test_no_input_holds_the_loop import on_uvloop
+from tests.core.kube.test_seed import FakeCredentials
 from tests.support.overrides import MemoryStore
 from tests.support.watchdog import MOST, watched
 
@@ -102,6 +111,65 @@ async def test_keys_without_number_do_not_keep_the_loop(number, make):
             worst.append(dog.worst)
         assert len(made.book.knowledge) == MOST_KEYS
     assert min(hold.seconds for hold in worst) < MOST, worst  # others use the machine, too
+
+
+class ConfigMaps:
+    """A seed that has a ConfigMap near etcd's limit, and watches that bring the next version of it."""
+
+    def __init__(self, versions):
+        self._versions = versions
+
+    async def handle(self, asked):
+        if "watch" not in asked.query:
+            meta = b'{"resourceVersion":"1"}'
+            listed = b'{"kind":"ConfigMapList","metadata":%s,"items":[%s]}'
+            await asked.answer(listed % (meta, self._versions[0]))
+            return
+        await asked.begin_stream()
+        for version in self._versions[1:]:
+            await asyncio.sleep(0.5)
+            event = b'{"type":"MODIFIED","object":%s}\n' % version
+            for start in range(0, len(event), 16_384):
+                await asked.chunk(event[start : start + 16_384])
+        await asked.hang()
+
+
+def config_map(number, version):
+    meta = {"uid": "u", "name": OVERRIDES, "namespace": "garden", "resourceVersion": f"{version}"}
+    data = {f"{n:x}": f"{version}" for n in range(number)} | {"last": f"{version}"}
+    whole = {"kind": "ConfigMap", "metadata": meta, "data": data}
+    return json.dumps(whole, separators=(",", ":")).encode()
+
+
+async def followed(origin, last):
+    """What held the loop while the ConfigMap was listed, watched and read, as in the program."""
+    clock, metrics = Clock.system(), Metrics()
+    server = cast("Any", SimpleNamespace(origin=origin))
+    api = SeedApi(FakeCredentials(server), clock, metrics, qps=1000.0, burst=1000)
+    tasks = Tasks(clock)
+    store = KubeOverridesStore(api, "garden", clock, tasks, metrics, Random(1))
+    with watched() as dog:
+        book = OverrideCache(store, clock, metrics)
+        _ = tasks.shared(book.run, "overrides")
+        await store.start()
+        async with asyncio.timeout(20):
+            while book.document is None or book.document.resource_version != last:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+            while book._to_read:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(0.3)
+    await store.close()
+    await tasks.stop()
+    await api.close()
+    await asyncio.sleep(0.1)
+    return dog.too_long
+
+
+@pytest.mark.parametrize("number", [20_000, 60_000, 110_000])
+def test_a_config_map_near_the_limit_of_etcd_does_not_keep_the_loop(number):
+    versions = [config_map(number, version) for version in (1, 2, 3)]
+    with serving_beside(ConfigMaps(versions).handle) as origin:
+        assert not on_uvloop(followed(origin, "3"))
 
 
 @pytest.mark.parametrize("value", LARGE.values(), ids=LARGE)

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.errors import NotFound
-from app.core.kube.seed import PAGE
+from app.core.kube.sources import machines
 from app.core.model.instants import rfc3339
 from app.core.model.nodes import MachineView
 from app.core.model.shoots import LastOperation, ShootView, Undecodable, WorkerPool
@@ -108,7 +108,7 @@ async def test_a_secret_without_the_key_has_no_kubeconfig(arena):
 
 
 async def test_machines_are_read_to_the_last_page(arena):
-    names = [f"node-{n:04}" for n in range(PAGE + 1)]
+    names = [f"node-{n:04}" for n in range(machines().page + 1)]
     await all_of((arena.admin.create("Machine", objects.machine(n)) for n in names), at_once=25)
     found = await arena.seed.read_machines(arena.namespace)
     assert {each.node for each in found} == set(names)

@@ -147,3 +147,75 @@ async def test_a_waiter_that_fails_stops_nobody(time, caplog):
     await turn()
     await turn()
     assert went_on == ["next"]
+
+
+async def test_nobody_begins_in_a_turn_that_others_have_used_up(time):
+    queue, seen = FairQueue(), list[bool]()
+    first, second = Consumer(queue), Consumer(queue)
+    for _ in range(2):
+        seen.append(second.may_begin)
+        first.charge(TIME_SLICE * 0.6)
+    for _ in range(3):
+        seen.append(second.may_begin)
+        await turn()
+    assert seen == [True, True, False, False, True], "callbacks of sockets come last in a turn"
+
+
+async def test_what_a_thread_took_leaves_the_turn_to_others(time):
+    consumer = Consumer()
+    consumer.charge(1.0, beside=True)
+    assert consumer.may_begin
+    assert consumer.spent == 1.0
+
+
+async def test_each_stretch_between_two_waits_is_charged_and_takes_its_turn(time):
+    queue, order = FairQueue(), list[str]()
+
+    async def work(name):
+        for _ in range(2):
+            order.append(name)
+            time.now += TIME_SLICE * 1.1
+            await asyncio.sleep(0)
+        return name
+
+    consumers = [Consumer(queue) for _ in range(3)]
+    running = [
+        asyncio.ensure_future(consumer.run(work(name)))
+        for consumer, name in zip(consumers, "abc", strict=True)
+    ]
+    await turn()
+    assert order == ["a"], "the turn is used up"
+    assert await asyncio.gather(*running) == ["a", "b", "c"]
+    assert sorted(order) == ["a", "a", "b", "b", "c", "c"]
+    assert [each.spent for each in consumers] == [pytest.approx(2.2 * TIME_SLICE)] * 3
+
+
+async def test_work_that_waits_for_its_turn_learns_that_it_is_cancelled(time):
+    queue, learnt = FairQueue(), []
+
+    asked = asyncio.Event()
+
+    async def work():
+        try:
+            await asked.wait()
+        except asyncio.CancelledError:
+            learnt.append(True)
+            raise
+
+    running = asyncio.ensure_future(Consumer(queue).run(work()))
+    await turn()
+    Consumer(queue).charge(TIME_SLICE)
+    asked.set()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert learnt == [True]
+
+
+async def test_what_the_awaited_work_raises_is_raised(time):
+    async def work():
+        await asyncio.sleep(0)
+        raise ValueError("no page")
+
+    with pytest.raises(ValueError, match="no page"):
+        await Consumer().run(work())

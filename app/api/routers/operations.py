@@ -15,6 +15,7 @@ from app.api.dependencies import (
     allowed,
     caller_of,
     known_shoot,
+    listed_in_time,
     refuse_in_dry_run,
 )
 from app.api.parameters import PageKey, PageQuery, TokenRefused, cut, refuse_unknown
@@ -80,6 +81,7 @@ async def scale_shoot(
     draft = draft_of(request)
     draft.action = "plan" if body.dry_run else "scale"
     draft.namespace, draft.target, draft.reason = namespace, str(order.direction), order.reason
+    _ = await listed_in_time(context, lambda: context.overrides.synced)
     status = known_shoot(prober, namespace)
     if body.dry_run:
         plan = operations_view.plan(await prober.scaling_runs.plan(order))

@@ -16,6 +16,7 @@ from app.api.dependencies import (
     allowed,
     caller_of,
     known_service,
+    listed_in_time,
     refuse_in_dry_run,
 )
 from app.api.parameters import ListPage, PageKey, PageQuery, TokenRefused, cut
@@ -85,6 +86,7 @@ async def weed_now(
     draft.action, draft.namespace, draft.target = "weed", namespace, service
     draft.reason = body.reason or None
     key = ServiceKey(namespace, service)
+    _ = await listed_in_time(context, lambda: context.overrides.synced)
     draft.before = _before(known_service(weeders, key))
     refuse_in_dry_run(context)
     author = caller_of(request).name

@@ -299,7 +299,7 @@ class ApiClient:
             silence: seconds without a byte after which the stream is abandoned.
 
         Raises:
-            ClusterError: the stream could not be opened or broke; Silent: nothing came for `silence` seconds.
+            ClusterError: the stream could not be opened or broke; WatchSilent: nothing came for `silence` seconds.
         """
         code, begun = NO_ANSWER, self._pool.clock.now()
         try:

@@ -97,6 +97,9 @@ is still there. Resuming it costs one small request a minute."""
 SILENCE: Final = 70.0
 """Seconds without a byte after which a watch is abandoned: longer than the server lets any watch live, and short enough
 to notice a half-open connection, and to list anew, before the copy counts as stale (90 s)."""
+# Seconds without a list, a line or a bookmark after which the reflector lists anew: a proxy may end watches in time and
+# pass on none of their events. It is one list in ten minutes of a kind that never changes.
+_UNHEARD: Final = 600.0
 # Minimum wait in seconds after a persistent 401 or 403, which only a person can resolve.
 _REFUSED_PAUSE: Final = 15.0
 # So many consecutive refusals count as transient, with the normal back-off: an API server that has just started refuses
@@ -158,6 +161,22 @@ class WatchRequests(Protocol):
         ...
 
 
+class Call(Protocol):
+    """Sends one request under some budget."""
+
+    async def __call__(self, request: ApiRequest, decode: Decode[R], /) -> R:
+        """Sends the request and decodes the answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """How the requests of a list are sent."""
+
+    call: Call
+    within: float
+
+
 Replaced = Callable[[float | None, tuple[ObjectKey, ...]], None]
 """Called after a list with the instant up to which no change was missed before it (None for the first list), and with
 the keys of all objects that differ from before."""
@@ -184,6 +203,8 @@ class Reflector(Generic[T]):
         self._synced = False
         self._last_contact: float | None = None
         self._nothing_missed: float | None = None
+        self._heard: float | None = None
+        """When the last list, line or bookmark came."""
         self._denials = 0
         """Consecutive 404 and 403."""
         self.trouble: str | None = None
@@ -235,7 +256,12 @@ class Reflector(Generic[T]):
     async def _once(self) -> ClusterError | None:
         """Runs one watch, after a list if there is no position to resume from; returns what ended it, if an error."""
         try:
-            if self._version is None:
+            if self._unheard:
+                self._heard = (
+                    self._clock.now() - _UNHEARD + SILENCE
+                )  # if it fails, after the next watch
+                await self._list()
+            elif self._version is None:
                 await self._list()
             await self._watch()
         except NotFound as error:
@@ -246,6 +272,10 @@ class Reflector(Generic[T]):
         except ClusterError as error:
             return error
         return None
+
+    @property
+    def _unheard(self) -> bool:
+        return self._heard is not None and self._clock.now() >= self._heard + _UNHEARD
 
     def _note_denial(self, error: ClusterError | None) -> None:
         self._denials = self._denials + 1 if isinstance(error, NotFound | Forbidden) else 0
@@ -293,17 +323,36 @@ class Reflector(Generic[T]):
         path = await self._source.path()
         asked_at = self._clock.now()  # all pages show the snapshot of the first
         self._replica.list_begins()
-        version = await self._pages(path, self._asked("list"), found, self._in_contact)
+        sent = _Sent(self._api.call, WITHIN)
+        version = await self._pages(path, self._asked("list"), found, self._in_contact, sent)
         self._replace(found, version, asked_at)
 
-    async def read(self, path: str, where: str) -> Mapping[ObjectKey, T]:
-        """Lists the source in one namespace, at `path`; the copy stays as it is.
+    async def read(
+        self,
+        path: str,
+        where: str,
+        *,
+        call: Call | None = None,
+        within: float = WITHIN,
+        most: int | None = None,
+    ) -> Mapping[ObjectKey, T]:
+        """Lists the source in one namespace; the copy stays as it is.
+
+        Args:
+            path: the URL path of the collection there.
+            where: the namespace.
+            call: sends the requests, if the watch's budget is not the one to charge.
+            within: time limit of each request in seconds.
+            most: maximum number of objects; None for any number.
 
         Raises:
+            LimitExceeded: there are more than `most`.
             ClusterError: the list failed.
         """
         found: dict[ObjectKey, T] = {}
-        _ = await self._pages(path, self._asked("list", where), found, lambda: None)
+        asked = self._asked("list", where)
+        sent = _Sent(call or self._api.call, within)
+        _ = await self._pages(path, asked, found, lambda: None, sent, most)
         return found
 
     async def _pages(
@@ -312,6 +361,8 @@ class Reflector(Generic[T]):
         asked: RequestedRight,
         found: dict[ObjectKey, T],
         answered: Callable[[], None],
+        sent: _Sent,
+        most: int | None = None,
     ) -> str:
         """Puts all pages of a list into `found` and returns the list's resourceVersion.
 
@@ -323,7 +374,7 @@ class Reflector(Generic[T]):
             here = params | {"limit": str(limit)}
             problem = f"it has more than {self._source.most} bytes" if alone else None
             try:
-                page, cut = await self._page(path, asked, here, metadata=alone)
+                page, cut = await self._page(path, asked, here, sent, metadata=alone)
                 answered()
                 size = await self._take_in(page.items, found, problem, cut=cut)
             except LimitExceeded as error:
@@ -333,6 +384,9 @@ class Reflector(Generic[T]):
                 continue
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise BadAnswer(f"{asked}: the answer cannot be decoded: {error}") from error
+            if most is not None and len(found) > most:
+                self._metrics.limit_hits.labels("count").inc()
+                raise LimitExceeded("count", f"{asked}: more than {most}")
             if not page.continues:
                 return page.resource_version
             params = params | {"continue": page.continues}
@@ -342,12 +396,20 @@ class Reflector(Generic[T]):
             limit, alone = max(min(2 * limit, self._source.page, fit), 1), False
 
     async def _page(
-        self, path: str, asked: RequestedRight, params: Mapping[str, str], *, metadata: bool
+        self,
+        path: str,
+        asked: RequestedRight,
+        params: Mapping[str, str],
+        sent: _Sent,
+        *,
+        metadata: bool,
     ) -> tuple[RawPage[msgspec.Raw], bool]:
         """Reads one page without decoding its objects; the flag says whether too deeply nested parts were cut out."""
         read = decoding.raw_page("PartialObjectMetadata" if metadata else self._source.kind)
         accept = METADATA_LIST if metadata else JSON
-        request = ApiRequest(asked, path, WITHIN, params, most=self._source.most, accept=accept)
+        request = ApiRequest(
+            asked, path, sent.within, params, most=self._source.most, accept=accept
+        )
 
         def split(raw: bytes | bytearray) -> RawPage[msgspec.Raw] | bytes:
             try:
@@ -355,7 +417,7 @@ class Reflector(Generic[T]):
             except RecursionError:
                 return bytes(raw)
 
-        found = await self._api.call(request, split)
+        found = await sent.call(request, split)
         if isinstance(found, bytes):
             return read(await shallow(found, self._clock)), True
         return found, False
@@ -398,6 +460,7 @@ class Reflector(Generic[T]):
         """Reports the changes last, so that a listener finds the complete new copy."""
         news = self._replica.replace(found)
         since, self._nothing_missed = self._nothing_missed, asked_at
+        self._heard = self._clock.now()
         self._version, self._synced, self.trouble, self.unavailable = version, True, None, None
         if self._replaced is not None:
             self._replaced(since, news)
@@ -425,7 +488,7 @@ class Reflector(Generic[T]):
             async for line in lines:
                 await self._apply(line)
                 self._in_contact()
-                self._nothing_missed = self._last_contact
+                self._nothing_missed = self._heard = self._last_contact
             if self._clock.now() - opened >= STEADY:
                 self._in_contact()
 

@@ -131,6 +131,8 @@ class ResponseReader:
 
     async def _decoded(self, decode: Decoding[T], body: bytearray) -> T:
         """Decodes in stretches that block the event loop only briefly."""
+        if not self._consumer.may_begin:
+            await self._consumer.turn()
         begun = stopwatch()
         try:
             value = decode(body)

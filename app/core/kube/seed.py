@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from app.core.clock import Clock
-from app.core.errors import LimitExceeded, NotFound
+from app.core.errors import NotFound
 from app.core.kube import decoding, sources
 from app.core.kube.client import MERGE_PATCH, ApiRequest, Decode
 from app.core.kube.failures import RequestedRight
@@ -30,8 +30,8 @@ from app.core.tasks import Tasks, cancelled
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+R = TypeVar("R")
 
-PAGE: Final = 500
 MAX_MACHINES: Final = 20_000
 
 
@@ -67,10 +67,9 @@ class KubeSeed:
             return Reflector(source, api, clock, metrics, random, self._teller(what))
 
         self._clusters = reflect(Watched.CLUSTERS, sources.clusters())
-        # endpoint mode reads no Machines, and must work without the right to
-        self._machines = (
-            reflect(Watched.MACHINES, sources.machines()) if policy.endpoint_mode is None else None
-        )
+        self._machine_lists = reflect(Watched.MACHINES, sources.machines())
+        # endpoint mode watches no Machines, and must work without the right to
+        self._machines = self._machine_lists if policy.endpoint_mode is None else None
         self._secrets = {
             route: reflect(Watched.SECRETS, sources.secrets(name, route))
             for route, name in self._secret_names.items()
@@ -183,24 +182,23 @@ class KubeSeed:
     async def read_machines(
         self, namespace: str, *, urgent: bool = False
     ) -> tuple[MachineView, ...]:
-        """Lists the Machines of a namespace, by a consistent read.
+        """Lists the Machines of a namespace by a consistent read, page by page as the watch lists them.
 
         Raises:
             LimitExceeded: there are more than 20,000.
         """
-        asked = RequestedRight("list", MACHINES.plural, namespace)
-        found: list[MachineView] = []
-        params = {"limit": str(PAGE)}
-        while True:
-            request = ApiRequest(asked, MACHINES.path(namespace), within(urgent=urgent), params)
-            page = await self._api.call(request, decoding.machines, _budget(urgent=urgent))
-            found += page.items
-            if len(found) > MAX_MACHINES:
-                self._metrics.limit_hits.labels("count").inc()
-                raise LimitExceeded("count", f"{asked}: more than {MAX_MACHINES}")
-            if not page.continues or not page.items:
-                return tuple(found)
-            params = {"limit": str(PAGE), "continue": page.continues}
+
+        async def call(request: ApiRequest, decode: Decode[R], /) -> R:
+            return await self._api.call(request, decode, _budget(urgent=urgent))
+
+        found = await self._machine_lists.read(
+            MACHINES.path(namespace),
+            namespace,
+            call=call,
+            within=within(urgent=urgent),
+            most=MAX_MACHINES,
+        )
+        return tuple(found.values())
 
     async def read_dependent(
         self, namespace: str, ref: ResourceRef, *, urgent: bool = False, spare: bool = False

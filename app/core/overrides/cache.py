@@ -114,10 +114,13 @@ class OverrideCache:
     def _crowded(self) -> str | None:
         if len(self._data) <= rules.MOST_KEYS:
             return None
-        return (
+        text = (
             f"the ConfigMap of the overrides has more than {rules.MOST_KEYS} keys: the others are not read, and each "
             "pauses its shoot for an hour"
         )
+        if self.document is not None and self.document.left_out:
+            text += f"; of those after the first {len(self._data)} none has any effect"
+        return text
 
     def _quiet(self) -> str | None:
         state, now = self._store.watch_state(), self._clock.now()

@@ -97,6 +97,7 @@ class OverrideWriter:
         document = self._cache.document if self._cache.current else await self._live()
         tries, unsure, failure = TRIES, TRIES_UNSURE, None
         while (wanted := plan(data := _data(document))) != data:
+            _check_complete(document)
             _check_room(data, wanted)
             if failure is not None and (not tries or not unsure):
                 raise failure
@@ -133,6 +134,13 @@ class OverrideWriter:
 
 def _data(document: OverridesDocument | None) -> Data:
     return {} if document is None else document.data
+
+
+def _check_complete(document: OverridesDocument | None) -> None:
+    """Refuses to write over keys that were not decoded: they would be lost."""
+    if document is not None and document.left_out:
+        known = len(document.data)
+        raise StoreFull(f"the overrides have more than {known} keys: remove some with kubectl")
 
 
 def _check_room(data: Data, wanted: Data) -> None:

@@ -2,6 +2,10 @@
 
 Time limits for head, body and answer, a limit on the rate of a peer, and a way to close that lets the last answer
 arrive.
+
+h11 parses all bytes that have arrived in one stretch: 64 KiB in chunks of one byte block the event loop for 70 ms. Here
+they are parsed in slices, and whatever a peer causes, parsing and answering, takes its turns in a fair queue (threat
+T18; `app.core.fair_queue`). A body whose framing outweighs its content is refused.
 """
 
 import asyncio
@@ -14,6 +18,8 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from app.core.clock import stopwatch
+from app.core.fair_queue import TIME_SLICE, Consumer
 from app.core.web.peers import Peers, Proxies
 
 # Seconds from its first byte, or from the start of the connection, to the end of a request's head.
@@ -31,6 +37,12 @@ _REFUSED: Final = frozenset({401, 429})
 _PENALTY: Final = 1.0
 # Bytes of an answer that are written at once; the next ones when these have been sent.
 _SLICE: Final = 65_536
+# Bytes that are parsed without looking at the stopwatch: at worst 680 chunks, 5 ms.
+_PARSED: Final = 4 * 1024
+# Maximum bytes of a head.
+_HEAD_BYTES: Final = 16 * 1024
+# Bytes of framing that any body may have, on top of as many as its content has; as many may wait to be parsed.
+_FRAMING: Final = 16 * 1024
 # Problems for input that is not a request and so never reaches the application, in the format of `app.api.problems`.
 _UNREADABLE: Final = {
     400: ("malformed-request", "The request is malformed", "the request cannot be read"),
@@ -73,6 +85,10 @@ class Line:
         pause = self.peers.pace(self.peer)
         return max(pause, _PENALTY) if status in _REFUSED else pause
 
+    def consumer(self) -> Consumer:
+        """Returns who is charged for its event-loop time."""
+        return self.peers.consumer(self.peer, many=self.proxies is not None)
+
     def drop(self) -> None:
         """Aborts the connection."""
         if self.connection is not None:
@@ -99,6 +115,12 @@ class Connection(H11Protocol):
         self._stalled_since: float | None = None
         self._status = 0
         self._resting: asyncio.TimerHandle | None = None
+        self._consumer = line.consumer()
+        self._parser = self.conn = _Parser(config.h11_max_incomplete_event_size)
+        self._unparsed = b""
+        """Received bytes that the parser has not seen."""
+        self._parsing = self._waits = False
+        """Whether it is parsing; whether a turn was requested."""
 
     @property
     def waiting(self) -> bool:
@@ -120,16 +142,73 @@ class Connection(H11Protocol):
         if self._resting is not None:
             self._resting.cancel()
         self._lingering.ended()
+        self._unparsed = b""
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parses received bytes."""
+        """Buffers received bytes, and parses them if there is time in this turn of the event loop."""
         if self._lingering.discards(data):
             return
         if self._head_since is None and self.waiting:
             self._head_since = self.loop.time()
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._unparsed += data
+        self._parse_soon()
+
+    def handle_events(self) -> None:
+        """Handles what the parser has understood; the library calls it after an answer, too."""
+        if self._parsing:
+            super().handle_events()
+        else:
+            self._wait_for_turn()
+
+    def _parse_soon(self) -> None:
+        if self._waits or self._parsing:
+            return
+        if self._consumer.may_begin:
+            self._parse()
+        else:
+            self._wait_for_turn()
+
+    def _parse(self) -> None:
+        """Parses until the stretch is over, or until a request has to be answered or its body to be read first."""
+        begun, self._parsing = stopwatch(), True
+        try:
+            super().handle_events()
+            while self._unparsed and not self.flow.read_paused:
+                if self.transport.is_closing():
+                    self._unparsed = b""
+                elif stopwatch() - begun > TIME_SLICE:
+                    self._wait_for_turn()
+                    break
+                else:
+                    part, self._unparsed = self._unparsed[:_PARSED], self._unparsed[_PARSED:]
+                    super().data_received(part)
+        finally:
+            self._parsing = False
+            self._consumer.charge(stopwatch() - begun)
+
+    def _wait_for_turn(self) -> None:
+        if not self._waits:
+            self._waits = True
+            self._lingering.pause_for_turn()
+            self._consumer.wait(self._go_on)
+
+    def _go_on(self) -> None:
+        self._waits = False
+        if self.transport.is_closing():
+            self._unparsed = b""
+            return
+        self._parse()
+        if not self._waits:
+            self._lingering.turn_came()
+
+    def takes_up_rest(self) -> bool:
+        """Goes on with bytes that have been received but not parsed; returns whether there are any."""
+        if self._unparsed:
+            self._wait_for_turn()
+        return bool(self._unparsed)
 
     def pause_writing(self) -> None:
         """Records that the client reads more slowly than we write."""
@@ -178,7 +257,8 @@ class Connection(H11Protocol):
             await send(message)
 
         try:
-            await cast("Any", self.config.loaded_app)(scope, receive, sliced)
+            application = cast("Any", self.config.loaded_app)
+            await self._consumer.run(application(scope, receive, sliced))
         except asyncio.CancelledError:
             if not self._stopping.is_set():
                 raise
@@ -246,6 +326,30 @@ class _Lingering:
         self._connection = connection
         self._closing: asyncio.TimerHandle | None = None
         self._discarded = 0
+        self._paused = self._waits = False
+        """Whether the library has paused reading; whether the connection waits for its turn."""
+
+    def pause_reading(self) -> None:
+        """Reads nothing until `resume_reading`."""
+        self._paused = True
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Reads on, as soon as what has been received is parsed."""
+        self._paused = False
+        if not self._connection.takes_up_rest() and not self._waits:
+            self._transport.resume_reading()
+
+    def pause_for_turn(self) -> None:
+        """Reads nothing until `turn_came`."""
+        self._waits = True
+        self._transport.pause_reading()
+
+    def turn_came(self) -> None:
+        """Reads on, unless the library has paused reading."""
+        self._waits = False
+        if not self._paused:
+            self.resume_reading()
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport has
         return getattr(self._transport, name)
@@ -279,6 +383,35 @@ class _Lingering:
         """Cancels the lingering."""
         if self._closing is not None:
             self._closing.cancel()
+
+
+class _Parser(h11.Connection):
+    """A server's parser that refuses bodies whose framing outweighs their content."""
+
+    def __init__(self, most: int | None) -> None:
+        super().__init__(h11.SERVER, most or _HEAD_BYTES)
+        self._received = self._carried = 0
+        """Bytes received since the head of the request ended, and those of them that are content."""
+
+    def receive_data(self, data: bytes) -> None:
+        """Takes bytes from the network."""
+        self._received += len(data)
+        super().receive_data(data)
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """Returns the next part of a request.
+
+        Raises:
+            h11.RemoteProtocolError: it is no HTTP, or comes in crumbs.
+        """
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._received, self._carried = len(self.trailing_data[0]), 0
+        elif isinstance(event, h11.Data):
+            self._carried += len(event.data)
+        if self.their_state is h11.SEND_BODY and self._received > 2 * self._carried + _FRAMING:
+            raise h11.RemoteProtocolError("the body comes in crumbs")
+        return event
 
 
 def _unreadable(status: int) -> list[h11.Event]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
+from app.core.fair_queue import Consumer, FairQueue
 from app.core.limits import Bucket
 
 # New connections per second that one peer may open over time.
@@ -49,11 +50,12 @@ class Held(Protocol):
 
 
 class _Peer:
-    """The connections of one peer, oldest first, and its recent rates."""
+    """The connections of one peer, oldest first, its recent rates, and its share of the event loop."""
 
-    __slots__ = ("connects", "held", "requests")
+    __slots__ = ("connects", "consumer", "held", "requests")
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, queue: FairQueue) -> None:
+        self.consumer = Consumer(queue)
         self.held: dict[Held, None] = {}
         self.connects = Bucket(_CONNECTS, _CONNECTS_AT_ONCE, now)
         self.requests = Bucket(_REQUESTS, _REQUESTS_AT_ONCE, now)
@@ -83,6 +85,7 @@ class Peers:
 
     def __init__(self, most: int, each: int, now: Callable[[], float]) -> None:
         self._most, self._each, self._now = most, each, now
+        self._queue = FairQueue()
         self._peers: dict[str, _Peer] = {}
         self._count = 0
 
@@ -121,6 +124,10 @@ class Peers:
         """Counts a request; returns the seconds for which the peer's connection should not be read."""
         return self._peer(name).requests.owe(self._now())
 
+    def consumer(self, name: str, *, many: bool = False) -> Consumer:
+        """Returns who is charged for the event-loop time of a connection: the peer, unless it stands for `many`."""
+        return Consumer(self._queue) if many else self._peer(name).consumer
+
     def _by_size(self) -> list[_Peer]:
         return sorted(self._peers.values(), key=lambda each: len(each.held), reverse=True)
 
@@ -135,7 +142,7 @@ class Peers:
         if peer is None:
             if len(self._peers) >= self._most + _REMEMBERED:
                 self._peers = {name: each for name, each in self._peers.items() if each.held}
-            peer = self._peers[name] = _Peer(self._now())
+            peer = self._peers[name] = _Peer(self._now(), self._queue)
         return peer
 
 

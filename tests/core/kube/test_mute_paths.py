@@ -58,6 +58,11 @@ class MuteSeed:
         }
         self.lists = True
         """Whether lists get through."""
+        self.lists_until_watched = False
+        """Whether those of a kind fail as soon as its watch has opened."""
+        self.ends = False
+        """Whether the ends of watches get through."""
+        self.watched = set[str]()
 
     def clear(self) -> None:
         """Everything is deleted."""
@@ -67,7 +72,8 @@ class MuteSeed:
         plural = request.path.rpartition("/")[2]
         if plural not in self.items:
             return decode(json.dumps(ETCDS).encode())
-        if not self.lists:
+        mute = self.lists_until_watched and self._kind(request) in self.watched
+        if not self.lists or mute:
             raise Unreachable("no answer")
         kind, items = self.items[plural]
         meta = {"resourceVersion": "5"}
@@ -76,15 +82,21 @@ class MuteSeed:
 
     @asynccontextmanager
     async def watch(self, request, *, silence, **_):
-        del request
-        yield self._nothing(silence)
+        self.watched.add(self._kind(request))
+        end = int(request.params["timeoutSeconds"]) if self.ends else None
+        yield self._nothing(silence, end)
 
-    async def _nothing(self, silence):
+    def _kind(self, request):
+        """What is watched: Secrets have a watch for each name."""
+        return f"{request.path} {request.params.get('fieldSelector')}"
+
+    async def _nothing(self, silence, end):
         lines: tuple[bytes, ...] = ()
         for line in lines:
             yield line
-        await asyncio.sleep(silence)
-        raise WatchSilent("nothing was heard")
+        await asyncio.sleep(silence if end is None else end)
+        if end is None:
+            raise WatchSilent("nothing was heard")
 
 
 class Watcher:
@@ -145,6 +157,8 @@ class Watcher:
 
 LEASES = ProberPolicy("kubeconfig", (DependentPolicy(KCM), DependentPolicy(ETCD)))
 PATHS = replace(LEASES, endpoint_mode=EndpointMode("kubeconfig"))
+OTHER_NAME = replace(LEASES, endpoint_mode=EndpointMode("other"))
+"""Two watches of Secrets that can be told apart."""
 
 
 @pytest.mark.parametrize(
@@ -179,3 +193,43 @@ async def test_where_lists_do_not_pass_either_every_watch_is_stale_in_time():
         server.lists = True
         await asyncio.sleep(65)
         assert not any(watcher.stale().values())
+
+
+@pytest.mark.parametrize(
+    ("policy", "unwatched"),
+    [(LEASES, set()), (OTHER_NAME, {str(Watched.MACHINES)})],
+    ids=["lease mode", "endpoint mode"],
+)
+async def test_that_a_watch_opens_is_no_contact_for_any_kind(policy, unwatched):
+    server = MuteSeed()
+    server.lists_until_watched = True
+    async with Watcher(server, policy) as watcher:
+        await asyncio.sleep(STALE - 3)
+        assert not any(watcher.stale().values())
+        await asyncio.sleep(4)
+        assert {name for name, stale in watcher.stale().items() if not stale} == unwatched
+        await asyncio.sleep(3600)
+        assert {name for name, stale in watcher.stale().items() if not stale} == unwatched
+
+
+async def test_what_is_gone_is_known_after_ten_minutes_where_watches_end_in_time_and_bring_nothing():
+    server = MuteSeed()
+    server.ends = True
+    async with Watcher(server, LEASES) as watcher:
+        server.clear()
+        await asyncio.sleep(11 * 60)
+        assert not any(watcher.seen().values())
+        assert not any(watcher.stale().values())
+
+
+async def test_where_lists_fail_a_watch_that_brings_nothing_is_followed_all_the_same():
+    server = MuteSeed()
+    server.ends = True
+    async with Watcher(server, LEASES) as watcher:
+        server.lists = False
+        server.clear()
+        await asyncio.sleep(15 * 60)
+        assert not any(watcher.stale().values())
+        server.lists = True
+        await asyncio.sleep(3 * 60)
+        assert not any(watcher.seen().values())

@@ -464,6 +464,21 @@ async def test_machines_are_read_live_in_consistent_pages():
         assert f"/namespaces/{NS}/machines" in seed.server.asked[0].path
 
 
+async def test_machines_too_large_for_one_answer_are_read_live_in_smaller_pages():
+    world = World()
+    large = {"spec": {"x": "y" * 1_400_000}}
+    world.lists["machines"] = ("Machine", [thing(f"m{i}", 1, **large) for i in range(60)])
+    async with seed_of(world, started=False) as seed:
+        assert len(await seed.read_machines(NS, urgent=True)) == 60
+
+
+async def test_a_machine_that_cannot_be_decoded_hides_no_other():
+    world = World()
+    world.lists["machines"] = ("Machine", [thing("m1", 1), thing("m2", 1, status=[])])
+    async with seed_of(world, started=False) as seed:
+        assert [each.name for each in await seed.read_machines(NS)] == ["m1"]
+
+
 async def test_too_many_machines_are_refused(monkeypatch):
     monkeypatch.setattr(seed_module, "MAX_MACHINES", 1000)
     world = World()

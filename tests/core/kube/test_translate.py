@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Generator
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -175,7 +175,7 @@ def test_null_lists_are_empty():
 
 @pytest.mark.parametrize("kind", ["Status", "NodeList", None])
 def test_another_kind_is_a_bad_answer(kind):
-    for read in (leases, decoding.machines, decoding.raw_page("Cluster")):
+    for read in (leases, decoding.raw_page("Cluster")):
         with pytest.raises(BadAnswer):
             read(raw({"kind": kind, "metadata": {}, "items": []}))
 
@@ -240,8 +240,8 @@ def test_machines_have_node_and_phase():
         "status": {"currentStatus": {"phase": "Running"}},
     }
     new = {"metadata": {"name": "m2", "labels": None}, "status": {"currentStatus": None}}
-    page = decoding.machines(listed("MachineList", [full, new]))
-    assert page.items == (MachineView("m1", "n1", "Running"), MachineView("m2", None, ""))
+    assert decoding.machine(raw(full)) == MachineView("m1", "n1", "Running")
+    assert decoding.machine(raw(new)) == MachineView("m2", None, "")
 
 
 def cluster(shoot, **meta):
@@ -426,7 +426,7 @@ def test_any_json_is_a_record_or_an_error_of_the_tree(thing):
     readers = [
         leases,
         nodes,
-        decoding.machines,
+        decoding.machine,
         decoding.cluster,
         decoding.secret,
         decoding.scale,
@@ -465,3 +465,58 @@ def _seconds(body) -> float:
     begun = time.perf_counter()
     nodes(body)
     return time.perf_counter() - begun
+
+
+OTHER = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
+
+
+def other(replicas):
+    return decoding.workload(OTHER)(b'{"metadata":{"name":"e"},"spec":{"replicas":%s}}' % replicas)
+
+
+@pytest.mark.parametrize("text", [b"true", b'"3"', b"[]", b"1.5", b"null", b"9" * 400_000])
+def test_what_is_no_count_in_an_object_of_another_kind_is_none(text):
+    assert other(text).replicas is None
+    assert other(b"3").replicas == 3
+
+
+def test_what_another_kind_has_for_a_count_is_not_decoded_if_it_is_long():
+    begun = time.thread_time()
+    other(b"[" + b",".join([b"[[[[]]]]"] * 155_000) + b"]")
+    assert time.thread_time() - begun < 0.05
+
+
+# The ConfigMap of the overrides.
+
+
+def config_map(data, **meta):
+    metadata = {"uid": "u", "name": "o", "resourceVersion": "5"} | meta
+    return json.dumps({"kind": "ConfigMap", "metadata": metadata, "data": data}).encode()
+
+
+def test_of_too_many_overrides_the_first_and_that_of_all_shoots_are_decoded():
+    text = json.dumps({"pause": {"reason": 'a "quoted" reason \\'}})
+    data = {f"{n:x}": text if n % 2 else None for n in range(6_000)} | {"_all": text}
+    fields: dict[str, Any] = {"f:data": {f"f:{n}": {} for n in range(6_000)}}
+    found = decoding.overrides(config_map(data, managedFields=fields, labels={"a": "b"}))
+    assert len(found.data) == 5_001
+    assert found.data["_all"] == found.data["1"] == text
+    assert found.data["2"] == ""
+    assert 500 < found.left_out < 1_500
+    assert found.whole["metadata"]["labels"] == {"a": "b"}
+    assert "data" not in found.whole
+    sent = json.loads(msgspec.json.encode(found.whole))
+    assert sent["metadata"]["managedFields"] == fields
+
+
+@pytest.mark.parametrize("number", [4_000, 5_000])
+def test_no_override_is_left_out_where_they_can_all_be_decoded(number):
+    data = {f"{n:x}": "\\" for n in range(number)}
+    found = decoding.overrides(config_map(data))
+    assert (len(found.data), found.left_out) == (number, 0)
+
+
+def test_overrides_that_are_no_text_are_a_bad_answer_however_many():
+    data = {f"{n:x}": "" for n in range(6_000)}
+    with pytest.raises((BadAnswer, msgspec.MsgspecError)):
+        decoding.overrides(config_map({"z": 1} | data))

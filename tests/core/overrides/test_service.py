@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -579,6 +580,15 @@ async def test_what_others_put_there_meanwhile_counts(stand):
     with pytest.raises(StoreFull):
         await stand.desk.set_pause(NS, stand.pause())
     assert set(stand.store.data) == {"shoot--big"}
+
+
+async def test_nothing_is_written_over_keys_that_were_not_decoded(stand):
+    stand.store.kubectl({"shoot--other": "{}"})
+    whole = stand.store.server.document
+    stand.cache.learn(replace(whole, resource_version="9999", left_out=5))
+    with pytest.raises(StoreFull, match="remove some"):
+        await stand.desk.set_pause(NS, stand.pause())
+    assert stand.store.requests == []
 
 
 async def test_a_write_beside_too_many_keys_keeps_all_of_them_and_is_in_force():

@@ -436,6 +436,29 @@ async def test_a_proxy_may_hold_more_connections_than_one_caller(serve):
         writer.transport.abort()
 
 
+async def test_a_body_that_comes_in_crumbs_is_refused(serve):
+    start = b"POST /body HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+    reader, writer = await connect(await serve(), start + b"1\r\nx\r\n" * 8_000)
+    assert b"400" in await head(reader)
+    await closed(writer)
+
+
+async def test_a_body_in_small_chunks_is_no_crumbs(serve):
+    start = b"POST /body HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunks = b"40\r\n" + b"x" * 64 + b"\r\n"
+    reader, writer = await connect(await serve(), start + chunks * 4_000 + b"0\r\n\r\n")
+    assert b"200" in await head(reader)
+    await closed(writer)
+
+
+async def test_what_follows_a_request_in_the_same_packet_is_answered_in_order(serve):
+    body = b"POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 30000\r\n\r\n" + b"x" * 30_000
+    asked = (get() + body) * 5 + get("/", "Connection: close")
+    reader, writer = await connect(await serve(), asked)
+    assert (await rest(reader, 10)).count(b"HTTP/1.1 200") == 11
+    await closed(writer)
+
+
 # The end.
 
 

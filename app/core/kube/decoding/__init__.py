@@ -23,7 +23,6 @@ from app.core.kube.decoding.shoots import cluster, leases, nodes, version
 from app.core.kube.decoding.slices import SERVICE_LABEL, endpoint_slice
 from app.core.kube.decoding.workloads import (
     machine,
-    machines,
     overrides,
     scale,
     secret,
@@ -44,7 +43,6 @@ __all__ = [
     "identity",
     "leases",
     "machine",
-    "machines",
     "nodes",
     "overrides",
     "pod",

@@ -1,8 +1,10 @@
 """Decodes Secrets, Machines and dependents of a control-plane namespace, `scale` subresources and the ConfigMap."""
 
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from types import NoneType
 from typing import Any, Final
 
@@ -10,9 +12,10 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from app.core.errors import BadAnswer
-from app.core.kube.decoding.envelope import ListMeta, Meta, Raw, RawPage, expect, page
+from app.core.kube.decoding.envelope import Meta, Raw, expect
 from app.core.model import workloads as ann
 from app.core.model.nodes import MachineView
+from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.shoots import Route, SecretView
 from app.core.model.workloads import ResourceRef, ScaleView, WorkloadView
 from app.core.ports import OverridesDocument
@@ -49,13 +52,6 @@ class _Machine(Struct):
     status: _MachineStatus | None = None
 
 
-class _MachineList(Struct):
-    kind: str | None = None
-    metadata: ListMeta | None = None
-    items: list[_Machine] | None = None
-
-
-_machines_decoder: Final = msgspec.json.Decoder(_MachineList)
 _secret_decoder: Final = msgspec.json.Decoder(_Secret)
 _machine_decoder: Final = msgspec.json.Decoder(_Machine)
 
@@ -79,17 +75,7 @@ def secret_of(route: Route) -> Callable[[Raw], SecretView]:
 
 def machine(raw: Raw) -> MachineView:
     """Decodes a Machine."""
-    return _machine(_machine_decoder.decode(raw))
-
-
-def machines(raw: Raw) -> RawPage[MachineView]:
-    """Decodes one page of a MachineList."""
-    got = _machines_decoder.decode(raw)
-    items = tuple([_machine(item) for item in got.items or ()])
-    return page("MachineList", got.kind, got.metadata, items)
-
-
-def _machine(got: _Machine) -> MachineView:
+    got = _machine_decoder.decode(raw)
     labels, status = got.metadata.labels, got.status
     phase = (status and status.current and status.current.phase) or ""
     return MachineView(got.metadata.name, (labels and labels.node) or None, sys.intern(phase))
@@ -137,16 +123,21 @@ class _Workload(Struct):
     status: _WorkloadStatus | None = None
 
 
-class _OtherSpec(Struct):
-    """The `spec` of any other kind, where `replicas` may be anything."""
+_NOTHING: Final = msgspec.Raw(b"null")
+_LONGEST_COUNT: Final = 20
+"""Maximum bytes of a number that may be a count."""
 
-    replicas: Any = None
+
+class _OtherSpec(Struct):
+    """The `spec` of any other kind, where `replicas` may be anything: it is decoded only if it is short."""
+
+    replicas: msgspec.Raw = _NOTHING
 
 
 class _OtherStatus(Struct):
-    ready: Any = msgspec.field(default=None, name="readyReplicas")
-    replicas: Any = None
-    observed: Any = msgspec.field(default=None, name="observedGeneration")
+    ready: msgspec.Raw = msgspec.field(default=_NOTHING, name="readyReplicas")
+    replicas: msgspec.Raw = _NOTHING
+    observed: msgspec.Raw = msgspec.field(default=_NOTHING, name="observedGeneration")
 
 
 class _Other(Struct):
@@ -165,6 +156,7 @@ class _Scale(Struct):
 
 _workload_decoder: Final = msgspec.json.Decoder(_Workload)
 _other_decoder: Final = msgspec.json.Decoder(_Other)
+_count_decoder: Final = msgspec.json.Decoder(int)
 _scale_decoder: Final = msgspec.json.Decoder(_Scale)
 
 
@@ -201,8 +193,14 @@ def _other(ref: ResourceRef, raw: Raw) -> WorkloadView:
     )
 
 
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _count(raw: msgspec.Raw) -> int | None:
+    """Returns the count; None if it is something else."""
+    if len(raw) > _LONGEST_COUNT:
+        return None
+    try:
+        return _count_decoder.decode(raw)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _view(
@@ -254,14 +252,60 @@ class _ConfigMap(Struct):
 _decoder: Final = msgspec.json.Decoder(_ConfigMap)
 
 
+_MOST_DECODED: Final = 5_000
+"""Maximum number of keys that are decoded; more than are ever read (`app.core.overrides`)."""
+_FEWEST_QUOTES: Final = 3
+"""Quotes that an entry has at least, if those behind a backslash do not count; the last of a text may be one."""
+_ENTRY: Final = re.compile(
+    rb'\s*"[^"\\]*(?:\\.[^"\\]*)*"\s*:\s*(?:"[^"\\]*(?:\\.[^"\\]*)*"|null)\s*([,}])', re.DOTALL
+)
+_OF_ALL: Final = re.compile(
+    rb'[{,]\s*("%s"\s*:\s*"[^"\\]*(?:\\.[^"\\]*)*")' % ALL_SHOOTS.encode(), re.DOTALL
+)
+_parts_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
 def overrides(raw: Raw) -> OverridesDocument:
-    """Decodes the ConfigMap; its keys are parsed by `app.core.overrides`."""
-    meta, whole = _decoder.decode(raw).metadata, msgspec.json.decode(raw)
+    """Decodes the ConfigMap; its keys are parsed by `app.core.overrides`.
+
+    Of more than 5,000 keys only the first ones and that of all shoots are decoded: 110,000 would take 100 ms.
+    """
+    meta = _decoder.decode(raw).metadata
+    text = bytes(raw)
+    if text.count(b'"') - text.count(b'\\"') > _FEWEST_QUOTES * _MOST_DECODED:
+        return _crowded(meta, text)
+    whole = msgspec.json.decode(raw)
     return OverridesDocument(meta.uid, meta.resource_version, _texts(whole.get("data")), whole)
 
 
+def _crowded(meta: _ConfigMapMeta, text: bytes) -> OverridesDocument:
+    parts = _parts_decoder.decode(text)
+    first, left_out = _first(bytes(parts.pop("data", b"null")))
+    metadata = _parts_decoder.decode(parts.pop("metadata"))
+    managed = metadata.pop("managedFields", None)
+    whole: dict[str, Any] = {key: msgspec.json.decode(part) for key, part in parts.items()}
+    whole["metadata"] = {key: msgspec.json.decode(part) for key, part in metadata.items()}
+    if managed is not None:  # as many as there are keys, and nobody reads them
+        whole["metadata"]["managedFields"] = msgspec.Raw(bytes(managed))
+    data = _texts(msgspec.json.decode(first))
+    return OverridesDocument(meta.uid, meta.resource_version, data, whole, left_out)
+
+
+def _first(data: bytes) -> tuple[bytes, int]:
+    """Returns the data with the first keys only, and roughly how many were left out; 0 only if none was."""
+    entries = list(islice(_ENTRY.finditer(data, 1), _MOST_DECODED))
+    if len(entries) < _MOST_DECODED or entries[-1][1] == b"}":
+        return data, 0
+    last = entries[-1]
+    kept, rest = data[: last.start(1)], data[last.start(1) :]
+    if of_all := _OF_ALL.search(rest):
+        kept += b"," + of_all[1]
+    quotes = rest.count(b'"') - rest.count(b'\\"')
+    return kept + b"}", max(quotes // 4, 1)
+
+
 def _texts(data: Any) -> dict[str, str]:  # noqa: ANN401  JSON data
-    """Returns the text of each key; there may be 200,000, so they are checked together."""
+    """Returns the text of each key; there may be thousands, so they are checked together."""
     if data is None:
         return {}
     if not isinstance(data, dict) or not set(map(type, data.values())) <= {str, NoneType}:
