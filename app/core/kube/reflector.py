@@ -97,8 +97,8 @@ is still there. Resuming it costs one small request a minute."""
 SILENCE: Final = 70.0
 """Seconds without a byte after which a watch is abandoned: longer than the server lets any watch live, and short enough
 to notice a half-open connection, and to list anew, before the copy counts as stale (90 s)."""
-# Seconds without a list, a line or a bookmark after which the reflector lists anew: a proxy may end watches in time and
-# pass on none of their events. It is one list in ten minutes of a kind that never changes.
+# Seconds of watches without a line or a bookmark after which the reflector lists anew: a proxy may end watches in time
+# and pass on none of their events. It is one list in ten minutes of a kind that never changes.
 _UNHEARD: Final = 600.0
 # Minimum wait in seconds after a persistent 401 or 403, which only a person can resolve.
 _REFUSED_PAUSE: Final = 15.0
@@ -203,8 +203,9 @@ class Reflector(Generic[T]):
         self._synced = False
         self._last_contact: float | None = None
         self._nothing_missed: float | None = None
-        self._heard: float | None = None
-        """When the last list, line or bookmark came."""
+        self._empty_for = 0.0
+        """Seconds of watches that the server ended in time, without a line since the last list, line or bookmark. The
+        time in which the server is away is not among them: its return is no reason for all of its clients to list."""
         self._denials = 0
         """Consecutive 404 and 403."""
         self.trouble: str | None = None
@@ -256,10 +257,8 @@ class Reflector(Generic[T]):
     async def _once(self) -> ClusterError | None:
         """Runs one watch, after a list if there is no position to resume from; returns what ended it, if an error."""
         try:
-            if self._unheard:
-                self._heard = (
-                    self._clock.now() - _UNHEARD + SILENCE
-                )  # if it fails, after the next watch
+            if self._empty_for >= _UNHEARD:
+                self._empty_for = _UNHEARD - SILENCE / 2  # if it fails, after the next watch
                 await self._list()
             elif self._version is None:
                 await self._list()
@@ -272,10 +271,6 @@ class Reflector(Generic[T]):
         except ClusterError as error:
             return error
         return None
-
-    @property
-    def _unheard(self) -> bool:
-        return self._heard is not None and self._clock.now() >= self._heard + _UNHEARD
 
     def _note_denial(self, error: ClusterError | None) -> None:
         self._denials = self._denials + 1 if isinstance(error, NotFound | Forbidden) else 0
@@ -460,7 +455,7 @@ class Reflector(Generic[T]):
         """Reports the changes last, so that a listener finds the complete new copy."""
         news = self._replica.replace(found)
         since, self._nothing_missed = self._nothing_missed, asked_at
-        self._heard = self._clock.now()
+        self._empty_for = 0.0
         self._version, self._synced, self.trouble, self.unavailable = version, True, None, None
         if self._replaced is not None:
             self._replaced(since, news)
@@ -483,14 +478,17 @@ class Reflector(Generic[T]):
         }
         request = ApiRequest(self._asked("watch"), await self._source.path(), WITHIN, params)
         async with self._api.watch(request, silence=SILENCE) as lines:
-            opened = self._clock.now()
+            opened, empty = self._clock.now(), True
             self.trouble = None
             async for line in lines:
                 await self._apply(line)
                 self._in_contact()
-                self._nothing_missed = self._heard = self._last_contact
-            if self._clock.now() - opened >= STEADY:
+                self._nothing_missed, self._empty_for, empty = self._last_contact, 0.0, False
+            lasted = self._clock.now() - opened
+            if lasted >= STEADY:
                 self._in_contact()
+            if empty:
+                self._empty_for += lasted
 
     async def _apply(self, line: bytes) -> None:
         try:

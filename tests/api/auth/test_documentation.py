@@ -20,7 +20,7 @@ ROLES = {
     each["metadata"]["name"]: each["rules"]
     for block in BLOCKS
     for each in yaml.safe_load_all(block)
-    if isinstance(each, dict)
+    if isinstance(each, dict) and "rules" in each
 }
 
 

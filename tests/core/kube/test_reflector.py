@@ -404,7 +404,7 @@ async def test_a_position_that_keeps_failing_is_given_up_for_a_new_list():
 
 async def test_a_server_that_is_away_is_not_asked_for_everything_when_it_is_back():
     away = [Unreachable("refused")] * 20
-    async with Watcher([page()], [[10], *away, [ENDS]]) as watcher:
+    async with Watcher([page()], [[10], *away, [bookmark(10), ENDS]]) as watcher:
         await asyncio.sleep(1200)
         assert watcher.script.verbs().count("list") == 1
 
