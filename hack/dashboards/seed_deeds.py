@@ -75,15 +75,15 @@ SCALING: Final = Row(
         table(
             "Controllers out of reach",
             "1: the seed does not serve the kind of this dependent, or does not let us list it. It fails in "
-            "each flow, while all others are scaled. " + runbook("DWDDependentUnavailable"),
+            "each scaling run, while all others are scaled. " + runbook("DWDDependentUnavailable"),
             Query(told("dwd_dependents_unavailable", by="resource")),
             columns={"resource": "Controller", "Value": "Seeds"},
             none="no prober",
             width=6,
         ),
         graph(
-            "How long a flow takes",
-            "All controllers of one shoot, in their levels: the mean of the flows in the window of each "
+            "How long a scaling run takes",
+            "All controllers of one shoot, in their levels: the mean of the runs in the window of each "
             "point. Up waits for each level to be ready, so 30 s and more are normal there; down is to "
             "take a second.",
             Query(mean("dwd_scale_duration_seconds", by="direction"), "{{direction}}"),
@@ -101,7 +101,7 @@ WEEDER: Final = Row(
     (
         graph(
             "Recoveries, by service",
-            f"A service was ready again, and what depends on it was looked at. {WINDOWS} Recoveries without "
+            f"A service was ready again, and what depends on it was checked. {WINDOWS} Recoveries without "
             "end: the service itself flaps.",
             Query(events("dwd_weeder_recoveries_total", by="service"), "{{service}}"),
             bars=True,

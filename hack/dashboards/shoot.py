@@ -90,7 +90,7 @@ NOW: Final = Row(
         ),
         stat(
             "Controllers at 0",
-            "Configured controllers of this shoot with 0 replicas, whoever did it. In state Healthy there "
+            "Configured controllers of this shoot with 0 replicas, no matter who did it. In state Healthy there "
             "should be none; those of a hibernated shoot (NotProbed) are normal. "
             + runbook("DWDStuckScaledDown"),
             Query(_AT_ZERO),
@@ -197,7 +197,7 @@ DONE: Final = Row(
             none="none in this time",
         ),
         graph(
-            "Flows begun",
+            "Scaling runs begun",
             f"Down and up, by the watchdog or by hand. {WINDOWS} Many of both: the shoot flaps. "
             + runbook("DWDFlapping"),
             Query(
@@ -210,7 +210,7 @@ DONE: Final = Row(
         ),
         graph(
             "Since the last probe",
-            "How old what is known was. A healthy shoot is looked at every probeInterval, one in doubt "
+            "How old what is known was. A healthy shoot is probed every probeInterval, one in doubt "
             "every few seconds. " + runbook("DWDProbesStalled"),
             Query(_LAST_LOOK, "since the last probe"),
             unit=SECONDS,

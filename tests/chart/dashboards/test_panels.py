@@ -237,7 +237,7 @@ async def test_a_shoot_that_recovered_shows_its_way_there_and_back(recording):
     )
     assert ShootState.HEALTHY in seen[:first]
     assert ShootState.HEALTHY in seen[last:]
-    scaling_runs = await answer(recording, query_of(SHOOT, "Flows begun"), shoot=RECOVERS)
+    scaling_runs = await answer(recording, query_of(SHOOT, "Scaling runs begun"), shoot=RECOVERS)
     assert {each.labels["direction"]: max(each.values) > 0 for each in scaling_runs} == {
         "down": True,
         "up": True,

@@ -45,12 +45,12 @@ DWDCredentialsRejected:
   summary: "A shoot's kubeconfig was refused ([[ $labels.reason ]])"
   description: >-
     Kubeconfigs with something in them that the watchdog does not use ([[ $labels.reason ]]): [[ $value | printf "%.0f" ]]. Such a
-    shoot is not looked at. Either its Secret is broken, or somebody tries to make the watchdog do something.
+    shoot is not probed. Either its Secret is broken, or somebody tries to make the watchdog do something.
 DWDResponseLimitHit:
   expr: |
     sum by ({{ .seed }}limit) (increase(dwd_response_limit_hits_total{ {{- .sel -}} }[1h])) > {{ .rules.DWDResponseLimitHit.hits }}
   summary: "[[ $value | printf \"%.0f\" ]] answers of API servers were cut off ([[ $labels.limit ]])"
   description: >-
     In the last hour [[ $value | printf "%.0f" ]] answers were beyond the limit of [[ $labels.limit ]], and thrown away. A shoot
-    that answers so is not looked at: it is very large, very slow, or hostile.
+    that answers so is not probed: it is very large, very slow, or hostile.
 {{- end -}}

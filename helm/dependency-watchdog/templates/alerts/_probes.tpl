@@ -1,15 +1,15 @@
 {{/* What is seen of shoots. */}}
-{{- define "dependency-watchdog.alerts.looks" -}}
+{{- define "dependency-watchdog.alerts.probes" -}}
 {{- $byShoot := printf "%snamespace" .seed -}}
-{{- $lastLook := printf "max by (%s) (dwd_shoot_last_probe_timestamp_seconds{%s}" $byShoot .sel -}}
+{{- $lastProbe := printf "max by (%s) (dwd_shoot_last_probe_timestamp_seconds{%s}" $byShoot .sel -}}
 DWDProbesStalled:
   # It has not moved: no clock has to agree with another one for that. A shoot that is gone, or not probed, has no series; one
   # that was never probed is Pending, and has that label.
   expr: |
     (
-      (time() - {{ $lastLook }}))
+      (time() - {{ $lastProbe }}))
       and
-      ({{ $lastLook }}) == {{ $lastLook }} offset {{ .rules.DWDProbesStalled.seconds }}s))
+      ({{ $lastProbe }}) == {{ $lastProbe }} offset {{ .rules.DWDProbesStalled.seconds }}s))
     )
     or on ({{ $byShoot }})
     {{ .rules.DWDProbesStalled.seconds }} * (
@@ -17,7 +17,7 @@ DWDProbesStalled:
       and
       max by ({{ $byShoot }}, state) (dwd_shoot_state{state="Pending", {{ .sel -}} } offset {{ .rules.DWDProbesStalled.seconds }}s)
     )
-  summary: "[[ $labels.namespace ]] [[ if $labels.state ]]was never looked at[[ else ]]is not looked at any more[[ end ]]"
+  summary: "[[ $labels.namespace ]] [[ if $labels.state ]]was never probed[[ else ]]is not probed any more[[ end ]]"
   description: >-
     [[ if $labels.state ]]No probe of the shoot of [[ $labels.namespace ]] has ended yet, for [[ $value | humanizeDuration ]] or
     longer.[[ else ]]The last probe of the shoot of [[ $labels.namespace ]] ended [[ $value | humanizeDuration ]] ago.[[ end ]] While
@@ -25,15 +25,15 @@ DWDProbesStalled:
 DWDProbeErrorsHigh:
   expr: |
     {{- include "dependency-watchdog.alerts.blind" (list . .rules.DWDProbeErrorsHigh.fraction) | nindent 4 }}
-  summary: "Looks fail at [[ $value | humanizePercentage ]] of the shoots"
+  summary: "Probes fail at [[ $value | humanizePercentage ]] of the shoots"
   description: >-
     [[ $value | humanizePercentage ]] of the probed shoots are Unreachable or Failing: their API servers do not answer, or not as
-    they should. What cannot be looked at is not scaled.
+    they should. What cannot be probed is not scaled.
   steps:
     most:
       expr: |
         {{- include "dependency-watchdog.alerts.blind" (list . .rules.DWDProbeErrorsHigh.most.fraction) | nindent 8 }}
-      summary: "Looks fail at [[ $value | humanizePercentage ]] of the shoots: the seed is without protection"
+      summary: "Probes fail at [[ $value | humanizePercentage ]] of the shoots: the seed is without protection"
       description: >-
         [[ $value | humanizePercentage ]] of the probed shoots are Unreachable or Failing, which is no trouble of single shoots: the
         network of the seed, its DNS, or the credentials of all. If nodes are cut off now, nothing is scaled.
@@ -41,7 +41,7 @@ DWDShootFailing:
   # Not Unreachable: that is an API server that is away, as in a shoot that is being made or mended.
   expr: |
     max by ({{ $byShoot }}) (dwd_shoot_state{state="Failing", {{ .sel -}} }) > 0
-  summary: "[[ $labels.namespace ]] cannot be looked at"
+  summary: "[[ $labels.namespace ]] cannot be probed"
   description: >-
     The API server of [[ $labels.namespace ]] is there, and all the same probes fail: credentials, certificates, throttling, or answers
     that make no sense. The shoot is not protected, and if it is protected it does not come back.
@@ -116,7 +116,7 @@ DWDScaleDownGated:
     itself is blind, and that is right, or the probe is wrong, and these shoots are about to lose healthy nodes.
 {{- end -}}
 
-{{/* The share of the probed shoots that cannot be looked at, where it is above this one. */}}
+{{/* The share of the probed shoots that cannot be probed, where it is above this one. */}}
 {{- define "dependency-watchdog.alerts.blind" -}}
 {{- $context := index . 0 -}}
 sum by ({{ $context.bySeed }}) (max by ({{ $context.seed }}state) (dwd_shoots{state=~"Unreachable|Failing", {{ $context.sel -}} }))
