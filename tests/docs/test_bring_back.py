@@ -1,4 +1,4 @@
-"""hack/bring-back, which the runbook tells people to run before they stop the watchdog, against a `dwd` that plays along."""
+"""hack/bring-back, which the runbook has people run before they stop the watchdog, against a fake `dwd`."""
 
 import json
 import os
