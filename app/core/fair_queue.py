@@ -2,10 +2,10 @@
 
 Everything runs in one event loop in one thread: work done without a break keeps all others waiting. Work whose amount
 an outsider decides (bytes to decrypt, parse or decode) is therefore done in stretches of a few milliseconds. Work may
-begin at once only until the first `TIME_SLICE` of a turn of the loop is used up, so that many answers that arrive in the
-same instant do not add up. All other work, and what is left after a stretch, waits in a queue that resumes one waiter
-at each turn: the one whose consumer has taken the least time recently. However many hostile shoots send or wait,
-everybody else waits for one or two stretches at a time, and the large answer of an honest shoot goes first
+begin at once only until the first `TIME_SLICE` of a turn of the loop is used up, so that many answers that arrive in
+the same instant do not add up. All other work, and what is left after a stretch, waits in a queue that resumes one
+waiter at each turn: the one whose consumer has taken the least time recently. However many hostile shoots send or
+wait, everybody else waits for one or two stretches at a time, and the large answer of an honest shoot goes first
 (docs/decisions/0043).
 """
 

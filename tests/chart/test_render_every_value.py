@@ -21,7 +21,7 @@ PUBLISHED: Final[Json] = {
     "httpRoute": {"enabled": True, "hostnames": ["x.org"], "parentRefs": [{"name": "x"}]},
 }
 SEPARATE: Final[Json] = {
-    "api": {"tls": ISSUED, **PUBLISHED},
+    "api": {"tls": ISSUED, "auth": {"serviceAccounts": {"create": True}}, **PUBLISHED},
     "metrics": {
         "auth": True,
         "serviceMonitor": {"enabled": True, "authorization": {"name": "x"}},
@@ -85,6 +85,9 @@ def leaves(found: Json, path: str = "") -> Iterator[tuple[str, Any]]:
 LEAVES: Final = dict(leaves(defaults()))
 SPECIAL: Final[dict[str, Callable[[int], Any]]] = {
     "api.auth.mode": lambda _: "none",
+    "viewer": lambda n: [{"kind": "Group", "name": f"m{n}"}],
+    "operator": lambda n: [{"kind": "Group", "name": f"m{n}"}],
+    "admin": lambda n: [{"kind": "Group", "name": f"m{n}"}],
     "replicas": lambda _: 7,
     "revisionHistoryLimit": lambda _: 8,
     "resources": lambda n: {"limits": {"memory": f"{n}Mi"}},

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from tests.demo.test_program import ROOT
-from tests.demo.typed import LIMIT, MARKS, typed
+from tests.demo.typed import MARKS, typed
 from tests.docs.pages import Page
 
 pytestmark = MARKS
@@ -21,7 +21,7 @@ def lines():
     return [line for line in found if not PRESENT_IN_A_CLUSTER_ONLY.match(line)]
 
 
-@pytest.mark.timeout(LIMIT + 20)
+@pytest.mark.timeout(400)
 async def test_each_command_of_the_page_is_done(tmp_path):
     for kind in ("prober", "weeder"):
         shutil.copy(ROOT / f"config/{kind}.yaml", tmp_path)

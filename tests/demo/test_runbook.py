@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.demo.test_program import ROOT
-from tests.demo.typed import LIMIT, MARKS, typed
+from tests.demo.typed import MARKS, typed
 from tests.docs.pages import Page
 
 pytestmark = MARKS
@@ -26,7 +26,7 @@ def lines():
     return sorted(once, key=lambda line: not line.startswith("hack/"))
 
 
-@pytest.mark.timeout(LIMIT + 20)
+@pytest.mark.timeout(400)
 async def test_each_command_of_the_page_is_done(tmp_path):
     codes = await typed(lines(), tmp_path, first="set -o pipefail")
     of_nobody = {"dwd operations ID", "dwd operations ID --cancel"}

@@ -20,8 +20,10 @@ MARKS = [
         reason="the page is written for bash, curl and jq",
     ),
 ]
-LIMIT = 80
-"""Seconds for all commands of a page: each starts a process of its own."""
+LIMIT_EACH = 6
+"""Seconds for each line of a page: each starts a process of its own, on a machine with other work."""
+LIMIT_FIRST = 30
+"""Seconds for the demo's shoots to be healthy."""
 QUIET = """
 name: quiet
 about: nothing happens while the commands run
@@ -60,18 +62,18 @@ async def typed(lines: Sequence[str], folder: Path, *, first: str = "") -> list[
         }
         for told, place in places.items():
             text = text.replace(told, place)
-        await _run(text, folder, api)
+        await _run(text, folder, api, LIMIT_FIRST + LIMIT_EACH * len(lines))
     codes = (line.split() for line in (folder / "codes").read_text().splitlines())
     return [(lines[int(number)], code) for code, number in codes]
 
 
-async def _run(text: str, folder: Path, server: str) -> None:
+async def _run(text: str, folder: Path, server: str, limit: float) -> None:
     environ = {**os.environ, "DWD_SERVER": f"http://{server}", "PYTHONPATH": str(ROOT)}
     shell = await asyncio.create_subprocess_exec(
         "bash", "-c", text, cwd=folder, env=environ, stdout=asyncio.subprocess.DEVNULL
     )
     try:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(limit):
             await shell.wait()
     finally:
         if shell.returncode is None:

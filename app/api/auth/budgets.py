@@ -2,11 +2,15 @@
 
 Each request with an unknown token costs a review. Without limits a flood of random tokens would use up what the seed
 grants this process, or keep operators with a good token from being reviewed. So the reviews, 20 a second and 10 in
-flight in all, come from three separate budgets, each with a fair queue:
+flight in all, come from four separate budgets, each with a fair queue:
 
     trusted    callers that were allowed something in the last ten minutes     round robin by caller
-    known      other callers with a valid token in the last ten minutes        round robin by caller
+    known      other callers with a valid token in the last ten minutes        round robin by address, then by caller
+    denied     those of them that were only denied in the last ten minutes     round robin by address, then by caller
     stranger   all other tokens                                                round robin by network address
+
+So after a restart, when nobody is trusted yet, many valid identities without rights compete with each other, and not
+with an operator: the first denial moves each of them to a budget of its own.
 
 A turn is one review: a caller with few reviews waits for at most one round of the others, and one with many waits
 behind itself. After three seconds without a turn the answer is 429.
@@ -44,12 +48,17 @@ class Reputation(Enum):
     """What is known of the subject of a review; the value is the budget that the review is taken from."""
 
     TRUSTED = BudgetSize(rate=10, burst=20, in_flight=5)
-    KNOWN = BudgetSize(rate=5, burst=10, in_flight=2)
+    KNOWN = BudgetSize(rate=3, burst=10, in_flight=1)
+    DENIED = BudgetSize(rate=2, burst=5, in_flight=1)
     STRANGER = BudgetSize(rate=5, burst=10, in_flight=3)
 
 
+_Queues = OrderedDict[str, deque[asyncio.Future[None]]]
+"""Those of one `who` that wait, by their `part`."""
+
+
 class FairBudget:
-    """A token bucket with a cap on reviews in flight and a round-robin queue.
+    """A token bucket with a cap on reviews in flight and a round-robin queue, of queues that are round robin, too.
 
     Args:
         share: The size.
@@ -60,21 +69,26 @@ class FairBudget:
         self._now = now
         self._bucket = Bucket(share.rate, share.burst, now())
         self._free = share.in_flight
-        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._waiting: OrderedDict[str, _Queues] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
-    async def turn(self, who: str) -> AsyncIterator[None]:
+    async def turn(self, who: str, part: str = "") -> AsyncIterator[None]:
         """Wait for a turn of `who`, and hold it until the context ends.
+
+        Args:
+            who: Whom the turn is counted for.
+            part: Shares the turns of `who` among several, such as the callers behind one address.
 
         Raises:
             Throttled: No turn came in time, or too many reviews of the same `who` wait.
         """
-        queue = self._waiting.setdefault(who, deque())
+        queue = self._waiting.get(who, _Queues()).get(part, deque())
         if len(queue) >= MOST_WAITING:
             raise Throttled("not sent: too many reviews of one caller or address are waiting")
         turn = asyncio.get_running_loop().create_future()
         queue.append(turn)
+        self._waiting.setdefault(who, _Queues())[part] = queue
         self._give()
         try:
             await self._wait(turn)
@@ -84,7 +98,7 @@ class FairBudget:
                 self._free += 1
                 self._give()
             else:
-                self._leave(who, turn)
+                self._leave(who, part, turn)
 
     async def _wait(self, turn: asyncio.Future[None]) -> None:
         try:
@@ -101,15 +115,16 @@ class FairBudget:
             if missing > 0:
                 self._give_in(missing)
                 return
-            who, queue = next(iter(self._waiting.items()))
+            who, parts = next(iter(self._waiting.items()))
+            part, queue = next(iter(parts.items()))
             turn = queue.popleft()
             if not turn.done():  # otherwise the review was cancelled, and must not cost a turn
                 self._bucket.take(self._now())
                 self._free -= 1
                 turn.set_result(None)
                 self._waiting.move_to_end(who)
-            if not queue:
-                del self._waiting[who]
+                parts.move_to_end(part)
+            self._forget_empty(who, part)
 
     def _give_in(self, seconds: float) -> None:
         if self._timer is None:
@@ -119,9 +134,14 @@ class FairBudget:
         self._timer = None
         self._give()
 
-    def _leave(self, who: str, turn: asyncio.Future[None]) -> None:
-        queue = self._waiting.get(who)
-        if queue is not None and turn in queue:
+    def _leave(self, who: str, part: str, turn: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(who, _Queues()).get(part, ())
+        if queue and turn in queue:
             queue.remove(turn)
-            if not queue:
-                del self._waiting[who]
+            self._forget_empty(who, part)
+
+    def _forget_empty(self, who: str, part: str) -> None:
+        if not self._waiting[who][part]:
+            del self._waiting[who][part]
+        if not self._waiting[who]:
+            del self._waiting[who]

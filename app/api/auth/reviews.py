@@ -183,6 +183,8 @@ class ReviewService:
         self._access: ReviewCache[bool] = ReviewCache()
         self._allowed: ReviewCache[bool] = ReviewCache()
         """By name and uid of a caller: whether it was allowed anything lately; decides its budget."""
+        self._peers: ReviewCache[str] = ReviewCache()
+        """By name and uid of a caller: the network address that it came from last."""
         self._budgets = {each: FairBudget(each.value, clock.now) for each in Reputation}
         self._forbidden: dict[str, str] = {}
         self._ask_again_at = _NEVER
@@ -215,10 +217,15 @@ class ReviewService:
         key = (hashlib.blake2b(token.encode(), key=self._key).digest(), audience)
         ask = partial(reviewer.authenticate, token, audience=audience)
         known = self._callers.remembered(key, self._clock.now())
-        who = (Reputation.STRANGER, peer) if known is None else self._repute(known)
-        return await self._answer(
+        if known is not None:
+            self._peers.note((known.name, known.uid), peer, self._clock.now())
+        who = (Reputation.STRANGER, peer, "") if known is None else self._repute(known)
+        found = await self._answer(
             _TOKEN, self._callers, key, partial(self._in_turn, *who, ask), trust
         )
+        if found is not None:
+            self._peers.note((found.name, found.uid), peer, self._clock.now())
+        return found
 
     async def allowed(self, caller: Caller, access: Access, *, trust: Trust) -> bool:
         """Whether the seed's RBAC allows the caller this access.
@@ -234,21 +241,26 @@ class ReviewService:
             found = await self._in_turn(
                 *self._repute(caller), partial(reviewer.allowed, caller, access)
             )
-            if found:
-                self._allowed.note((caller.name, caller.uid), value=True, now=self._clock.now())
+            now, who = self._clock.now(), (caller.name, caller.uid)
+            if found or not self._allowed.remembered(who, now):  # a denial takes no trust away
+                self._allowed.note(who, found, now)
             return found
 
         return await self._answer(_ACCESS, self._access, key, ask, trust) is True
 
-    def _repute(self, caller: Caller) -> tuple[Reputation, str]:
-        """The budget for reviews about a caller with a valid token, and the name to queue them under."""
-        trusted = self._allowed.remembered((caller.name, caller.uid), self._clock.now())
-        return Reputation.TRUSTED if trusted else Reputation.KNOWN, caller.name
+    def _repute(self, caller: Caller) -> tuple[Reputation, str, str]:
+        """The budget for reviews about a caller with a valid token, and whose turns there it shares."""
+        now, who = self._clock.now(), (caller.name, caller.uid)
+        if self._allowed.remembered(who, now):
+            return Reputation.TRUSTED, caller.name, ""
+        denied = self._allowed.denied(who, now, REMEMBERED)
+        peer = self._peers.remembered(who, now) or ""
+        return Reputation.DENIED if denied else Reputation.KNOWN, peer, caller.name
 
     async def _in_turn(
-        self, reputation: Reputation, who: str, ask: Callable[[], Awaitable[V]]
+        self, reputation: Reputation, who: str, part: str, ask: Callable[[], Awaitable[V]]
     ) -> V:
-        async with self._budgets[reputation].turn(who):
+        async with self._budgets[reputation].turn(who, part):
             return await ask()
 
     async def check_possible(self) -> None:

@@ -6,16 +6,17 @@ limited so that no flood hides what somebody did or tried, not even a flood from
     records   Performed changes, refusals of known callers and refusals of unauthenticated ones are stored separately,
               and there each caller (unauthenticated: each address) has a share. If the space is used up, the largest
               share gives up its oldest record. Refusals with the same aim, status and problem are one record, counted.
+              A refusal that gives up its place there is kept without its texts, one for each caller and aim.
     lines     Every performed change has one. The first refusal with an aim has one, and then one a minute: up to 300
-              at once and one a second of each caller. All others have 20 at once and one a second. The rest is logged
-              as a number.
+              at once and one a second of each caller. All others have 20 at once and one a second. What has no line
+              is summed by caller and aim, and named every ten seconds, or as soon as there are 2,000 such sums.
 
 An aim is a call of the API and, if the seed has it, the shoot; a caller cannot invent one.
 """
 
 import asyncio
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -39,8 +40,14 @@ _STATE: Final = 4_096
 _RECORD_BYTES: Final = 900
 # Seconds for which one line covers all refusals with the same aim.
 _TOLD_FOR: Final = 60.0
-# Seconds after which refusals without a line are logged as a number.
+# Seconds after which refusals without a line are logged as sums.
 _REPORT: Final = 10.0
+# Most sums of refusals without a line; with one more they are logged at once, so that none is left out.
+_SUMS: Final = 2_000
+# Most characters of a log field that names aims; a log value has at most 2 KB, of which escapes take some.
+_NAMED: Final = 1_800
+# Most addresses that are named with the aims of one caller.
+_PEERS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,8 @@ class AuditRecord:
     """How many equal refusals of the same caller this record stands for."""
     told: float = field(default=float("-inf"), repr=False)
     """When one of them last had a log line."""
+    shoot_aim: str = field(default="", repr=False)
+    """The call and the shoot that the request was about; empty if the seed has no such shoot."""
     cost: int = field(default=0, repr=False)
     """Approximate size in bytes."""
 
@@ -117,27 +126,67 @@ class _Shelves:
         shelf = self._records.get(who)
         return None if shelf is None else shelf.get(key)
 
-    def put(self, who: str, key: Hashable, record: AuditRecord) -> None:
-        """Adds a record, replacing the one with this key; drops the oldest records if there is no space."""
+    def put(self, who: str, key: Hashable, record: AuditRecord) -> list[AuditRecord]:
+        """Adds a record, replacing the one with this key; returns those that were dropped to make space."""
+        dropped = []
         shelf = self._records.setdefault(who, OrderedDict())
         if (last := shelf.pop(key, None)) is not None:
             self._bytes[who] -= last.cost
         shelf[key] = record
         self._bytes[who] = self._bytes.get(who, 0) + record.cost
         while len(shelf) > self._most or self._bytes.get(who, 0) > self._bytes_each:
-            self._drop_oldest(who)
+            dropped.append(self._drop_oldest(who))
         while sum(self._bytes.values()) > self._bytes_all:
-            self._drop_oldest(max(self._bytes, key=self._bytes.__getitem__))
+            dropped.append(self._drop_oldest(max(self._bytes, key=self._bytes.__getitem__)))
+        return dropped
 
-    def _drop_oldest(self, who: str) -> None:
+    def _drop_oldest(self, who: str) -> AuditRecord:
         _, gone = self._records[who].popitem(last=False)
         self._bytes[who] -= gone.cost
         if not self._records[who]:
             del self._records[who], self._bytes[who]
+        return gone
+
+
+class _Untold:
+    """Refusals that had no line of their own since the last report, summed by caller and aim."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.sums = 0
+        self._aims: dict[str | None, Counter[str]] = {}
+        self._peers: dict[str | None, set[str]] = {}
+
+    def add(self, attempt: Attempt, aim: str) -> None:
+        """Counts one; `aim` is empty where no shoot of the seed was aimed at, which is a number only."""
+        self.attempts += 1
+        if aim:
+            aims = self._aims.setdefault(attempt.caller, Counter())
+            self.sums += aim not in aims
+            aims[aim] += 1
+            peers = self._peers.setdefault(attempt.caller, set())
+            if len(peers) < _PEERS:
+                peers.add(attempt.peer)
+
+    def log(self) -> None:
+        """Logs who aimed at what, in as many lines as that needs, and how many attempts there were in all."""
+        for caller, aims in self._aims.items():
+            peers = ", ".join(sorted(self._peers[caller]))
+            named = [""]
+            for aim, times in aims.items():
+                word = f"{aim} ({times} times)" if times > 1 else aim
+                if len(named[-1]) + len(word) > _NAMED:
+                    named.append("")
+                named[-1] += f", {word}" if named[-1] else word
+            for each in named:
+                log.warning(
+                    "writes refused without a line each", caller=caller, peers=peers, aims=each
+                )
+        log.warning("write attempts were refused without a line each", attempts=self.attempts)
 
 
 class AuditLog:
-    """The audit log in memory, at most 3.2 MB; belongs to one event loop.
+    """The audit log in memory, at most 5.2 MB; belongs to one event loop.
 
     Args:
         now: returns the current instant, as `Clock.now`.
@@ -148,17 +197,19 @@ class AuditLog:
         self._performed = _Shelves(1_000, 2_000_000, 2_000_000)
         self._refused = _Shelves(300, 400_000, 1_000_000)
         self._of_nobody = _Shelves(100, 100_000, 200_000)
+        self._faded = _Shelves(1_600, 1_600_000, 2_000_000)
+        """What had to leave the two shelves above, by caller (all unauthenticated ones together) and aim."""
         self._number = 0
         self._lines = PerCallerBuckets(now, rate=1, at_once=20)
         self._lines_of_aims = PerCallerBuckets(now, rate=1, at_once=300)
         self.since = now()
         """When this process began to keep records; earlier ones are only in the log."""
-        self._untold = 0
+        self._untold = _Untold()
         self._report: asyncio.TimerHandle | None = None
 
     def entries(self) -> list[AuditRecord]:
         """Returns all records, newest first; each `number` is unique."""
-        found = [*self._performed, *self._refused, *self._of_nobody]
+        found = [*self._performed, *self._refused, *self._of_nobody, *self._faded]
         return sorted(found, key=lambda each: each.number, reverse=True)
 
     def note(self, attempt: Attempt, aim: str = "") -> AuditRecord:
@@ -166,7 +217,8 @@ class AuditLog:
 
         Args:
             attempt: the request and its answer.
-            aim: the existing thing that the request was about; empty if there is none.
+            aim: the call, and after a space the existing shoot that the request was about; without a shoot the
+                call alone, and empty if there is no such call.
         """
         self._number += 1
         record = self._record(attempt)
@@ -183,6 +235,7 @@ class AuditLog:
     def _note_refusal(self, record: AuditRecord, aim: str) -> AuditRecord:
         said = record.attempt
         key = (aim, said.status, said.problem)
+        shoot_aim = aim if " " in aim else ""
         shelves, who = self._refused, said.caller
         if who is None:
             shelves, who = self._of_nobody, peer_of(said.peer)
@@ -193,26 +246,42 @@ class AuditLog:
             told = record.at
             self._tell(record)
         else:
-            self._leave_out()
-        record = replace(record, told=told)
-        shelves.put(who, key, record)
+            self._leave_out(said, shoot_aim)
+        record = replace(record, told=told, shoot_aim=shoot_aim)
+        for gone in shelves.put(who, key, record):
+            if gone.shoot_aim:
+                self._fade(gone)
         return record
+
+    def _fade(self, record: AuditRecord) -> None:
+        """Keeps what one caller aimed at, without the texts, so that as much of that as possible has space."""
+        caller = record.attempt.caller or ""
+        said = replace(record.attempt, target=None, reason=None, before=None, after=None)
+        first, times = record.first, record.times
+        if (last := self._faded.find(caller, record.shoot_aim)) is not None:
+            first, times = min(first, last.first), times + last.times
+            if last.number > record.number:
+                record, said = last, last.attempt
+        faded = replace(record, attempt=said, first=first, times=times, cost=_cost(said))
+        self._faded.put(caller, record.shoot_aim, faded)
 
     def _has_line(self, caller: str | None, *, due: bool) -> bool:
         return (due and self._lines_of_aims.take(caller)) or self._lines.take(caller)
 
     def flush(self) -> None:
-        """Logs how many refusals had no line since the last time; also to be called when the process ends."""
+        """Logs which refusals had no line since the last time; also to be called when the process ends."""
         if self._report is not None:
             self._report.cancel()
             self._report = None
-        if self._untold:
-            log.warning("write attempts were refused without a line each", attempts=self._untold)
-            self._untold = 0
+        if self._untold.attempts:
+            self._untold.log()
+            self._untold = _Untold()
 
-    def _leave_out(self) -> None:
-        self._untold += 1
-        if self._report is None:
+    def _leave_out(self, attempt: Attempt, aim: str) -> None:
+        self._untold.add(attempt, aim)
+        if self._untold.sums >= _SUMS:
+            self.flush()
+        elif self._report is None:
             self._report = asyncio.get_running_loop().call_later(_REPORT, self.flush)
 
     def _tell(self, record: AuditRecord) -> None:

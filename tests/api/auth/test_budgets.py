@@ -21,11 +21,11 @@ class Seed:
         self.asked = []
         self.most = self._now = 0
 
-    async def ask(self, who):
+    async def ask(self, who, part=""):
         """Seconds that it waited for its turn; raises Throttled."""
         loop = asyncio.get_running_loop()
         came = loop.time()
-        async with self.budget.turn(who):
+        async with self.budget.turn(who, part):
             waited = loop.time() - came
             self.asked.append((loop.time(), who))
             self._now += 1
@@ -36,7 +36,7 @@ class Seed:
                 self._now -= 1
         return waited
 
-    async def flood(self, who, rate, seconds):
+    async def flood(self, who, rate, seconds, part=""):
         """Asks so often a second, whatever comes of it."""
         asking = set()
         for _ in range(int(rate * seconds)):
@@ -44,9 +44,9 @@ class Seed:
             await asyncio.sleep(1 / rate)
         await asyncio.wait(asking)
 
-    async def _in_vain(self, who):
+    async def _in_vain(self, who, part=""):
         with suppress(Throttled):
-            await self.ask(who)
+            await self.ask(who, part)
 
 
 @pytest.fixture

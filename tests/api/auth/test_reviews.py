@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
+from app.api.auth.budgets import Reputation
 from app.api.auth.reviews import FEATURE, REST, ReviewService, Trust
 from app.api.problems import Problem
 from app.core.clock import Clock
@@ -493,8 +494,58 @@ async def test_the_seed_is_asked_no_more_often_than_it_was_promised(reviews, rev
     writes = [
         partial(may, reviews, caller=each, access=WRITE, trust=Trust.NOTHING) for each in operators
     ]
-    floods(*strangers(reviews, 3), *nobodies(reviews, 3), *writes)
+    names = itertools.count()
+
+    def newcomer():
+        return reviews.allowed(Caller(f"new-{next(names)}"), WRITE, trust=Trust.NOTHING)
+
+    floods(*strangers(reviews, 3), *nobodies(reviews, 3), newcomer, *writes)
     await asyncio.sleep(6)
     before = len(reviewer.asked)
     await asyncio.sleep(10)
     assert len(reviewer.asked) - before == pytest.approx(10 * 20, abs=5)
+
+
+# Many with valid tokens and without rights.
+
+
+@pytest.mark.parametrize("addresses", [1, 20], ids=["from one address", "from an address each"])
+@pytest.mark.parametrize("operator", ["10.1.0.99", "10.1.0.0"], ids=["elsewhere", "beside them"])
+async def test_twenty_identities_without_rights_do_not_keep_an_operator_from_its_first_yes(
+    reviews, reviewer, addresses, operator
+):
+    reviewer.rights.add(("alice", READ))
+
+    async def flood(number):
+        caller, peer = replace(BOB, name=f"sa-{number}"), f"10.1.0.{number % addresses}"
+        reviewer.tokens[f"token-{number}", AUDIENCE] = caller
+        for _ in range(200):
+            with suppress(Problem):
+                found = await reviews.caller(
+                    f"token-{number}", audience=AUDIENCE, trust=Trust.NOTHING, peer=peer
+                )
+                assert found is not None
+                await reviews.allowed(found, READ, trust=Trust.NOTHING)
+            await asyncio.sleep(0.05)
+
+    flooding = [asyncio.ensure_future(flood(number % 20)) for number in range(60)]
+    await asyncio.sleep(30)
+    found = await reviews.caller(
+        "alices-token", audience=AUDIENCE, trust=Trust.NOTHING, peer=operator
+    )
+    assert found == ALICE
+    for _ in range(4):
+        assert await reviews.allowed(ALICE, READ, trust=Trust.NOTHING)
+    for each in flooding:
+        each.cancel()
+    await asyncio.wait(flooding)
+
+
+async def test_a_denial_takes_no_trust_away(reviews, reviewer):
+    reviewer.rights.add(("alice", READ))
+    await alice(reviews)
+    assert await may(reviews)
+    assert not await may(reviews, access=replace(READ, verb="update"))
+    assert reviews._repute(ALICE)[0] is Reputation.TRUSTED
+    assert not await may(reviews, caller=BOB)
+    assert reviews._repute(BOB)[0] is Reputation.DENIED

@@ -140,6 +140,74 @@ async def test_no_attempts_on_others_hide_what_the_same_caller_tried(audit, line
     assert len(lines) == 300
 
 
+CALLS = ["pause_shoot", "scale_shoot", "probe_shoot", "end_hold", "ignore_scaling"]
+
+
+def attempts_on_all_shoots(audit, time, caller, shoots=range(100)):
+    for call in CALLS:
+        for number in shoots:
+            time.now += 0.02
+            shoot = f"shoot--{number}"
+            path = f"/api/v1/shoots/{shoot}/{call}"
+            said = replace(REFUSED, path=path, namespace=shoot, caller=caller)
+            audit.note(said, f"{call} {shoot}")
+
+
+@pytest.mark.parametrize("caller", ["mallory", None])
+async def test_no_attempts_on_all_shoots_before_and_after_hide_what_the_caller_aimed_at(
+    audit, lines, time, caller
+):
+    attempts_on_all_shoots(audit, time, caller)
+    audit.note(replace(REFUSED, caller=caller), AIM)
+    attempts_on_all_shoots(audit, time, caller)
+    audit.flush()
+    (kept,) = [each for each in audit.entries() if each.attempt.namespace == REFUSED.namespace]
+    assert (kept.times, kept.attempt.path) == (1, REFUSED.path)
+    aimed = [each for each in lines if AIM in each.get("aims", "")]
+    assert [(each["caller"], each["peers"]) for each in aimed] == [(caller, REFUSED.peer)]
+
+
+async def test_each_refusal_has_a_line_or_is_named_with_call_shoot_and_number(audit, lines, time):
+    for _ in range(3):
+        attempts_on_all_shoots(audit, time, "mallory")
+    audit.flush()
+    own = sum(each["event"] == "write refused" for each in lines)
+    words = [word for each in lines for word in each.get("aims", "").split(", ") if word]
+    sums = [int(word.partition(" (")[2].partition(" ")[0] or 1) for word in words]
+    assert own + sum(sums) == 3 * len(CALLS) * 100
+    assert max(len(each.get("aims", "")) for each in lines) <= 2_000, "as a log value may be long"
+    assert lines[-1]["attempts"] == sum(sums)
+    audit.flush()
+    assert lines[-1]["attempts"] == sum(sums), "once"
+
+
+async def test_more_aims_than_may_be_summed_are_named_at_once(audit, lines, time):
+    attempts_on_all_shoots(audit, time, "mallory", range(500))
+    named = [each for each in lines if "aims" in each]
+    assert "pause_shoot shoot--400" in " ".join(each["aims"] for each in named)
+    assert audit._untold.sums < 2_000
+
+
+async def test_the_aims_of_many_callers_are_bounded_in_memory(audit, lines, time):
+    tracemalloc.start()
+    for number in range(4):
+        attempts_on_all_shoots(audit, time, f"mallory-{number}", range(250))
+        lines.clear()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 1_000_000 < size < 4_000_000, "besides what was done"
+
+
+async def test_what_is_kept_without_its_texts_counts_on(audit, time):
+    for _ in range(2):
+        for problem in ("forbidden", "malformed-request"):
+            audit.note(replace(REFUSED, problem=problem), AIM)
+        attempts_on_all_shoots(audit, time, REFUSED.caller)
+    (kept,) = [each for each in audit.entries() if each.attempt.namespace == REFUSED.namespace]
+    assert (kept.times, kept.first, kept.attempt.reason) == (4, 1_000.0, None)
+    assert kept.attempt.problem == "malformed-request", "as the last one was"
+
+
 async def test_what_is_tried_again_and_again_has_a_line_a_minute_whatever_else_is(
     audit, lines, time
 ):
