@@ -153,7 +153,7 @@ class ResourceRun:
         case = Case(view, self._optional, found)
         return scaling.decide(case, self._context.direction, self._env.clock.now())
 
-    # Step 2: initialDelay, counted once per direction (docs/decisions/0042).
+    # Step 2: initialDelay, counted once per direction (rules 4.3).
 
     async def _initial_delay(self) -> None:
         self._context.guard.check()  # a run that has ended must not leave the begin of a delay behind

@@ -32,7 +32,7 @@ Asked = Callable[[], bool]
 JUST_STARTED: Final = 60.0
 """For so long after its first probe a process knows little of clocks that are off."""
 READINGS_APART: Final = 25.0
-"""Readings that are further apart teach nothing of clocks: leases are learnt anew (docs/decisions/0011), seconds."""
+"""Readings that are further apart teach nothing of clocks: leases are learnt anew (rules 3.1), seconds."""
 _DOUBT: Final = 15.0
 """What a clock that was set may hide of an age, beyond the offset tolerance."""
 _HELD: Final = 1.0

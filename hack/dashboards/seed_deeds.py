@@ -83,7 +83,7 @@ SCALING: Final = Row(
         ),
         graph(
             "How long a scaling run takes",
-            "All controllers of one shoot, in their levels: the mean of the scaling runs in the window of each "
+            "All controllers of one shoot, in their levels: the mean of the runs in the window of each "
             "point. Up waits for each level to be ready, so 30 s and more are normal there; down is to "
             "take a second.",
             Query(mean("dwd_scale_duration_seconds", by="direction"), "{{direction}}"),

@@ -52,7 +52,7 @@ PEOPLE: Final = Row(
         ),
         graph(
             "Who may call",
-            "What was decided of callers. denied: he is known and may not; unauthenticated: no token that "
+            "What was decided of callers. denied: known, without the right; unauthenticated: no token that "
             "counts; unavailable: the seed could not be asked. " + runbook("DWDAuthDenials"),
             Query(rate("dwd_auth_decisions_total", by="decision"), "{{decision}}"),
             unit=PER_SECOND,

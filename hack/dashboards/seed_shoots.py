@@ -56,7 +56,7 @@ NOW: Final = Row(
         stat(
             "Protected shoots",
             "Shoots whose controllers are scaled down, or just now are being. 0 is the normal case. A "
-            "few: outages of single shoots, see the table below. From 5 on look at the seed's own network "
+            "few: outages of single shoots, see the table below. From 5 on check the seed's own network "
             "first. " + runbook("DWDSeedWideMeltdown"),
             Query(_PROTECTED),
             steps=((1, ORANGE), (5, RED)),
@@ -74,7 +74,7 @@ NOW: Final = Row(
         ),
         stat(
             "Controllers at 0",
-            "Configured controllers with 0 replicas, whoever did it, of shoots that are probed, or were "
+            "Configured controllers with 0 replicas, no matter who did it, of shoots that are probed, or were "
             "left while protected; those of a hibernated shoot do not count. More than the protected "
             "shoots have: somebody scaled by hand, or they are stuck. "
             + runbook("DWDStuckScaledDown"),

@@ -90,7 +90,7 @@ NOW: Final = Row(
         ),
         stat(
             "Controllers at 0",
-            "Configured controllers of this shoot with 0 replicas, whoever did it. In state Healthy there "
+            "Configured controllers of this shoot with 0 replicas, no matter who did it. In state Healthy there "
             "should be none; those of a hibernated shoot (NotProbed) are normal. "
             + runbook("DWDStuckScaledDown"),
             Query(_AT_ZERO),

@@ -45,7 +45,7 @@ def variables_of_shoot() -> list[Json]:
     return [
         *variables_of_seed(),
         variable("namespace", "Shoot", found),
-        constant("api", API, "Where the browser of who looks reaches the REST API."),
+        constant("api", API, "Where your browser reaches the REST API."),
     ]
 
 

@@ -35,6 +35,7 @@ states() { command curl -s localhost:8080/api/v1/shoots | jq -c '[.items[].state
 until test "$(states)" = '["Healthy","Healthy"]'; do sleep 0.3; done
 curl() { command curl --fail --max-time 5 "$@"; }
 dwd() { PYTHON -m app "$@"; }
+export -f dwd
 """.replace("PYTHON", sys.executable)
 
 
@@ -54,6 +55,7 @@ async def typed(lines: Sequence[str], folder: Path, *, first: str = "") -> list[
         places = {
             "NAMESPACE": "shoot--demo--a",
             "SERVICE": "kube-apiserver",
+            "hack/": f"{ROOT}/hack/",
             "localhost:8080": api,
             "localhost:9643": metrics,
             "localhost:9644": health,

@@ -171,6 +171,12 @@ def test_what_no_pod_imports_has_no_bytecode_and_the_demo_is_not_there(image: Im
     assert not [path for path in compiled if not NEVER_IMPORTED.isdisjoint(path.parts)]
 
 
+def test_what_only_the_demo_needs_is_not_there(image: Image) -> None:
+    """The extra `demo` of pyproject.toml: the simulated API servers need certificate authorities, and no pod does."""
+    assert not [path for path in site_packages(image).glob("*") if "cryptography" in path.name]
+    assert not [path for path in image.files() if "cryptography" in path.parts]
+
+
 def test_all_bytecode_is_there_and_is_never_compared_with_its_source(image: Image) -> None:
     sources = [
         path

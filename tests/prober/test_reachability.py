@@ -110,7 +110,7 @@ async def paces(stand, fault):
 
 
 async def test_failed_probes_come_a_second_apart_until_there_is_a_gap_then_at_most_10_apart(stand):
-    """docs/decisions/0010: a contact before the gap keeps the ages."""
+    """rules 4.1: a contact before the gap keeps the ages."""
     await stand.run(60)
     apart = await paces(stand, stand.world.faults.api_down(SHOOT))
     assert apart[0] in (1, 2)

@@ -24,7 +24,7 @@ class NoticeKind(StrEnum):
     OVERRIDE = "Override"
     LIFECYCLE = "Lifecycle"
     WEED = "Weed"
-    """What the weeder did (docs/decisions/0016)."""
+    """What the weeder did (rules 6)."""
 
 
 class Severity(StrEnum):

@@ -131,7 +131,7 @@ def _old_at_once(renewed: float, duration: float, sent: float) -> bool:
     """Whether a renewal that was seen only now would already be old enough to be expired.
 
     The readings are too far apart then to tell a clock that was set back from a kubelet that fell silent.  So the lease
-    starts anew, like one that is seen for the first time (docs/decisions/0011).
+    starts anew, like one that is seen for the first time (rules 3.1).
     """
     return sent - renewed >= _OLD * duration
 
@@ -148,7 +148,7 @@ def judge_all(
 
     Under protection a lease is never Fresh if it was not seen to move, or if nobody knows when it moved: its renewTime
     may come from a clock that is ahead, or from before the outage, and protection would end in mid-outage
-    (docs/decisions/0009).
+    (rules 3.1).
     """
     judged = (
         judge(name, track, reading, contacts.back_since, timings)

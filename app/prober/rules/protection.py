@@ -37,7 +37,7 @@ def could_go_down(
 ) -> float:
     """The instant at which a level of a scale-down could start: when the last dependent of lower levels went to 0.
 
-    It is read from annotations, so a new leader waits only for what is left of a delay (docs/decisions/0042).  If no
+    It is read from annotations, so a new leader waits only for what is left of a delay (rules 4.3).  If no
     dependent of a lower level is at 0 by our hand, it is `now`.
     """
     below = [each.ref for each in dependents if each.scale(Direction.DOWN).level < level]

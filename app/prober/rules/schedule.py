@@ -140,7 +140,7 @@ def _reasons(
 
 
 def _before_a_gap(inputs: ScheduleInputs) -> Iterable[NextProbe]:
-    """After failures, probes every second for as long as a contact can still avoid a gap (docs/decisions/0010)."""
+    """After failures, probes every second for as long as a contact can still avoid a gap (rules 4.1)."""
     at = max(inputs.probed_at, inputs.now) + AT_LEAST
     if inputs.gap_at is not None and at < inputs.gap_at - _MARGIN:
         yield NextProbe(at, "before a gap")
@@ -157,7 +157,7 @@ def _leases_known_at(tally: Tally | None) -> float | None:
     """When the first of the leases that have not moved yet will have been watched long enough.
 
     Without a probe then, an outage that begins before the second probe would be taken for clocks that are off: with
-    probes 30 s apart it would be seen up to 26 s late (docs/decisions/0008).
+    probes 30 s apart it would be seen up to 26 s late (rules 4.1).
     """
     if tally is None:
         return None

@@ -327,7 +327,7 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- include "dependency-watchdog.mistake" (list $ $path "is required with metrics.auth: the Secret with the scraper's token") -}}
 {{- end -}}
 {{- if and $monitor.enabled $monitor.authorization.name (not $metrics.auth) -}}
-{{- include "dependency-watchdog.mistake" (list $ $path "is for metrics.auth only: the token would be sent to whoever answers") -}}
+{{- include "dependency-watchdog.mistake" (list $ $path "is for metrics.auth only: the token would be sent to anything that answers") -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

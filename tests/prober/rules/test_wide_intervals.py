@@ -1,4 +1,4 @@
-"""Under protection, a lease that moved between readings far apart is no sign of life (docs/decisions/0009)."""
+"""Under protection, a lease that moved between readings far apart is no sign of life (rules 3.1)."""
 
 import pytest
 

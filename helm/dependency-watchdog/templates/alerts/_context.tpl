@@ -73,7 +73,7 @@ interval may be as long as the back-off.
 
 {{/* The groups, in their order. */}}
 {{- define "dependency-watchdog.alerts.groups" -}}
-[process, looks, protection, weeder, people, requests]
+[process, probes, protection, weeder, people, requests]
 {{- end -}}
 
 {{/* The alerts that need the series of each shoot: without metrics.perShoot there are none of them. */}}

@@ -2,7 +2,7 @@
 {{- define "dependency-watchdog.alerts.protection" -}}
 {{- $byShoot := printf "%snamespace" .seed -}}
 {{- $age := printf "time() - min by (%s) (dwd_shoot_protection_start_timestamp_seconds{%s})" $byShoot .sel -}}
-{{- $flows := "sum by (%s) (increase(dwd_shoot_scale_attempts_total{direction=\"%s\", %s}[1h]))" -}}
+{{- $runs := "sum by (%s) (increase(dwd_shoot_scale_attempts_total{direction=\"%s\", %s}[1h]))" -}}
 DWDMeltdownProtectionActive:
   expr: |
     {{ $age }} > 60 * {{ .rules.DWDMeltdownProtectionActive.minutes }}
@@ -73,11 +73,11 @@ DWDStuckScaledDown:
     pause, a hold, ignore-scaling or a failure keeps them there, or somebody scaled them and forgot.
 DWDFlapping:
   # Down, up, down, up, down: so many scale-downs begun, and one scale-up less, are that many changes of mind at least, whether
-  # the flows succeed or not. One that fails and is begun again in one direction has no counterpart in the other one.
+  # the scaling runs succeed or not. One that fails and is begun again in one direction has no counterpart in the other one.
   expr: |
-    (round({{ printf $flows $byShoot "down" .sel }}) > {{ .rules.DWDFlapping.changes }} / 2)
+    (round({{ printf $runs $byShoot "down" .sel }}) > {{ .rules.DWDFlapping.changes }} / 2)
     and
-    (round({{ printf $flows $byShoot "up" .sel }}) > ({{ .rules.DWDFlapping.changes }} - 1) / 2)
+    (round({{ printf $runs $byShoot "up" .sel }}) > ({{ .rules.DWDFlapping.changes }} - 1) / 2)
   summary: "[[ $labels.namespace ]]: [[ $value ]] scale-downs were begun within an hour, and scale-ups in between"
   description: >-
     Within an hour [[ $value ]] scale-downs of [[ $labels.namespace ]] were begun, whether they succeeded or not, and scale-ups in

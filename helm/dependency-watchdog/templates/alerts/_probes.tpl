@@ -1,15 +1,15 @@
 {{/* What is seen of shoots. */}}
-{{- define "dependency-watchdog.alerts.looks" -}}
+{{- define "dependency-watchdog.alerts.probes" -}}
 {{- $byShoot := printf "%snamespace" .seed -}}
-{{- $lastLook := printf "max by (%s) (dwd_shoot_last_probe_timestamp_seconds{%s}" $byShoot .sel -}}
+{{- $lastProbe := printf "max by (%s) (dwd_shoot_last_probe_timestamp_seconds{%s}" $byShoot .sel -}}
 DWDProbesStalled:
   # It has not moved: no clock has to agree with another one for that. A shoot that is gone, or not probed, has no series; one
   # that was never probed is Pending, and has that label.
   expr: |
     (
-      (time() - {{ $lastLook }}))
+      (time() - {{ $lastProbe }}))
       and
-      ({{ $lastLook }}) == {{ $lastLook }} offset {{ .rules.DWDProbesStalled.seconds }}s))
+      ({{ $lastProbe }}) == {{ $lastProbe }} offset {{ .rules.DWDProbesStalled.seconds }}s))
     )
     or on ({{ $byShoot }})
     {{ .rules.DWDProbesStalled.seconds }} * (

@@ -1,0 +1,114 @@
+"""hack/bring-back, which the runbook has people run before they stop the watchdog, against a fake `dwd`."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+pytestmark = pytest.mark.skipif(
+    not all(map(shutil.which, ("bash", "jq"))), reason="the script is written for bash and jq"
+)
+
+DWD = r"""#!/usr/bin/env bash
+echo "$*" >>calls
+case "$1 $2" in
+"shoots -o") cat "$(if grep -q '^scale' calls; then echo after; else echo before; fi)" ;;
+"operations -o") cat "operations.$(grep -c '^operations' calls)" 2>/dev/null || echo '{"items": []}' ;;
+"scale up") [ "$3" != shoot--a--refused ] || [[ "$*" = *--force* ]] || { echo "leases say down" >&2; exit 3; } ;;
+esac
+"""
+RUNNING = {"items": [{"phase": "Running"}, {"phase": "Done"}]}
+
+
+def shoots(*protected, held=()):
+    names = {*protected, *held, "shoot--a--well"}
+    return {
+        "items": [
+            {
+                "namespace": each,
+                "hold": {"reason": "so"} if each in held else None,
+                "resources": [{"protectionActive": each in protected}],
+            }
+            for each in sorted(names)
+        ]
+    }
+
+
+def run(folder, *words, before=None, after=None, operations=(), limit=300):
+    """What the script does: its exit code, standard error and each call of `dwd`."""
+    program = folder / "dwd"
+    program.write_text(DWD)
+    program.chmod(0o755)
+    (folder / "before").write_text(json.dumps(before or shoots()))
+    (folder / "after").write_text(json.dumps(after or shoots()))
+    for number, each in enumerate(operations, 1):
+        (folder / f"operations.{number}").write_text(json.dumps(each))
+    (folder / "calls").touch()
+    done = subprocess.run(
+        [ROOT / "hack/bring-back", *words],
+        cwd=folder,
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "LIMIT": str(limit)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    return done.returncode, done.stderr, (folder / "calls").read_text().splitlines()
+
+
+def test_it_pauses_first_and_scales_up_each_protected_shoot(tmp_path):
+    before = shoots("shoot--a--one", "shoot--a--two")
+    code, _, calls = run(tmp_path, "--reason", "we stop it", before=before)
+    assert code == 0
+    assert calls[0] == "pause --all --scope scaleDown --reason we stop it"
+    assert [each for each in calls if each.startswith("scale")] == [
+        "scale up shoot--a--one --reason we stop it",
+        "scale up shoot--a--two --reason we stop it",
+    ]
+
+
+def test_it_waits_until_no_scaling_run_is_under_way(tmp_path):
+    code, _, calls = run(tmp_path, "--reason", "x", before=shoots("a"), operations=[RUNNING])
+    assert (code, calls.count("operations -o json")) == (0, 2)
+
+
+def test_it_gives_up_on_scaling_runs_that_do_not_end(tmp_path):
+    code, said, _ = run(tmp_path, "--reason", "x", operations=[RUNNING] * 9, limit=1)
+    assert (code, said) == (1, "scaling runs do not end: dwd operations\n")
+
+
+def test_what_stays_at_zero_is_named_and_fails(tmp_path):
+    refused = shoots("shoot--a--refused")
+    code, said, _ = run(tmp_path, "--reason", "x", before=refused, after=refused)
+    assert code == 1
+    assert said.splitlines() == [
+        "leases say down",
+        "shoot--a--refused: refused, see above",
+        "shoot--a--refused: still at 0",
+    ]
+
+
+def test_with_force_it_scales_up_what_still_looks_cut_off(tmp_path):
+    code, _, calls = run(tmp_path, "--reason", "x", "--force", before=shoots("shoot--a--refused"))
+    assert code == 0
+    assert "scale up shoot--a--refused --reason x --force" in calls
+
+
+def test_resume_ends_the_pause_and_every_hold_and_nothing_else(tmp_path):
+    before = shoots("shoot--a--one", held=["shoot--a--held"])
+    code, _, calls = run(tmp_path, "--resume", before=before)
+    assert (code, calls) == (
+        0,
+        ["resume --all", "shoots -o json", "resume shoot--a--held --hold"],
+    )
+
+
+@pytest.mark.parametrize("words", [[], ["--force"], ["--reason"], ["--reason", ""], ["--what"]])
+def test_without_a_reason_it_says_how_it_is_used_and_does_nothing(tmp_path, words):
+    code, said, calls = run(tmp_path, *words)
+    assert (code, calls) == (2, [])
+    assert "hack/bring-back --reason TEXT" in said
