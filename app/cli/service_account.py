@@ -38,8 +38,7 @@ from app.core.config.client_settings import ClientSettings
 from app.core.config.client_values import ServiceAccount
 from app.core.config.env_variables import ENV_PREFIX
 from app.core.errors import ConfigurationError, Mistake, trimmed
-from app.core.model.callers import CLAIMED_USER
-from app.core.ports import AUDIENCE
+from app.core.model.callers import AUDIENCE, CLAIMED_USER
 
 LIFETIME: Final = 3_600
 """Seconds that a token is asked for. A stream of events ends with the token that it was opened with."""

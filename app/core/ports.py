@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from app.core.errors import FeatureUnavailable
 from app.core.fair_queue import Consumer
-from app.core.model.callers import Access, Caller
+from app.core.model.callers import AUDIENCE, Access, Caller
 from app.core.model.endpoints import EndpointProbeSpec, ProbedPod, ProbeOutcome, Ran, TargetAddress
 from app.core.model.nodes import LeaseReading, MachineView, NodeView
 from app.core.model.overrides import (
@@ -564,12 +564,6 @@ class OverridesService(Protocol):
 
 
 # Authentication and authorization of API callers, delegated to the seed.
-
-
-AUDIENCE = "dependency-watchdog"
-"""Audience that a caller's token must be issued for, so that the token is worth nothing elsewhere (threat T14)."""
-GROUP = "dependency-watchdog.gardener.cloud"
-"""API group of the virtual resources that SubjectAccessReviews name."""
 
 
 class Reviewer(Protocol):

@@ -5,8 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from app.core.model.callers import Access, Caller
-from app.core.ports import AUDIENCE, GROUP
+from app.core.model.callers import AUDIENCE, GROUP, Access, Caller
 from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 
 API_SERVER: Final = "https://kubernetes.default.svc"

@@ -5,8 +5,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from app.core.kube.reviews import KubeReviewer
-from app.core.model.callers import Access, Caller
-from app.core.ports import AUDIENCE, GROUP, Reviewer
+from app.core.model.callers import AUDIENCE, GROUP, Access, Caller
+from app.core.ports import Reviewer
 from app.simulation.identities import API_SERVER
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena

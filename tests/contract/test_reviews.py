@@ -3,8 +3,7 @@
 import pytest
 
 from app.core.errors import Forbidden
-from app.core.model.callers import Access, Caller
-from app.core.ports import AUDIENCE
+from app.core.model.callers import AUDIENCE, Access, Caller
 from tests.contract.arena import REAL_TIME
 from tests.contract.reviewing import OTHER
 

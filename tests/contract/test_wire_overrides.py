@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.core.ports import GROUP
+from app.core.model.callers import GROUP
 from tests.contract.arena import ON_THE_WIRE, REAL_TIME
 from tests.contract.wire import MERGE, failure
 

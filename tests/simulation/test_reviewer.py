@@ -1,12 +1,16 @@
 """Callers of a simulated seed: tokens, audiences, rights."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from app.core.errors import Forbidden, Unreachable
-from app.core.model.callers import Access, Caller
-from app.core.ports import AUDIENCE, Reviewer
+from app.core.model.callers import AUDIENCE, Access, Caller
 from app.simulation.identities import API_SERVER, Right, SimulatedIdentities
 from tests.simulation.worlds import about, simulated
+
+if TYPE_CHECKING:
+    from app.core.ports import Reviewer
 
 JANE = Caller("jane", groups=("team", "system:authenticated"))
 READ = Access("get", "shoots", "shoot--local--a")

@@ -20,8 +20,7 @@ from app.api.auth.reviews import ReviewService, Trust
 from app.api.limits import address_of
 from app.api.problems import Problem, ProblemType
 from app.core.config.token_file import TokenFile
-from app.core.model.callers import Access, Caller, Role
-from app.core.ports import AUDIENCE
+from app.core.model.callers import AUDIENCE, Access, Caller, Role
 
 # The bearer token of a request: exactly one, in the header Authorization (RFC 6750); pure.
 

@@ -7,8 +7,7 @@ from app.api.auth.reviews import ReviewService, Trust
 from app.api.problems import Problem, ProblemType
 from app.core.config.scalars import is_label
 from app.core.metrics import Metrics
-from app.core.model.callers import Access, Caller, Role
-from app.core.ports import GROUP
+from app.core.model.callers import GROUP, Access, Caller, Role
 
 # The metric of decisions.
 

@@ -16,8 +16,7 @@ from app.core.kube.decoding import Raw
 from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import ACCESS_REVIEWS, TOKEN_REVIEWS, ApiResource
 from app.core.kube.seed_api import Budget, SeedApi
-from app.core.model.callers import Access, Caller
-from app.core.ports import AUDIENCE, GROUP
+from app.core.model.callers import AUDIENCE, GROUP, Access, Caller
 
 T = TypeVar("T")
 

@@ -5,6 +5,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+AUDIENCE: Final = "dependency-watchdog"
+"""Audience that a caller's token must be issued for, so that the token is worth nothing elsewhere (threat T14)."""
+GROUP: Final = "dependency-watchdog.gardener.cloud"
+"""API group of the virtual resources that SubjectAccessReviews name."""
 CLAIMED_USER: Final = "Dwd-Claimed-User"
 """A header in which a client that uses a shared account claims who uses it (percent-encoded); shown, never trusted."""
 

@@ -217,7 +217,7 @@ class DemoRun:
         server = f"http://{self._addresses.api}"
         patience = format_duration(HEALTH_TIMEOUT)
         return (
-            f"curl -s {server}/api/v1/shoots; or dwd shoots --server {server}",
+            f"The page: {server}/; in another terminal: dwd shoots --server {server}",
             f"kubectl --kubeconfig {files.kubeconfig} get deployments,pods -A",
             f"Log: {files.log}. Machines are given up {patience} after their node; in Gardener after 10 min.",
         )

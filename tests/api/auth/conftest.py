@@ -11,8 +11,7 @@ from app.api.auth.reviews import ReviewService
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Forbidden, ServerFault, Throttled, Unreachable
 from app.core.metrics import Metrics
-from app.core.model.callers import Access, Caller
-from app.core.ports import AUDIENCE
+from app.core.model.callers import AUDIENCE, Access, Caller
 
 ALICE = Caller(
     "alice", uid="u1", groups=("devs", "system:authenticated"), extra={"scopes": ("a", "b")}

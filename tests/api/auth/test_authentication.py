@@ -9,8 +9,7 @@ from starlette.responses import PlainTextResponse
 from app.api.auth.authentication import still_authenticated
 from app.api.problems import Problem
 from app.core.errors import Forbidden
-from app.core.model.callers import Caller, Role
-from app.core.ports import AUDIENCE
+from app.core.model.callers import AUDIENCE, Caller, Role
 from tests.api.auth.callers import BodyRead, ask, gate_of, token_file
 from tests.api.auth.conftest import ALICE, BOB
 

@@ -11,8 +11,7 @@ from app.api.auth.authorization import AccessDecision, Call
 from app.api.problems import ProblemType
 from app.core.config.flag_values import AuthMode
 from app.core.config.token_file import parse_tokens
-from app.core.model.callers import Role
-from app.core.ports import AUDIENCE, GROUP
+from app.core.model.callers import AUDIENCE, GROUP, Role
 
 DOCUMENT = (Path(__file__).parents[3] / "docs/authentication.md").read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)

@@ -23,8 +23,7 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.model.callers import Access, Caller
-from app.core.ports import AUDIENCE
+from app.core.model.callers import AUDIENCE, Access, Caller
 from tests.api.auth.conftest import ALICE, BOB
 
 READ = Access("get", "shoots", "shoot--a--b")
