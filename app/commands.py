@@ -389,6 +389,8 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
 """The commands, by name."""
 
 
+_PURPOSE: Final = "Keeps a Gardener seed from making an outage worse."
+_ASKING: Final = "Commands that call a running watchdog (see --server):"
 _EXIT_CODES: Final = (
     "Exit codes: 0 done; 2 no command, wrong flags or configuration; 1 everything else. Those that call a running "
     "watchdog have more: 1 no answer, or an invalid one; 3 a rule forbids it; 4 not found; 5 not allowed; 6 not the "
@@ -404,9 +406,9 @@ def _overview(width: int) -> str:
     }
     asking = "".join(lines.pop(name) for name in _CLIENTS)
     return (
-        "Usage: dwd COMMAND [flags]\n\nKeeps a Gardener seed from making an outage worse.\n\n"
+        f"Usage: dwd COMMAND [flags]\n\n{wrapped(_PURPOSE, width)}\n\n"
         f"Commands:\n{''.join(lines.values())}\n"
-        f"Commands that call a running watchdog (see --server):\n{asking}\n"
+        f"{wrapped(_ASKING, width)}\n{asking}\n"
         f"dwd COMMAND --help has the flags.\n{wrapped(_EXIT_CODES, width)}\n"
     )
 

@@ -135,7 +135,7 @@ def test_a_pause_that_is_too_long_is_bad_input(real):
 
 def test_ignore_and_its_end(real):
     real.resources.known[NAMESPACE] = {KCM: workload(KCM)}
-    assert "Deployment/kube-controller-manager is left alone" in done(
+    assert "Deployment/kube-controller-manager is excluded from scaling" in done(
         real.dwd("ignore", NAMESPACE, "kube-controller-manager", WHY)
     )
     done(real.dwd("unignore", NAMESPACE, "deployment/kube-controller-manager"))

@@ -224,7 +224,10 @@ def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, d
         (("shoots", "--nodes"), "--nodes: needs NAME"),
         (("shoots", "--history"), "--history: needs NAME"),
         (("shoots", "a", "--nodes", "--history", "-o", "yaml"), "--output: yaml shows one answer"),
-        (("shoots", "-o", "xml"), '--output: must be one of table, json, yaml, not "xml"'),
+        (
+            ("shoots", "-o", "xml"),
+            '--output: must be one of table, wide, name, json, yaml, not "xml"',
+        ),
         (
             ("shoots", "--server=x"),
             '--server: must be http://HOST:PORT or https://HOST:PORT, not "x"',

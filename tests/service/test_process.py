@@ -49,7 +49,7 @@ def test_what_cannot_be_printed_ends_in_one_line_and_no_traceback(redirection, s
         (["prober", "--help"], 0, "--config-file"),
         (["check-config", PROBER_FILE], 0, "the prober file is valid"),
         ([], 2, "command"),
-        (["probr"], 2, "the nearest is prober"),
+        (["probr"], 2, "did you mean prober"),
         (["prober"], 2, "config-file"),
         (["weeder"], 2, "config-file"),
         (["serve"], 2, "weeder-config-file"),

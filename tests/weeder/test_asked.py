@@ -149,7 +149,7 @@ async def test_before_it_is_known_what_is_paused_it_is_refused_forced_or_not(sta
     pauses.synced = False
     stand = await ready(stage, pauses=pauses)
     for force in (False, True):
-        with pytest.raises(NotKnownYet, match="not known yet"):
+        with pytest.raises(NotKnownYet, match="have not been read yet"):
             weed(stand, force=force)
 
 

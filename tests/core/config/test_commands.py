@@ -1,6 +1,7 @@
 """The commands: which record each command line gives, what is printed, and the exit codes."""
 
 import io
+import re
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -32,7 +33,16 @@ GOOD = str(HERE / "good/gardener.yaml")
 BAD = str(HERE / "bad/probe-interval-zero.yaml")
 WEEDER = str(HERE / "weeder/good/gardener.yaml")
 BAD_WEEDER = str(HERE / "weeder/bad/operator-unknown.yaml")
-COMMANDS = ("prober", "weeder", "serve", "demo", "check-config", "version", *CLIENT_SETTINGS)
+COMMANDS = (
+    "prober",
+    "weeder",
+    "serve",
+    "demo",
+    "check-config",
+    "version",
+    "completion",
+    *CLIENT_SETTINGS,
+)
 NAMED = ", ".join(COMMANDS)
 
 
@@ -124,10 +134,38 @@ def test_no_command_is_a_mistake():
     assert refused() == (f"dwd: command: is missing: one of {NAMED}; see dwd --help\n")
 
 
-def test_an_unknown_command_is_a_mistake_that_names_the_nearest():
-    assert refused("probr") == (
-        f"dwd: probr: unknown command; the nearest is prober, all are {NAMED}\n"
-    )
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("probr", "did you mean prober or probe? "),
+        ("Shoots", "did you mean shoots? "),
+        ("xyzzy", ""),
+        ("x" * 10_000, ""),
+    ],
+)
+def test_an_unknown_command_is_a_mistake_that_names_those_that_are_like_it(name, meant):
+    shown = name if len(name) < 60 else name[:59] + "…"
+    assert refused(name) == f"dwd: {shown}: unknown command; {meant}dwd --help lists all\n"
+
+
+def test_the_version_is_a_flag_too():
+    assert parse(["--version"], {}) == parse(["version"], {}) == VersionCommand()
+
+
+@pytest.mark.parametrize("width", [40, 60, 100, 120])
+@pytest.mark.parametrize("words", [["--help"], ["shoots", "--help"], ["prober", "--help"]])
+def test_help_is_as_wide_as_it_may_be(words, width):
+    help_text = parse(words, {}, width)
+    assert isinstance(help_text, HelpCommand)
+    long = [line for line in help_text.text.splitlines() if len(line) > width]
+    assert [line for line in long if not line.startswith(("Usage:", "  --"))] == []
+
+
+def test_the_flags_of_a_command_itself_come_before_those_that_all_have():
+    help_text = parse(["shoots", "--help"], {})
+    assert isinstance(help_text, HelpCommand)
+    flags = re.findall(r"^  --([a-z-]+)", help_text.text, re.MULTILINE)
+    assert flags[:4] == ["nodes", "history", "watch", "server"]
 
 
 def test_mistakes_come_one_a_line():
