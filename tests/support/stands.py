@@ -13,7 +13,7 @@ from app.core.overrides.cache import OverrideCache
 from app.core.overrides.service import OverrideService
 from app.core.overrides.writer import OverrideWriter
 from app.core.ports import Leadership, NoOverrides
-from app.core.reporting.notices import Notice, NoticeBus
+from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
 from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlots, ScaleUpPace
@@ -21,6 +21,9 @@ from app.prober.status import ShootStatus
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
+from app.simulation.memory import MemoryPlace
+from app.simulation.process import SimulatedProcess, core_of
+from app.simulation.server import MemoryServers
 from app.simulation.traffic import Write
 from tests.support.overrides import MemoryStore
 
@@ -59,6 +62,7 @@ class Stand:
     environment: ProberEnvironment
     again: Callable[[], "Stand"]
     """Starts another process of the same configuration on the same world."""
+    process: SimulatedProcess
     notices: list[Notice] = field(default_factory=list)
 
     @property
@@ -83,6 +87,8 @@ class Stand:
     async def kill(self) -> None:
         """Ends the prober as kill -9 does: nothing is finished."""
         await self.environment.tasks.stop()
+        self.process.network.killed()
+        await self.process.adapters.close()
 
     def status(self, namespace: str = SHOOT) -> ShootStatus:
         status = self.prober.registry.status(namespace)
@@ -141,9 +147,16 @@ class Stage:
         self.tasks = tasks
         self.clock = clock
         self._stands: list[Stand] = []
+        self._servers: dict[int, MemoryServers] = {}
 
     def world(self, *, seed: int = 1, **options) -> World:
-        return World(self.clock, self.tasks, seed=seed, **options)
+        place = MemoryPlace()
+        world = World(self.clock, self.tasks, seed=seed, place=place, **options)
+        self._servers[id(world)] = MemoryServers(world, place)
+        return world
+
+    def servers(self, world: World) -> MemoryServers:
+        return self._servers[id(world)]
 
     def prober(
         self,
@@ -159,7 +172,12 @@ class Stage:
 
         With a `store` it has overrides, else there are none.
         """
-        tasks = Tasks(self.clock)
+        tasks, changed = Tasks(self.clock), replace(policy, **changes)
+        core = core_of(self.clock, tasks, random.Random(7))
+        number = f"prober {len(self._stands) + 1}"
+        process = SimulatedProcess(
+            self.servers(world), core, name=number, user=WATCHDOG, prober=changed, dry_run=dry_run
+        )
         overrides: OverrideCache | NoOverrides = NoOverrides()
         override_service: OverrideService | NoOverrides = NoOverrides()
         if store is not None:
@@ -168,15 +186,17 @@ class Stage:
                 OverrideWriter(store, overrides, dry_run=dry_run), overrides, self.clock
             )
             _ = tasks.shared(overrides.run, "overrides")
+        adapters = process.adapters.prober
+        assert adapters is not None
         environment = ProberEnvironment(
-            policy=replace(policy, **changes),
-            seed=world.seed,
-            connector=world.connector,
+            policy=changed,
+            seed=adapters.seed,
+            connector=adapters.connector,
             leadership=world.leadership if leadership is None else leadership,
             clock=self.clock,
             tasks=tasks,
-            board=NoticeBus(),
-            chance=random.Random(7),
+            board=core.board,
+            chance=core.chance,
             slots=ProbeSlots.of(policy),
             scale_ups=ScaleUpPace(),
             dry_run=dry_run,
@@ -191,8 +211,9 @@ class Stage:
                 world, policy, leadership=leadership, dry_run=dry_run, store=next_store, **changes
             )
 
-        stand = Stand(world, Prober(environment), environment, again)
+        stand = Stand(world, Prober(environment), environment, again, process)
         environment.board.subscribe(stand.notices.append)
+        _ = tasks.once(process.adapters.begin, "begin")
         stand.prober.start()
         self._stands.append(stand)
         return stand
