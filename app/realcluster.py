@@ -102,6 +102,11 @@ class RealCluster:
         )
         self._leader: LeaderAddress | LeaderAddressOff | None = None
 
+    @property
+    def api(self) -> SeedApi:
+        """What all adapters to the seed send their requests through."""
+        return self._api
+
     def with_prober(self, options: ProberOptions, policy: ProberPolicy) -> None:
         """Create the prober's adapters; `begin` opens them."""
         core = self._core

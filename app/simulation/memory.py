@@ -10,7 +10,7 @@ The network between the two can do to a connection what a real one does:
 - swallowed: packets are dropped while the route is cut, and TCP sends them again, so they arrive when it is mended. A
   new connection waits likewise. An end that is closed meanwhile is not heard of at the other one.
 - reset: both ends hear that the connection is gone (`MemoryPort.reset`).
-- half open: one end is gone without a word, as with a machine that lost its power (`MemoryTransport.vanish`), or the
+- half open: one end is gone without a word, as with a machine that lost its power (`MemoryNetwork.vanish`), or the
   network has forgotten the connection (`MemoryPort.forget`): the other end writes, and nothing comes back.
 - cut in the middle: an answer ends after so many bytes (`MemoryPort.cut_answers`).
 - slow: an end that does not read holds up the writer, as buffers are bounded.
@@ -175,18 +175,12 @@ class MemoryTransport(asyncio.Transport):
     def reset(self) -> None:
         """Both ends hear that the connection is gone; what is on its way is lost."""
         for end in self._wire.ends:
-            end._forget()
+            end._forget()  # noqa: SLF001 - the two ends of this very connection
         self._end(_reset(), here=_reset())
 
     def _forget(self) -> None:
         self._inbox.clear()
         self._waiting = 0
-
-    def vanish(self) -> None:
-        """This end is gone without a word: the other one does not hear of it."""
-        self._wire.dead = True
-        self._closing = self._lost = True
-        self._forget()
 
     def _end(self, why: Ending, *, here: Ending = None) -> None:
         if self._closing:
@@ -308,7 +302,10 @@ class MemoryPort:
             ssl.SSLCertVerificationError: it shows a certificate that `context` does not trust.
         """
         await self._reachable()
-        if self._serve is None or self._api is None or self._lost is ConnectionLoss.REFUSED:
+        if self._serve is None or self._api is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        if self._lost is ConnectionLoss.REFUSED:
+            self._api.requests.refused[self._name, self._route] += 1
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         if not isinstance(context, Trust) or not context.trusts(self.authority):
             raise _untrusted()
@@ -507,6 +504,5 @@ class MemoryNetwork:
 
     def vanish(self) -> None:
         """The machine is gone without a word: servers do not hear of it."""
-        for end in tuple(self._open):
-            end.vanish()
-        self._open.clear()
+        for end in self._open:
+            end.wire.dead = True

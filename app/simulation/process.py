@@ -60,6 +60,8 @@ class SimulatedProcess:
         if weeder is not None:
             real.with_weeder(weeder)
         self.adapters: Cluster = real.adapters()
+        self.api = real.api
+        """What all its adapters to the seed send their requests through."""
 
 
 def core_of(clock: Clock, tasks: Tasks, chance: random.Random) -> Core:

@@ -207,7 +207,7 @@ async def test_another_kind_that_is_at_0_is_left_in_peace_under_protection(stage
         await stand.run(20)
         stand.world.requests.reset()
         await stand.run(100)
-        assert stand.world.requests.total(Host.SEED) == 0
+        assert stand.world.requests.live(Host.SEED) == 0
 
 
 async def test_a_kind_without_scale_fails_and_the_others_go_on(stage):

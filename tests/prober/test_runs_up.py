@@ -229,7 +229,7 @@ async def test_a_slow_seed_on_the_way_up_loses_no_count(stand):
     with stand.world.faults.seed_trouble(slow):
         await stand.run(180)
     assert stand.replicas() == (1, 1, 1)
-    assert stand.world.requests.total(Host.SEED, "patch") == 6
+    assert stand.world.requests.live(Host.SEED, "patch") == 6
 
 
 async def test_a_watch_and_a_seed_that_are_both_silent_only_hold_up_the_way_up(stand):

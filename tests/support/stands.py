@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from app.core.clock import Clock
 from app.core.metrics import Metrics
@@ -18,6 +19,7 @@ from app.core.tasks import Tasks
 from app.prober.controller import Prober
 from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlots, ScaleUpPace
 from app.prober.status import ShootStatus
+from app.service.parts import Core
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
@@ -33,6 +35,9 @@ CA = ResourceRef("apps/v1", "Deployment", "cluster-autoscaler")
 SHOOT = "shoot--local--a"
 STEP = 0.01
 """How finely `Stand.until` looks, in seconds."""
+
+_AMPLE = 1_000
+"""A budget of requests that no test of the loop uses up; those of the adapter are about budgets."""
 
 GARDENER = ProberPolicy(
     kubeconfig_secret=manifests.SECRET_NAME,
@@ -62,7 +67,8 @@ class Stand:
     environment: ProberEnvironment
     again: Callable[[], "Stand"]
     """Starts another process of the same configuration on the same world."""
-    process: SimulatedProcess
+    process: SimulatedProcess | None = None
+    """Its adapters; None where it uses the ports of the simulation."""
     notices: list[Notice] = field(default_factory=list)
 
     @property
@@ -87,8 +93,9 @@ class Stand:
     async def kill(self) -> None:
         """Ends the prober as kill -9 does: nothing is finished."""
         await self.environment.tasks.stop()
-        self.process.network.killed()
-        await self.process.adapters.close()
+        if self.process is not None:
+            self.process.network.killed()
+            await self.process.adapters.close()
 
     def status(self, namespace: str = SHOOT) -> ShootStatus:
         status = self.prober.registry.status(namespace)
@@ -143,9 +150,11 @@ def endpoint_doors(world: World, policy: ProberPolicy, tasks: Tasks) -> Endpoint
 class Stage:
     """Makes worlds and probers, and ends them."""
 
-    def __init__(self, tasks: Tasks, clock: Clock) -> None:
+    def __init__(self, tasks: Tasks, clock: Clock, *, on_ports: bool = False) -> None:
+        """`on_ports`: probers use the ports that the simulation implements, not the real adapter."""
         self.tasks = tasks
         self.clock = clock
+        self._on_ports = on_ports
         self._stands: list[Stand] = []
         self._servers: dict[int, MemoryServers] = {}
 
@@ -154,9 +163,6 @@ class Stage:
         world = World(self.clock, self.tasks, seed=seed, place=place, **options)
         self._servers[id(world)] = MemoryServers(world, place)
         return world
-
-    def servers(self, world: World) -> MemoryServers:
-        return self._servers[id(world)]
 
     def prober(
         self,
@@ -174,10 +180,7 @@ class Stage:
         """
         tasks, changed = Tasks(self.clock), replace(policy, **changes)
         core = core_of(self.clock, tasks, random.Random(7))
-        number = f"prober {len(self._stands) + 1}"
-        process = SimulatedProcess(
-            self.servers(world), core, name=number, user=WATCHDOG, prober=changed, dry_run=dry_run
-        )
+        process = None if self._on_ports else self._process(world, core, changed, dry_run=dry_run)
         overrides: OverrideCache | NoOverrides = NoOverrides()
         override_service: OverrideService | NoOverrides = NoOverrides()
         if store is not None:
@@ -186,12 +189,11 @@ class Stage:
                 OverrideWriter(store, overrides, dry_run=dry_run), overrides, self.clock
             )
             _ = tasks.shared(overrides.run, "overrides")
-        adapters = process.adapters.prober
-        assert adapters is not None
+        reached: Any = process.adapters.prober if process else world
         environment = ProberEnvironment(
             policy=changed,
-            seed=adapters.seed,
-            connector=adapters.connector,
+            seed=reached.seed,
+            connector=reached.connector,
             leadership=world.leadership if leadership is None else leadership,
             clock=self.clock,
             tasks=tasks,
@@ -202,7 +204,7 @@ class Stage:
             dry_run=dry_run,
             overrides=overrides,
             override_service=override_service,
-            endpoints=endpoint_doors(world, replace(policy, **changes), tasks),
+            endpoints=endpoint_doors(world, changed, tasks),
         )
 
         def again() -> Stand:
@@ -213,10 +215,27 @@ class Stage:
 
         stand = Stand(world, Prober(environment), environment, again, process)
         environment.board.subscribe(stand.notices.append)
-        _ = tasks.once(process.adapters.begin, "begin")
+        if process is not None:
+            begin: Any = process.adapters.begin
+            _ = tasks.once(begin, "begin")
         stand.prober.start()
         self._stands.append(stand)
         return stand
+
+    def _process(
+        self, world: World, core: Core, policy: ProberPolicy, *, dry_run: bool
+    ) -> SimulatedProcess:
+        """The real adapter on the API servers of `world`."""
+        return SimulatedProcess(
+            self._servers[id(world)],
+            core,
+            name=f"prober {len(self._stands) + 1}",
+            user=WATCHDOG,
+            prober=policy,
+            dry_run=dry_run,
+            kube_api_qps=_AMPLE,
+            kube_api_burst=_AMPLE,
+        )
 
     async def close(self) -> None:
         """Ends all probers; not gently: virtual time ended with the test, so nothing can be waited for."""

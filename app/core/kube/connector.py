@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import ssl
 from dataclasses import dataclass, replace
 
 from app.core.clock import Clock
@@ -139,10 +138,11 @@ class KubeConnector:
             before.link.client.close()
         consumer = self.consumer(secret.namespace)
         trusted = credential.ca, credential.client, consumer
-        if self._network is None:
-            context: ssl.SSLContext = await asyncio.to_thread(kubeconfig.client_context, *trusted)
-        else:
-            context = await self._network.trusting(*trusted)
+        context = (
+            await asyncio.to_thread(kubeconfig.client_context, *trusted)
+            if self._network is None
+            else await self._network.trusting(*trusted)
+        )
         origin = f"https://{credential.host}:{credential.port}"
         pool = self._pools[secret.route]
         client = ApiClient(pool, origin, context, limits=self._limits, consumer=consumer)

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from app.core.errors import Unauthorized
+from app.core.errors import ClusterError, Unauthorized
 from app.core.kube.seed_credentials import SeedIdentity
 from app.core.model.shoots import Route
 from app.simulation import manifests
@@ -32,7 +32,6 @@ from app.simulation.weeder_seed import WEEDER
 _KEEP_ALIVE: Final = 100.0
 """Seconds for which an idle connection is kept; a real API server keeps it for 90 s."""
 _NOT_IN_BOOKS: Final = frozenset({"Lease", "Event"})
-_TOKEN: Final = "token-of-the-watchdog"
 PROBE: Final = "dependency-watchdog-probe"
 """The user of a shoot's token."""
 
@@ -47,7 +46,7 @@ class Fronts:
         """The commands that can be run in containers of the seed."""
         self.seed_ca = place.authority(SEED)
         self.tokens = {
-            WATCHDOG: _TOKEN,
+            WATCHDOG: "token-of-the-watchdog",
             OPERATOR: "token-of-the-operator",
             WEEDER: "token-of-the-weeder",
         }
@@ -93,6 +92,7 @@ class Fronts:
             identities=self._world.identities,
             commands=self.commands,
             stalled=self._stalled,
+            unavailable=self._unavailable,
         )
 
     def _shoot(self, shoot: ShootServer, route: Route) -> Premise:
@@ -125,6 +125,11 @@ class Fronts:
         if user is None:
             raise Unauthorized("Unauthorized", status=401)
         return user
+
+    def _unavailable(self, kind: str, name: str) -> ClusterError | None:
+        """Returns the error of a dependent that a fault makes unavailable."""
+        found = self._world.stage.unavailable.items()
+        return next((error for ref, error in found if (ref.kind, ref.name) == (kind, name)), None)
 
     def _stalled(self, kind: str) -> bool:
         """Returns whether a fault stops the delivery of watches of a kind."""
