@@ -27,7 +27,7 @@ from app.core.kube.connections import ConnectionPool
 from app.core.kube.nesting import shallow
 from app.core.kube.network import Network
 from app.core.kube.seed_credentials import SeedCredentials, SeedIdentity
-from app.core.limits import TokenQueue
+from app.core.kube.token_queue import TokenQueue
 from app.core.metrics import Metrics
 from app.core.ports import Starting
 
