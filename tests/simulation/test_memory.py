@@ -266,6 +266,58 @@ async def test_a_command_runs_in_a_container_over_a_websocket():
                 pass
 
 
+# Two processes, and the real election between them.
+
+
+def elected(made, name, tasks):
+    """One more process of the same configuration that takes part in the election."""
+    core = core_of(made.clock, tasks, random.Random(name))
+    return SimulatedProcess(
+        made.servers, core, name=name, user=WATCHDOG, prober=GARDENER, enable_leader_election=True
+    )
+
+
+async def test_of_two_processes_one_leads_and_when_it_is_killed_the_other_follows_within_17_s():
+    async with meeting() as made:
+        own = [Tasks(made.clock), Tasks(made.clock)]
+        both: list[Any] = [elected(made, f"p{n}", own[n]) for n in range(2)]
+        for each in both:
+            await each.adapters.begin()
+        await made.clock.sleep(10)
+        leading = [each.adapters.prober.leadership.leading for each in both]
+        assert sorted(leading) == [False, True]
+        first = leading.index(True)
+        killed, heir = both[first], both[1 - first]
+        await own[first].stop()
+        killed.network.killed()
+        began = made.clock.now()
+        while not heir.adapters.prober.leadership.leading:
+            assert made.clock.now() - began < 17
+            await made.clock.sleep(0.1)
+        assert made.clock.now() - began > 10, "no earlier than the term of the other one has ended"
+        await own[1 - first].stop()
+        for each in both:
+            await each.adapters.close()
+
+
+async def test_one_that_hands_its_lease_back_is_followed_at_once():
+    async with meeting() as made:
+        own = [Tasks(made.clock), Tasks(made.clock)]
+        both: list[Any] = [elected(made, f"p{n}", own[n]) for n in range(2)]
+        await both[0].adapters.begin()
+        await made.clock.sleep(5)
+        assert both[0].adapters.prober.leadership.leading
+        await both[1].adapters.begin()
+        await made.clock.sleep(5)
+        await both[0].adapters.end()
+        await made.clock.sleep(2.1)
+        assert both[1].adapters.prober.leadership.leading
+        for number in range(2):
+            own[number].stopping()
+            await own[number].stop()
+            await both[number].adapters.close()
+
+
 # Without a world: one server that says what the test says.
 
 
