@@ -33,6 +33,7 @@ from app.core.kube.leader_slice import (
     LeaderAddressOff,
     LeaderSliceStore,
 )
+from app.core.kube.network import Network
 from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.pod_exec import KubeExec
 from app.core.kube.pod_watches import KubeProbedPods
@@ -77,8 +78,9 @@ class RealCluster:
         credentials: SeedCredentials,
         *,
         scale_down_qps: float = DEFAULT_SCALE_DOWN_QPS,
+        network: Network | None = None,
     ) -> None:
-        self._settings, self._core = settings, core
+        self._settings, self._core, self._network = settings, core, network
         self._api = SeedApi(
             credentials,
             core.clock,
@@ -86,6 +88,7 @@ class RealCluster:
             qps=settings.kube_api_qps,
             burst=settings.kube_api_burst,
             scale_down_qps=scale_down_qps,
+            network=network,
         )
         self._identity = f"{platform.node()}_{uuid4()}"
         self._prober: ProberAdapters | None = None
@@ -99,6 +102,11 @@ class RealCluster:
         )
         self._leader: LeaderAddress | LeaderAddressOff | None = None
 
+    @property
+    def api(self) -> SeedApi:
+        """What all adapters to the seed send their requests through."""
+        return self._api
+
     def with_prober(self, options: ProberOptions, policy: ProberPolicy) -> None:
         """Create the prober's adapters; `begin` opens them."""
         core = self._core
@@ -109,6 +117,7 @@ class RealCluster:
             ServerPolicy(options.cluster_domain, options.shoot_server_pattern),
             external=ExternalServerPolicy(options.external_server_pattern),
             probe_timeout=policy.probe_timeout,
+            network=self._network,
         )
         scan = UnconfiguredScan(self._api, seed.resources, policy)
         adapters = ProberAdapters(seed, connector, self._leadership(Loop.PROBER), scan)

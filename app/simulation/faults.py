@@ -18,6 +18,7 @@ from app.simulation.shoot_faults import EndpointFaults, RouteFaults, ShootFaults
 from app.simulation.stage import GARDENLET, Fault, Stage
 from app.simulation.store import Object, ObjectKey
 from app.simulation.traffic import Trouble
+from app.simulation.watching import watched
 
 # Pods of the seed, its services, and the weeder's watches of them.
 
@@ -237,9 +238,30 @@ class SeedFaults:
         return self.seed_trouble(Trouble(forbidden=True, verbs=verbs, what=frozenset(what)))
 
     def watch_stalled(self, what: Watched, *, contact_ago: float = 0.0) -> Fault:
-        """A watch stops delivering; its last contact was `contact_ago` seconds before now."""
+        """A watch stops delivering, and neither a new one nor its list is answered.
+
+        Args:
+            what: the watch.
+            contact_ago: how long ago its last contact was; a client of the API servers has its own memory of that.
+        """
         self._stage.caches.freeze(what, self._stage.clock.now() - contact_ago)
-        return Fault(lambda: self._stage.caches.thaw(what))
+        silence = self._not_reflected(what)
+
+        def undo() -> None:
+            self._stage.caches.thaw(what)
+            silence.lift()
+
+        return Fault(undo)
+
+    def _not_reflected(self, what: Watched) -> Fault:
+        """No watch, and no list for one, is answered."""
+        kinds = {"Deployment", "StatefulSet", *self._stage.store.kinds()}
+        plurals = (
+            {f"{kind.lower()}s" for kind in kinds if watched(ObjectKey(kind, "", "")) is what}
+            if what is Watched.DEPENDENTS
+            else {what.value}
+        )
+        return self.seed_trouble(Trouble(silent=True, reflected=True, what=frozenset(plurals)))
 
     def watch_mute(self, what: Watched) -> Fault:
         """A watch opens but delivers nothing, while other requests work; the client lists again after each silence."""
@@ -260,9 +282,15 @@ class SeedFaults:
         return Fault(undo)
 
     def watch_not_synced(self, what: Watched) -> Fault:
-        """A watch has never listed."""
+        """A watch has never listed; a client of the API servers that has listed already keeps that."""
         self._stage.caches.unsync(what)
-        return Fault(lambda: self._stage.caches.sync(what))
+        silence = self._not_reflected(what)
+
+        def undo() -> None:
+            self._stage.caches.sync(what)
+            silence.lift()
+
+        return Fault(undo)
 
     def dependent_unavailable(self, ref: ResourceRef, error: ClusterError) -> Fault:
         """The seed does not serve a dependent's kind, or does not permit reading it; requests get `error`."""

@@ -49,6 +49,15 @@ class SimulatedRequest(NamedTuple):
     route: Route = Route.INTERNAL
     """The route to a shoot's API server."""
 
+    @property
+    def reflects(self) -> bool:
+        """Whether it keeps a copy of the seed up to date: it opens a watch, or lists what that is to show."""
+        live = (
+            self.what == "machines" and self.namespace
+        )  # of one shoot: a scale-down may need them as they are now
+        listed = self.verb == "list" and not live
+        return self.host is Host.SEED and (self.verb == "watch" or listed)
+
 
 class RequestCount:
     """Counts requests, including failed ones."""
@@ -56,7 +65,9 @@ class RequestCount:
     def __init__(self) -> None:
         self.counts: Counter[SimulatedRequest] = Counter()
         self.connections: Counter[str] = Counter()
-        """The number of requests on a new connection, by the shoot's namespace."""
+        """The number of new connections, by the shoot's namespace."""
+        self.refused: Counter[tuple[str, Route]] = Counter()
+        """The number of connections that were refused, so that no request was sent, by namespace and route."""
 
     def total(
         self,
@@ -67,16 +78,26 @@ class RequestCount:
         route: Route | None = None,
     ) -> int:
         """Returns the number of requests that match every given argument."""
-        wanted = (host, verb, what, namespace, route)
-        return sum(
-            number
+        return sum(self._matching((host, verb, what, namespace, route)).values())
+
+    def live(
+        self, host: Host | None = None, verb: str | None = None, what: str | None = None
+    ) -> int:
+        """Returns the number of requests that match, without those that only keep the copies of watches up to date."""
+        found = self._matching((host, verb, what, None, None))
+        return sum(number for request, number in found.items() if not request.reflects)
+
+    def _matching(self, wanted: tuple[object, ...]) -> dict[SimulatedRequest, int]:
+        return {
+            request: number
             for request, number in self.counts.items()
             if all(w is None or w == has for w, has in zip(wanted, request, strict=True))
-        )
+        }
 
     def reset(self) -> None:
         self.counts.clear()
         self.connections.clear()
+        self.refused.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +191,8 @@ class Trouble:
     """The resources affected; empty for all."""
     routes: frozenset[Route] = frozenset()
     """The routes affected; empty for all."""
+    reflected: bool = False
+    """Whether only requests are affected that keep copies of the seed up to date."""
 
     def hits(self, request: SimulatedRequest) -> bool:
         """Returns whether the trouble affects a request."""
@@ -177,16 +200,18 @@ class Trouble:
             (not self.verbs or request.verb in self.verbs)
             and (not self.what or request.what in self.what)
             and (not self.routes or request.route in self.routes)
+            and (not self.reflected or request.reflects)
         )
 
     @property
     def limited(self) -> bool:
         """Whether only some of our requests are affected, and no kubelet."""
-        return bool(self.verbs or self.what or self.routes)
+        return bool(self.verbs or self.what or self.routes or self.reflected)
 
     def meets(self, route: Route) -> bool:
         """Returns whether the trouble affects everything on a route."""
-        return not (self.verbs or self.what) and (not self.routes or route in self.routes)
+        some = self.verbs or self.what or self.reflected
+        return not some and (not self.routes or route in self.routes)
 
 
 class Renewal(StrEnum):

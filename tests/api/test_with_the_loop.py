@@ -73,7 +73,7 @@ def lines():
 async def records():
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    stage = Stage(tasks, clock)
+    stage = Stage(tasks, clock, on_ports=True)
     world = stage.world()
     world.add_shoot(SHOOT)
     yield Records(stage.prober(world), tasks)

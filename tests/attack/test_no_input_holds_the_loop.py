@@ -126,7 +126,7 @@ async def probed(ports, seconds):
     """What held the loop while a prober looked at these shoots; who was looked at, and whose nodes were judged."""
     clock = Clock.system()
     tasks = Tasks(clock)
-    stage = Stage(tasks, clock)
+    stage = Stage(tasks, clock, on_ports=True)
     world = stage.world()
     for kind in ports:
         world.add_shoot(kind, nodes=2, grace="8s")  # their leases have expired within 6 s

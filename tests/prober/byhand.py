@@ -1,10 +1,12 @@
 """What people do to a shoot, in the words of the tests: pauses, holds, scaling runs by hand."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.core.model.operations import ScaleRequest, ScalingRunStatus
 from app.core.model.overrides import ALL_SHOOTS, Pause, Scope
 from app.core.model.workloads import Direction
+from app.simulation.builders import World
 from tests.support.overrides import MemoryStore
 from tests.support.stands import SHOOT, Stage, Stand
 
@@ -73,10 +75,17 @@ class Hand:
         await self.stand.until(says_so, within=within)
 
 
-async def at_hand(stage: Stage, *, settle: float = 60.0, **changes) -> Hand:
-    """A healthy shoot of ten nodes, its prober with overrides, and a person."""
+async def at_hand(
+    stage: Stage,
+    *,
+    settle: float = 60.0,
+    prepare: Callable[[World], object] = lambda _: None,
+    **changes,
+) -> Hand:
+    """A healthy shoot of ten nodes in a world that is prepared so, its prober with overrides, and a person."""
     world = stage.world()
     world.add_shoot(SHOOT)
+    prepare(world)
     store = MemoryStore(stage.clock)
     hand = Hand(stage.prober(world, store=store, **changes), store)
     await hand.stand.run(settle)

@@ -10,10 +10,11 @@ from tests.support.stands import SHOOT, Stage, Stand
 
 
 @pytest.fixture
-async def stage() -> AsyncIterator[Stage]:
+async def stage(request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    made = Stage(tasks, clock)
+    on_ports = request.node.get_closest_marker("on_ports") is not None
+    made = Stage(tasks, clock, on_ports=on_ports)
     yield made
     await made.close()
     await tasks.stop()

@@ -27,7 +27,7 @@ async def test_in_the_steady_state_a_probe_is_two_requests_on_the_connection_tha
     assert requests.total(Host.SHOOT, "get", "version") == probes
     assert requests.total(Host.SHOOT, "list", "leases") == probes
     assert not requests.connections
-    assert requests.total(Host.SEED) == 0
+    assert requests.live(Host.SEED) == 0
 
 
 async def test_with_gardeners_interval_a_probe_is_four_requests_two_of_them_contacts(stage):
@@ -35,7 +35,7 @@ async def test_with_gardeners_interval_a_probe_is_four_requests_two_of_them_cont
     requests = stand.world.requests
     assert requests.total(Host.SHOOT) == pytest.approx(4 * probes, abs=2)
     assert requests.total(Host.SHOOT, "list", "contact") == pytest.approx(2 * probes, abs=2)
-    assert requests.total(Host.SEED) == 0
+    assert requests.live(Host.SEED) == 0
     assert not requests.connections
 
 
@@ -82,7 +82,7 @@ async def test_machines_come_from_the_watch(stand):
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
         await stand.run(60)
-    assert stand.world.requests.total(Host.SEED, what="machines") == 0
+    assert stand.world.requests.live(Host.SEED, what="machines") == 0
 
 
 async def test_under_protection_nodes_are_read_every_30_s(stand):
@@ -117,4 +117,4 @@ async def test_an_outage_of_a_shoot_that_is_ignored_needs_nodes_only_to_say_that
     with stand.world.faults.path_cut(SHOOT):
         await stand.run(120)
     assert fewest <= stand.world.requests.total(Host.SHOOT, "list", "nodes") <= most
-    assert stand.world.requests.total(Host.SEED) == 0
+    assert stand.world.requests.live(Host.SEED) == 0

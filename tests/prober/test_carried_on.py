@@ -107,6 +107,7 @@ def hand_over(first: Hand, second: Hand) -> None:
     second.stand.environment.leadership.become(leading=True)  # type: ignore[attr-defined]  # as above
 
 
+@pytest.mark.on_ports  # its instants are those of requests that take 20 ms
 @pytest.mark.parametrize("after", BOUNDARIES)
 async def test_a_change_of_leader_at_any_point_carries_it_on(stage, after):
     world = stage.world()
@@ -220,6 +221,7 @@ async def test_one_of_a_shoot_that_is_not_probed_any_more_ends_its_hold_with_a_w
     assert not following.stand.writes(KCM)
 
 
+@pytest.mark.on_ports  # a list of the seed shows no past
 async def test_one_that_was_carried_on_just_before_the_probing_ended_is_cancelled(stage):
     hand = await at_hand(stage, dependents=SLOW_KCM)
     began = await hand.scale(DOWN)

@@ -111,6 +111,7 @@ async def recurring(stage, turn):
     return stand, stand.told(VerdictReason.LEASES_EXPIRED)[-1].at - good
 
 
+@pytest.mark.on_ports  # milliseconds decide
 async def test_a_verdict_down_with_nothing_to_write_does_not_act_on_what_a_late_answer_brings(
     stage,
 ):

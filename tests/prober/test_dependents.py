@@ -73,7 +73,7 @@ class Racing:
 
 
 def racing(stand, **hooks):
-    seed = Racing(stand.world.seed, **hooks)
+    seed = Racing(stand.environment.seed, **hooks)
     return Dependents(replace(stand.environment, seed=seed)), seed
 
 

@@ -19,7 +19,7 @@ async def test_nothing_is_written(stage):
         await stand.run(120)
         assert stand.decision().verdict == "ScaleDown"
     await stand.run(120)
-    assert stand.world.requests.total(Host.SEED, "patch") == 0
+    assert stand.world.requests.live(Host.SEED, "patch") == 0
     assert not stand.writes()
 
 

@@ -42,7 +42,8 @@ async def stand(stage):
 
 
 def asked(stand, route):
-    return stand.world.requests.total(Host.SHOOT, namespace=SHOOT, route=route)
+    requests = stand.world.requests
+    return requests.total(Host.SHOOT, namespace=SHOOT, route=route) + requests.refused[SHOOT, route]
 
 
 def condition(stand, kind):
@@ -67,7 +68,7 @@ async def test_no_machine_node_or_lease_is_read(stand):
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
     await stand.until(lambda: stand.state() is ShootState.HEALTHY, within=240)
-    assert not stand.world.requests.total(Host.SEED, what="machines")
+    assert not stand.world.requests.live(Host.SEED, what="machines")
     for what in ("nodes", "leases", "contact"):
         assert not stand.world.requests.total(Host.SHOOT, what=what)
     assert stand.status().tally is None
@@ -372,19 +373,21 @@ async def test_the_runs_keep_levels_and_delays(stage):
 async def test_a_scale_down_reads_live_what_is_stale_and_no_machines(stage, watch):
     stand = probed(stage)
     await stand.run(60)
-    stand.world.faults.watch_stalled(Watched(watch), contact_ago=91.0)
+    stand.world.faults.watch_stalled(Watched(watch))
+    await stand.run(91)
     stand.world.requests.reset()
     with stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await stand.protect()
     reads = 2 if watch == "secrets" else 1
-    assert stand.world.requests.total(Host.SEED, what=watch) >= reads
-    assert not stand.world.requests.total(Host.SEED, what="machines")
+    assert stand.world.requests.live(Host.SEED, what=watch) >= reads
+    assert not stand.world.requests.live(Host.SEED, what="machines")
 
 
 async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(stage):
     stand = probed(stage)
     await stand.run(60)
-    stand.world.faults.watch_stalled(Watched.SECRETS, contact_ago=91.0)
+    stand.world.faults.watch_stalled(Watched.SECRETS)
+    await stand.run(91)
     reads = Trouble(refused=True, verbs=frozenset({"get", "list"}))
     with (
         stand.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED),
@@ -414,7 +417,8 @@ async def test_failures_of_an_external_secret_that_is_another_one_now_scale_noth
         outdated = secret.route is EXTERNAL and secret.kubeconfig == former
         return FormerAddress() if outdated else await connect(secret)
 
-    stand.world.faults.watch_stalled(Watched.SECRETS, contact_ago=91.0)
+    stand.world.faults.watch_stalled(Watched.SECRETS)
+    await stand.run(91)
     stand.world.faults.rotate_token(SHOOT, overlap=600.0)
     monkeypatch.setattr(connector, "connect", connected)
     await stand.until(lambda: stand.reason() is VerdictReason.SEED_STALE)

@@ -12,6 +12,8 @@ from app.core.reporting.metering import Metering
 from app.simulation.traffic import Trouble
 from tests.support.stands import KCM, SHOOT
 
+pytestmark = pytest.mark.on_ports  # it puts a connector of its own into the world
+
 OTHER = "shoot--local--b"
 
 

@@ -139,7 +139,7 @@ async def test_a_standby_that_does_not_observe_asks_nobody_anything(stage):
     world = stage_world(stage)
     standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=False))
     await standby.run(120)
-    assert world.requests.total() == 0
+    assert world.requests.live() == 0
 
 
 async def test_a_standby_that_observes_judges_and_writes_nothing(stage):
@@ -193,7 +193,7 @@ async def test_a_standby_stops_looking_when_the_lease_moves_again(stage):
     await standby.run(1)
     world.requests.reset()
     await standby.run(120)
-    assert world.requests.total() == 0
+    assert world.requests.live() == 0
 
 
 async def test_a_standby_counts_no_protection_that_the_leader_began(stage):

@@ -259,7 +259,7 @@ async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(stage):
     hand = await at_hand(stage)
     slow = Trouble(latency=1.5, verbs=frozenset({"patch"}))
     with hand.stand.world.faults.path_cut(SHOOT), hand.stand.world.faults.seed_trouble(slow):
-        await hand.stand.until(lambda: hand.stand.world.requests.total(Host.SEED, "patch"))
+        await hand.stand.until(lambda: hand.stand.world.requests.live(Host.SEED, "patch"))
         began = await hand.scale(UP, force=True)
         assert began.phase is OperationPhase.PENDING
         assert "waits" in began.message
@@ -291,7 +291,7 @@ async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(stage):
     hand = await at_hand(stage)
     slow = Trouble(latency=1.5, verbs=frozenset({"patch"}))
     with hand.stand.world.faults.path_cut(SHOOT), hand.stand.world.faults.seed_trouble(slow):
-        await hand.stand.until(lambda: hand.stand.world.requests.total(Host.SEED, "patch"))
+        await hand.stand.until(lambda: hand.stand.world.requests.live(Host.SEED, "patch"))
         began = await hand.scale(UP, force=True)
         assert (
             await hand.stand.prober.scaling_runs.cancel(began.id, by="bob")

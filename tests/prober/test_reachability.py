@@ -203,6 +203,7 @@ async def test_a_429_that_stays_never_scales(stand):
         assert stand.state() is ShootState.FAILING
 
 
+@pytest.mark.on_ports  # it changes the time limit of the ports
 async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_scale(
     stand, monkeypatch
 ):
@@ -220,6 +221,7 @@ async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_
         assert not stand.writes()
 
 
+@pytest.mark.on_ports  # it changes the time limit of the ports
 async def test_two_slow_readings_and_a_good_one_are_not_failing(stand, monkeypatch):
     monkeypatch.setattr(simulated, "LEASE_LIMIT", 20.0)
     await stand.run(60)

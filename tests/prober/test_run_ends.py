@@ -72,11 +72,11 @@ async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(sta
         stand.world.faults.path_cut(SHOOT),
         stand.world.faults.seed_trouble(Trouble(latency=0.5, verbs=PATCHES)),
     ):
-        await stand.until(lambda: stand.world.requests.total(Host.SEED, "patch") == 2)
+        await stand.until(lambda: stand.world.requests.live(Host.SEED, "patch") == 2)
         await stand.prober.stop("SIGTERM")
         assert len(stand.writes()) == 2
         await stand.run(30)
-        assert stand.world.requests.total(Host.SEED, "patch") == 2
+        assert stand.world.requests.live(Host.SEED, "patch") == 2
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -219,10 +219,10 @@ async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verd
             await stand.until(lambda: stand.decision().verdict is Verdict.SCALE_DOWN)
             with faults.api_down(SHOOT):
                 await stand.until(lambda: stand.reason() is VerdictReason.UNREACHABLE)
-                before = stand.world.requests.total(Host.SEED, "patch")
+                before = stand.world.requests.live(Host.SEED, "patch")
                 await stand.run(4)
                 assert stand.reason() is VerdictReason.UNREACHABLE
-                assert stand.world.requests.total(Host.SEED, "patch") == before
+                assert stand.world.requests.live(Host.SEED, "patch") == before
 
 
 async def test_the_second_write_of_another_kind_does_not_start_after_leadership_was_lost(stage):
@@ -234,10 +234,10 @@ async def test_the_second_write_of_another_kind_does_not_start_after_leadership_
         world.faults.path_cut(SHOOT),
         world.faults.seed_trouble(Trouble(latency=2.0, verbs=PATCHES)),
     ):
-        await stand.until(lambda: world.requests.total(Host.SEED, "patch") == 1)
+        await stand.until(lambda: world.requests.live(Host.SEED, "patch") == 1)
         world.leadership.become(leading=False)
         await stand.run(20)
-    assert world.requests.total(Host.SEED, "patch") == 1
+    assert world.requests.live(Host.SEED, "patch") == 1
 
 
 async def test_a_process_that_ends_in_mid_run_calls_nothing_a_failure(stage):
@@ -256,7 +256,7 @@ async def test_a_process_that_ends_in_mid_request_leaves_no_task_behind(stage):
         stand.world.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
         stand.world.faults.path_cut(SHOOT),
     ):
-        await stand.until(lambda: stand.world.requests.total(Host.SEED, "patch"))
+        await stand.until(lambda: stand.world.requests.live(Host.SEED, "patch"))
         await stand.kill()
         await stand.run(0)
     assert not stand.told("ScalingFailed")

@@ -39,8 +39,8 @@ async def test_there_is_no_get_before_the_first_patch(stand):
     await darken(stand)
     stand.world.requests.reset()
     await stand.protect()
-    assert stand.world.requests.total(Host.SEED, "get") == 0
-    assert stand.world.requests.total(Host.SEED) == 3
+    assert stand.world.requests.live(Host.SEED, "get") == 0
+    assert stand.world.requests.live(Host.SEED) == 3
 
 
 async def test_levels_go_in_ascending_order_and_all_of_one_level_at_once(stand):
@@ -72,9 +72,9 @@ async def test_the_level_after_a_slow_patch_starts_1_s_after_it_was_sent(stand, 
 async def test_the_level_after_a_patch_that_never_answers_starts_1_s_after_it_was_sent(stand):
     await darken(stand)
     hanging = stand.world.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES))
-    await stand.until(lambda: stand.world.requests.total(Host.SEED, "patch") == 2)
+    await stand.until(lambda: stand.world.requests.live(Host.SEED, "patch") == 2)
     sent = stand.now
-    await stand.until(lambda: stand.world.requests.total(Host.SEED, "patch") == 3)
+    await stand.until(lambda: stand.world.requests.live(Host.SEED, "patch") == 3)
     assert stand.now - sent == pytest.approx(1.0, abs=0.05)
     hanging.lift()
     await stand.protect()
@@ -146,7 +146,7 @@ async def test_a_forbidden_patch_fails_is_told_and_is_tried_at_every_further_ver
 async def test_a_failing_patch_is_tried_again_until_it_is_accepted(stand, trouble):
     await darken(stand)
     wrong = stand.world.faults.seed_trouble(replace(trouble, verbs=PATCHES))
-    await stand.until(lambda: stand.world.requests.total(Host.SEED, "patch"))
+    await stand.until(lambda: stand.world.requests.live(Host.SEED, "patch"))
     await stand.run(3)
     wrong.lift()
     await stand.run(3)
@@ -157,12 +157,12 @@ async def test_a_failing_patch_is_tried_again_until_it_is_accepted(stand, troubl
 async def test_a_429_on_a_patch_is_heeded_for_its_retry_after(stand):
     await darken(stand)
     wrong = stand.world.faults.seed_trouble(Trouble(throttled=True, retry_after=4.0, verbs=PATCHES))
-    await stand.until(lambda: stand.world.requests.total(Host.SEED, "patch"))
+    await stand.until(lambda: stand.world.requests.live(Host.SEED, "patch"))
     await stand.run(0.1)
     wrong.lift()
-    tried = stand.world.requests.total(Host.SEED, "patch")
+    tried = stand.world.requests.live(Host.SEED, "patch")
     await stand.run(3.5)
-    assert stand.world.requests.total(Host.SEED, "patch") - tried <= 1, "only KCM's first"
+    assert stand.world.requests.live(Host.SEED, "patch") - tried <= 1, "only KCM's first"
     await stand.run(2)
     assert stand.replicas() == (0, 0, 0)
 
@@ -216,14 +216,14 @@ async def test_what_a_conflict_has_shown_is_known_while_the_watch_is_behind(stag
         became(world, CA)
         await stand.until(lambda: stand.writes(KCM))
         await stand.run(60)
-        assert world.requests.total(Host.SEED, "patch") == 3
+        assert world.requests.live(Host.SEED, "patch") == 3
     assert stand.state() is ShootState.PROTECTED
 
 
 async def test_a_patch_that_was_carried_out_without_an_answer_is_reported_as_done(stand):
     """The retry meets a conflict, re-reads, and finds its own work."""
     await darken(stand)
-    await stand.until(lambda: stand.world.requests.total(Host.SEED, "patch"))
+    await stand.until(lambda: stand.world.requests.live(Host.SEED, "patch"))
     await stand.clock.sleep(0.012)  # it is carried out, and its answer is on the way
     lost = stand.world.faults.seed_trouble(Trouble(latency=20.0, verbs=PATCHES))
     assert stand.writes()

@@ -21,7 +21,9 @@ async def stale(stage, *watches, **options):
     stand = stage.prober(world, **options)
     await stand.run(60)
     for watch in watches:
-        world.faults.watch_stalled(Watched(watch), contact_ago=STALE)
+        world.faults.watch_stalled(Watched(watch))
+    if watches:
+        await stand.run(STALE)
     return stand
 
 
@@ -31,9 +33,9 @@ async def test_a_scale_down_needs_a_stale_watch_read_live_and_goes_on(stage, wat
     stand.world.requests.reset()
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
-        assert stand.world.requests.total(Host.SEED, what=watch) >= 1
+        assert stand.world.requests.live(Host.SEED, what=watch) >= 1
         others = {"clusters", "secrets", "machines"} - {watch}
-        assert not any(stand.world.requests.total(Host.SEED, what=other) for other in others)
+        assert not any(stand.world.requests.live(Host.SEED, what=other) for other in others)
 
 
 @pytest.mark.parametrize("watch", ["clusters", "secrets", "machines"])
@@ -55,17 +57,18 @@ async def test_a_stale_watch_of_dependents_is_never_needed(stage):
     stand.world.requests.reset()
     with stand.world.faults.path_cut(SHOOT):
         await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 0)
-        assert stand.world.requests.total(Host.SEED, "patch") == 3
+        assert stand.world.requests.live(Host.SEED, "patch") == 3
 
 
 async def test_a_watch_that_is_silent_for_less_than_90_s_is_trusted(stage):
     stand = await stale(stage)
     for watch in ("clusters", "secrets", "machines"):
-        stand.world.faults.watch_stalled(Watched(watch), contact_ago=30.0)
+        stand.world.faults.watch_stalled(Watched(watch))
+    await stand.run(30)
     stand.world.requests.reset()
     with stand.world.faults.path_cut(SHOOT):
         await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 0)
-        assert stand.world.requests.total(Host.SEED) == 3
+        assert stand.world.requests.live(Host.SEED) == 3
 
 
 @pytest.mark.parametrize("how", ["hibernated", "deleted", "migrating", "cluster_gone"])
@@ -119,8 +122,11 @@ async def test_a_kubeconfig_that_has_gone_unheard_holds_a_scale_down(stage):
 
 async def test_from_stale_machines_no_node_is_taken_to_have_none(stage):
     """All machines are gone for the watch; live they are there."""
-    stand = await stale(stage)
-    stand.world.faults.watch_not_synced(Watched.MACHINES)
+    world = stage.world()
+    world.add_shoot(SHOOT)
+    world.faults.watch_not_synced(Watched.MACHINES)
+    stand = stage.prober(world)
+    await stand.run(60)
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
 
@@ -129,19 +135,21 @@ async def test_a_scale_up_needs_the_cluster_and_not_the_secret(stage):
     stand = await stale(stage)
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
-    stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
-    stand.world.faults.watch_stalled(Watched.SECRETS, contact_ago=STALE)
+        stand.world.faults.watch_stalled(Watched.CLUSTERS)
+        stand.world.faults.watch_stalled(Watched.SECRETS)
+        await stand.run(STALE)
     stand.world.requests.reset()
     await stand.until(lambda: stand.replicas() == (1, 1, 1), within=120)
-    assert stand.world.requests.total(Host.SEED, what="clusters") >= 1
-    assert stand.world.requests.total(Host.SEED, what="secrets") == 0
+    assert stand.world.requests.live(Host.SEED, what="clusters") >= 1
+    assert stand.world.requests.live(Host.SEED, what="secrets") == 0
 
 
 async def test_a_scale_up_is_held_where_the_stale_cluster_cannot_be_read_live(stage):
     stand = await stale(stage)
     with stand.world.faults.path_cut(SHOOT):
         await stand.protect()
-    stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
+        stand.world.faults.watch_stalled(Watched.CLUSTERS)
+        await stand.run(STALE)
     with stand.world.faults.seed_trouble(Trouble(refused=True, what=frozenset({"clusters"}))):
         await stand.run(90)
         assert stand.replicas() == (0, 0, 0)
@@ -155,7 +163,7 @@ async def test_a_stale_seed_costs_a_healthy_shoot_nothing(stage):
     stand.world.requests.reset()
     await stand.run(120)
     assert stand.state() is ShootState.HEALTHY
-    assert stand.world.requests.total(Host.SEED) == 0
+    assert stand.world.requests.live(Host.SEED) == 0
 
 
 @pytest.mark.parametrize("watch", ["secrets", "dependents"])
@@ -198,7 +206,7 @@ async def test_until_clusters_were_listed_nothing_is_probed(stage):
     missing = world.faults.watch_not_synced(Watched.CLUSTERS)
     stand = stage.prober(world)
     await stand.run(60)
-    assert world.requests.total() == 0
+    assert world.requests.live() == 0
     missing.lift()
     await stand.run(5)
     assert stand.state() is ShootState.HEALTHY
@@ -210,7 +218,8 @@ async def test_until_clusters_were_listed_nothing_is_probed(stage):
 async def hibernated_behind_the_watch(stage, **changes):
     """The Clusters' watch is stale, and the shoot is hibernated: only a live read shows that."""
     hand = await at_hand(stage, **changes)
-    hand.stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
+    hand.stand.world.faults.watch_stalled(Watched.CLUSTERS)
+    await hand.stand.run(STALE)
     hand.stand.world.faults.hibernated(SHOOT)
     return hand
 
@@ -246,7 +255,8 @@ async def test_nor_is_one_carried_on_and_its_hold_ends(stage):
 
 async def test_what_nobody_can_tell_of_is_carried_on_when_somebody_can(stage):
     hand = await at_hand(stage)
-    hand.stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
+    hand.stand.world.faults.watch_stalled(Watched.CLUSTERS)
+    await hand.stand.run(STALE)
     with hand.stand.world.faults.seed_down():
         hand.store.kubectl_set(SHOOT, left())
         await hand.stand.run(30)
@@ -257,7 +267,8 @@ async def test_what_nobody_can_tell_of_is_carried_on_when_somebody_can(stage):
 
 async def test_a_hold_that_ends_while_the_seed_is_asked_is_carried_on_by_nobody(stage):
     hand = await at_hand(stage)
-    hand.stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
+    hand.stand.world.faults.watch_stalled(Watched.CLUSTERS)
+    await hand.stand.run(STALE)
     with hand.stand.world.faults.seed_trouble(Trouble(latency=3.0)):
         hand.store.kubectl_set(SHOOT, left())
         await hand.stand.run(1)
@@ -274,6 +285,7 @@ async def test_a_run_that_was_forced_begins_whatever_the_cluster_says(stage):
 
 async def test_over_a_stale_watch_of_a_shoot_that_is_as_it_was_a_run_by_hand_begins(stage):
     hand = await at_hand(stage)
-    hand.stand.world.faults.watch_stalled(Watched.CLUSTERS, contact_ago=STALE)
+    hand.stand.world.faults.watch_stalled(Watched.CLUSTERS)
+    await hand.stand.run(STALE)
     await hand.ended((await hand.scale(DOWN)).id)
     assert hand.stand.replicas() == (0, 0, 0)

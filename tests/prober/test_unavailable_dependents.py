@@ -69,7 +69,7 @@ async def test_no_run_asks_for_it(unserved):
     with unserved.world.faults.path_cut(SHOOT):
         await unserved.protect()
     await unserved.run(120)
-    assert not unserved.world.requests.total(Host.SEED, what="widgets")
+    assert not unserved.world.requests.live(Host.SEED, what="widgets")
 
 
 async def test_it_takes_part_as_soon_as_it_is_served(unserved):
@@ -78,7 +78,7 @@ async def test_it_takes_part_as_soon_as_it_is_served(unserved):
         await unserved.protect()
         unserved.world.add_dependent(SHOOT, WIDGET, 3)
         unserved.fault.lift()
-        await unserved.until(lambda: unserved.world.replicas(SHOOT, WIDGET) == 0, within=10)
+        await unserved.until(lambda: unserved.world.replicas(SHOOT, WIDGET) == 0, within=40)
         await unserved.run(10)
         assert scaling(unserved)[0] == "True"
     await unserved.run(120)
@@ -142,13 +142,16 @@ async def test_where_none_is_available_nothing_is_decided(stage):
 
 
 async def test_a_scale_up_by_hand_keeps_its_hold_though_it_fails_for_what_is_unavailable(stage):
-    hand = await at_hand(stage)
-    hand.stand.world.faults.dependent_unavailable(CA, NOT_LISTED)
+    hand = await at_hand(
+        stage, prepare=lambda world: world.faults.dependent_unavailable(CA, NOT_LISTED)
+    )
     operation = await hand.ended((await hand.scale(Direction.DOWN)).id)
     assert hand.stand.replicas() == (0, 0, 1)
     operation = await hand.ended((await hand.scale(Direction.UP)).id)
     assert operation.phase is OperationPhase.FAILED
-    assert operation.message == f"{CA}: {NOT_LISTED}"
+    assert operation.message == (
+        f"{CA}: list Deployment named {CA.name}: 403 (Forbidden): {NOT_LISTED}"
+    )
     await hand.done()
     assert hand.stand.replicas() == (1, 1, 1)
 

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from app.core.clock import Clock
 from app.core.metrics import Metrics
@@ -13,14 +14,18 @@ from app.core.overrides.cache import OverrideCache
 from app.core.overrides.service import OverrideService
 from app.core.overrides.writer import OverrideWriter
 from app.core.ports import Leadership, NoOverrides
-from app.core.reporting.notices import Notice, NoticeBus
+from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
 from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlots, ScaleUpRateLimit
 from app.prober.status import ShootStatus
+from app.service.parts import Core
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
+from app.simulation.memory import MemoryPlace
+from app.simulation.process import SimulatedProcess, core_of
+from app.simulation.server import MemoryServers
 from app.simulation.traffic import Write
 from tests.support.overrides import MemoryStore
 
@@ -30,6 +35,9 @@ CA = ResourceRef("apps/v1", "Deployment", "cluster-autoscaler")
 SHOOT = "shoot--local--a"
 STEP = 0.01
 """How finely `Stand.until` looks, in seconds."""
+
+_AMPLE = 1_000
+"""A budget of requests that no test of the loop uses up; those of the adapter are about budgets."""
 
 GARDENER = ProberPolicy(
     kubeconfig_secret=manifests.SECRET_NAME,
@@ -59,6 +67,8 @@ class Stand:
     environment: ProberEnvironment
     again: Callable[[], "Stand"]
     """Starts another process of the same configuration on the same world."""
+    process: SimulatedProcess | None = None
+    """Its adapters; None where it uses the ports of the simulation."""
     notices: list[Notice] = field(default_factory=list)
 
     @property
@@ -83,6 +93,9 @@ class Stand:
     async def kill(self) -> None:
         """Ends the prober as kill -9 does: nothing is finished."""
         await self.environment.tasks.stop()
+        if self.process is not None:
+            self.process.network.killed()
+            await self.process.adapters.close()
 
     def status(self, namespace: str = SHOOT) -> ShootStatus:
         status = self.prober.registry.status(namespace)
@@ -137,13 +150,19 @@ def endpoint_doors(world: World, policy: ProberPolicy, tasks: Tasks) -> Endpoint
 class Stage:
     """Makes worlds and probers, and ends them."""
 
-    def __init__(self, tasks: Tasks, clock: Clock) -> None:
+    def __init__(self, tasks: Tasks, clock: Clock, *, on_ports: bool = False) -> None:
+        """`on_ports`: probers use the ports that the simulation implements, not the real adapter."""
         self.tasks = tasks
         self.clock = clock
+        self._on_ports = on_ports
         self._stands: list[Stand] = []
+        self._servers: dict[int, MemoryServers] = {}
 
     def world(self, *, seed: int = 1, **options) -> World:
-        return World(self.clock, self.tasks, seed=seed, **options)
+        place = MemoryPlace()
+        world = World(self.clock, self.tasks, seed=seed, place=place, **options)
+        self._servers[id(world)] = MemoryServers(world, place)
+        return world
 
     def prober(
         self,
@@ -159,7 +178,9 @@ class Stage:
 
         With a `store` it has overrides, else there are none.
         """
-        tasks = Tasks(self.clock)
+        tasks, changed = Tasks(self.clock), replace(policy, **changes)
+        core = core_of(self.clock, tasks, random.Random(7))
+        process = None if self._on_ports else self._process(world, core, changed, dry_run=dry_run)
         overrides: OverrideCache | NoOverrides = NoOverrides()
         override_service: OverrideService | NoOverrides = NoOverrides()
         if store is not None:
@@ -168,21 +189,22 @@ class Stage:
                 OverrideWriter(store, overrides, dry_run=dry_run), overrides, self.clock
             )
             _ = tasks.shared(overrides.run, "overrides")
+        reached: Any = process.adapters.prober if process else world
         environment = ProberEnvironment(
-            policy=replace(policy, **changes),
-            seed=world.seed,
-            connector=world.connector,
+            policy=changed,
+            seed=reached.seed,
+            connector=reached.connector,
             leadership=world.leadership if leadership is None else leadership,
             clock=self.clock,
             tasks=tasks,
-            notice_bus=NoticeBus(),
-            chance=random.Random(7),
+            notice_bus=core.notice_bus,
+            chance=core.chance,
             slots=ProbeSlots.of(policy),
             scale_ups=ScaleUpRateLimit(),
             dry_run=dry_run,
             overrides=overrides,
             override_service=override_service,
-            endpoints=endpoint_doors(world, replace(policy, **changes), tasks),
+            endpoints=endpoint_doors(world, changed, tasks),
         )
 
         def again() -> Stand:
@@ -191,11 +213,29 @@ class Stage:
                 world, policy, leadership=leadership, dry_run=dry_run, store=next_store, **changes
             )
 
-        stand = Stand(world, Prober(environment), environment, again)
+        stand = Stand(world, Prober(environment), environment, again, process)
         environment.notice_bus.subscribe(stand.notices.append)
+        if process is not None:
+            begin: Any = process.adapters.begin
+            _ = tasks.once(begin, "begin")
         stand.prober.start()
         self._stands.append(stand)
         return stand
+
+    def _process(
+        self, world: World, core: Core, policy: ProberPolicy, *, dry_run: bool
+    ) -> SimulatedProcess:
+        """The real adapter on the API servers of `world`."""
+        return SimulatedProcess(
+            self._servers[id(world)],
+            core,
+            name=f"prober {len(self._stands) + 1}",
+            user=WATCHDOG,
+            prober=policy,
+            dry_run=dry_run,
+            kube_api_qps=_AMPLE,
+            kube_api_burst=_AMPLE,
+        )
 
     async def close(self) -> None:
         """Ends all probers; not gently: virtual time ended with the test, so nothing can be waited for."""

@@ -12,13 +12,15 @@ write is made.
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, Protocol
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.tracing import Trace
 from prometheus_client import Counter, Histogram
 
@@ -28,8 +30,9 @@ from app.core.clock import Clock
 from app.core.errors import LIMITS
 from app.core.kube.addresses import AddressRule
 from app.core.kube.byte_budget import ByteBudget
+from app.core.kube.network import Network
 from app.core.metrics import Metrics
-from app.core.name_lookup import Lookups
+from app.core.name_lookup import Found, Lookups
 
 _AGENT: Final = f"{NAME}/{own_version()}"
 NO_ANSWER: Final = "<error>"
@@ -111,6 +114,14 @@ class ConnectionCut(aiohttp.ClientError):
     """
 
 
+class NameLookup(Protocol):
+    """Looks up names: `Lookups` asks the system, a `Network` has names of its own."""
+
+    async def find(self, host: str) -> Found:
+        """Returns the addresses of a name; raises OSError if it has none."""
+        ...
+
+
 class PinnedResolver(AbstractResolver):
     """Resolves a name to the addresses that are then connected to.
 
@@ -118,7 +129,7 @@ class PinnedResolver(AbstractResolver):
     another (DNS rebinding).
     """
 
-    def __init__(self, lookups: Lookups, addresses: AddressRule | None = None) -> None:
+    def __init__(self, lookups: NameLookup, addresses: AddressRule | None = None) -> None:
         """Creates the resolver; `addresses` restricts the addresses that servers may have, None allows any."""
         self._lookups, self._addresses = lookups, addresses
 
@@ -168,6 +179,7 @@ class _Connector(BoundedConnector):
         self,
         resolver: PinnedResolver,
         *,
+        network: Network | None = None,
         per_server: int = 0,
         force_close: bool = False,
     ) -> None:
@@ -179,7 +191,7 @@ class _Connector(BoundedConnector):
             resolver=resolver,
             use_dns_cache=False,  # each attempt looks the name up itself, so it knows whether it still waits for that
         )
-        self._addresses = resolver
+        self._addresses, self._network = resolver, network
         self._open_to: dict[ssl.SSLContext, set[asyncio.Transport]] = {}
 
     async def connect(
@@ -190,6 +202,27 @@ class _Connector(BoundedConnector):
         reused = self._known(req.ssl, connection.transport)
         _ATTEMPT.get().connected(reused=reused)
         return connection
+
+    async def _wrap_create_connection(  # type: ignore[override]  # of what aiohttp calls it with
+        self,
+        factory: Callable[[], ResponseHandler],
+        *,
+        req: aiohttp.ClientRequest,
+        addr_infos: Sequence[tuple[Any, ...]],
+        **more: Any,  # noqa: ANN401 - aiohttp's own
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
+        if self._network is None:
+            return await super()._wrap_create_connection(
+                factory, req=req, addr_infos=addr_infos, **more
+            )
+        address, port = addr_infos[0][-1][:2]  # after a failure aiohttp comes again without it
+        reader = factory()
+        try:
+            return await self._network.connect(address, port, more.get("ssl"), reader), reader
+        except ssl.CertificateError as error:
+            raise aiohttp.ClientConnectorCertificateError(req.connection_key, error) from error
+        except OSError as error:
+            raise aiohttp.ClientConnectorError(req.connection_key, error) from error
 
     def _known(self, context: object, transport: asyncio.Transport | None) -> bool:
         """Returns whether this connection was used before, and records it."""
@@ -220,6 +253,7 @@ class ConnectionPool:
         connections: int = 0,
         budget: ByteBudget | None = None,
         resolver: PinnedResolver | None = None,
+        network: Network | None = None,
     ) -> None:
         """Creates the pools; needs a running event loop.
 
@@ -230,6 +264,7 @@ class ConnectionPool:
             connections: how many connections to one server may be open; 0 is unlimited.
             budget: bytes that all undecoded answers may hold together.
             resolver: resolves names; None allows any address.
+            network: makes the connections; None: that of the machine.
         """
         self.host, self.clock, self.metrics = host, clock, metrics
         # starts the series at 0: `increase()` does not see the first count of a new series
@@ -237,9 +272,9 @@ class ConnectionPool:
         for limit in LIMITS:
             metrics.limit_hits.labels(limit)
         self.budget = budget or ByteBudget()
-        resolver = resolver or PinnedResolver(Lookups())
-        self._kept_pool = _Connector(resolver, per_server=connections)
-        self._single_pool = _Connector(resolver, force_close=True)
+        resolver = resolver or PinnedResolver(network or Lookups())
+        self._kept_pool = _Connector(resolver, network=network, per_server=connections)
+        self._single_pool = _Connector(resolver, network=network, force_close=True)
         self.kept = _session(self._kept_pool)
         self.single = _session(self._single_pool)
         self.switched = _session(self._single_pool, _switched)

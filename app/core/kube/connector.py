@@ -21,6 +21,7 @@ from app.core.kube.kubeconfig import (
     ShootCredential,
     parse_kubeconfig,
 )
+from app.core.kube.network import Network
 from app.core.kube.shoot import KubeShoot, Link, ShootRequests
 from app.core.metrics import Metrics
 from app.core.model.shoots import Route, SecretView
@@ -54,6 +55,7 @@ class KubeConnector:
         external: ExternalServerPolicy | None = None,
         probe_timeout: float = 30.0,
         budget: ByteBudget | None = None,
+        network: Network | None = None,
     ) -> None:
         """Creates the pools; needs a running event loop.
 
@@ -64,20 +66,23 @@ class KubeConnector:
             external: which servers an external kubeconfig may name, and which addresses they may have.
             probe_timeout: time limit of a whole probe in seconds, which also limits each request.
             budget: bytes that the undecoded answers of all shoots may hold.
+            network: makes the connections; None: that of the machine.
         """
         external, budget = external or ExternalServerPolicy(), budget or ByteBudget()
-        self._clock, self._metrics = clock, metrics
+        self._clock, self._metrics, self._network = clock, metrics, network
         self._servers: dict[Route, Servers] = {Route.INTERNAL: servers, Route.EXTERNAL: external}
         # starts the series at 0: `increase()` does not see the first count of a new series
         for reason in REASONS:
             metrics.credentials_rejected.labels(reason)
         self._requests = ShootRequests(probe_timeout)
         self._limits = ResponseLimits(first_byte_reused=min(3.0, probe_timeout / 3))
-        outside = PinnedResolver(Lookups(), external.addresses)
+        outside = PinnedResolver(network or Lookups(), external.addresses)
         self._pools = {
-            Route.INTERNAL: ConnectionPool("shoot", clock, metrics, connections=1, budget=budget),
+            Route.INTERNAL: ConnectionPool(
+                "shoot", clock, metrics, connections=1, budget=budget, network=network
+            ),
             Route.EXTERNAL: ConnectionPool(
-                "shoot", clock, metrics, budget=budget, resolver=outside
+                "shoot", clock, metrics, budget=budget, resolver=outside, network=network
             ),
         }
         self._known: dict[tuple[str, Route], _KnownCredential] = {}
@@ -132,8 +137,11 @@ class KubeConnector:
                 return before.link
             before.link.client.close()
         consumer = self.consumer(secret.namespace)
-        context = await asyncio.to_thread(
-            kubeconfig.client_context, credential.ca, credential.client, consumer
+        trusted = credential.ca, credential.client, consumer
+        context = (
+            await asyncio.to_thread(kubeconfig.client_context, *trusted)
+            if self._network is None
+            else await self._network.trusting(*trusted)
         )
         origin = f"https://{credential.host}:{credential.port}"
         pool = self._pools[secret.route]

@@ -18,7 +18,6 @@ from typing import Final, TypeVar
 import aiohttp
 import msgspec
 import structlog
-from aiolimiter import AsyncLimiter
 
 from app.core.clock import Clock, wall_clock
 from app.core.errors import Throttled, Unauthorized
@@ -26,7 +25,9 @@ from app.core.kube import failures
 from app.core.kube.client import ApiClient, ApiRequest, Decode, Reply, ResponseLimits
 from app.core.kube.connections import ConnectionPool
 from app.core.kube.nesting import shallow
+from app.core.kube.network import Network
 from app.core.kube.seed_credentials import SeedCredentials, SeedIdentity
+from app.core.kube.token_queue import TokenQueue
 from app.core.metrics import Metrics
 from app.core.ports import Starting
 
@@ -82,6 +83,7 @@ class SeedApi:
         qps: float = 5.0,
         burst: int = 10,
         scale_down_qps: float = 200.0,
+        network: Network | None = None,
     ) -> None:
         """Opens no connection yet; needs a running event loop.
 
@@ -92,15 +94,16 @@ class SeedApi:
             qps: rate of requests, other than those of scale-downs and the Lease.
             burst: burst of these requests.
             scale_down_qps: rate of requests of scale-downs.
+            network: makes the connections; None: that of the machine.
         """
         self._credentials, self._clock, self._metrics = credentials, clock, metrics
-        self._pool = ConnectionPool("seed", clock, metrics)
+        self._pool = ConnectionPool("seed", clock, metrics, network=network)
         self._open: tuple[SeedIdentity, ApiClient] | None = None
-        self._normal = AsyncLimiter(burst, burst / qps)
+        self._normal = TokenQueue(qps, burst, clock)
         # `SPARE` requests, which may be refused, never use the lower half of the burst: after a mass outage the writes
         # that bring controllers back would otherwise wait behind them.
         self._reserve = max(burst / 2, 1.0)
-        self._urgent = AsyncLimiter(URGENT_IN_FLIGHT, URGENT_IN_FLIGHT / scale_down_qps)
+        self._urgent = TokenQueue(scale_down_qps, URGENT_IN_FLIGHT, clock)
         self._in_flight = asyncio.Semaphore(URGENT_IN_FLIGHT)
         self._urgent_ones = 0
         """Urgent requests that wait for the budget or are in flight."""
@@ -266,17 +269,17 @@ class SeedApi:
     async def _wait_for(self, budget: Budget, stack: AsyncExitStack) -> None:
         match budget:
             case Budget.NORMAL:
-                await self._normal.acquire()
+                await self._normal.take()
             case Budget.SPARE:
-                if not self._normal.has_capacity(self._reserve):
+                if not self._normal.holds(self._reserve):
                     raise Throttled("not sent: the request budget for the seed is used up")
-                await self._normal.acquire()
+                await self._normal.take()
             case Budget.URGENT:
                 self._urgent_ones += 1
                 self._calm.clear()
                 stack.callback(self._urgent_one_ended)
                 await stack.enter_async_context(self._in_flight)
-                await self._urgent.acquire()
+                await self._urgent.take()
             case Budget.LEASE | Budget.PACED:
                 pass
 

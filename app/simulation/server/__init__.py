@@ -1,4 +1,4 @@
-"""Serves a simulated world over HTTPS: each API server on its own loopback port, with the requests that clients send.
+"""Serves a simulated world as clients of Kubernetes meet it: each API server over HTTPS or in memory.
 
 From the outside in:
 
@@ -14,6 +14,6 @@ catalog, checks        discovery; validation of what clients send
 """
 
 from app.simulation.server.loopback import Loopback
-from app.simulation.server.servers import SimulatedServers
+from app.simulation.server.servers import MemoryServers, SimulatedServers
 
-__all__ = ["Loopback", "SimulatedServers"]
+__all__ = ["Loopback", "MemoryServers", "SimulatedServers"]

@@ -163,6 +163,9 @@ class ServerFront:
         self, request: web.BaseRequest, resource: ServedResource, target: RequestedObject
     ) -> web.StreamResponse:
         options = ListOptions.parse(request.query)
+        error = self._premise.unavailable(resource.kind, target.name or _named(options.fields))
+        if error is not None:
+            raise error
         if target.name:
             asked = self._asked("get", target)
             obj = await self._ask(asked, lambda: self._reader.get(resource, target, options))
@@ -324,6 +327,11 @@ class ServerFront:
 
     def _now(self) -> float:
         return self._premise.clock.now() + self._premise.clock_off()
+
+
+def _named(fields: str) -> str:
+    """Returns the name that a field selector asks for; empty if it asks for none."""
+    return fields.removeprefix("metadata.name=") if fields.startswith("metadata.name=") else ""
 
 
 def _patches_of(resource: ServedResource) -> tuple[str, ...]:

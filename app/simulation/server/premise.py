@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from app.core.clock import Clock
+from app.core.errors import ClusterError
 from app.core.model.shoots import Route
 from app.simulation.deletion import DeleteOptions, DeletionState
 from app.simulation.identities import SimulatedIdentities
@@ -41,6 +42,8 @@ class Premise:
     """The commands that can be run in containers."""
     stalled: Callable[[str], bool] = lambda _: False
     """Returns whether watches of a kind are stalled, so that they neither deliver nor end."""
+    unavailable: Callable[[str, str], ClusterError | None] = lambda _kind, _name: None
+    """Returns the error that a fault makes of requests for a kind and a name; None if there is none."""
     advance: Callable[[], None] = lambda: None
     """Advances the world to now, before the store is read."""
     clock_off: Callable[[], float] = lambda: 0.0

@@ -1,4 +1,4 @@
-"""All API servers of a world over HTTPS: the seed's, and one for each route of each shoot."""
+"""All API servers of a world, over HTTPS or in memory: the seed's, and one for each route of each shoot."""
 
 import asyncio
 import re
@@ -8,14 +8,16 @@ from typing import Final
 
 from aiohttp import web
 
-from app.core.errors import Unauthorized
+from app.core.errors import ClusterError, Unauthorized
+from app.core.kube.seed_credentials import SeedIdentity
 from app.core.model.shoots import Route
 from app.simulation import manifests
 from app.simulation.builders import OPERATOR, World
 from app.simulation.cluster import WATCHDOG
 from app.simulation.deletion import delete
 from app.simulation.identities import API_SERVER, MASTERS
-from app.simulation.place import SEED
+from app.simulation.memory import MemoryPlace, MemoryPort, Trust
+from app.simulation.place import SEED, ServerPlace
 from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
 from app.simulation.server.executing import SimulatedCommands
 from app.simulation.server.front import ServerFront
@@ -25,6 +27,7 @@ from app.simulation.shoot import VERSION, ShootServer
 from app.simulation.store import ObjectKey, Store
 from app.simulation.traffic import ApiServer, ConnectionLoss, Host, SimulatedRequest, Write
 from app.simulation.watching import watched
+from app.simulation.weeder_seed import WEEDER
 
 # Seconds for which an idle connection is kept; a real API server keeps it for 90 s.
 _KEEP_ALIVE: Final = 100.0
@@ -33,105 +36,44 @@ PROBE: Final = "dependency-watchdog-probe"
 """The user of a shoot's token."""
 
 
-@dataclass(slots=True)
-class _Running:
-    """One API server and its port."""
+class Fronts:
+    """Makes the API servers of a world: what they serve, for whom, and what is written down of it."""
 
-    port: Port
-    server: web.Server
-    api: ApiServer
-    route: Route
-    changed: asyncio.Event
-
-
-class SimulatedServers:
-    """The API servers of a world, on the ports of its `ServerPlace`."""
-
-    def __init__(self, world: World, place: Loopback) -> None:
-        """Prepares the servers; `start` starts them.
-
-        Args:
-            world: was made with this `place`.
-            place: the ports.
-        """
+    def __init__(self, world: World, place: ServerPlace) -> None:
+        """Makes nothing yet; `world` was made with this `place`."""
         self._world, self._place = world, place
-        self._running: dict[tuple[str, Route], _Running] = {}
         self.commands = SimulatedCommands()
         """The commands that can be run in containers of the seed."""
-        self._seed_ca = place.authority(SEED)
-        self._users = {"token-of-the-watchdog": WATCHDOG, "token-of-the-operator": OPERATOR}
-        for token, user in self._users.items():
+        self.seed_ca = place.authority(SEED)
+        self.tokens = {
+            WATCHDOG: "token-of-the-watchdog",
+            OPERATOR: "token-of-the-operator",
+            WEEDER: "token-of-the-weeder",
+        }
+        """A token of each user of the seed."""
+        self._users = {token: user for user, token in self.tokens.items()}
+        for user, token in self.tokens.items():
             groups = (MASTERS,) if user == OPERATOR else ()
             world.identities.add(token, user, *groups, audiences=(API_SERVER,))
 
-    async def start(self) -> None:
-        """Starts the servers of the seed and of all shoots that have none yet; call it again after adding shoots."""
-        if (SEED, Route.INTERNAL) not in self._running:
-            self._place.show(SEED, self._seed_ca)
-            await self._serve(self._seed())
-        for name, shoot in self._world.stage.shoots.items():
-            if (name, Route.INTERNAL) not in self._running:
-                _make_namespace(self._world.store, name)
-                _make_namespace(shoot.store, manifests.LEASES)
-                for route in self._world.stage.secret_names:
-                    await self._serve(self._shoot(shoot, route))
-
-    async def stop(self) -> None:
-        """Stops all servers and releases their ports."""
-        await self._place.close()
-
-    @property
-    def shoot_server_pattern(self) -> str:
-        """The value of `--shoot-server-pattern` that permits all shoots."""
-        return re.escape(HOST) + r":\d+"
-
-    @property
-    def external_server_pattern(self) -> str:
-        """The value of `--external-server-pattern` that permits all shoots, which listen on loopback."""
-        return self.shoot_server_pattern
-
-    def kubeconfig(self, user: str = WATCHDOG) -> str:
-        """Returns a kubeconfig for the seed, for the watchdog or for the operator."""
-        token = next(token for token, name in self._users.items() if name == user)
-        url = self._place.url(SEED)
-        return manifests.kubeconfig("simulated-seed", url, self._seed_ca, {"token": token}).decode()
-
-    def cut(self, name: str = SEED, route: Route = Route.INTERNAL) -> None:
-        """Cuts all connections to one API server by one route, including watches."""
-        self._running[name, route].port.cut()
-
-    async def _serve(self, premise: Premise) -> None:
-        server = web.Server(
+    def server(
+        self, name: str, route: Route, loop: asyncio.AbstractEventLoop | None = None
+    ) -> tuple[web.Server, ApiServer]:
+        """Makes the API server of a shoot, or of the seed, for a route; `loop` None: the one that is running."""
+        shoot = self._world.stage.shoots.get(name)
+        premise = self._seed() if shoot is None else self._shoot(shoot, route)
+        return web.Server(
             ServerFront(premise).handle,
             handler_cancellation=True,
             access_log=None,
             keepalive_timeout=_KEEP_ALIVE,
-        )
-        name, route = premise.name, premise.route
-        port = self._place.port(name, route)
-        changed = asyncio.Event()
-        running = _Running(port, server, premise.api, route, changed)
-        self._running[name, route] = running
-        premise.api.subscribe(changed.set)
-        await port.open(server)
-        task = f"simulated {route} port of {name}"
-        _ = self._world.tasks.shared(lambda: self._follow(running), task)
+            loop=loop,
+        ), premise.api
 
-    async def _follow(self, running: _Running) -> None:
-        """Applies faults to a port: closes it if connections are refused, stops answering if packets are dropped."""
-        port = running.port
-        while True:
-            match running.api.loss(running.route):
-                case ConnectionLoss.REFUSED:
-                    port.shut()
-                case ConnectionLoss.SWALLOWED:
-                    if not port.swallows:
-                        port.swallow()
-                case None | ConnectionLoss.RESET:  # for a reset, connections are accepted first
-                    if not port.is_open:
-                        await port.open(running.server)
-            running.changed.clear()
-            await running.changed.wait()
+    def prepare(self, name: str) -> None:
+        """Creates the Namespaces of a shoot, for clients that list them; the stores themselves need none."""
+        _make_namespace(self._world.store, name)
+        _make_namespace(self._world.stage.shoots[name].store, manifests.LEASES)
 
     def _seed(self) -> Premise:
         stage = self._world.stage
@@ -150,6 +92,7 @@ class SimulatedServers:
             identities=self._world.identities,
             commands=self.commands,
             stalled=self._stalled,
+            unavailable=self._unavailable,
         )
 
     def _shoot(self, shoot: ShootServer, route: Route) -> Premise:
@@ -183,6 +126,11 @@ class SimulatedServers:
             raise Unauthorized("Unauthorized", status=401)
         return user
 
+    def _unavailable(self, kind: str, name: str) -> ClusterError | None:
+        """Returns the error of a dependent that a fault makes unavailable."""
+        found = self._world.stage.unavailable.items()
+        return next((error for ref, error in found if (ref.kind, ref.name) == (kind, name)), None)
+
     def _stalled(self, kind: str) -> bool:
         """Returns whether a fault stops the delivery of watches of a kind."""
         stage = self._world.stage
@@ -200,11 +148,148 @@ class SimulatedServers:
         denied = {
             (each.verb, each.group, each.resource, each.name) for each in self._world.access.denied
         }
-        return user != WATCHDOG or asked not in denied
+        return user == OPERATOR or asked not in denied
 
     def _wrote(self, write: Write) -> None:
         if write.ref.kind not in _NOT_IN_BOOKS:
             self._world.journal.add(write)
+
+
+@dataclass(slots=True)
+class _Running:
+    """One API server and its port."""
+
+    port: Port
+    server: web.Server
+    api: ApiServer
+    route: Route
+    changed: asyncio.Event
+
+
+class SimulatedServers:
+    """The API servers of a world, on the ports of its `ServerPlace`."""
+
+    def __init__(self, world: World, place: Loopback) -> None:
+        """Prepares the servers; `start` starts them.
+
+        Args:
+            world: was made with this `place`.
+            place: the ports.
+        """
+        self._world, self._place = world, place
+        self._running: dict[tuple[str, Route], _Running] = {}
+        self._fronts = Fronts(world, place)
+        self.commands = self._fronts.commands
+
+    async def start(self) -> None:
+        """Starts the servers of the seed and of all shoots that have none yet; call it again after adding shoots."""
+        if (SEED, Route.INTERNAL) not in self._running:
+            self._place.show(SEED, self._fronts.seed_ca)
+            await self._serve(SEED, Route.INTERNAL)
+        for name in self._world.stage.shoots:
+            if (name, Route.INTERNAL) not in self._running:
+                self._fronts.prepare(name)
+                for route in self._world.stage.secret_names:
+                    await self._serve(name, route)
+
+    async def stop(self) -> None:
+        """Stops all servers and releases their ports."""
+        await self._place.close()
+
+    @property
+    def shoot_server_pattern(self) -> str:
+        """The value of `--shoot-server-pattern` that permits all shoots."""
+        return re.escape(HOST) + r":\d+"
+
+    @property
+    def external_server_pattern(self) -> str:
+        """The value of `--external-server-pattern` that permits all shoots, which listen on loopback."""
+        return self.shoot_server_pattern
+
+    def kubeconfig(self, user: str = WATCHDOG) -> str:
+        """Returns a kubeconfig for the seed, for the watchdog or for the operator."""
+        url, user_info = self._place.url(SEED), {"token": self._fronts.tokens[user]}
+        return manifests.kubeconfig("simulated-seed", url, self._fronts.seed_ca, user_info).decode()
+
+    def cut(self, name: str = SEED, route: Route = Route.INTERNAL) -> None:
+        """Cuts all connections to one API server by one route, including watches."""
+        self._running[name, route].port.cut()
+
+    async def _serve(self, name: str, route: Route) -> None:
+        server, api = self._fronts.server(name, route)
+        port = self._place.port(name, route)
+        changed = asyncio.Event()
+        running = _Running(port, server, api, route, changed)
+        self._running[name, route] = running
+        api.subscribe(changed.set)
+        await port.open(server)
+        task = f"simulated {route} port of {name}"
+        _ = self._world.tasks.shared(lambda: self._follow(running), task)
+
+    async def _follow(self, running: _Running) -> None:
+        """Applies faults to a port: closes it if connections are refused, stops answering if packets are dropped."""
+        port = running.port
+        while True:
+            match running.api.loss(running.route):
+                case ConnectionLoss.REFUSED:
+                    port.shut()
+                case ConnectionLoss.SWALLOWED:
+                    if not port.swallows:
+                        port.swallow()
+                case None | ConnectionLoss.RESET:  # for a reset, connections are accepted first
+                    if not port.is_open:
+                        await port.open(running.server)
+            running.changed.clear()
+            await running.changed.wait()
+
+
+class MemoryServers:
+    """The API servers of a world, reached in memory: each listens from its first connection on."""
+
+    def __init__(self, world: World, place: MemoryPlace) -> None:
+        """Prepares the servers; needs the event loop running that they are to run on.
+
+        Args:
+            world: was made with this `place`.
+            place: leads to them.
+        """
+        self.world, self.place = world, place
+        self._loop = asyncio.get_running_loop()
+        self._fronts = Fronts(world, place)
+        self.commands = self._fronts.commands
+        place.show(SEED, self._fronts.seed_ca)
+        place.url(SEED)
+        place.serve = self._serve
+
+    def _serve(self, name: str, route: Route, port: MemoryPort) -> None:
+        if name != SEED:
+            self._fronts.prepare(name)
+        server, api = self._fronts.server(name, route, self._loop)
+        port.listen(server, api, self._loop)
+
+    def credentials(self, user: str = WATCHDOG) -> "MemoryCredentials":
+        """Returns the credentials of a user of the seed."""
+        context = Trust.in_bundle(self._fronts.seed_ca)
+        return MemoryCredentials(
+            SeedIdentity(self.place.url(SEED), context, self._fronts.tokens[user])
+        )
+
+    def cut(self, name: str = SEED, route: Route = Route.INTERNAL) -> None:
+        """Cuts all connections to one API server by one route, including watches."""
+        self.place.port(name, route).cut()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCredentials:
+    """`SeedCredentials` that never change."""
+
+    identity: SeedIdentity
+
+    async def current(self) -> SeedIdentity:
+        return self.identity
+
+    async def refresh(self) -> None:
+        """Does nothing: they are the same again."""
 
 
 def _make_namespace(store: Store, name: str) -> None:

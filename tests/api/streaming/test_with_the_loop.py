@@ -18,7 +18,7 @@ async def loop():
     """A prober, and the streams that tell of it."""
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    stage = Stage(tasks, clock)
+    stage = Stage(tasks, clock, on_ports=True)
     world = stage.world()
     world.add_shoot(SHOOT)
     prober = stage.prober(world)
