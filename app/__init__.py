@@ -21,7 +21,8 @@ The path of one lease, from its JSON to the Event:
     prober.rules.consecutive    counts the lease, if its node is a candidate (prober.rules.candidates)
     prober.rules.verdict        decides: SCALE DOWN, 7 of 10 expired, limit 60 %
     prober.verdicts             confirms the scale-down by a second reading
-    prober.runner               passes the decision on, schedules the next probe (prober.rules.schedule)
+    prober.runner               passes the decision on, schedules the next probe (prober.rules.schedule;
+                                prober.probe_schedule waits for it)
     prober.scaler, .resource    make one scaling run, level by level, one merge patch a resource (prober.rules.scaling)
     prober.scaling_messages     publishes one notice for log, metrics, history and Event (core.reporting)
 
@@ -37,7 +38,8 @@ The path of one pod, from the EndpointSlice that shows its service ready again t
     weeder.recovery             watches the pods of the namespace, for five minutes
     weeder.rules.deletion       decides: Delete, as its back-off lasts 130 s more; or Keep, and why (weeder.rules.caps)
     weeder.deletion_queue       waits for the namespace's turn: 20 deletions a second in all
-    weeder.deletions            sends DELETE with the uid and resourceVersion that were judged
+    weeder.deletions            sends DELETE with the uid and resourceVersion that were judged; right before, the
+                                recovery may call it off (RecoveryRunner._starting)
     weeder.messages             publishes one notice for log, metrics, history and Event (core.reporting)
 """
 

@@ -182,6 +182,8 @@ class LeaseElection:
     async def run(self) -> None:
         """Stands by, then leads, and ends when leadership is lost.
 
+        It runs as a shared loop (`core.tasks`): its end ends the process.
+
         Raises:
             LeadershipLost: another replica holds the Lease, or the renew deadline has passed.
         """

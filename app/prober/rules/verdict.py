@@ -45,7 +45,7 @@ def assess(tally: Tally, limit: float, *, protected: bool) -> Assessment:
 
     Args:
         tally: the counted leases of a reading.
-        limit: `nodeLeaseFailureFraction`.
+        limit: `nodeLeaseFailureFraction`, 0.6 unless configured.
         protected: protection is active.
     """
     found = tally.candidates
