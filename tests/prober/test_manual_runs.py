@@ -135,7 +135,7 @@ async def test_another_manual_run_forbids_it_and_is_named(stage):
 async def test_of_two_that_begin_together_one_is_refused(stage):
     hand = await at_hand(stage)
     answers = await asyncio.gather(hand.scale(DOWN), hand.scale(DOWN), return_exceptions=True)
-    assert sorted(type(each).__name__ for each in answers) == ["Operation", "RunInProgress"]
+    assert sorted(type(each).__name__ for each in answers) == ["RunInProgress", "ScalingRunStatus"]
 
 
 async def test_up_while_the_verdict_would_be_scale_down_needs_force(stage):

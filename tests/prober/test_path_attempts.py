@@ -91,7 +91,7 @@ async def test_a_failure_while_the_process_stood_still_says_nothing_about_the_pa
     failure = (await probe(outside)).result
     assert isinstance(failure, Failure)
     assert failure.reason is VerdictReason.STALE_READING
-    assert "stood still" in failure.message
+    assert "was frozen" in failure.message
 
 
 async def test_a_failure_that_took_as_long_as_it_may_counts():
