@@ -469,7 +469,7 @@ async def test_machines_too_large_for_one_answer_are_read_live_in_smaller_pages(
     large = {"spec": {"x": "y" * 1_400_000}}
     world.lists["machines"] = ("Machine", [thing(f"m{i}", 1, **large) for i in range(60)])
     async with seed_of(world, started=False) as seed:
-        assert len(await seed.read_machines(NS, urgent=True)) == 60
+        assert len(await seed.read_machines(NS)) == 60
 
 
 async def test_a_machine_that_cannot_be_decoded_hides_no_other():
