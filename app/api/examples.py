@@ -337,6 +337,7 @@ ANSWERS: Final[dict[str, dict[int, Any]]] = {
     "readStatus": {
         200: {
             "version": "1.2.3",
+            "identity": "dwd-7f9",
             "startedAt": "2026-11-20T09:12:33Z",
             "role": "leader",
             "dryRun": False,

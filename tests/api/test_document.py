@@ -59,14 +59,14 @@ CONTRACT = {
     "GET /metrics",
 }
 NAMES = """
-Asked AuditEntry AuditList AuditMetadata ChangeKind Condition Config ConfigFinding Covers
+Asked AuditEntry AuditList AuditMetadata ChangeKind Changes Condition Config ConfigFinding Covers
 DeletionResult DependentResourceInfo Direction EndpointProbe EndpointProbeInfo EndpointTarget
 ExecAction FeatureOff FieldError Gap Gate GateReason GateState GrpcAction HistoryEntry
 HistoryList HistoryType Hold HttpGetAction HttpHeader HttpScheme IgnoreOrder Leader LeaseState
 Leases ListMetadata LiveResource LogLevel LogLevelNow LogLevelOrder Look MatchExpression
 MissingPermission NewestRecovery Node NodeList NodeMetadata OnFailure Operation OperationList
 OperationPhase OperationStep OperationTrigger OverrideChange OverrideKind Pause PauseOrder
-PauseScope Plan PlannedAction PlannedLevel PlannedStep PodSelector PodSelectors ProbeEffect
+PauseScope Plan PlannedAction PlannedChange PlannedLevel PlannedStep PodSelector PodSelectors ProbeEffect
 ProbeInfo ProbeOutcome ProbeResult ProbeType ProbeWaiting ProberFile ProblemDetails Recovery
 RecoveryCause RecoveryEnd RecoveryPhase Ref Replicas Resource ResourceList ScaleInfo
 ScaleOrder SelectorOperator Shoot ShootGone ShootList ShootOrder ShootState SnapshotEnd

@@ -37,6 +37,7 @@ def test_the_status_says_all_that_deserves_a_look(client, process):
     found = client.get(STATUS).json()
     assert found == {
         "version": "1.2.3",
+        "identity": "dwd-7f9",
         "startedAt": "2027-01-15T07:00:00Z",
         "role": "leader",
         "dryRun": False,

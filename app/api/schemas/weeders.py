@@ -14,6 +14,7 @@ class WeedOrder(Order):
         default=False,
         description="In spite of the pause of scope `all` that covers the namespace now.",
     )
+    dry_run: StrictBool = Field(default=False, description="Say what would begin; begin nothing.")
 
 
 class WeededPod(Schema):
