@@ -115,7 +115,7 @@ def test_above_the_list_stands_what_deserves_a_look(client, process, overrides):
         Pause(Scope.ALL, "night shift", "eve", NOW, NOW + 900)
     )
     text = " ".join(words_of(page_of(client)))
-    for expected in ("3 things deserve a look", "missing right", "the seed forbids it", "dry run"):
+    for expected in ("3 things need attention", "missing right", "the seed forbids it", "dry run"):
         assert expected in text
     assert "paused (all shoots) by eve , 15m left : night shift" in text
 
@@ -156,7 +156,7 @@ def test_a_shoot_says_why(client, shoots, given):
         "Limit 60 %",
         "it went to 0",
         "scaled down by the watchdog",
-        "APIServerReachable",
+        "API server reachable",
         "0 of 3 saved",
     ):
         assert expected in text
@@ -165,8 +165,8 @@ def test_a_shoot_says_why(client, shoots, given):
 def test_each_node_is_in_the_picture_and_in_the_table(client, shoots):
     shoots.add(protected())
     html = page_of(client, f"/shoots/{NAMESPACE}")
-    assert html.count('<li class="cell ') == 3
-    assert "no: NotManaged" in html
+    assert html.count('<span class="cell ') == 3 + 5  # the legend has five
+    assert "does not count: not managed" in html
 
 
 def test_the_history_can_be_had_of_one_kind(client, shoots):
@@ -174,8 +174,9 @@ def test_the_history_can_be_had_of_one_kind(client, shoots):
     for kind in (NoticeKind.SCALE, NoticeKind.OVERRIDE):
         shoots.past.note(Notice(kind, NAMESPACE, NOW, "Reason", f"about {kind}"))
     html = page_of(client, f"/shoots/{NAMESPACE}?kind=Scale")
-    assert "about Scale" in html
-    assert "about Override" not in html
+    _, _, history = html.partition('id="history"')
+    assert "about Scale" in history
+    assert "about Override" not in history
 
 
 def test_text_of_others_stays_text(client, shoots, overrides):
@@ -281,8 +282,8 @@ def test_a_browser_without_a_token_is_told_how_to_come_in(given):
 
 def test_a_page_that_says_401_names_the_way_in():
     problem = {"title": "Nobody", "detail": "<b>", "status": 401, "type": "urn:x"}
-    text = bytes(site.page("problem.html", problem=problem).body).decode()
-    assert "kubectl -n garden create token" in text
+    text = bytes(site.page("problem.html", problem=problem, path="/").body).decode()
+    assert "dwd page --port-forward NAMESPACE/DEPLOYMENT" in text
     assert "&lt;b&gt;" in text
 
 
