@@ -153,7 +153,7 @@ def facts(**more):
     process = FakeProcess(
         loops=(Loop.PROBER, Loop.WEEDER),
         missing=[Permission("list", "", HOSTILE, "")],
-        warnings=[ConfigWarning(HOSTILE, 3, HOSTILE)],
+        warnings=[ConfigWarning(HOSTILE, HOSTILE, 3)],
         unconfigured=[HOSTILE],
         off={"events": HOSTILE},
     )
@@ -362,14 +362,15 @@ def test_a_shoot_that_vanishes_while_its_page_is_open_leaves_what_was_known(tabs
 
 def test_a_node_is_described_below_the_cells_by_a_tap_and_by_keys(site, tabs):
     page = opened(tabs, f"{site}/shoots/{NAMES[1]}")
-    cells, line = page.locator(".cells").first, page.locator(".node-line").first
+    cells, line = page.locator(".cells").nth(1), page.locator(".node-line").nth(1)
     cells.locator(".cell").last.click()
     first = line.inner_text()
     assert ": " in first
     cells.focus()
     page.keyboard.press("ArrowLeft")
     assert line.inner_text() != first
-    page.locator(".node-line", has_text="does not count: not managed").wait_for()
+    page.locator(".cells").first.locator(".cell").click()
+    page.locator(".node-line", has_text="does not count: not read yet").wait_for()
 
 
 def test_a_form_without_an_answer_says_that_nobody_knows(site, tabs):

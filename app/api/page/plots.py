@@ -53,7 +53,8 @@ class Column(NamedTuple):
 
     share: float | None
     """Share of expired leases; None if none were read."""
-    marks: Mark
+    marks: int
+    """Bits of `Mark`; a plain number, as a plot has hundreds, and an `IntFlag` takes microseconds for each."""
 
 
 class Series:
@@ -124,7 +125,7 @@ class Series:
                 marks |= self._marks[place]
                 if (known := self._shares[place]) != _NOT_READ:
                     share = known if share == _NOT_READ else max(share, known)
-        return Column(None if share == _NOT_READ else share / _FULL, Mark(marks))
+        return Column(None if share == _NOT_READ else share / _FULL, marks)
 
 
 class Plots:
@@ -254,12 +255,13 @@ def _times(number: int) -> str:
 
 def _carried(columns: Sequence[Column], carry: int, *, leases: bool) -> Iterator[float | None]:
     """The share of each column; a reading stands for the `carry` columns after it, but not past a failed probe."""
+    probed, failed = int(Mark.PROBED), int(Mark.FAILED)
     last, left = None, 0
     for each in columns:
-        share = each.share if leases else (0.0 if Mark.PROBED in each.marks else None)
+        share = each.share if leases else (0.0 if each.marks & probed else None)
         if share is not None:
             last, left = share, carry
-        elif Mark.FAILED in each.marks or left == 0:
+        elif each.marks & failed or left == 0:
             last, left = None, 0
         else:
             left -= 1
@@ -285,7 +287,8 @@ def _area(shares: Sequence[float | None]) -> str:
 
 
 def _bands(columns: Sequence[Column], mark: Mark) -> list[Band]:
-    return list(_runs([bool(each.marks & mark) for each in columns]))
+    bit = int(mark)
+    return list(_runs([bool(each.marks & bit) for each in columns]))
 
 
 def _runs(marked: Sequence[bool]) -> Iterator[Band]:

@@ -584,7 +584,7 @@ function deedOf(form) {
   return deeds.get(form);
 }
 
-const targetOf = (form, action) => (action.targets.length ? action.targets[form.elements.target.value] : action);
+const targetOf = (form, action) => (action.targets.length ? action.targets[form.elements.target?.value ?? 0] : action);
 
 /** What a form says: members of the body, and those of the query of a call that has no body. */
 function saidIn(form, action) {
