@@ -34,6 +34,7 @@ from app.core.model.instants import rfc3339
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
 from app.core.model.weeding import ServiceKey
+from app.core.ports import OverridesView
 from app.core.reporting.notices import NoticeKind
 from app.prober.rules.state import severity
 from app.prober.status import ShootStatus, ShootSummary
@@ -196,7 +197,7 @@ async def list_shoots(
         yield before
         for summary in found:
             known = prober.shoots.status(summary.namespace)
-            if known is not None and _matches(known, q, state):
+            if known is not None and _matches(known, prober.overrides, q, state):
                 yield rows.of(prober, known, common["now"]).html
         yield after
 
@@ -227,12 +228,20 @@ def _order(shoot: ShootSummary, sort: ShootOrder) -> tuple[float, str]:
             return 0.0, shoot.namespace
 
 
-def _matches(shoot: ShootStatus, q: str, states: Sequence[ShootState]) -> bool:
-    """Whether a shoot matches the filter; `static/page.js` has the same rule, and must keep it."""
+def _matches(
+    shoot: ShootStatus, overrides: OverridesView, q: str, states: Sequence[ShootState]
+) -> bool:
+    """Whether a shoot matches the filter; `static/page.js` searches the same texts of a row, and must keep to it."""
     if states and shoot.state not in states:
         return False
+    if not q:
+        return True
+    effective = overrides.effective(shoot.namespace)
+    texts = [shoot.namespace, shoot.message]
+    for word, found in (("paused by", effective.covering), ("held by", effective.hold)):
+        texts += [] if found is None else [f"{word} {found.author}", found.reason]
     wanted = q.casefold()
-    return wanted in shoot.namespace.casefold() or wanted in shoot.message.casefold()
+    return any(wanted in each.casefold() for each in texts)
 
 
 @router.get("/rows", dependencies=[allowed(Call.LIST)])

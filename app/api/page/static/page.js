@@ -447,7 +447,7 @@ function writeUrl() {
 }
 
 function textOf(row) {
-  if (!texts.has(row)) texts.set(row, `${row.dataset.name} ${one(".message", row)?.textContent ?? ""}`.toLowerCase());
+  if (!texts.has(row)) texts.set(row, `${row.dataset.name} ${one(".c-why", row)?.textContent ?? ""}`.toLowerCase());
   return texts.get(row);
 }
 
