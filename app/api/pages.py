@@ -99,7 +99,7 @@ def _content(holder: Mapping[str, Any]) -> Iterator[str]:
         shape = _type(content["schema"]) if media == JSON else escape(media)
         yield f"<p>{shape}</p>"
         if (example := content.get("example")) is not None:
-            yield f"<pre>{escape(_shown(example))}</pre>"
+            yield f'<pre tabindex="0">{escape(_shown(example))}</pre>'
 
 
 def _shown(example: Any) -> str:  # noqa: ANN401 - any JSON

@@ -226,9 +226,9 @@ def test_a_problem_that_passes_has_its_page_asked_for_again_and_a_way_elsewhere(
     process = FakeProcess(leading=False)
     with TestClient(application(context(shoots, process))) as client:
         html = page_of(client, "/operations", status=503)
-        assert '<meta http-equiv="refresh"' in html
+        assert 'data-again="5"' in html
         assert 'href="/config"' in html
-        assert "http-equiv" not in page_of(client, "/?state=Fine", status=422)
+        assert "data-again" not in page_of(client, "/?state=Fine", status=422)
 
 
 def test_a_filter_that_is_none_is_refused_in_words(client):

@@ -926,8 +926,24 @@ setInterval(() => document.hidden || tick(), 1000);
 void ready.then(() => {
   for (const each of all("[data-live]")) sources.set(each.id, ignoringTimes(each.outerHTML));
   tick();
-  const { stream, refresh: every } = document.body.dataset;
+  const { stream, refresh: every, again } = document.body.dataset;
   if (every) setInterval(() => document.hidden || refresh({ page: true }), 1000 * Number(every));
   if (stream) void follow(stream);
   else if (every) connected(pollingWords());
+  if (again) void retry(Number(again));
 });
+
+/** In place of a page that could not be shown: asks for it until it can be, or until there is something else to say. */
+async function retry(seconds) {
+  for (let passes = true; passes; ) {
+    await sleep(1000 * seconds);
+    await untilSeen();
+    try {
+      await fetchPage(location.href);
+      passes = false;
+    } catch (error) {
+      passes = !error.status || error.status === 503 || error.status === 429;
+    }
+  }
+  location.reload();
+}
