@@ -382,6 +382,7 @@ def test_what_may_be_done_is_there_as_a_command_too(client, shoots):
     html = page_of(client, f"/shoots/{NAMESPACE}")
     assert f"dwd scale down {NAMESPACE} --reason …" in html
     assert f"curl -X POST http://testserver/api/v1/shoots/{NAMESPACE}/scale" in html
+    assert f"/shoots/{NAMESPACE}/probe</code>" in html, "a call that has no body"
 
 
 def test_a_browser_without_a_token_is_told_how_to_come_in(given):

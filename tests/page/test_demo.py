@@ -147,6 +147,16 @@ def test_what_is_said_is_the_same_as_a_command(demo, quiet):
     assert '"scope":"scaleDown"' in form.locator("[data-line=curl]").inner_text()
 
 
+def test_the_reason_of_a_call_without_a_body_is_in_its_commands_too(demo, quiet):
+    quiet.locator("details.action > summary", has_text="Probe now").click()
+    form = quiet.locator("details.action[open] form")
+    form.locator("[name=reason]").fill("to see it")
+    form.locator(".lines summary").click()
+    dwd, curl = (form.locator(f"[data-line={each}]").inner_text() for each in ("dwd", "curl"))
+    assert dwd.startswith(f"dwd probe {QUIET} --reason 'to see it' ")
+    assert curl.endswith("/probe?reason=to+see+it'")
+
+
 def test_all_shoots_are_paused_and_resumed_at_once(demo, tabs):
     page = tabs.open(demo.url)
     _, outcome = act(page, "Pause all shoots", reason="night shift", scope="scaleDown")

@@ -26,17 +26,18 @@ class Field:
     """Name of the field in the body."""
     label: str
     flag: str
-    """Flag of `dwd` for it; empty: `dwd` has none."""
+    """Flag of `dwd` for it."""
     value: str = ""
     choices: tuple[str, ...] = ()
     switch: bool = False
     required: bool = False
+    query: bool = False
+    """Whether the call has no body, and takes it in its query."""
 
 
 REASON: Final = Field("reason", "Reason", "--reason", required=True)
 REMARK: Final = Field("reason", "Reason", "--reason")
-NOTE: Final = Field("reason", "Reason", "")
-"""The reason of a call without a body, which takes it in its query."""
+NOTE: Final = Field("reason", "Reason", "--reason", query=True)
 DURATION: Final = Field("duration", "For how long", "--for", "1h")
 HOLD: Final = Field("hold", "Hold verdicts for", "--hold", "30m")
 SCOPE: Final = Field("scope", "Scope", "--scope", "all", choices=("all", "scaleDown"))
@@ -96,6 +97,7 @@ class Action:
             "plan": [[each.object, each.before, each.after] for each in self.plan],
             "targets": [{"path": each.path, "words": each.words} for each in self.targets],
             "flags": {each.name: each.flag for each in self.fields},
+            "query": [each.name for each in self.fields if each.query],
             "typed": self.typed,
         }
 

@@ -589,10 +589,10 @@ const targetOf = (form, action) => (action.targets.length ? action.targets[form.
 /** What a form says: members of the body, and those of the query of a call that has no body. */
 function saidIn(form, action) {
   const found = { body: { ...action.body }, query: {} };
-  for (const [name, flag] of Object.entries(action.flags)) {
+  for (const name of Object.keys(action.flags)) {
     const field = form.elements[name];
     const value = field.type === "checkbox" ? field.checked || "" : field.value;
-    if (value !== "") found[flag === "" ? "query" : "body"][name] = value;
+    if (value !== "") found[action.query.includes(name) ? "query" : "body"][name] = value;
   }
   return found;
 }
@@ -613,9 +613,10 @@ function showLines(form) {
   const { body, query } = saidIn(form, action);
   const bearer = "bearer" in form.dataset;
   const line = [...words];
+  const given = { ...body, ...query };
   for (const [name, flag] of Object.entries(action.flags)) {
-    if (body[name] === true) line.push(flag);
-    else if (body[name] !== undefined) line.push(flag, body[name]);
+    if (given[name] === true) line.push(flag);
+    else if (given[name] !== undefined) line.push(flag, given[name]);
     else if (form.elements[name].required) line.push(flag, "…");
   }
   if (!bearer && !ours.includes(location.origin)) line.push("--server", location.origin);
