@@ -1,7 +1,7 @@
 """What the page costs with many shoots: `python -m bench.page --shoots 1000`; needs Debian's package chromium.
 
-The demo is what is looked at: the program in a process of its own, whose CPU is taken from /proc.  In the midst of it a
-tenth of the shoots lose their nodes.
+The demo is what is looked at: the program in a process of its own, whose CPU is taken from /proc. In the midst of it a
+tenth of the shoots lose their nodes. With `--pages 0` nobody looks: what is late then is not late because of the pages.
 """
 
 import argparse
@@ -19,8 +19,9 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 SCENARIO = """
@@ -30,7 +31,6 @@ scenes:
 - {{after: {after}s, do: path-cut, shoots: {count}, for: 2m}}
 - {{after: 60m, do: seed-slow, for: 1s}}
 """
-HEAP = "performance.memory.usedJSHeapSize / 2**20"
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 LOADED = "performance.getEntriesByType('navigation')[0].loadEventEnd"
 KEY = """async () => {
@@ -40,6 +40,18 @@ KEY = """async () => {
   document.body.offsetHeight;
   const took = performance.now() - began;
   search.value = ''; search.dispatchEvent(new Event('input', {bubbles: true}));
+  return took;
+}"""
+UPDATE = """async ([namespace, path]) => {
+  const row = () => document.getElementById(`shoot-${namespace}`);
+  const body = JSON.stringify({reason: 'measured', scope: 'scaleDown', duration: '10m'});
+  const began = performance.now();
+  await fetch(path, {method: 'PUT', headers: {'Content-Type': 'application/json'}, body});
+  while (!row().querySelector('.override')) await new Promise((r) => setTimeout(r, 5));
+  document.body.offsetHeight;
+  const took = performance.now() - began;
+  await fetch(path, {method: 'DELETE'});
+  while (row().querySelector('.override')) await new Promise((r) => setTimeout(r, 20));
   return took;
 }"""
 LONGEST = """() => new PerformanceObserver((list) => {
@@ -52,9 +64,9 @@ def asked(url: str) -> str:
         return str(answer.read().decode())
 
 
-def lag(metrics: str) -> dict[float, float]:
-    """The buckets of the lag of probes."""
-    found = re.findall(r'dwd_probe_lag_seconds_bucket\{le="([^"]+)"\} (\S+)', asked(metrics))
+def lag(metrics: str, name: str) -> dict[float, float]:
+    """The buckets of a histogram of seconds."""
+    found = re.findall(name + r'_bucket\{le="([^"]+)"\} (\S+)', asked(metrics))
     return {float(bound): float(count) for bound, count in found}
 
 
@@ -90,13 +102,14 @@ class Reader(threading.Thread):
     def follow(self) -> None:
         """Reads the page, then the stream; asks for the rows that changed, once a second at most."""
         page = asked(self.url + "/")
+        now = re.findall(r'data-now="([^"]+)"', page)[0]
         newest = re.findall(r'data-newest="([^"]+)"', page)
         headers = {"Last-Event-ID": newest[0]} if newest else {}
         request = urllib.request.Request(f"{self.url}/api/v1/events", headers=headers)  # noqa: S310
         try:
             stream = urllib.request.urlopen(request, timeout=900)  # noqa: S310 - ours
         except urllib.error.HTTPError:
-            return self.poll()
+            return self.poll(now)
         last, rows = time.monotonic(), set()
         for line in stream:
             if line.startswith(b"data: ") and b'"namespace":"' in line:
@@ -108,65 +121,112 @@ class Reader(threading.Thread):
                 last, rows = time.monotonic(), set()
         return None
 
-    def poll(self) -> None:
-        """One caller has ten streams: all further pages are asked for again."""
+    def poll(self, now: str) -> None:
+        """One caller has ten streams: all further pages ask for the rows that have changed."""
         while True:
-            time.sleep(30)
-            asked(self.url + "/")
+            time.sleep(10)
+            found = asked(f"{self.url}/rows?since={now}")
+            now = re.findall(r'data-now="([^"]+)"', found)[0]
 
 
 class Watched:
-    """CPU of the program and the lag of its probes over a while."""
+    """CPU of the program, and how late its probes and its event loop are, over a while."""
+
+    LAGS = ("dwd_probe_lag_seconds", "dwd_event_loop_lag_seconds")
 
     def __init__(self, pid: int, metrics: str) -> None:
         self.pid, self.metrics = pid, metrics
 
     def over(self, what: str, seconds: float, wait: Callable[[float], None]) -> None:
         """Waits, by `wait` in ms, and prints both."""
-        began, before, lags = time.monotonic(), cpu(self.pid), lag(self.metrics)
+        began, before = time.monotonic(), cpu(self.pid)
+        lags = {each: lag(self.metrics, each) for each in self.LAGS}
         wait(seconds * 1000)
         share = (cpu(self.pid) - before) / (time.monotonic() - began)
-        late = p99(lags, lag(self.metrics))
-        print(f"{what}: {share:.1%} of a core, lag p99 ≤ {late} s, {memory(self.pid):.0f} MiB")
+        probes, loop = (p99(lags[each], lag(self.metrics, each)) for each in self.LAGS)
+        print(
+            f"{what}: {share:.1%} of a core, lag p99 of probes ≤ {probes} s, of the event loop ≤ {loop} s, "
+            f"{memory(self.pid):.0f} MiB",
+            flush=True,
+        )
 
 
-def measure(browser: Browser, url: str, watched: Watched, pages: int) -> None:
+class Tab:
+    """The memory of the page's tab, after a collection of garbage."""
+
+    def __init__(self, page: Page) -> None:
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable")
+
+    def used(self) -> tuple[float, int]:
+        """MiB of the JavaScript heap, and the number of nodes of the document."""
+        self._session.send("HeapProfiler.collectGarbage")
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        found = {each["name"]: each["value"] for each in metrics}
+        return found["JSHeapUsedSize"] / 2**20, int(found["Nodes"])
+
+
+def told(times: list[float]) -> str:
+    """Median and worst, in ms."""
+    return f"{median(times):.0f} ms, at most {max(times):.0f} ms"
+
+
+def measure(browser: Browser, url: str, watched: Watched, said: argparse.Namespace) -> None:
     context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.set_default_timeout(600_000)
     opened = context.new_page()
     watched.over("no page", 20, opened.wait_for_timeout)
-    began = time.monotonic()
-    opened.goto(url)
-    opened.locator("html.scripted").wait_for()
-    print(f"first page: usable after {time.monotonic() - began:.2f} s")
-    print(f"  paint {opened.evaluate(PAINT):.0f} ms, loaded {opened.evaluate(LOADED):.0f} ms")
-    times = []
-    for _ in range(5):
-        opened.reload()
-        opened.locator("html.scripted").wait_for()
-        times.append((opened.evaluate(PAINT), opened.evaluate(LOADED)))
-    print(f"again, five times: paint and loaded {[(round(a), round(b)) for a, b in times]} ms")
+    paints, loads, usable = [], [], []
+    for _ in range(6):
+        began = time.monotonic()
+        opened.goto(url, wait_until="commit")
+        opened.locator("html.scripted").wait_for(state="attached")
+        usable.append((time.monotonic() - began) * 1000)
+        opened.wait_for_load_state("load")
+        paints.append(opened.evaluate(PAINT))
+        loads.append(opened.evaluate(LOADED))
+    print(f"first paint: {told(paints)}; keys work: {told(usable)}; all rows: {told(loads)}")
     size = len(asked(url + "/")) / 1024
     print(f"rows {opened.locator('#shoots tbody tr').count()}, {size:.0f} KiB")
-    keys = [opened.evaluate(KEY) for _ in range(5)]
-    print(f"a key of the search, to the layout: {[round(each) for each in keys]} ms")
+    print(f"a key of the search, to the layout: {told([opened.evaluate(KEY) for _ in range(7)])}")
+    opened.locator("#live[data-tone=good]").wait_for()
+    name = str(opened.locator("tr[data-state=Healthy]").last.get_attribute("data-name"))
+    path = f"/api/v1/shoots/{name}/pause"
+    updates = [opened.evaluate(UPDATE, [name, path]) for _ in range(7)]
+    print(f"one update, from the request for a pause to its row: {told(updates)}")
     opened.evaluate(LONGEST)
     watched.over("one page", 20, opened.wait_for_timeout)
     print(f"longest task of the page {opened.evaluate('window.longest ?? 0'):.0f} ms")
-    print(f"JS heap {opened.evaluate(HEAP):.0f} MiB")
-    for _ in range(pages - 1):
+    tab, began = Tab(opened), time.monotonic()
+    before = tab.used()
+    for _ in range(said.pages - 1):
         Reader(url).start()
         opened.wait_for_timeout(500)
-    watched.over(f"{pages} pages", 30, opened.wait_for_timeout)
-    opened.locator("tr[data-state=Protected]").first.wait_for(timeout=600_000)
-    watched.over(f"{pages} pages, a tenth protected", 30, opened.wait_for_timeout)
+    watched.over(f"{said.pages} pages", 30, opened.wait_for_timeout)
+    opened.locator("tr[data-state=Protected]").first.wait_for()
+    watched.over(f"{said.pages} pages, the outage", 60, opened.wait_for_timeout)
     print(f"longest task of the page {opened.evaluate('window.longest ?? 0'):.0f} ms")
-    print(f"JS heap {opened.evaluate(HEAP):.0f} MiB")
+    opened.wait_for_timeout(60_000 * said.minutes)
+    after, hours = tab.used(), (time.monotonic() - began) / 3600
+    print(
+        f"heap {before[0]:.1f} MiB and {before[1]} nodes, after {hours * 60:.0f} minutes {after[0]:.1f} MiB and "
+        f"{after[1]} nodes: {(after[0] - before[0]) / hours:+.1f} MiB an hour"
+    )
+
+
+def without_pages(url: str, watched: Watched) -> None:
+    """The same while nobody looks, to know what of it the pages cost."""
+    watched.over("no page", 20, lambda ms: time.sleep(ms / 1000))
+    while not json.loads(asked(f"{url}/api/v1/status"))["counts"]["Protected"]:
+        time.sleep(2)
+    watched.over("no page, the outage", 60, lambda ms: time.sleep(ms / 1000))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shoots", type=int, default=1_000)
     parser.add_argument("--pages", type=int, default=20)
+    parser.add_argument("--minutes", type=int, default=5, help="of the tab's memory, at the end")
     parser.add_argument("--after", type=int, default=240, help="seconds until the outage")
     said = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -194,11 +254,13 @@ def run(demo: int, url: str, said: argparse.Namespace) -> None:
                 break
         except (OSError, TypeError):
             pass
+    watched = Watched(int(children[0]), f"{url}/metrics")
+    if said.pages == 0:
+        without_pages(url, watched)
+        return
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=[*FLAGS, "--enable-precise-memory-info"]
-        )
-        measure(browser, url, Watched(int(children[0]), f"{url}/metrics"), said.pages)
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        measure(browser, url, watched, said)
         browser.close()
 
 

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request, Response
+from fastapi.responses import JSONResponse
 
+from app.api import schemas
 from app.api.auth.authorization import Call
 from app.api.parameters import refuse_unknown
 from app.api.problems import Problem, ProblemType
+from app.api.schemas.base import Remark
 from app.api.views import Context, ProberView, WeedersView
 from app.core.errors import trimmed
 from app.core.model.callers import Caller
@@ -183,6 +186,21 @@ def refuse_in_dry_run(context: Context) -> None:
     if context.process.dry_run:
         detail = "this process was started with --dry-run: it reads, judges and plans, but writes nothing"
         raise Problem(ProblemType.DRY_RUN, detail)
+
+
+def planned(changed: str, before: object, after: object) -> Response:
+    """The answer to `dryRun`: the one object that the call would change, or none if it is so already."""
+    change = schemas.PlannedChange(object=changed, before=before, after=after)
+    found = schemas.Changes(changes=[] if before == after else [change])
+    return JSONResponse(found.model_dump(mode="json", by_alias=True))
+
+
+DryRun = Annotated[
+    bool, Query(alias="dryRun", description="Only show what would change; write nothing.")
+]
+"""`dryRun` of a call without a body."""
+OptionalReason = Annotated[Remark, Query()]
+"""The reason of a call without a body."""
 
 
 # Authorization.

@@ -13,6 +13,15 @@ _PAUSE: Final[dict[str, Any]] = {
     "createdAt": "2026-11-20T14:10:00Z",
     "until": "2026-11-20T15:10:00Z",
 }
+_END_OF_PAUSE: Final = {
+    "changes": [
+        {
+            "object": f"ConfigMap/dependency-watchdog-overrides, key {_NAMESPACE}",
+            "before": _PAUSE,
+            "after": None,
+        }
+    ]
+}
 _PAUSE_OF_ALL: Final = _PAUSE | {"covers": "all", "scope": "scaleDown", "reason": "network works"}
 _RESOURCE: Final[dict[str, Any]] = {
     "apiVersion": "apps/v1",
@@ -174,6 +183,15 @@ _PLAN: Final[dict[str, Any]] = {
     "etag": '"c2b86f0e9d7715a4f0e1"',
     "replaces": None,
 }
+_WEEDING: Final = {
+    "changes": [
+        {
+            "object": f"recovery of {_NAMESPACE}/kube-apiserver",
+            "before": None,
+            "after": {"cause": "Asked", "until": "2026-11-20T14:26:30Z", "despite": None},
+        }
+    ]
+}
 _RECOVERY: Final[dict[str, Any]] = {
     "id": 12,
     "cause": "BecameReady",
@@ -324,6 +342,9 @@ ANSWERS: Final[dict[str, dict[int, Any]]] = {
     "probeShoot": {202: {"at": "2026-11-20T14:10:02Z"}},
     "scaleShoot": {200: _PLAN, 202: _OPERATION},
     "pauseShoot": {200: _PAUSE},
+    "resumeShoot": {200: _END_OF_PAUSE},
+    "resumeAllShoots": {200: _END_OF_PAUSE},
+    "endHold": {200: {"changes": []}},
     "pauseAllShoots": {200: _PAUSE_OF_ALL},
     "listResources": {200: _list(_LIVE_RESOURCE)},
     "ignoreResource": {200: _IGNORED},
@@ -333,10 +354,11 @@ ANSWERS: Final[dict[str, dict[int, Any]]] = {
     "cancelOperation": {202: _CANCELLED},
     "listWeeders": {200: _list(_WEEDER)},
     "readWeeder": {200: _WEEDER},
-    "weedNow": {202: _ASKED},
+    "weedNow": {200: _WEEDING, 202: _ASKED},
     "readStatus": {
         200: {
             "version": "1.2.3",
+            "identity": "dwd-7f9",
             "startedAt": "2026-11-20T09:12:33Z",
             "role": "leader",
             "dryRun": False,

@@ -3,8 +3,6 @@
 The framework's own pages load their scripts from a CDN, which the Content-Security-Policy forbids (threat T17).
 """
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from html import escape
@@ -14,6 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from app.api.document import JSON, resolved
+from app.api.page import site
 
 # HTML of the document: each call with parameters, body and answers, then the schemas; pure.
 
@@ -100,7 +99,7 @@ def _content(holder: Mapping[str, Any]) -> Iterator[str]:
         shape = _type(content["schema"]) if media == JSON else escape(media)
         yield f"<p>{shape}</p>"
         if (example := content.get("example")) is not None:
-            yield f"<pre>{escape(_shown(example))}</pre>"
+            yield f'<pre tabindex="0">{escape(_shown(example))}</pre>'
 
 
 def _shown(example: Any) -> str:  # noqa: ANN401 - any JSON
@@ -151,27 +150,17 @@ def _text(text: str) -> str:
     return "".join(f"<code>{p}</code>" if n % 2 else p for n, p in enumerate(parts))
 
 
-_STYLE: Final = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-    "code,pre{font-family:ui-monospace,monospace}pre{background:#eee;color:#000;padding:.5em;overflow:auto}"
-    "code{overflow-wrap:anywhere}dt{margin-top:.5em}h3{margin-top:2em}li ul{margin-bottom:.5em}"
-)
-_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _POLICY: Final = (
-    f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'; "
+    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
 
 
 def page(title: str, body: str) -> HTMLResponse:
-    """A whole page; `title` is escaped here, `body` must be HTML with escaped text."""
-    text = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
-        f"<body><h1>{escape(title)}</h1>{body}</body></html>"
-    )
-    return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
+    """A whole page with the frame of the others; `title` is escaped here, `body` must be HTML with escaped text."""
+    found = site.page("reference.html", title=title, body=body)
+    found.headers["Content-Security-Policy"] = _POLICY
+    return found
 
 
 def pages_router() -> APIRouter:

@@ -123,8 +123,8 @@ class ShootsView(Protocol):
 class ScalingRunsView(Protocol):
     """Scaling runs (operations), running and past, and the means to start and cancel manual ones.
 
-    Each method that acts may raise a `ClusterError`, a `Refused` if a rule forbids the action, a `FeatureOff` if holds
-    cannot be written, and a `NotKnownYet` before holds have been read. In each case nothing has been changed.
+    Each method that acts may raise a `ClusterError`, a `Refused` if a rule forbids the action, a `FeatureUnavailable`
+    if holds cannot be written, and a `NotKnownYet` before holds have been read. In each case nothing has been changed.
     """
 
     def operations(self) -> Sequence[ScalingRunStatus]:
@@ -185,6 +185,8 @@ class ResourcesView(Protocol):
     async def set_ignored(self, order: IgnoreRequest) -> tuple[WorkloadView, WorkloadView]:
         """Write or remove ignore-scaling; returns the resource before and after, which are equal if nothing changed.
 
+        An order with `dry_run` goes through the same checks on the same live read, and writes nothing.
+
         Raises:
             NotFound: The resource does not exist, or is not a configured dependent.
             Refused: The resource is at 0 and would stay there, and the order has no `force`.
@@ -206,6 +208,10 @@ class WeedersView(Protocol):
 
     def namespaces(self) -> Collection[str] | None:
         """The control-plane namespaces with a configured service; None before EndpointSlices were listed once."""
+        ...
+
+    def check_weed_now(self, key: ServiceKey, *, force: bool) -> str | None:
+        """Raise what `weed_now` would raise now; returns the pause that `force` overrides, if there is one."""
         ...
 
     def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
@@ -294,6 +300,11 @@ class ProcessView(Protocol):
     @property
     def version(self) -> str:
         """Version of the program."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Holder identity of this process in the elections."""
         ...
 
     @property

@@ -22,7 +22,7 @@ from app.cli.answers import (
 )
 from app.cli.client import ApiCall
 from app.cli.printing import Answer, as_yaml
-from app.cli.session import Session, get, get_all, path, watch
+from app.cli.session import Session, get, get_all, path, reason_query, watch
 from app.cli.views import events, scaling
 from app.cli.views import shoots as view
 from app.cli.views import weeders as services
@@ -97,7 +97,7 @@ async def operations(
 ) -> None:
     """`dwd operations`: all scaling runs, or one; cancel it, or show it repeatedly until it has ended."""
     if settings.cancel:
-        await _cancel(session, words[0])
+        await _cancel(session, words[0], settings.reason)
     elif settings.watch:
         fetch = partial(operation, session, words[0]) if words else partial(_operations, session)
         title = f"{' '.join(words) or 'all operations'} at {settings.server}"
@@ -122,8 +122,9 @@ async def operation(session: Session, name: str) -> Answer:
     return Answer(data, scaling.detailed(found, session.clock.now()), [found.id])
 
 
-async def _cancel(session: Session, name: str) -> None:
-    body = await session.client.ask(ApiCall("DELETE", path("operations", name)))
+async def _cancel(session: Session, name: str, reason: str | None) -> None:
+    call = ApiCall("DELETE", path("operations", name), query=reason_query(reason))
+    body = await session.client.ask(call)
     if not body:
         session.printer.show(Answer(None, [Text(f"{name} is being cancelled")], [name]))
         return

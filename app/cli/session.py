@@ -34,6 +34,11 @@ def path(*parts: str) -> str:
     return "/".join(quote(each, safe="") for each in parts)
 
 
+def reason_query(reason: str | None) -> dict[str, str]:
+    """The query of a call without a body, which takes the reason there; empty if there is no reason."""
+    return {} if reason is None else {"reason": reason}
+
+
 async def get(session: Session, *parts: str) -> Any:  # noqa: ANN401 - JSON, whatever it is
     """The JSON that GET returns for the path of these parts; raises CommandFailed."""
     return answers.read(await session.client.ask(ApiCall("GET", path(*parts))))

@@ -11,7 +11,7 @@ from app.cli.answers import Operation, Page, Pause, Plan, ProbeRequest, Recovery
 from app.cli.client import ApiCall
 from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
-from app.cli.session import Session, get, get_all, path
+from app.cli.session import Session, get, get_all, path, reason_query
 from app.cli.views import scaling
 from app.cli.views.layout import change, said, until
 from app.core.config.client_settings import (
@@ -127,15 +127,16 @@ async def pause(session: Session, settings: PauseSettings, words: tuple[str, ...
 
 async def resume(session: Session, settings: ResumeSettings, words: tuple[str, ...]) -> None:
     """`dwd resume`: end the pause of one shoot or of all, or a hold."""
+    query = reason_query(settings.reason)
     if settings.hold:
-        call = ApiCall("DELETE", path("shoots", words[0], "hold"))
+        call = ApiCall("DELETE", path("shoots", words[0], "hold"), query=query)
         await _done(session, call, f"{words[0]}: the hold has ended")
     elif words:
         line = f"{words[0]}: its own pause has ended; a pause of all shoots, if there is one, stays in force"
-        await _done(session, ApiCall("DELETE", _pause_path(words)), line)
+        await _done(session, ApiCall("DELETE", _pause_path(words), query=query), line)
     else:
         line = "all shoots: the pause has ended; pauses of single shoots stay in force"
-        await _done(session, ApiCall("DELETE", _pause_path(words)), line)
+        await _done(session, ApiCall("DELETE", _pause_path(words), query=query), line)
 
 
 def _pause_path(words: tuple[str, ...]) -> str:
@@ -156,8 +157,9 @@ async def ignore(session: Session, settings: IgnoreSettings, words: tuple[str, .
 
 async def unignore(session: Session, settings: UnignoreSettings, words: tuple[str, ...]) -> None:
     """`dwd unignore`: remove ignore-scaling from a resource."""
-    del settings
-    data = await _asked(session, ApiCall("DELETE", await _annotation(session, *words)))
+    where = await _annotation(session, *words)
+    call = ApiCall("DELETE", where, query=reason_query(settings.reason))
+    data = await _asked(session, call)
     _show_resource(session, data, "is included in scaling again")
 
 
@@ -221,8 +223,8 @@ def _show_begun(session: Session, data: object) -> None:
 
 async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...]) -> None:
     """`dwd probe`: request a probe."""
-    del settings
-    data = await _asked(session, ApiCall("POST", path("shoots", words[0], "probe")))
+    where = path("shoots", words[0], "probe")
+    data = await _asked(session, ApiCall("POST", where, query=reason_query(settings.reason)))
     at = said(answers.of(ProbeRequest, data).at)
     session.printer.show(
         Answer(

@@ -153,6 +153,8 @@ class Dependents:
     async def set_ignored(self, order: IgnoreRequest) -> tuple[WorkloadView, WorkloadView]:
         """Writes or removes ignore-scaling; returns the resource before and after, one object if nothing was to do.
 
+        An order with `dry_run` goes through the same checks, and returns what the resource would be.
+
         If the resource changes between check and write, both are repeated once: status updates change it too, and the
         caller's `If-Match` does not mean those.
 
@@ -167,7 +169,7 @@ class Dependents:
             before, after = await self._mark(order)
         except Conflict:
             before, after = await self._mark(order)
-        if before is not after:
+        if before is not after and not order.dry_run:
             self._tell(order, after)
         return before, after
 
@@ -178,6 +180,10 @@ class Dependents:
             return before, before
         _check_not_stranded(before, order)
         value = "true" if order.ignored else None
+        if order.dry_run:
+            others = {k: v for k, v in before.annotations.items() if k != ann.IGNORE_SCALING}
+            planned = others if value is None else {**others, ann.IGNORE_SCALING: value}
+            return before, replace(before, annotations=planned)
         patch = Patch(before.resource_version, annotations={ann.IGNORE_SCALING: value})
         try:
             written = await self._env.seed.patch_dependent(order.namespace, order.ref, patch)

@@ -119,7 +119,7 @@ class SelfView:
         self, configured: Configured, cluster: Cluster, clock: Clock, finders: Finders
     ) -> None:
         self.configured, self._cluster, self._finders = configured, cluster, finders
-        self.version = configured.version
+        self.version, self.identity = configured.version, cluster.identity
         self.dry_run = configured.dry_run
         self.now, self.sleep = clock.now, clock.sleep
         self.started_at = clock.now()

@@ -140,6 +140,19 @@ class WeederController:
         With `force` it overrides the pause that covers the namespace now, but no later or changed one.
 
         Raises:
+            LeadershipLost, NotFound, NotKnownYet, Refused: as `check_weed_now`.
+        """
+        asked = WeedRequest(author, reason, self.check_weed_now(key, force=force))
+        seconds = self._env.policy.watch_duration
+        recovery = self._registry.begin(key, Cause.ASKED, seconds, asked)
+        if recovery is None:
+            raise LeadershipLost("this process is ending")
+        return recovery.status()
+
+    def check_weed_now(self, key: ServiceKey, *, force: bool) -> str | None:
+        """Checks that a person may begin a recovery now; returns the pause that `force` overrides, if there is one.
+
+        Raises:
             LeadershipLost: this instance does not lead, or the process is ending.
             NotFound: nothing is known of the service.
             NotKnownYet: the overrides have not been read yet.
@@ -153,12 +166,7 @@ class WeederController:
             )
         if not self._ready(key):
             raise Refused(f"{key.service} is not ready: what depends on it would crash again")
-        asked = WeedRequest(author, reason, self._despite(key.namespace, force=force))
-        seconds = self._env.policy.watch_duration
-        recovery = self._registry.begin(key, Cause.ASKED, seconds, asked)
-        if recovery is None:
-            raise LeadershipLost("this process is ending")
-        return recovery.status()
+        return self._despite(key.namespace, force=force)
 
     def _despite(self, namespace: str, *, force: bool) -> str | None:
         """The pause that a forced recovery overrides; None if there is none."""

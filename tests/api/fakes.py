@@ -112,10 +112,17 @@ class FakeWeeders:
     def status(self, key):
         return self.known.get(key)
 
-    def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
-        """Watches at once; raises `refuses`, where there is one, unless forced."""
-        if self.refuses is not None and not force:
+    def check_weed_now(self, key: ServiceKey, *, force: bool) -> str | None:
+        """Raises `refuses`, where there is one, unless forced."""
+        if self.refuses is None:
+            return None
+        if not force:
             raise self.refuses
+        return str(self.refuses)
+
+    def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
+        """Watches at once, if `check_weed_now` lets it."""
+        self.check_weed_now(key, force=force)
         begun = RecoveryStatus(
             len(self.begun) + 1,
             key,
@@ -288,6 +295,8 @@ class FakeResources:
         kept = {k: v for k, v in before.annotations.items() if k != ann.IGNORE_SCALING}
         added = {ann.IGNORE_SCALING: "true"} if order.ignored else {}
         after = replace(before, annotations=kept | added)
+        if order.dry_run:
+            return before, after
         self.known[order.namespace][order.ref] = after
         return before, after
 
@@ -334,6 +343,7 @@ class FakeLeader:
 @dataclass
 class FakeProcess:
     version: str = "1.2.3"
+    identity: str = "dwd-7f9"
     started_at: float = NOW - 3600
     dry_run: bool = False
     loops: tuple[Loop, ...] = (Loop.PROBER,)

@@ -245,6 +245,10 @@ def planned(scene: Scene, asked: Named) -> Any:
     return scene.ask(asked, json=REQUESTS[asked.name] | {"dryRun": True})
 
 
+def planned_without_a_body(scene: Scene, asked: Named) -> Any:
+    return scene.ask(asked, params={"dryRun": "true"})
+
+
 def flows_refuse(error: Exception, scene: Scene, asked: Named) -> Any:
     scene.scaling_runs.breaks = error
     return scene.ask(asked)
@@ -283,6 +287,10 @@ SPECIAL: dict[tuple[str, int], Callable[[Scene, Named], Any]] = {
     ("readOperation", 410): gone,
     ("cancelOperation", 410): gone,
     ("cancelOperation", 409): automatic,
+    ("weedNow", 200): planned,
+    ("resumeShoot", 200): planned_without_a_body,
+    ("resumeAllShoots", 200): planned_without_a_body,
+    ("endHold", 200): planned_without_a_body,
     ("weedNow", 409): weeder_refuses,
     ("pauseShoot", 409): somebody_else_changed_it,
     ("pauseAllShoots", 409): somebody_else_changed_it,

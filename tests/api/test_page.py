@@ -19,10 +19,20 @@ from app.api.page import site
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
+from app.core.model.operations import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
 from app.core.model.policy import Loop
+from app.core.model.weeding import (
+    Cause,
+    Phase,
+    RecoveryStatus,
+    ServiceKey,
+    ServiceStatus,
+    WeederPolicy,
+)
+from app.core.model.workloads import Direction
 from app.core.ports import Permission
-from app.core.reporting.audit import AuditLog
+from app.core.reporting.audit import Attempt, AuditLog
 from app.core.reporting.notices import Notice, NoticeKind
 from tests.api.facts import NAMESPACE, NOW, healthy, not_probed, protected
 from tests.api.fakes import FakeProcess, application, context
@@ -102,6 +112,125 @@ def test_search_filter_and_sort_are_in_the_url(client, shoots, query, expected):
     assert rows_of(page_of(client, f"/?{query}")) == expected
 
 
+def test_who_paused_or_holds_a_shoot_is_found_by_the_search(client, shoots, overrides):
+    shoots.add(healthy("shoot--a--fine"), healthy("shoot--b--fine"), healthy("shoot--c--fine"))
+    overrides.entries["shoot--b--fine"] = OverrideEntry(
+        Pause(Scope.ALL, "night shift", "eve", NOW, NOW + 900)
+    )
+    overrides.entries["shoot--c--fine"] = OverrideEntry(
+        None, Hold("by hand", "mallory", NOW, NOW + 900)
+    )
+    for query, found in (
+        ("paused+by+eve", ["shoot--b--fine"]),
+        ("night", ["shoot--b--fine"]),
+        ("held+by", ["shoot--c--fine"]),
+    ):
+        assert rows_of(page_of(client, f"/?q={query}")) == found
+
+
+def test_rows_that_changed_after_an_instant_come_without_the_others(client, shoots, process):
+    shoots.add(healthy("shoot--a--fine"), healthy("shoot--b--cut"))
+    page_of(client)
+    process.time += 5
+    since = process.time
+    process.time += 5
+    shoots.add(protected("shoot--b--cut"))
+    html = page_of(client, f"/rows?since={since}")
+    assert rows_of(html) == ["shoot--b--cut"]
+    assert 'data-total="2"' in html
+    process.time += 60  # plots move on, which is no change
+    assert rows_of(page_of(client, f"/rows?since={process.time}")) == []
+
+
+def test_where_nobody_looked_before_the_state_is_at_least_so_old(client, shoots):
+    shoots.add(healthy())
+    assert "≥ <time" in page_of(client)
+    assert "≥ <time" in page_of(client, f"/shoots/{NAMESPACE}")
+
+
+def test_codes_are_in_words_and_instants_in_sentences_are_times_of_day():
+    assert site.words("LeasesExpired") == "leases expired"
+    assert site.words("FlowStarted") == "scaling run began"
+    assert site.words("it's not a code") == "it's not a code"
+    text = str(site._text("4 probes since 2026-11-25T20:50:10Z said <so>"))
+    assert (
+        '<time datetime="2026-11-25T20:50:10Z" title="2026-11-25T20:50:10Z">20:50:10 UTC</time>'
+        in text
+    )
+    assert "&lt;so&gt;" in text
+
+
+def test_without_javascript_the_other_pages_are_read_too(shoots, weeders, scaling_runs, audit):
+    shoots.add(protected())
+    process = FakeProcess(loops=(Loop.PROBER, Loop.WEEDER))
+    key = ServiceKey(NAMESPACE, "kube-apiserver")
+    recovery = RecoveryStatus(
+        1, key, Cause.BECAME_READY, Phase.WATCHING, NOW - 9, NOW - 9, NOW + 300
+    )
+    weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(recovery,)))
+    scaling_runs.add(
+        ScalingRunStatus(
+            "op-1",
+            NAMESPACE,
+            Direction.DOWN,
+            Trigger.AUTO,
+            OperationPhase.DONE,
+            NOW - 60,
+            "63 of 100 leases",
+            ended=NOW - 57,
+        )
+    )
+    audit.note(
+        Attempt("r1", "PUT", "/x", "10.0.0.1", 200, caller="eve", action="pause", reason="works")
+    )
+    given = context(shoots, process, weeders, scaling_runs=scaling_runs, audit=audit)
+    with TestClient(application(given)) as client:
+        run = " ".join(words_of(page_of(client, "/operations")))
+        assert "took 3s" in run
+        assert "63 of 100 leases" in run
+        assert "became ready" in " ".join(words_of(page_of(client, "/weeders")))
+        assert "eve" in page_of(client, "/audit")
+        assert "probeInterval" in page_of(client, "/config")
+
+
+def test_weed_now_is_on_the_page_of_the_weeder_for_each_service(weeders):
+    process = FakeProcess(loops=(Loop.WEEDER,))
+    process.configured.weeder = WeederPolicy({"kube-apiserver": ()})
+    key = ServiceKey(NAMESPACE, "kube-apiserver")
+    weeders.add(ServiceStatus(key, ready=True, since=NOW - 10))
+    with TestClient(application(context(process=process, weeders=weeders))) as client:
+        assert "action-weed" not in page_of(client, "/weeders")
+        assert f'data-key="action-weed-{NAMESPACE}-kube-apiserver"' in page_of(
+            client, f"/weeders?namespace={NAMESPACE}"
+        )
+
+
+def test_a_process_whose_peer_has_a_url_links_to_the_other_page():
+    process = FakeProcess(peer_url="https://weeder.example:8080")
+    with TestClient(application(context(process=process))) as client:
+        assert 'href="https://weeder.example:8080/weeders"' in page_of(client, "/weeders")
+    process.peer_url = "javascript:alert(1)"
+    with TestClient(application(context(process=process))) as client:
+        assert 'href="javascript' not in page_of(client, "/weeders")
+
+
+def test_what_is_off_only_for_a_standby_needs_no_attention_where_one_leads(process, shoots):
+    process.off["leader-address"] = "--advertise-address is not given"
+    for leading in (True, False):
+        process.leading = leading
+        with TestClient(application(context(shoots, process))) as client:
+            assert ("needs attention" in page_of(client)) is not leading
+
+
+def test_a_problem_that_passes_has_its_page_asked_for_again_and_a_way_elsewhere(shoots):
+    process = FakeProcess(leading=False)
+    with TestClient(application(context(shoots, process))) as client:
+        html = page_of(client, "/operations", status=503)
+        assert 'data-again="5"' in html
+        assert 'href="/config"' in html
+        assert "data-again" not in page_of(client, "/?state=Fine", status=422)
+
+
 def test_a_filter_that_is_none_is_refused_in_words(client):
     assert "state" in page_of(client, "/?state=Fine", status=422)
 
@@ -156,7 +285,7 @@ def test_a_shoot_says_why(client, shoots, given):
         "Limit 60 %",
         "it went to 0",
         "scaled down by the watchdog",
-        "APIServerReachable",
+        "API server reachable",
         "0 of 3 saved",
     ):
         assert expected in text
@@ -165,8 +294,8 @@ def test_a_shoot_says_why(client, shoots, given):
 def test_each_node_is_in_the_picture_and_in_the_table(client, shoots):
     shoots.add(protected())
     html = page_of(client, f"/shoots/{NAMESPACE}")
-    assert html.count('<li class="cell ') == 3
-    assert "no: NotManaged" in html
+    assert html.count('<span class="cell ') == 3 + 5  # the legend has five
+    assert "does not count: not managed" in html
 
 
 def test_the_history_can_be_had_of_one_kind(client, shoots):
@@ -174,8 +303,9 @@ def test_the_history_can_be_had_of_one_kind(client, shoots):
     for kind in (NoticeKind.SCALE, NoticeKind.OVERRIDE):
         shoots.past.note(Notice(kind, NAMESPACE, NOW, "Reason", f"about {kind}"))
     html = page_of(client, f"/shoots/{NAMESPACE}?kind=Scale")
-    assert "about Scale" in html
-    assert "about Override" not in html
+    _, _, history = html.partition('id="history"')
+    assert "about Scale" in history
+    assert "about Override" not in history
 
 
 def test_text_of_others_stays_text(client, shoots, overrides):
@@ -252,6 +382,7 @@ def test_what_may_be_done_is_there_as_a_command_too(client, shoots):
     html = page_of(client, f"/shoots/{NAMESPACE}")
     assert f"dwd scale down {NAMESPACE} --reason …" in html
     assert f"curl -X POST http://testserver/api/v1/shoots/{NAMESPACE}/scale" in html
+    assert f"/shoots/{NAMESPACE}/probe</code>" in html, "a call that has no body"
 
 
 def test_a_browser_without_a_token_is_told_how_to_come_in(given):
@@ -281,8 +412,8 @@ def test_a_browser_without_a_token_is_told_how_to_come_in(given):
 
 def test_a_page_that_says_401_names_the_way_in():
     problem = {"title": "Nobody", "detail": "<b>", "status": 401, "type": "urn:x"}
-    text = bytes(site.page("problem.html", problem=problem).body).decode()
-    assert "kubectl -n garden create token" in text
+    text = bytes(site.page("problem.html", problem=problem, path="/").body).decode()
+    assert "dwd page --port-forward NAMESPACE/DEPLOYMENT" in text
     assert "&lt;b&gt;" in text
 
 

@@ -47,15 +47,15 @@ def test_a_probe_that_failed_is_marked_and_says_nothing_of_leases():
 def test_in_endpoint_mode_a_way_that_leads_nowhere_is_marked():
     results = {RequestKind.INTERNAL: ProbeResult.SUCCESS, RequestKind.EXTERNAL: ProbeResult.FAILURE}
     (found,) = columns_of(probe(leases=None, probes=results, reason="Counting"), count=1)
-    assert Mark.FAILED in found.marks
+    assert found.marks & Mark.FAILED
 
 
 @pytest.mark.parametrize(
     ("reason", "mark"),
-    [("Paused", Mark.HELD_BACK), ("Held", Mark.HELD_BACK), ("Gated", Mark.GATED)],
+    [("Paused", Mark.PAUSED), ("Held", Mark.HELD), ("Gated", Mark.GATED)],
 )
 def test_what_kept_a_verdict_back_is_marked(reason, mark):
-    assert mark in columns_of(probe(reason=reason), count=1)[0].marks
+    assert columns_of(probe(reason=reason), count=1)[0].marks & mark
 
 
 def test_a_scaling_run_is_marked_from_its_begin_to_its_end():
@@ -64,7 +64,7 @@ def test_a_scaling_run_is_marked_from_its_begin_to_its_end():
         scaling(NOW - STEP, Direction.DOWN, "ended"),
         probe(),
     )
-    assert [Mark.DOWN in each.marks for each in found] == [True, True, True, False]
+    assert [bool(each.marks & Mark.DOWN) for each in found] == [True, True, True, False]
 
 
 def test_silence_is_a_gap():
@@ -107,7 +107,8 @@ def test_a_shoot_that_is_gone_takes_its_series_with_it():
 
 def test_a_healthy_hour_is_a_short_path():
     plot = drawn([Column(0.0, Mark.PROBED)] * 60, 0.6)
-    assert plot.area == "M0 20V20H60V20Z"
+    assert plot.area == ""
+    assert plot.known == [(0, 60)]
     assert plot.limit == 8.0
     assert plot.words == "expired leases at most 0%"
 
@@ -115,9 +116,50 @@ def test_a_healthy_hour_is_a_short_path():
 def test_a_plot_has_steps_bands_and_the_same_in_words():
     columns = [Column(0.0, Mark.PROBED), Column(0.5, Mark.DOWN), Column(None, Mark.FAILED)]
     plot = drawn(columns, 0.6)
-    assert plot.area == "M0 20V20H1V10H2V20H3V20Z"
+    assert plot.area == "M0 20V20H1V10H2V20Z"
+    assert plot.known == [(0, 2)]
     assert plot.down == [(1, 1)]
     assert plot.failed == [(2, 1)]
     assert plot.words == (
-        "expired leases at most 50%, probes failed in 1 of 3 columns, scaled down 1 × and up 0 ×"
+        "expired leases at most 50%, probes failed in 1 of 3 columns, scaled down once"
     )
+
+
+def shares(*found):
+    return [Column(each, Mark(0) if each is None else Mark.PROBED) for each in found]
+
+
+def test_what_no_probe_covers_is_a_gap_and_not_a_share_of_zero():
+    plot = drawn(shares(0.5, None, None, None, 0.5, 0.0), 0.6, carry=1)
+    assert plot.area == "M0 20V10H2V20ZM4 20V10H5V20H6V20Z"
+    assert plot.known == [(0, 2), (4, 2)]
+
+
+def test_a_reading_stands_until_the_next_probe_is_due_so_that_a_plot_is_no_comb():
+    plot = drawn(shares(0.5, None, 0.5, None, 0.5, None), 0.6, carry=1)
+    assert plot.area == "M0 20V10H6V20Z"
+
+
+def test_after_a_failed_probe_the_reading_before_it_stands_no_longer():
+    failed = Column(None, Mark.PROBED | Mark.FAILED)
+    assert drawn([*shares(0.5), failed, *shares(None)], 0.6, carry=3).known == [(0, 1)]
+
+
+def test_before_the_first_probe_nothing_is_known():
+    plot = drawn(shares(None, None), 0.6, carry=4)
+    assert (plot.known, plot.area, plot.words) == ([], "", "nothing read")
+
+
+def test_in_endpoint_mode_there_is_no_share_and_a_probe_is_what_is_known():
+    plot = drawn([Column(None, Mark.PROBED), *shares(None, None)], 0.6, carry=1, leases=False)
+    assert (plot.area, plot.known, plot.words) == (None, [(0, 2)], "probed")
+
+
+def test_whether_the_beginning_of_a_state_was_seen_depends_on_the_probes_before_it():
+    plots = Plots()
+    plots.note(probe(NOW))
+    series = plots.of(NAMESPACE)
+    assert not series.probed_before(NOW)
+    assert series.probed_before(NOW + 2 * STEP)
+    assert not series.probed_before(NOW + 600)
+    assert series.probed_before(NOW - BUCKETS * STEP)

@@ -44,7 +44,10 @@ def test_the_page_of_the_calls_has_no_script_and_nothing_from_elsewhere(client):
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert "<script" not in answer.text
     assert "//" not in answer.text
-    assert "style-src 'sha256-" in answer.headers["content-security-policy"]
+    policy = answer.headers["content-security-policy"]
+    assert "style-src 'self'" in policy
+    assert "script-src" not in policy
+    assert '<a href="/">Shoots</a>' in answer.text
 
 
 def test_titles_are_escaped():

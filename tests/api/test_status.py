@@ -37,6 +37,7 @@ def test_the_status_says_all_that_deserves_a_look(client, process):
     found = client.get(STATUS).json()
     assert found == {
         "version": "1.2.3",
+        "identity": "dwd-7f9",
         "startedAt": "2027-01-15T07:00:00Z",
         "role": "leader",
         "dryRun": False,
@@ -84,7 +85,7 @@ def test_a_standby_says_so_when_nobody_is_known_to_lead(client, process):
     process.leading, process.leader_identity = False, None
     found = client.get("/api/v1/shoots").json()
     assert found["leader"] == {"identity": None, "address": None}
-    assert "nobody" in found["detail"]
+    assert "the leader is unknown" in found["detail"]
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/", "/docs", "/openapi.json"])

@@ -82,6 +82,23 @@ def test_an_end_is_sent_without_a_body(words, path, api, dwd):
     assert "Content-Type" not in asked.headers
 
 
+@pytest.mark.parametrize(
+    ("call", "reply", "words"),
+    [
+        (f"DELETE /shoots/{NAME}/pause", Reply(status=204), ("resume", NAME)),
+        ("DELETE /pause", Reply(status=204), ("resume", "--all")),
+        (f"DELETE /shoots/{NAME}/hold", Reply(status=204), ("resume", NAME, "--hold")),
+        (f"POST /shoots/{NAME}/probe", {"at": "2026-11-22T07:06:24Z"}, ("probe", NAME)),
+        ("DELETE /operations/x-1", {"id": "x-1"}, ("operations", "x-1", "--cancel")),
+    ],
+)
+def test_the_reason_of_a_call_without_a_body_is_in_its_query(call, reply, words, api, dwd):
+    found = sent(api, call, reply, dwd, *words, "--reason=the node is back & well")
+    assert found.query == {"reason": "the node is back & well"}
+    assert found.body is None
+    assert sent(api, call, reply, dwd, *words).query == {}
+
+
 def test_what_has_ended_is_said(api, dwd):
     for path in (f"/shoots/{NAME}/pause", "/pause", f"/shoots/{NAME}/hold"):
         api.on(f"DELETE {path}", Reply(status=204))
@@ -198,6 +215,12 @@ def test_a_resource_is_named_as_exactly_as_it_must_be(resource, kind, name, aske
     assert len(api.asked) == asked
 
 
+def test_a_resource_is_scaled_again_for_a_reason(api, dwd):
+    line = f"DELETE /shoots/{NAME}/resources/Deployment/kcm/ignore-scaling"
+    found = sent(api, line, examples.RESOURCE, dwd, "unignore", NAME, "Deployment/kcm", WHY)
+    assert (found.query, found.body) == ({"reason": "because"}, None)
+
+
 @pytest.mark.parametrize(
     ("resource", "code", "said"),
     [
@@ -271,6 +294,7 @@ def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, d
         ),
         (("operations", "--cancel"), "--cancel: needs ID"),
         (("operations", "a", "--cancel", "--watch"), "--watch: does not go with --cancel"),
+        (("operations", "a", WHY), "--reason: needs --cancel"),
         (("operations", ""), 'ID: must be the id of an operation, not ""'),
         (("operations", "a/b"), 'ID: must be the id of an operation, not "a/b"'),
     ],

@@ -3,11 +3,13 @@
 Whatever a page writes to the console as an error, a broken policy included, fails the test.
 """
 
+import base64
 import contextlib
 import json
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -110,8 +112,8 @@ def tabs(browser: Any) -> Iterator[Tabs]:
 class Api:
     """Asks an API, as curl would."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, kubeconfig: Path | None = None) -> None:
+        self.url, self.kubeconfig = url, kubeconfig
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(self.url + path, timeout=10) as answer:  # noqa: S310 - ours
@@ -130,6 +132,47 @@ class Api:
         raise AssertionError(found)
 
 
+class Seed:
+    """Asks the demo's simulated seed for its objects, as kubectl would: what an action has really done."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        found = json.loads(kubeconfig.read_text())
+        cluster, user = found["clusters"][0]["cluster"], found["users"][0]["user"]
+        self._url, self._token = cluster["server"], user["token"]
+        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        self._tls = ssl.create_default_context(cadata=authority)
+
+    def get(self, path: str) -> Any:
+        request = urllib.request.Request(  # noqa: S310 - ours
+            self._url + path, headers={"Authorization": f"Bearer {self._token}"}
+        )
+        with urllib.request.urlopen(request, timeout=10, context=self._tls) as answer:  # noqa: S310
+            return json.load(answer)
+
+    def replicas(self, namespace: str) -> dict[str, int]:
+        """The replicas of the Deployments of a control plane."""
+        found = self.get(f"/apis/apps/v1/namespaces/{namespace}/deployments")["items"]
+        return {each["metadata"]["name"]: each["spec"]["replicas"] for each in found}
+
+    def annotations(self, namespace: str, name: str) -> dict[str, str]:
+        """The annotations of one Deployment."""
+        found = self.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+        return dict(found["metadata"].get("annotations") or {})
+
+    def overrides(self) -> dict[str, Any]:
+        """The ConfigMap of pauses and holds, by key."""
+        found = self.get("/api/v1/configmaps")["items"]
+        named = [e for e in found if e["metadata"]["name"] == "dependency-watchdog-overrides"]
+        data = (named[0].get("data") or {}) if named else {}
+        return {key: json.loads(value) for key, value in data.items()}
+
+
+@pytest.fixture(scope="session")
+def seed(demo: Api) -> Seed:
+    assert demo.kubeconfig is not None
+    return Seed(demo.kubeconfig)
+
+
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """The demo: a seed, its shoots, and the unchanged program."""
@@ -144,8 +187,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         assert process.stdout is not None
         said = iter(process.stdout.readline, "")
         url = next(filter(None, (re.search(r"http://127\.0\.0\.1:\d+", line) for line in said)))
+        config = next(filter(None, (re.search(r"--kubeconfig (\S+)", line) for line in said)))
         threading.Thread(target=lambda: list(said), daemon=True).start()
-        api = Api(url.group())
+        api = Api(url.group(), Path(config[1]))
         path = "/api/v1/shoots?state=Healthy"
         api.until("/readyz", lambda _: True)
         api.until(path, lambda found: found["metadata"]["total"] == 6)

@@ -1,48 +1,29 @@
 """The page in a browser on hand-made facts: what no demo shows."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
-from app.core.model.probing import Exclusion, LeaseState
-from app.core.reporting.notices import Notice, NoticeKind
-from tests.api.facts import NOW, candidacy, healthy, judgement, not_probed, protected
-from tests.api.fakes import FakeOverrides, FakeProcess, FakeShoots, application, context
+from app.core.model.policy import EndpointMode
+from tests.api.facts import (
+    POLICY,
+    healthy,
+    protected,
+)
+from tests.api.fakes import (
+    FakeProcess,
+    FakeShoots,
+    application,
+    context,
+)
 from tests.page.conftest import served
+from tests.page.facts import HOSTILE, LONG, NAMES, facts
 
-HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u202eesrever\u2066 "
-LONG = "x" * 10_000
-NAMES = ["shoot--a--fine", "shoot--b--cut", "shoot--c--hostile", "shoot--d--off"]
 PAGES = ["/", "/shoots/shoot--b--cut", "/operations", "/weeders", "/audit", "/config", "/shoots/x"]
+QUERIES = ["/?q=%3Cscript%3Ealert(1)%3C/script%3E", "/operations?namespace=%22%3E%3Cimg%20src=x%3E"]
 NO_STREAM = "503|404"
 """These applications stream no events, and one of the pages is of no shoot."""
-
-
-def facts():
-    shoots = FakeShoots()
-    nodes = {"node-0": None, HOSTILE: None, "node-2": Exclusion.NOT_MANAGED, LONG[:253]: None}
-    leases = (
-        judgement("node-0"),
-        judgement(HOSTILE, LeaseState.EXPIRED, NOW - 60, offset=3600.0),
-        judgement("node-2", LeaseState.UNKNOWN, None),
-    )
-    hostile = replace(
-        protected(NAMES[2]),
-        message=HOSTILE + LONG,
-        reason=HOSTILE,
-        candidacy=candidacy(**nodes),
-        judgements=leases,
-    )
-    shoots.add(healthy(NAMES[0]), protected(NAMES[1]), hostile, not_probed(NAMES[3]))
-    for name in NAMES:
-        shoots.past.note(Notice(NoticeKind.SCALE, name, NOW - 5, HOSTILE, HOSTILE + LONG))
-    overrides = FakeOverrides()
-    overrides.entries[NAMES[2]] = OverrideEntry(
-        Pause(Scope.ALL, HOSTILE + LONG, HOSTILE, NOW, NOW + 900),
-        Hold(HOSTILE, LONG, NOW, NOW + 900, operation=HOSTILE),
-    )
-    return context(shoots, FakeProcess(), overrides=overrides)
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +37,51 @@ def opened(tabs, url, **how):
     return tabs.open(url, **how)
 
 
-@pytest.mark.parametrize("path", [*PAGES, f"/shoots/{NAMES[2]}"])
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("path", [*PAGES, *QUERIES, f"/shoots/{NAMES[2]}", "/docs"])
+@pytest.mark.parametrize("width", [360, 600, 1280])
 def test_hostile_text_is_shown_and_does_nothing(site, tabs, path, width):
     page = opened(tabs, site + path, viewport={"width": width, "height": 800})
     page.wait_for_timeout(300)
     assert "owned" not in page.title()
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator("main script, main img").count() == 0
+    root = "document.documentElement"
+    assert page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
+    assert page.locator("main script:not([src]), main img").count() == 0
+
+
+def test_hostile_text_that_comes_with_an_update_does_nothing_either(tabs):
+    shoots = FakeShoots()
+    shoots.add(healthy(NAMES[0]))
+    with served(application(context(shoots))) as url:
+        page = opened(tabs, url)
+        page.locator("html.scripted").wait_for()
+        shoots.add(replace(protected(NAMES[0]), message=HOSTILE + LONG))
+        page.evaluate("document.querySelector('#on-all details').open = true")
+        page.evaluate("document.querySelector('#on-all details').open = false")
+        page.locator("tr[data-state=Protected]", has_text="esrever").wait_for()
+        assert page.locator("main img, main script:not([src])").count() == 0
+        assert "owned" not in page.title()
+        page.close()
+
+
+@pytest.mark.parametrize("width", [600, 700, 1280])
+def test_the_numbers_of_the_states_fit_their_boxes(site, tabs, width):
+    page = opened(tabs, site, viewport={"width": width, "height": 800})
+    list_ = page.locator(".counts").bounding_box()
+    for each in page.locator(".count").all():
+        box = each.bounding_box()
+        assert box["x"] + box["width"] <= list_["x"] + list_["width"] + 1
+
+
+def test_on_a_phone_a_table_is_read_whole_without_scrolling_sideways(site, tabs):
+    page = opened(tabs, f"{site}/shoots/{NAMES[1]}", viewport={"width": 360, "height": 740})
+    for table in ("#dependents", "#conditions", "#history"):
+        box = page.locator(f"{table} .scroll")
+        assert box.evaluate("box => box.scrollWidth <= box.clientWidth"), table
+    assert page.locator("#dependents .soft", has_text="of 1 saved").first.is_visible()
+    page.goto(f"{site}/shoots/{NAMES[1]}")
+    page.evaluate("scrollTo(0, 2000)")
+    assert page.locator("#live").is_visible()
+    assert page.locator("#live").bounding_box()["y"] < 740
 
 
 @pytest.mark.parametrize("width", [1280, 1360, 1600])
@@ -73,13 +91,7 @@ def test_why_a_condition_is_so_is_read_without_scrolling_sideways(site, tabs, wi
     assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", [*PAGES, f"/shoots/{NAMES[2]}"])
-def test_axe_finds_nothing_serious(site, tabs, axe, path, scheme):
-    page = opened(tabs, site + path, color_scheme=scheme, reduced_motion="reduce")
-    for each in page.locator("details.action > summary").all()[:1]:
-        each.click()
-    page.wait_for_timeout(200)
+def check_with_axe(page, axe):
     page.evaluate(axe)
     found = page.evaluate("axe.run(document)")
     serious = [
@@ -88,6 +100,62 @@ def test_axe_finds_nothing_serious(site, tabs, axe, path, scheme):
         if each["impact"] in {"serious", "critical"}
     ]
     assert serious == []
+
+
+each_scheme = pytest.mark.parametrize("scheme", ["light", "dark"])
+
+
+@each_scheme
+@pytest.mark.parametrize("path", [*PAGES, f"/shoots/{NAMES[2]}", "/docs"])
+def test_axe_finds_nothing_serious(site, tabs, axe, path, scheme):
+    page = opened(tabs, site + path, color_scheme=scheme, reduced_motion="reduce")
+    for each in page.locator("details.action > summary").all()[:1]:
+        each.click()
+    page.wait_for_timeout(200)
+    check_with_axe(page, axe)
+
+
+@each_scheme
+def test_axe_finds_nothing_serious_in_a_plan_and_what_comes_of_it(tabs, axe, scheme):
+    with served(application(facts())) as url:
+        page = opened(
+            tabs, f"{url}/shoots/{NAMES[0]}", color_scheme=scheme, reduced_motion="reduce"
+        )
+        plan_and_do(page, axe)
+        page.close()
+
+
+def plan_and_do(page, axe):
+    page.locator("details.action > summary", has_text="Pause").click()
+    form = page.locator("details.action[open] form")
+    form.locator("[name=reason]").fill("x")
+    form.locator("button[type=submit]").click()
+    form.locator(".outcome button.go").wait_for()
+    check_with_axe(page, axe)
+    form.locator(".outcome button.go").click()
+    form.locator(".outcome .done").wait_for()
+    check_with_axe(page, axe)
+
+
+@each_scheme
+def test_axe_finds_nothing_serious_on_a_standby(tabs, axe, scheme):
+    with served(application(context(FakeShoots(), FakeProcess(leading=False)))) as url:
+        for path in ("/", "/operations"):
+            page = opened(tabs, url + path, color_scheme=scheme, reduced_motion="reduce")
+            check_with_axe(page, axe)
+            page.close()
+
+
+@each_scheme
+def test_axe_finds_nothing_serious_in_endpoint_mode(tabs, axe, scheme):
+    policy = replace(POLICY, endpoint_mode=EndpointMode("external"))
+    with served(application(facts(policy=policy))) as url:
+        for path in ("/", f"/shoots/{NAMES[1]}"):
+            page = opened(tabs, url + path, color_scheme=scheme, reduced_motion="reduce")
+            assert page.locator("#nodes, .c-leases").count() == 0
+            assert "expired leases" not in page.locator("main").inner_text().lower()
+            check_with_axe(page, axe)
+            page.close()
 
 
 def shown(page):
@@ -126,6 +194,11 @@ def test_keys_go_through_the_rows_and_open_one(site, tabs):
     page.wait_for_url(f"**/shoots/{first}")
     page.keyboard.press("Escape")
     page.wait_for_url(f"{site}/")
+    page.locator("a.count", has_text="Healthy").click()
+    page.locator("#shoots th a", has_text=NAMES[0]).click()
+    page.wait_for_url(f"**/shoots/{NAMES[0]}")
+    page.keyboard.press("Escape")
+    page.wait_for_url(f"{site}/?state=Healthy")  # the filter is still there
     page.keyboard.press("?")
     assert page.locator("#help").is_visible()
     page.keyboard.press("Escape")
@@ -149,6 +222,19 @@ def test_a_shoot_that_vanishes_while_its_page_is_open_leaves_what_was_known(tabs
         page.locator("#live", has_text=f"the seed has no Cluster {NAMES[1]}").wait_for()
         assert "63 of 100" in page.locator("#why").inner_text()
         page.close()
+
+
+def test_a_node_is_described_below_the_cells_by_a_tap_and_by_keys(site, tabs):
+    page = opened(tabs, f"{site}/shoots/{NAMES[1]}")
+    cells, line = page.locator(".cells").nth(1), page.locator(".node-line").nth(1)
+    cells.locator(".cell").last.click()
+    first = line.inner_text()
+    assert ": " in first
+    cells.focus()
+    page.keyboard.press("ArrowLeft")
+    assert line.inner_text() != first
+    page.locator(".cells").first.locator(".cell").click()
+    page.locator(".node-line", has_text="does not count: not read yet").wait_for()
 
 
 def test_a_form_without_an_answer_says_that_nobody_knows(site, tabs):
@@ -202,8 +288,134 @@ def test_a_standby_says_so_and_has_nothing_that_spins(tabs):
     with served(application(given)) as url:
         page = opened(tabs, url)
         assert "This instance is on standby" in page.locator("h1").inner_text()
-        page.locator("#live", has_text="is on standby; dwd-7f9 leads").wait_for()
+        page.locator("#live[data-tone=calm]", has_text="on standby, refreshed every 5 s").wait_for()
+        assert "disconnected" not in page.locator("#live").inner_text()
+        assert "dwd-7f9" in page.locator("#overview").inner_text()
         page.close()
+
+
+def test_a_standby_that_leads_shows_the_shoots_without_being_asked(tabs):
+    shoots, process = FakeShoots(), FakeProcess(leading=False)
+    shoots.add(healthy(NAMES[0]))
+    with served(application(context(shoots, process))) as url:
+        page = opened(tabs, url)
+        page.locator("#live[data-tone=calm]").wait_for()
+        process.leading = True
+        page.locator("#shoots tr", has_text=NAMES[0]).wait_for()
+        page.close()
+
+
+def test_another_page_of_a_standby_goes_on_by_itself(tabs):
+    process = FakeProcess(leading=False)
+    with served(application(context(FakeShoots(), process))) as url:
+        page = opened(tabs, f"{url}/operations")
+        assert page.locator("nav a", has_text="Config").is_visible()
+        process.leading = True
+        page.locator("#operations").wait_for()
+        page.close()
+
+
+def told(page, *answers):
+    """The stream of events answers with these, one after the other; the last one for ever after."""
+    left, asked = list(answers), []
+
+    def answer(route):
+        asked.append(route.request.url)
+        route.fulfill(**(left.pop(0) if len(left) > 1 else left[0]))
+
+    page.route("**/api/v1/events*", answer)
+    return asked
+
+
+def problem(status, detail, **headers):
+    body = {"title": "No", "detail": detail, "status": status, "type": "urn:x"}
+    return {"status": status, "json": body, "headers": headers}
+
+
+def test_a_token_that_ends_is_said_once_and_nothing_is_asked_any_more(site, tabs):
+    tabs.expected.append("401")
+    page = opened(tabs, f"{site}/shoots/{NAMES[1]}")
+    asked = told(page, problem(401, "the token has expired"))
+    page.reload()
+    page.locator("#live[data-tone=bad]", has_text="the token has expired. Sign in again").wait_for()
+    page.wait_for_timeout(1500)
+    assert len(asked) == 1
+
+
+def test_where_there_are_too_many_streams_the_page_asks_when_it_may(site, tabs):
+    tabs.expected.append("429")
+    page = opened(tabs, site)
+    rows = []
+    page.on("request", lambda each: rows.append(each.url) if "/rows?since=" in each.url else None)
+    asked = told(page, problem(429, "ten streams are enough", **{"Retry-After": "2"}))
+    page.reload()
+    page.locator("#live[data-tone=warn]", has_text="refreshed every 2 s").wait_for()
+    page.wait_for_timeout(3000)
+    assert 2 <= len(asked) <= 3
+    assert rows
+
+
+def test_two_versions_behind_one_address_do_not_make_it_reload_for_ever(site, tabs):
+    page = opened(tabs, f"{site}/shoots/{NAMES[1]}")
+    loads = []
+    page.on("load", lambda _: loads.append(1))
+
+    def other(route):
+        found = route.fetch()
+        route.fulfill(response=found, body=found.text().replace('version="1.2.3"', 'version="9"'))
+
+    page.route(
+        f"**/shoots/{NAMES[1]}",
+        lambda r: r.continue_() if r.request.is_navigation_request() else other(r),
+    )
+    page.locator("#live", has_text="this page is of version 1.2.3, the server's is 9").wait_for(
+        timeout=30_000
+    )
+    page.wait_for_timeout(1000)
+    assert len(loads) <= 1
+
+
+def test_a_hundred_events_a_second_are_a_request_a_second(tabs):
+    shoots = FakeShoots()
+    shoots.add(*(healthy(f"shoot--x--{each:03}") for each in range(100)))
+    with served(application(context(shoots))) as url:
+        page = tabs.open("about:blank")
+        tabs.expected.append(NO_STREAM)
+        events = "".join(
+            f'id: {n}\nevent: shoot\ndata: {{"namespace":"shoot--x--{n % 100:03}"}}\n\n'
+            for n in range(1000)
+        )
+        told(page, {"status": 200, "content_type": "text/event-stream", "body": events})
+        rows = []
+        page.on("request", lambda each: rows.append(each.url) if "/rows?" in each.url else None)
+        page.goto(url)
+        page.wait_for_timeout(4000)
+        assert 1 <= len(rows) <= 5
+        page.keyboard.press("/")
+        page.keyboard.type("099")
+        page.locator("#found", has_text="1 of 100 shoots").wait_for(timeout=2000)
+        page.close()
+
+
+def test_search_works_while_the_rows_still_come(site, tabs):
+    page = tabs.open("about:blank")
+    tabs.expected.append(NO_STREAM)
+    page.goto(site)
+    script = page.locator("#shoots script[src]")
+    assert script.get_attribute("async") is not None
+    assert (
+        page.evaluate("document.querySelector('#shoots tbody').firstElementChild.localName")
+        == "script"
+    )
+
+
+def test_with_reduced_motion_nothing_moves(site, tabs):
+    for motion, moves in (("reduce", False), ("no-preference", True)):
+        page = opened(tabs, site, reduced_motion=motion)
+        row = page.locator("#shoots tbody tr").first
+        row.evaluate("row => row.classList.add('changed')")
+        name = row.evaluate("row => getComputedStyle(row).animationName")
+        assert (name != "none") == moves
 
 
 def test_a_page_can_be_printed(site, tabs):
@@ -211,3 +423,7 @@ def test_a_page_can_be_printed(site, tabs):
     page.emulate_media(media="print")
     assert page.locator("#why .sentence").is_visible()
     assert not page.locator("nav").is_visible()
+    assert not page.locator("#live").is_visible()
+    assert re.search(r"As of \d{4}-\d\d-\d\d", page.locator(".on-paper").inner_text())
+    page.emulate_media(media=None)
+    assert page.context.new_cdp_session(page).send("Page.printToPDF")["data"]

@@ -13,10 +13,8 @@ from urllib.parse import quote
 from app.api import schemas
 from app.api.auth.authorization import Call
 from app.api.views import Context, ProberView
-from app.core.model import workloads as ann
 from app.core.model.callers import Caller
 from app.core.model.operations import ScalingRunStatus, Trigger
-from app.core.model.overrides import OVERRIDES
 from app.core.model.weeding import ServiceKey
 
 
@@ -33,10 +31,13 @@ class Field:
     choices: tuple[str, ...] = ()
     switch: bool = False
     required: bool = False
+    query: bool = False
+    """Whether the call has no body, and takes it in its query."""
 
 
 REASON: Final = Field("reason", "Reason", "--reason", required=True)
 REMARK: Final = Field("reason", "Reason", "--reason")
+NOTE: Final = Field("reason", "Reason", "--reason", query=True)
 DURATION: Final = Field("duration", "For how long", "--for", "1h")
 HOLD: Final = Field("hold", "Hold verdicts for", "--hold", "30m")
 SCOPE: Final = Field("scope", "Scope", "--scope", "all", choices=("all", "scaleDown"))
@@ -50,12 +51,11 @@ class Target:
     label: str
     path: str
     words: tuple[str, ...]
-    plan: tuple["PlannedChange", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedChange:
-    """A change that the action would make; `{scope}` and other field names stand for the reader's input."""
+class ActionChange:
+    """A change that an action without a dry run would make."""
 
     object: str
     before: str
@@ -78,10 +78,12 @@ class Action:
     fields: tuple[Field, ...] = ()
     targets: tuple[Target, ...] = ()
     """Subjects to choose from, whose `path` and `words` then apply; empty: there is one subject only."""
+    subject: str = ""
+    """The part of a page that has the action; empty: the page itself."""
     body: Mapping[str, Any] = field(default_factory=dict)
     """Members of the body besides the fields."""
-    plan: tuple[PlannedChange, ...] = ()
-    """Changes to show before the action is sent; empty: the module asks the API with `dryRun`."""
+    plan: tuple[ActionChange, ...] = ()
+    """The change, of a call that writes nothing to the seed; empty: the module asks the API with `dryRun`."""
     typed: str | None = None
     """Text that the reader must type to confirm the action."""
 
@@ -93,15 +95,9 @@ class Action:
             "words": self.words,
             "body": dict(self.body),
             "plan": [[each.object, each.before, each.after] for each in self.plan],
-            "targets": [
-                {
-                    "path": each.path,
-                    "words": each.words,
-                    "plan": [[change.object, change.before, change.after] for change in each.plan],
-                }
-                for each in self.targets
-            ],
+            "targets": [{"path": each.path, "words": each.words} for each in self.targets],
             "flags": {each.name: each.flag for each in self.fields},
+            "query": [each.name for each in self.fields if each.query],
             "typed": self.typed,
         }
 
@@ -122,19 +118,16 @@ async def permitted(
 def on_all(context: Context) -> list[Action]:
     """Actions on all shoots of the seed: pause and resume."""
     pause = context.overrides.global_pause()
-    before = "no pause" if pause is None else f"paused ({pause.scope}) by {pause.author}"
-    of_all = f"ConfigMap/{OVERRIDES}, all shoots"
     found = [
         Action(
             id="pause-all",
-            label="Pause all shoots" if pause is None else "Replace the pause of all",
+            label="Pause all shoots" if pause is None else "Change the pause of all",
             about="Every shoot is still probed, but nothing is scaled or weeded until the pause ends.",
             call=Call.PAUSE_ALL,
             method="PUT",
             path="/api/v1/pause",
             words=("dwd", "pause", "--all"),
             fields=(REASON, DURATION, SCOPE, FORCE),
-            plan=(PlannedChange(of_all, before, "paused ({scope}) for {duration}"),),
         )
     ]
     if pause is not None:
@@ -147,7 +140,7 @@ def on_all(context: Context) -> list[Action]:
                 method="DELETE",
                 path="/api/v1/pause",
                 words=("dwd", "resume", "--all"),
-                plan=(PlannedChange(of_all, before, "no pause"),),
+                fields=(NOTE,),
             )
         )
     return found
@@ -167,8 +160,9 @@ def on_shoot(context: Context, prober: ProberView, shoot: schemas.Shoot) -> list
             method="POST",
             path=_path(namespace, "probe"),
             words=("dwd", "probe", namespace),
+            fields=(NOTE,),
             plan=(
-                PlannedChange("the next probe", f"at {shoot.probe.next_time or 'no time'}", "now"),
+                ActionChange("the next probe", f"at {shoot.probe.next_time or 'no time'}", "now"),
             ),
         ),
         *(_scale(namespace, direction) for direction in ("down", "up")),
@@ -185,12 +179,10 @@ def _path(namespace: str, *more: str) -> str:
 def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
     effective = prober.overrides.effective(namespace)
     pause, hold = effective.pause, effective.hold
-    before = "no pause" if pause is None else f"paused ({pause.scope}) by {pause.author}"
-    entry = f"ConfigMap/{OVERRIDES}, {namespace}"
     found = [
         Action(
             id="pause",
-            label="Pause" if pause is None else "Replace the pause",
+            label="Pause" if pause is None else "Change the pause",
             about="The shoot is still probed, but nothing is scaled or weeded until the "
             "pause ends. Scope scaleDown prevents only scaling down.",
             call=Call.PAUSE,
@@ -198,7 +190,6 @@ def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
             path=_path(namespace, "pause"),
             words=("dwd", "pause", namespace),
             fields=(REASON, DURATION, SCOPE, FORCE),
-            plan=(PlannedChange(entry, before, "paused ({scope}) for {duration}"),),
         )
     ]
     if pause is not None:
@@ -211,7 +202,7 @@ def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
                 method="DELETE",
                 path=_path(namespace, "pause"),
                 words=("dwd", "resume", namespace),
-                plan=(PlannedChange(entry, before, "no pause"),),
+                fields=(NOTE,),
             )
         )
     if hold is not None:
@@ -224,7 +215,7 @@ def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
                 method="DELETE",
                 path=_path(namespace, "hold"),
                 words=("dwd", "resume", namespace, "--hold"),
-                plan=(PlannedChange(entry, f"held by {hold.author}", "no hold"),),
+                fields=(NOTE,),
             )
         )
     return found
@@ -257,7 +248,8 @@ def _cancel(operation: ScalingRunStatus) -> Action:
         method="DELETE",
         path=f"/api/v1/operations/{quote(operation.id, safe='')}",
         words=("dwd", "operations", operation.id, "--cancel"),
-        plan=(PlannedChange(f"operation {operation.id}", str(operation.phase), "Cancelled"),),
+        fields=(NOTE,),
+        plan=(ActionChange(f"operation {operation.id}", str(operation.phase), "Cancelled"),),
     )
 
 
@@ -286,6 +278,7 @@ def _of_resources(shoot: schemas.Shoot) -> list[Action]:
                 about="The resource is scaled again like all others.",
                 call=Call.UNIGNORE,
                 method="DELETE",
+                fields=(NOTE,),
                 targets=tuple(_ignored(shoot.namespace, each, "unignore") for each in marked),
             )
         )
@@ -294,13 +287,11 @@ def _of_resources(shoot: schemas.Shoot) -> list[Action]:
 
 def _ignored(namespace: str, resource: schemas.Resource, command: str) -> Target:
     path = _path(namespace, "resources", resource.kind, resource.name, "ignore-scaling")
-    states = ("absent", '"true"') if command == "ignore" else ('"true"', "absent")
     name = f"{resource.kind}/{resource.name}"
     return Target(
         name,
         f"{path}?apiVersion={quote(resource.api_version, safe='')}",
         ("dwd", command, namespace, name),
-        (PlannedChange(f"{name}, annotation {ann.IGNORE_SCALING}", *states),),
     )
 
 
@@ -314,20 +305,32 @@ def _weed(context: Context, namespace: str) -> list[Action]:
     ]
     if not services:
         return []
+    return [_weeding("weed", tuple(_weeded(namespace, each) for each in services))]
+
+
+def on_services(context: Context, services: Iterable[tuple[str, str]]) -> list[Action]:
+    """Weed each of these services of the page of the weeder."""
+    if context.weeders is None:
+        return []
     return [
-        Action(
-            id="weed",
-            label="Weed now…",
-            about="Deletes the pods that depend on the service and wait in CrashLoopBackOff, by the usual rules.",
-            call=Call.WEED,
-            method="POST",
-            fields=(REMARK, FORCE),
-            targets=tuple(_weeded(namespace, each) for each in services),
-        )
+        _weeding(f"weed-{namespace}-{name}", (_weeded(namespace, name),), f"{namespace}/{name}")
+        for namespace, name in services
     ]
+
+
+def _weeding(name: str, targets: tuple[Target, ...], subject: str = "") -> Action:
+    return Action(
+        id=name,
+        label="Weed now…",
+        about="Deletes the pods that depend on the service and wait in CrashLoopBackOff, by the usual rules.",
+        call=Call.WEED,
+        method="POST",
+        fields=(REMARK, FORCE),
+        targets=targets,
+        subject=subject,
+    )
 
 
 def _weeded(namespace: str, service: str) -> Target:
     path = f"/api/v1/weeders/{quote(namespace, safe='')}/{quote(service, safe='')}"
-    change = PlannedChange(f"recovery of {service}", "the running one, if any", "a new one")
-    return Target(service, path, ("dwd", "weed", namespace, service), (change,))
+    return Target(service, path, ("dwd", "weed", namespace, service))

@@ -33,14 +33,16 @@ class Mark(IntFlag):
     DOWN = 4
     """A scaling run was taking the dependents down."""
     UP = 8
-    HELD_BACK = 16
-    """A pause or a hold kept a verdict from being acted on."""
+    PAUSED = 16
+    """A pause kept a verdict from being acted on."""
     GATED = 32
+    HELD = 64
+    """A hold kept a verdict from being acted on."""
 
 
-_HELD_BACK: Final[dict[str, Mark]] = {
-    VerdictReason.PAUSED: Mark.HELD_BACK,
-    VerdictReason.HELD: Mark.HELD_BACK,
+_KEPT_BACK: Final[dict[str, Mark]] = {
+    VerdictReason.PAUSED: Mark.PAUSED,
+    VerdictReason.HELD: Mark.HELD,
     VerdictReason.GATED: Mark.GATED,
 }
 _RUN: Final = {Direction.DOWN: Mark.DOWN, Direction.UP: Mark.UP}
@@ -51,7 +53,8 @@ class Column(NamedTuple):
 
     share: float | None
     """Share of expired leases; None if none were read."""
-    marks: Mark
+    marks: int
+    """Bits of `Mark`; a plain number, as a plot has hundreds, and an `IntFlag` takes microseconds for each."""
 
 
 class Series:
@@ -102,6 +105,18 @@ class Series:
         first = last - count * each + 1
         return [self._column(first + n * each, each) for n in range(count)]
 
+    def probed_before(self, at: float) -> bool:
+        """Whether a probe ended in the two minutes before `at`; also if `at` is older than the series."""
+        last = int(at // STEP)
+        if last <= self._newest - BUCKETS:
+            return True
+        before = range(last - int(120 // STEP), last)
+        return any(
+            self._marks[each % BUCKETS] & Mark.PROBED
+            for each in before
+            if self._newest - BUCKETS < each <= self._newest
+        )
+
     def _column(self, first: int, each: int) -> Column:
         share, marks = _NOT_READ, 0
         for bucket in range(first, first + each):
@@ -110,7 +125,7 @@ class Series:
                 marks |= self._marks[place]
                 if (known := self._shares[place]) != _NOT_READ:
                     share = known if share == _NOT_READ else max(share, known)
-        return Column(None if share == _NOT_READ else share / _FULL, Mark(marks))
+        return Column(None if share == _NOT_READ else share / _FULL, marks)
 
 
 class Plots:
@@ -158,7 +173,7 @@ def _marks(notice: Notice) -> Mark:
     results = (numbers.get("probes") or {}).values()
     way_lost = not numbers.get("leases") and any(each != ProbeResult.SUCCESS for each in results)
     failed = Mark.FAILED if numbers.get("failed") or way_lost else Mark(0)
-    return failed | _HELD_BACK.get(notice.reason, Mark(0))
+    return failed | _KEPT_BACK.get(notice.reason, Mark(0))
 
 
 class Band(NamedTuple):
@@ -169,16 +184,23 @@ class Band(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A plot of `width` by 20 units as SVG paths and bands, and the same in words for screen readers."""
+    """A plot of `width` by 29 units, as paths and bands of SVG, and the same in words for screen readers.
+
+    From the top: a strip of 4 for the scaling runs, 20 for the share of expired leases, and 4 for failed probes. What
+    no reading covers is left out of `known`, so that it does not look like a share of zero.
+    """
 
     width: int
-    area: str
-    """The share of expired leases, as the attribute `d` of a path."""
+    area: str | None
+    """The share of expired leases, as the attribute `d` of a path; None in endpoint mode, which reads none."""
     limit: float
-    """Distance of the limit from the top."""
+    """Distance of the limit from the top of the share."""
+    known: list[Band]
+    """Columns that a probe covers, with a reading."""
     failed: list[Band]
     down: list[Band]
     up: list[Band]
+    paused: list[Band]
     held: list[Band]
     gated: list[Band]
     words: str
@@ -187,42 +209,86 @@ class Plot(NamedTuple):
 _HEIGHT: Final = 20
 
 
-def drawn(columns: Sequence[Column], limit: float) -> Plot:
-    """The plot of columns; `limit` is the share of expired leases that asks for a scale-down."""
-    known = [each.share for each in columns if each.share is not None]
+def drawn(columns: Sequence[Column], limit: float, *, carry: int = 0, leases: bool = True) -> Plot:
+    """The plot of columns.
+
+    Args:
+        columns: Oldest first.
+        limit: The share of expired leases that asks for a scale-down.
+        carry: Columns for which a reading stands where no other follows: the time between two probes.
+        leases: Whether the probes read leases; in endpoint mode they do not.
+    """
+    shares = list(_carried(columns, carry, leases=leases))
     failed = _bands(columns, Mark.FAILED)
     down, up = _bands(columns, Mark.DOWN), _bands(columns, Mark.UP)
-    words = f"expired leases at most {max(known):.0%}" if known else "no leases read"
+    known = [each for each in shares if each is not None]
+    if not known:
+        words = ["nothing read"]
+    elif leases:
+        words = [f"expired leases at most {max(known):.0%}"]
+    else:
+        words = ["probed"]
     if failed:
-        words += (
-            f", probes failed in {sum(each.width for each in failed)} of {len(columns)} columns"
-        )
-    if down or up:
-        words += f", scaled down {len(down)} × and up {len(up)} ×"
+        width = sum(each.width for each in failed)
+        words.append(f"probes failed in {width} of {len(columns)} columns")
+    words += [
+        f"scaled {way} {_times(len(runs))}" for way, runs in (("down", down), ("up", up)) if runs
+    ]
     return Plot(
         len(columns),
-        _area(columns),
+        _area(shares) if leases else None,
         round(_HEIGHT * (1 - limit), 1),
+        list(_runs([each is not None for each in shares])),
         failed,
         down,
         up,
-        _bands(columns, Mark.HELD_BACK),
+        _bands(columns, Mark.PAUSED),
+        _bands(columns, Mark.HELD),
         _bands(columns, Mark.GATED),
-        words,
+        ", ".join(words),
     )
 
 
-def _area(columns: Sequence[Column]) -> str:
-    """The path, one step for each run of equal columns: a healthy hour takes a dozen characters."""
-    path, x = [f"M0 {_HEIGHT}"], 0
-    for height, run in groupby(_HEIGHT * (1 - (each.share or 0.0)) for each in columns):
-        x += sum(1 for _ in run)
-        path.append(f"V{height:g}H{x}")
-    return "".join([*path, f"V{_HEIGHT}Z"])
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _carried(columns: Sequence[Column], carry: int, *, leases: bool) -> Iterator[float | None]:
+    """The share of each column; a reading stands for the `carry` columns after it, but not past a failed probe."""
+    probed, failed = int(Mark.PROBED), int(Mark.FAILED)
+    last, left = None, 0
+    for each in columns:
+        share = each.share if leases else (0.0 if each.marks & probed else None)
+        if share is not None:
+            last, left = share, carry
+        elif each.marks & failed or left == 0:
+            last, left = None, 0
+        else:
+            left -= 1
+        yield last
+
+
+def _area(shares: Sequence[float | None]) -> str:
+    """The path: a closed shape for each stretch of readings that is not zero throughout, in steps of equal columns."""
+    path, x = "", 0
+    for has_reading, stretch in groupby(shares, key=lambda each: each is not None):
+        steps = [(share or 0.0, sum(1 for _ in run)) for share, run in groupby(stretch)]
+        begin, width = x, sum(count for _, count in steps)
+        x += width
+        if not has_reading or not any(share for share, _ in steps):
+            continue
+        at = begin
+        path += f"M{begin} {_HEIGHT}"
+        for share, count in steps:
+            at += count
+            path += f"V{_HEIGHT * (1 - share):g}H{at}"
+        path += f"V{_HEIGHT}Z"
+    return path
 
 
 def _bands(columns: Sequence[Column], mark: Mark) -> list[Band]:
-    return list(_runs([bool(each.marks & mark) for each in columns]))
+    bit = int(mark)
+    return list(_runs([bool(each.marks & bit) for each in columns]))
 
 
 def _runs(marked: Sequence[bool]) -> Iterator[Band]:

@@ -1,16 +1,18 @@
 """The routes of the pages; each shows the same data, and needs the same rights, as the corresponding call of the API.
 
-`/` renders its rows in slices with pauses between them, so that a page of a thousand shoots delays no probe. Rows are
+Pages are rendered in slices with pauses between them, so that one of a thousand shoots delays no probe. Rows of `/` are
 cached until their content changes. The page's module fetches changed rows (`/rows`) and whole pages of the other kinds.
 """
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
+from math import ceil
 from typing import Annotated, Any, Final, NamedTuple
+from zlib import crc32
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import HTMLResponse, StreamingResponse
+from fastapi.responses import HTMLResponse
 
 from app.api import operations_view, presenting, schemas
 from app.api.auth.authorization import Call
@@ -24,15 +26,15 @@ from app.api.dependencies import (
     listed_prober,
 )
 from app.api.page import actions, site
-from app.api.page.plots import drawn
-from app.api.presenting import Endpoints
+from app.api.page.plots import BUCKETS, STEP, Plot, drawn
 from app.api.routers import status
 from app.api.routers.shoots import ShootOrder
-from app.api.views import Context, ProberView
+from app.api.views import Context, ProberView, WeedersView
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import EffectiveOverrides
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
+from app.core.model.weeding import ServiceKey
+from app.core.ports import OverridesView
 from app.core.reporting.notices import NoticeKind
 from app.prober.rules.state import severity
 from app.prober.status import ShootStatus, ShootSummary
@@ -41,11 +43,12 @@ router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
 # Placeholder for the rows in their page; no text can imitate it, as texts are escaped.
 _HERE: Final = "<!-- rows -->"
-# Rows that are rendered before a pause: some milliseconds of work.
-_SLICE: Final = 20
 _MOST_ROWS: Final = 100
 _MOST_NODES: Final = 2_000
 _HISTORY: Final = 250
+# Kinds of the history that are listed below the plots, as those have bands for them.
+_MARKED: Final = {NoticeKind.OVERRIDE, NoticeKind.SCALE}
+_MOST_MARKED: Final = 12
 _OPERATIONS: Final = 100
 _SERVICES: Final = 100
 _PODS: Final = 500
@@ -66,47 +69,77 @@ Namespaces = Annotated[list[str], Query(max_length=_MOST_ROWS)]
 
 
 class _Row(NamedTuple):
-    """A rendered row with the inputs that it was rendered from."""
+    """A rendered row with what it was rendered from."""
 
-    status: ShootStatus
-    effective: EffectiveOverrides
-    endpoints: Endpoints
+    shows: tuple[object, ...]
+    """All that the row shows besides its plot."""
+    changed: float
+    """When `shows` last changed."""
     minute: int
+    """The minute that its plot was drawn in."""
     html: str
 
 
 class Rows:
-    """Cache of the rows of `/`, shared by all readers; some 2 kB per shoot."""
+    """Cache of the rows of `/`, shared by all readers; some 2 kB per shoot.
+
+    A probe mostly finds what the one before it found. So a row is rendered when what it shows has changed, and once a
+    minute, as its plot moves on; each shoot has a second of the minute of its own, so that a thousand plots are not
+    all drawn at once.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, _Row] = {}
         self._template = site.TEMPLATES.get_template("row.html")
 
-    def of(self, prober: ProberView, status: ShootStatus, now: float) -> str:
-        """The row of a shoot; rendered if its inputs changed, and once a minute, as its plot moves on."""
+    def of(self, prober: ProberView, status: ShootStatus, now: float) -> _Row:
+        """The row of a shoot."""
         namespace = status.namespace
         effective, endpoints = prober.overrides.effective(namespace), prober.endpoints_of(namespace)
-        known, minute = self._known.get(namespace), int(now // 60)
-        made_of = (status, effective, endpoints, minute)
-        if known is not None and known[:-1] == made_of:
-            return known.html
-        shoot = presenting.shoot(status, prober.policy, effective, endpoints)
-        columns = prober.plots.of(namespace).columns(now, _HOUR, _BUCKETS_OF_A_MINUTE)
+        stale = status.read_at if status.read_at != status.last_probe else None
+        counts = None if status.tally is None else status.tally.candidates
+        shows = (
+            (status.state, status.since, status.message, counts, stale),
+            status.resources,
+            effective,
+            endpoints.gates,
+        )
+        known, minute = (
+            self._known.get(namespace),
+            int((now + crc32(namespace.encode()) % 60) // 60),
+        )
+        same = known is not None and known.shows == shows
+        if known is not None and same and known.minute == minute:
+            return known
         html = self._template.render(
-            shoot=shoot,
+            shoot=presenting.shoot(status, prober.policy, effective, endpoints),
             rank=severity(status.state),
-            plot=drawn(columns, prober.policy.limit),
-            limit=prober.policy.limit,
+            plot=_plot(prober, namespace, now, _HOUR, _BUCKETS_OF_A_MINUTE),
+            seen=prober.plots.of(namespace).probed_before(status.since),
+            leases=prober.policy.endpoint_mode is None,
             now=now,
         )
-        self._known[namespace] = _Row(*made_of, html)
-        return html
+        changed = known.changed if known is not None and same else now
+        found = self._known[namespace] = _Row(shows, changed, minute, html)
+        return found
 
     def keep(self, shoots: Sequence[ShootSummary]) -> None:
         """Drop the rows of shoots that are gone."""
         if len(self._known) > len(shoots):
             there = {each.namespace for each in shoots}
             self._known = {name: row for name, row in self._known.items() if name in there}
+
+
+def _plot(prober: ProberView, namespace: str, now: float, count: int, each: int) -> Plot:
+    """The last `count` columns, of `each` buckets."""
+    policy = prober.policy
+    between = policy.probe_interval * (1 + policy.jitter) + policy.probe_timeout
+    return drawn(
+        prober.plots.of(namespace).columns(now, count, each),
+        policy.limit,
+        carry=ceil(between / (STEP * each)),
+        leases=policy.endpoint_mode is None,
+    )
 
 
 def _rows(request: Request) -> Rows:
@@ -129,6 +162,7 @@ async def _common(request: Request, context: Context, tab: str) -> dict[str, Any
         "now": context.process.now(),
         "caller": caller_of(request).name,
         "origin": str(request.base_url).rstrip("/"),
+        "bearer": request.headers.get("authorization") is not None,
         "leading": leads(context, Loop.PROBER),
         "weeding": leads(context, Loop.WEEDER),
         "loops": sorted(str(each) for each in context.process.leaders),
@@ -153,28 +187,21 @@ async def list_shoots(
     if not common["leading"]:
         return site.page("standby.html", **values, decided=_decided(context))
     prober = await listed_prober(context)
+    values["leases"] = prober.policy.endpoint_mode is None
     before, after = site.TEMPLATES.get_template("shoots.html").render(values).split(_HERE)
     found = sorted(prober.shoots.summaries(), key=lambda each: _order(each, sort))
+    rows = _rows(request)
+    rows.keep(found)
 
-    async def parts() -> AsyncIterator[str]:
+    def parts() -> Iterator[str]:
         yield before
-        rows, now = _rows(request), context.process.now
-        rows.keep(found)
-        made: list[str] = []
-        began = now()
         for summary in found:
             known = prober.shoots.status(summary.namespace)
-            if known is not None and _matches(known, q, state):
-                made.append(rows.of(prober, known, common["now"]))
-            if len(made) >= _SLICE:
-                yield "".join(made)
-                made.clear()
-                # As long a pause as the slice took, for everything else in the event loop.
-                await context.process.sleep(max(0.001, min(now() - began, 0.05)))
-                began = now()
-        yield "".join(made) + after
+            if known is not None and _matches(known, prober.overrides, q, state):
+                yield rows.of(prober, known, common["now"]).html
+        yield after
 
-    return StreamingResponse(parts(), media_type="text/html", headers=site.HEADERS)
+    return site.paced(parts(), context.process)
 
 
 def _decided(
@@ -201,12 +228,20 @@ def _order(shoot: ShootSummary, sort: ShootOrder) -> tuple[float, str]:
             return 0.0, shoot.namespace
 
 
-def _matches(shoot: ShootStatus, q: str, states: Sequence[ShootState]) -> bool:
-    """Whether a shoot matches the filter; `static/page.js` has the same rule, and must keep it."""
+def _matches(
+    shoot: ShootStatus, overrides: OverridesView, q: str, states: Sequence[ShootState]
+) -> bool:
+    """Whether a shoot matches the filter; `static/page.js` searches the same texts of a row, and must keep to it."""
     if states and shoot.state not in states:
         return False
+    if not q:
+        return True
+    effective = overrides.effective(shoot.namespace)
+    texts = [shoot.namespace, shoot.message]
+    for word, found in (("paused by", effective.covering), ("held by", effective.hold)):
+        texts += [] if found is None else [f"{word} {found.author}", found.reason]
     wanted = q.casefold()
-    return wanted in shoot.namespace.casefold() or wanted in shoot.message.casefold()
+    return any(wanted in each.casefold() for each in texts)
 
 
 @router.get("/rows", dependencies=[allowed(Call.LIST)])
@@ -215,13 +250,30 @@ async def read_rows(
     context: AnyContext,
     prober: LeadingProber,
     namespace: Namespaces = [],  # noqa: B006 - FastAPI copies it
-) -> HTMLResponse:
-    """Fragment for the page's module: the part above the table and the named rows; a missing row means a gone shoot."""
+    since: float | None = None,
+) -> Response:
+    """Fragment for the page's module: the part above the table, and the named rows; a missing row means a gone shoot.
+
+    With `since`, the rows that have changed after this instant instead: for pages that may have no stream of events.
+    """
     common = await _common(request, context, "shoots")
-    known = [prober.shoots.status(each) for each in namespace]
-    rows, now = _rows(request), common["now"]
-    made = [rows.of(prober, each, now) for each in known if each is not None]
-    return site.page("rows.html", **common, rows="".join(made))
+    summaries = prober.shoots.summaries()
+    names = namespace if since is None else [each.namespace for each in summaries]
+    rows = _rows(request)
+    values = {**common, "total": len(summaries)}
+    before, after = site.TEMPLATES.get_template("rows.html").render(values).split(_HERE)
+
+    def parts() -> Iterator[str]:
+        yield before
+        for each in names:
+            known = prober.shoots.status(each)
+            if known is None:
+                continue
+            row = rows.of(prober, known, common["now"])
+            yield row.html if since is None or row.changed > since else ""
+        yield after
+
+    return site.paced(parts(), context.process)
 
 
 @router.get("/shoots/{namespace}", dependencies=[allowed(Call.READ_SHOOT)])
@@ -231,7 +283,7 @@ async def read_shoot(
     prober: LeadingProber,
     namespace: str,
     kind: NoticeKind | None = None,
-) -> HTMLResponse:
+) -> Response:
     """Page of one shoot: why it is in its state."""
     common = await _common(request, context, "shoots")
     found, now = known_shoot(prober, namespace), common["now"]
@@ -241,21 +293,26 @@ async def read_shoot(
         prober.overrides.effective(namespace),
         prober.endpoints_of(namespace),
     )
-    entries = [each for each in prober.shoots.history(namespace) if kind in {None, each.kind}]
+    history = prober.shoots.history(namespace)
+    entries = [each for each in history if kind in {None, each.kind}]
     operations = [each for each in prober.scaling_runs.operations() if each.namespace == namespace]
-    limit, series = prober.policy.limit, prober.plots.of(namespace)
-    plots = [
-        (title, ends, drawn(series.columns(now, count, each), limit))
-        for title, ends, count, each in _PLOTS
-    ]
-    return site.page(
+    return site.rendered(
         "shoot.html",
+        context.process,
         **common,
         shoot=shoot,
-        limit=limit,
         groups=_groups(found),
         nodes_total=len(presenting.rows(found)),
-        plots=plots,
+        seen=prober.plots.of(namespace).probed_before(found.since),
+        plots=[
+            (title, ends, _plot(prober, namespace, now, count, each))
+            for title, ends, count, each in _PLOTS
+        ],
+        marked=[
+            presenting.history_entry(each)
+            for each in history
+            if each.kind in _MARKED and now - each.at < BUCKETS * STEP
+        ][:_MOST_MARKED],
         kind=kind,
         kinds=[str(each) for each in NoticeKind],
         history=[presenting.history_entry(each) for each in entries[:_HISTORY]],
@@ -267,7 +324,7 @@ async def read_shoot(
         actions=await actions.permitted(
             context, caller_of(request), actions.on_shoot(context, prober, shoot), namespace
         ),
-        endpoint_mode=prober.policy.endpoint_mode is not None,
+        leases=prober.policy.endpoint_mode is None,
     )
 
 
@@ -301,12 +358,13 @@ def _expired(node: schemas.Node) -> bool:
 @router.get("/operations", dependencies=[allowed(Call.LIST)])
 async def list_operations(
     request: Request, context: AnyContext, prober: LeadingProber, namespace: Search = ""
-) -> HTMLResponse:
+) -> Response:
     """Page of the scaling runs, running and past, step by step."""
     found = [each for each in prober.scaling_runs.operations() if namespace in {"", each.namespace}]
     found.sort(key=lambda each: (not each.running, -each.created))
-    return site.page(
+    return site.rendered(
         "operations.html",
+        context.process,
         **await _common(request, context, "operations"),
         namespace=namespace,
         total=len(found),
@@ -315,10 +373,8 @@ async def list_operations(
 
 
 @router.get("/weeders", dependencies=[allowed(Call.LIST)])
-async def list_weeders(
-    request: Request, context: AnyContext, namespace: Search = ""
-) -> HTMLResponse:
-    """Page of recoveries: the pods that each deleted or spared, and why."""
+async def list_weeders(request: Request, context: AnyContext, namespace: Search = "") -> Response:
+    """Page of recoveries: the pods that each deleted or spared, and why; and weed now, of each service."""
     common = await _common(request, context, "weeders")
     weeders = context.weeders if common["weeding"] else None
     known = [] if weeders is None else list(weeders.statuses())
@@ -331,23 +387,43 @@ async def list_weeders(
         if pods > _PODS and shown:
             break
         shown.append(operations_view.weeder(each))
-    return site.page(
-        "weeders.html", **common, namespace=namespace, total=len(chosen), services=shown
+    if weeders is not None and namespace:
+        shown += _quiet_services(context, weeders, namespace)
+    weed = actions.on_services(context, [(each.namespace, each.service) for each in shown])
+    return site.rendered(
+        "weeders.html",
+        context.process,
+        **common,
+        namespace=namespace,
+        total=len(chosen),
+        services=shown,
+        actions=await actions.permitted(context, caller_of(request), weed, namespace),
     )
+
+
+def _quiet_services(context: Context, weeders: WeedersView, namespace: str) -> list[schemas.Weeder]:
+    """The services of a control plane that have had no recovery: they can be weeded all the same."""
+    policy = context.process.configured.weeder
+    names = () if policy is None else policy.services
+    found = (weeders.status(ServiceKey(namespace, each)) for each in names)
+    return [
+        operations_view.weeder(each) for each in found if each is not None and not each.recoveries
+    ]
 
 
 @router.get("/audit", dependencies=[allowed(Call.READ_AUDIT)])
 async def list_audit(
     request: Request, context: AnyContext, namespace: Search = "", caller_name: Search = ""
-) -> HTMLResponse:
+) -> Response:
     """Page of the audit records."""
     found = [
         each
         for each in context.audit.entries()
         if namespace in {"", each.attempt.namespace} and caller_name in {"", each.attempt.caller}
     ]
-    return site.page(
+    return site.rendered(
         "audit.html",
+        context.process,
         **await _common(request, context, "audit"),
         namespace=namespace,
         caller_name=caller_name,
@@ -358,13 +434,14 @@ async def list_audit(
 
 
 @router.get("/config", dependencies=[allowed(Call.READ_CONFIG)])
-async def read_config(request: Request, context: AnyContext) -> HTMLResponse:
+async def read_config(request: Request, context: AnyContext) -> Response:
     """Page of the effective configuration."""
     found = await status.read_config(context)
     shown = found.model_dump(mode="json", by_alias=True)
     files = {name: shown[name] for name in ("prober", "weeder") if shown[name] is not None}
-    return site.page(
+    return site.rendered(
         "config.html",
+        context.process,
         **await _common(request, context, "config"),
         flags=sorted(shown["flags"].items()),
         level=shown["logLevel"],

@@ -2,18 +2,20 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from importlib.resources import files
 from typing import Any, Final
 
 from jinja2 import DictLoader, Environment, StrictUndefined
-from markupsafe import Markup
-from starlette.responses import HTMLResponse, Response
+from markupsafe import Markup, escape
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.problems import MEDIA_TYPE
 from app.api.schemas import Leader
+from app.api.views import ProcessView
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
 
@@ -91,11 +93,71 @@ def _time(instant: str | None, now: float, form: str) -> Markup:
     )
 
 
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)Z")
+
+
 def _text(value: object) -> Markup:
-    """Text from outside in a `bdi` element: right-to-left marks must not reorder its surroundings (threat T13)."""
+    """Text from outside in a `bdi` element: right-to-left marks must not reorder its surroundings (threat T13).
+
+    Instants in it become `time` elements with the time of day; their title has the date.
+    """
     text = str(value)
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
-    return Markup("<bdi>{}</bdi>").format(shown)
+    parts, end = Markup(""), 0
+    for found in _INSTANT.finditer(shown):
+        parts += escape(shown[end : found.start()]) + _clock(found[0])
+        end = found.end()
+    return Markup("<bdi>{}</bdi>").format(parts + escape(shown[end:]))
+
+
+def _clock(instant: str | None) -> Markup:
+    """The time of day in UTC, as logs and Events have it."""
+    if instant is None:
+        return Markup("<span class=none>–</span>")
+    return Markup('<time datetime="{0}" title="{0}">{1} UTC</time>').format(instant, instant[11:19])
+
+
+_WORDS: Final[Mapping[str, str]] = {
+    "Look": "probe",
+    "Verdict": "verdict",
+    "Override": "override",
+    "Scale": "scaling",
+    "Lifecycle": "life cycle",
+    "Weed": "weeder",
+    "FlowStarted": "scaling run began",
+    "FlowEnded": "scaling run ended",
+    "FlowCancelled": "scaling run cancelled",
+    "MeltdownProtectionStarted": "protection began",
+    "MeltdownProtectionEnded": "protection ended",
+    "MeltdownKeyPresent": "marked as scaled down",
+    "NoMeltdownKey": "not marked as scaled down",
+    "APIServerReachable": "API server reachable",
+    "LeasesRenewed": "leases renewed",
+    "ProtectionActive": "protection active",
+    "ScalingSucceeded": "scaling succeeded",
+    "Write": "write",
+    "Tidy": "tidy up annotations",
+    "Skip": "leave as it is",
+    "ScaleUp": "verdict: scale up",
+    "ScaleDown": "verdict: scale down",
+    "Hold": "verdict: hold",
+    "NotRead": "not read yet",
+    "NoLease": "no lease",
+}
+_CAPITAL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def words(code: object) -> str:
+    """A code of the API, such as a reason, in words; what is not a code stays as it is."""
+    text = str(code)
+    if text in _WORDS:
+        return _WORDS[text]
+    return _CAPITAL.sub(" ", text).lower() if text.isalnum() else text
+
+
+def _coded(code: object) -> Markup:
+    """A code in words, with the code itself as the title: that is what logs and the API have."""
+    return Markup('<span title="{}">{}</span>').format(code, words(code))
 
 
 def _by_leader(
@@ -124,14 +186,19 @@ def _environment() -> Environment:
         ago=lambda instant, now: _time(instant, now, "ago"),
         since=lambda instant, now: _time(instant, now, "since"),
         left=lambda instant, now: _time(instant, now, "left"),
+        words=words,
+        coded=_coded,
+        clock=_clock,
         tone=lambda state: LOOK_OF[ShootState(state)][0],
         shape=lambda state: LOOK_OF[ShootState(state)][1],
         instant=rfc3339,
         by_leader=_by_leader,
+        seconds=_seconds,
         initials=lambda name: "".join(part[:1] for part in str(name).split("-")),
         pretty=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
     found.policies["json.dumps_kwargs"] = {"sort_keys": False}
+    found.globals["took"] = lambda began, ended: ago(_seconds(ended) - _seconds(began))
     found.globals["static"] = {name: each.url for name, each in _FILES.items()}
     for name in found.list_templates():
         found.get_template(name)
@@ -147,6 +214,33 @@ def page(name: str, **values: Any) -> HTMLResponse:  # noqa: ANN401 - what a tem
 
 
 HEADERS: Final = {"Content-Security-Policy": POLICY}
+
+# Seconds that a page is rendered before everything else in the event loop has its turn.
+_SLICE: Final = 0.005
+_LONGEST_PAUSE: Final = 0.05
+
+
+def rendered(name: str, process: ProcessView, **values: Any) -> Response:  # noqa: ANN401 - what a template takes
+    """Render the template `name` as a page, in slices."""
+    return paced(TEMPLATES.get_template(name).generate(values), process)
+
+
+def paced(parts: Iterable[str], process: ProcessView) -> Response:
+    """A page of these parts; after each slice of work it leaves the event loop alone for as long as that took."""
+
+    async def slices() -> AsyncIterator[str]:
+        made: list[str] = []
+        began = process.now()
+        for part in parts:
+            made.append(part)
+            if (took := process.now() - began) > _SLICE:
+                yield "".join(made)
+                made.clear()
+                await process.sleep(min(took, _LONGEST_PAUSE))
+                began = process.now()
+        yield "".join(made)
+
+    return StreamingResponse(slices(), media_type="text/html", headers=HEADERS)
 
 
 def _is_page(path: str) -> bool:

@@ -12,6 +12,7 @@ from app.api.auth.authorization import Call
 from app.api.dependencies import (
     AnyContext,
     LeadingProber,
+    OptionalReason,
     allowed,
     caller_of,
     known_shoot,
@@ -204,11 +205,16 @@ async def read_operation(operation: Readable) -> schemas.Operation:
 
 @router.delete(_ONE, status_code=202)
 async def cancel_operation(
-    request: Request, context: AnyContext, prober: LeadingProber, operation: Cancellable
+    request: Request,
+    context: AnyContext,
+    prober: LeadingProber,
+    operation: Cancellable,
+    reason: OptionalReason = "",
 ) -> schemas.Operation:
     """Cancel a manual scaling run: a request already sent is completed, and no other is sent.  Its hold stays."""
     draft = draft_of(request)
     draft.action, draft.namespace, draft.target = "cancel", operation.namespace, operation.id
+    draft.reason = reason or None
     draft.before = _drafted(operation)
     if operation.trigger is Trigger.AUTO:
         detail = "this is an automatic scaling run, which the next verdict would begin again: pause or hold instead"

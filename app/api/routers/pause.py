@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
@@ -12,21 +12,32 @@ from app.api.auth.authorization import Call
 from app.api.dependencies import (
     AnyContext,
     AnyProber,
+    DryRun,
+    OptionalReason,
     allowed,
     caller_of,
     check_here,
     known_shoot,
     leads,
     listed_prober,
+    planned,
     refuse_in_dry_run,
     until_listed,
 )
 from app.api.problems import Problem, ProblemType
 from app.api.views import Context, ScalingRunsView
 from app.core.config.scalars import is_label, parse_duration
-from app.core.errors import ClusterError, NotKnownYet, Refused, trimmed
+from app.core.errors import ClusterError, FeatureUnavailable, NotKnownYet, Refused, trimmed
 from app.core.model import workloads as ann
-from app.core.model.overrides import ALL_SHOOTS, Hold, OverrideEntry, Pause, Scope, Unreadable
+from app.core.model.overrides import (
+    ALL_SHOOTS,
+    OVERRIDES,
+    Hold,
+    OverrideEntry,
+    Pause,
+    Scope,
+    Unreadable,
+)
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
 from app.core.model.workloads import WorkloadView
@@ -95,50 +106,84 @@ _OF_SHOOT: Final = "/api/v1/shoots/{namespace}/pause"
 _OF_ALL: Final = "/api/v1/pause"
 
 
-@router.put(_OF_SHOOT, dependencies=[allowed(Call.PAUSE)])
+@router.put(
+    _OF_SHOOT,
+    response_model=schemas.Pause | schemas.Changes,
+    dependencies=[allowed(Call.PAUSE)],
+)
 async def pause_shoot(
     request: Request, context: AnyContext, namespace: str, body: schemas.PauseOrder
-) -> schemas.Pause:
+) -> schemas.Pause | Response:
     """Pause a shoot: it is still probed, but nothing is scaled or weeded until the pause ends.
 
-    It replaces a pause that is in force.  Any replica accepts it.
+    It replaces a pause that is in force.  Any replica accepts it.  With `dryRun` nothing is written, and the answer
+    says what would change.
     """
     return await _pause(request, context, namespace, body)
 
 
-@router.delete(_OF_SHOOT, status_code=204, dependencies=[allowed(Call.RESUME)])
-async def resume_shoot(request: Request, context: AnyContext, namespace: str) -> None:
+_PLANNED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"model": schemas.Changes, "description": "What would change; nothing was written."}
+}
+
+
+@router.delete(_OF_SHOOT, status_code=204, dependencies=[allowed(Call.RESUME)], responses=_PLANNED)
+async def resume_shoot(
+    request: Request,
+    context: AnyContext,
+    namespace: str,
+    *,
+    dry_run: DryRun = False,
+    reason: OptionalReason = "",
+) -> Response:
     """End the pause of a shoot now, if there is one.  A pause of all shoots stays in force."""
-    await _resume(request, context, namespace)
+    return await _resume(request, context, namespace, reason, dry_run=dry_run)
 
 
-@router.put(_OF_ALL, dependencies=[allowed(Call.PAUSE_ALL)])
+@router.put(
+    _OF_ALL,
+    response_model=schemas.Pause | schemas.Changes,
+    dependencies=[allowed(Call.PAUSE_ALL)],
+)
 async def pause_all_shoots(
     request: Request, context: AnyContext, body: schemas.PauseOrder
-) -> schemas.Pause:
+) -> schemas.Pause | Response:
     """Pause all shoots of the seed; it replaces a pause of all shoots that is in force."""
     return await _pause(request, context, None, body)
 
 
-@router.delete(_OF_ALL, status_code=204, dependencies=[allowed(Call.RESUME_ALL)])
-async def resume_all_shoots(request: Request, context: AnyContext) -> None:
+@router.delete(
+    _OF_ALL, status_code=204, dependencies=[allowed(Call.RESUME_ALL)], responses=_PLANNED
+)
+async def resume_all_shoots(
+    request: Request,
+    context: AnyContext,
+    *,
+    dry_run: DryRun = False,
+    reason: OptionalReason = "",
+) -> Response:
     """End the pause of all shoots now; pauses of single ones stay in force."""
-    await _resume(request, context, None)
+    return await _resume(request, context, None, reason, dry_run=dry_run)
 
 
 async def _pause(
     request: Request, context: Context, namespace: str | None, body: schemas.PauseOrder
-) -> schemas.Pause:
+) -> schemas.Pause | Response:
     draft = draft_of(request)
-    draft.action, draft.namespace, draft.reason = "pause", namespace, body.reason
-    draft.before = _known_before(context, namespace)
+    draft.action = "plan" if body.dry_run else "pause"
+    draft.namespace, draft.reason = namespace, body.reason
+    before = draft.before = _known_before(context, namespace)
     covered = await _covered(context, namespace)
-    refuse_in_dry_run(context)
+    if not body.dry_run:
+        refuse_in_dry_run(context)
     if body.scope is Scope.ALL and not body.force:
         _refuse_to_strand(covered)
-    change = await context.override_service.set_pause(
-        _key(namespace), _wish(request, context, body)
-    )
+    wish = _wish(request, context, body)
+    if body.dry_run:
+        _refuse_without_overrides(context)
+        wished = presenting.given_pause(wish, _covers(namespace))
+        return planned(_entry(namespace), before, _audited(wished))
+    change = await context.override_service.set_pause(_key(namespace), wish)
     draft.before = _before(change, namespace)
     written = None if change.after is None else change.after.pause
     assert written is not None  # noqa: S101 - the desk says what it has just written
@@ -147,14 +192,21 @@ async def _pause(
     return found
 
 
-async def _resume(request: Request, context: Context, namespace: str | None) -> None:
+async def _resume(
+    request: Request, context: Context, namespace: str | None, reason: str, *, dry_run: bool
+) -> Response:
     draft = draft_of(request)
-    draft.action, draft.namespace = "resume", namespace
-    draft.before = _known_before(context, namespace)
+    draft.action = "plan" if dry_run else "resume"
+    draft.namespace, draft.reason = namespace, reason or None
+    before = draft.before = _known_before(context, namespace)
     _ = await _covered(context, namespace)
+    if dry_run:
+        _refuse_without_overrides(context)
+        return planned(_entry(namespace), before, None)
     refuse_in_dry_run(context)
     change = await context.override_service.end_pause(_key(namespace), by=caller_of(request).name)
     draft.before = _before(change, namespace)
+    return Response(status_code=204)
 
 
 # The shoots that a pause covers.
@@ -207,6 +259,17 @@ def _refuse_to_strand(covered: Sequence[ShootStatus] | None) -> None:
     refuse_to_strand(covered)
 
 
+def _refuse_without_overrides(context: Context) -> None:
+    """Refuse a dry run where the write would be refused, too, as this process has no overrides."""
+    if context.overrides.off is not None:
+        raise FeatureUnavailable("overrides", context.overrides.off)
+
+
+def _entry(namespace: str | None) -> str:
+    """The key of the ConfigMap that a write would change."""
+    return f"ConfigMap/{OVERRIDES}, key {_key(namespace)}"
+
+
 # The pause that is written, and its form in answer and audit.
 
 
@@ -250,19 +313,32 @@ def _audited(pause: schemas.Pause) -> object:
 
 
 @router.delete(
-    "/api/v1/shoots/{namespace}/hold", status_code=204, dependencies=[allowed(Call.CANCEL)]
+    "/api/v1/shoots/{namespace}/hold",
+    status_code=204,
+    dependencies=[allowed(Call.CANCEL)],
+    responses=_PLANNED,
 )
 async def end_hold(
-    request: Request, context: AnyContext, prober: AnyProber, namespace: str
-) -> None:
+    request: Request,
+    context: AnyContext,
+    prober: AnyProber,
+    namespace: str,
+    *,
+    dry_run: DryRun = False,
+    reason: OptionalReason = "",
+) -> Response:
     """End the hold of a shoot now, if there is one, and cancel its scaling run if that is still under way.
 
     Any replica accepts it; the leader, which performs the scaling run, sees it within a second.
     """
     draft = draft_of(request)
-    draft.action, draft.namespace = "end-hold", namespace
-    draft.before = _audited_hold(context.overrides.holds().get(namespace))
+    draft.action = "plan" if dry_run else "end-hold"
+    draft.namespace, draft.reason = namespace, reason or None
+    before = draft.before = _audited_hold(context.overrides.holds().get(namespace))
     known_shoot(prober, namespace)
+    if dry_run:
+        _refuse_without_overrides(context)
+        return planned(_entry(namespace), before, None)
     refuse_in_dry_run(context)
     change = await context.override_service.end_hold(namespace, by=caller_of(request).name)
     match change.before:
@@ -274,6 +350,7 @@ async def end_hold(
                 await _cancel(prober.scaling_runs, hold, caller_of(request).name)
         case _:
             draft.before = None
+    return Response(status_code=204)
 
 
 def _audited_hold(hold: Hold | None) -> object:

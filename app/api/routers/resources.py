@@ -12,9 +12,12 @@ from app.api.auth.authorization import Call
 from app.api.dependencies import (
     AnyContext,
     AnyProber,
+    DryRun,
+    OptionalReason,
     allowed,
     caller_of,
     known_shoot,
+    planned,
     refuse_in_dry_run,
 )
 from app.api.limits import name_of
@@ -137,17 +140,21 @@ async def meant(
 MeantResource = Annotated[Meant, Depends(meant)]
 
 
-@router.put(_IGNORE, dependencies=[allowed(Call.IGNORE)])
+@router.put(
+    _IGNORE,
+    response_model=schemas.LiveResource | schemas.Changes,
+    dependencies=[allowed(Call.IGNORE)],
+)
 async def ignore_resource(
     request: Request,
     response: Response,
     context: AnyContext,
     resource: MeantResource,
     body: schemas.IgnoreOrder,
-) -> schemas.LiveResource:
+) -> schemas.LiveResource | Response:
     """Set ignore-scaling on a resource: nothing scales it until the annotation is removed; it does not expire.
 
-    Any replica accepts it.
+    Any replica accepts it.  With `dryRun` nothing is written, and the answer says what would change.
     """
     author = caller_of(request).name
     order = IgnoreRequest(
@@ -158,34 +165,53 @@ async def ignore_resource(
         reason=body.reason,
         force=body.force,
         if_match=resource.if_match,
+        dry_run=body.dry_run,
     )
     return await _mark(request, response, context, resource, order)
 
 
-@router.delete(_IGNORE, dependencies=[allowed(Call.UNIGNORE)])
+@router.delete(
+    _IGNORE,
+    response_model=schemas.LiveResource | schemas.Changes,
+    dependencies=[allowed(Call.UNIGNORE)],
+)
 async def heed_resource(
-    request: Request, response: Response, context: AnyContext, resource: MeantResource
-) -> schemas.LiveResource:
+    request: Request,
+    response: Response,
+    context: AnyContext,
+    resource: MeantResource,
+    *,
+    dry_run: DryRun = False,
+    reason: OptionalReason = "",
+) -> schemas.LiveResource | Response:
     """Remove ignore-scaling, so that the resource is scaled like all others; does nothing if it is not set."""
     order = IgnoreRequest(
         resource.namespace,
         resource.dependent.ref,
         ignored=False,
         author=caller_of(request).name,
+        reason=reason or None,
         if_match=resource.if_match,
+        dry_run=dry_run,
     )
     return await _mark(request, response, context, resource, order)
 
 
 async def _mark(
     request: Request, response: Response, context: Context, resource: Meant, order: IgnoreRequest
-) -> schemas.LiveResource:
+) -> schemas.LiveResource | Response:
     draft = draft_of(request)
-    draft.action = "ignore" if order.ignored else "unignore"
+    draft.action = "plan" if order.dry_run else "ignore" if order.ignored else "unignore"
     draft.namespace, draft.target, draft.reason = order.namespace, str(order.ref), order.reason
     draft.before = None if resource.known is None else _audited(resource.known)
-    refuse_in_dry_run(context)
+    if not order.dry_run:
+        refuse_in_dry_run(context)
     before, after = await resource.prober.resources.set_ignored(order)
+    if order.dry_run:
+        marks = (each.annotations.get(ann.IGNORE_SCALING) for each in (before, after))
+        answer = planned(f"{order.ref}, annotation {ann.IGNORE_SCALING}", *marks)
+        answer.headers["ETag"] = workloads.resource_etag(before)
+        return answer
     draft.before, draft.after = _audited(before), _audited(after)
     response.headers["ETag"] = workloads.resource_etag(after)
     return presenting.live_resource(resource.dependent, after)

@@ -9,7 +9,7 @@ from pydantic import Field
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
-from app.api.dependencies import LeadingProber, allowed, known_shoot
+from app.api.dependencies import LeadingProber, OptionalReason, allowed, known_shoot
 from app.api.parameters import PageKey, PageQuery, TokenRefused, cut
 from app.api.presenting import time
 from app.api.problems import Problem, ProblemType
@@ -169,10 +169,12 @@ def _refused(error: TokenRefused) -> Problem:
 @router.post(
     "/api/v1/shoots/{namespace}/probe", status_code=202, dependencies=[allowed(Call.PROBE)]
 )
-async def probe_shoot(request: Request, prober: LeadingProber, namespace: str) -> schemas.Look:
+async def probe_shoot(
+    request: Request, prober: LeadingProber, namespace: str, reason: OptionalReason = ""
+) -> schemas.Look:
     """Probe a shoot now, or as soon as the rules allow: several calls share one probe."""
     draft = draft_of(request)
-    draft.action, draft.namespace = "probe", namespace
+    draft.action, draft.namespace, draft.reason = "probe", namespace, reason or None
     last = known_shoot(prober, namespace).last_probe
     draft.before = {"lastTime": None if last is None else rfc3339(last)}
     look = schemas.Look(at=rfc3339(prober.scaling_runs.probe_now(namespace)))

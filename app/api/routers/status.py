@@ -30,6 +30,7 @@ async def read_status(context: AnyContext) -> schemas.Status:
     process, leaders = context.process, context.process.leaders
     return schemas.Status(
         version=process.version,
+        identity=process.identity,
         started_at=rfc3339(process.started_at),
         role="leader" if any(each.leading for each in leaders.values()) else "standby",
         dry_run=process.dry_run,

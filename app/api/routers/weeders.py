@@ -17,12 +17,14 @@ from app.api.dependencies import (
     caller_of,
     known_service,
     listed_in_time,
+    planned,
     refuse_in_dry_run,
 )
 from app.api.parameters import ListPage, PageKey, PageQuery, TokenRefused, cut
 from app.api.problems import Problem, ProblemType
+from app.api.views import Context
 from app.core.model.instants import rfc3339
-from app.core.model.weeding import ServiceKey, ServiceStatus
+from app.core.model.weeding import Cause, ServiceKey, ServiceStatus
 
 router = APIRouter(tags=["weeders"])
 
@@ -71,7 +73,15 @@ async def read_weeder(weeders: LeadingWeeder, namespace: str, service: str) -> s
 _NOTHING_SAID: Final = schemas.WeedOrder()
 
 
-@router.post(_ONE, status_code=202, dependencies=[allowed(Call.WEED)])
+@router.post(
+    _ONE,
+    status_code=202,
+    response_model=schemas.Recovery,
+    dependencies=[allowed(Call.WEED)],
+    responses={
+        200: {"model": schemas.Changes, "description": "What would begin; nothing has begun."}
+    },
+)
 async def weed_now(
     request: Request,
     response: Response,
@@ -80,20 +90,34 @@ async def weed_now(
     namespace: str,
     service: str,
     body: Annotated[schemas.WeedOrder, Body()] = _NOTHING_SAID,
-) -> schemas.Recovery:
-    """Weed now: a recovery with the same rules, caps and pace as any other; it replaces a running one."""
+) -> schemas.Recovery | Response:
+    """Weed now: a recovery with the same rules, caps and pace as any other; it replaces a running one.
+
+    With `dryRun` nothing begins, and the answer says which recovery would be replaced.
+    """
     draft = draft_of(request)
-    draft.action, draft.namespace, draft.target = "weed", namespace, service
+    draft.action = "plan" if body.dry_run else "weed"
+    draft.namespace, draft.target = namespace, service
     draft.reason = body.reason or None
     key = ServiceKey(namespace, service)
     _ = await listed_in_time(context, lambda: context.overrides.synced)
-    draft.before = _before(known_service(weeders, key))
+    before = draft.before = _before(known_service(weeders, key))
+    if body.dry_run:
+        despite = weeders.check_weed_now(key, force=body.force)
+        until = context.process.now() + _watch_duration(context)
+        after = {"cause": Cause.ASKED, "until": rfc3339(until), "despite": despite}
+        return planned(f"recovery of {key}", before, after)
     refuse_in_dry_run(context)
     author = caller_of(request).name
     begun = weeders.weed_now(key, author=author, reason=body.reason, force=body.force)
     draft.after = {"recovery": begun.id, "force": body.force}
     response.headers["Location"] = f"{_PATH}/{namespace}/{service}"
     return operations_view.recovery(begun)
+
+
+def _watch_duration(context: Context) -> float:
+    policy = context.process.configured.weeder
+    return 0.0 if policy is None else policy.watch_duration
 
 
 def _before(status: ServiceStatus) -> object:

@@ -22,7 +22,15 @@ from app.api.schemas.operations import (
     PlannedStep,
     ScaleOrder,
 )
-from app.api.schemas.overrides import Covers, Hold, IgnoreOrder, Pause, PauseOrder
+from app.api.schemas.overrides import (
+    Changes,
+    Covers,
+    Hold,
+    IgnoreOrder,
+    Pause,
+    PauseOrder,
+    PlannedChange,
+)
 from app.api.schemas.process import (
     Config,
     ConfigFinding,
@@ -83,6 +91,7 @@ __all__ = [
     "AuditEntry",
     "AuditList",
     "AuditMetadata",
+    "Changes",
     "Condition",
     "Config",
     "ConfigFinding",
@@ -125,6 +134,7 @@ __all__ = [
     "Pause",
     "PauseOrder",
     "Plan",
+    "PlannedChange",
     "PlannedLevel",
     "PlannedStep",
     "PodSelector",

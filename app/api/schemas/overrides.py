@@ -1,6 +1,7 @@
 """Pauses, holds and ignore-scaling: orders and what is in force."""
 
 from enum import StrEnum
+from typing import Any
 
 from pydantic import Field, StrictBool
 
@@ -31,6 +32,9 @@ class PauseOrder(Order):
         default=False,
         description="Even if controllers are at 0, and would stay there (scope all).",
     )
+    dry_run: StrictBool = Field(
+        default=False, description="Only show what would change; write nothing."
+    )
 
 
 class IgnoreOrder(Order):
@@ -40,6 +44,26 @@ class IgnoreOrder(Order):
     force: StrictBool = Field(
         default=False, description="Even if it is at 0, and would stay there."
     )
+    dry_run: StrictBool = Field(
+        default=False, description="Only show what would change; write nothing."
+    )
+
+
+class PlannedChange(Schema):
+    """One object that a call would change now."""
+
+    object: str
+    """Such as `Deployment/kube-controller-manager, annotation ...`, or a key of the ConfigMap of the overrides."""
+    before: Any
+    """Null: nothing is there."""
+    after: Any
+    """Null: nothing would be there."""
+
+
+class Changes(Schema):
+    """What a call would change now, as asked for with `dryRun`; nothing was written. Empty: it would change nothing."""
+
+    changes: list[PlannedChange]
 
 
 class Pause(Schema):

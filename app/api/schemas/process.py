@@ -48,6 +48,8 @@ class Status(Schema):
     """The status of this process."""
 
     version: str
+    identity: str
+    """The holder identity of this process in the elections, as `leaders` has that of the leaders."""
     started_at: Time
     role: str
     """`leader` or `standby`."""

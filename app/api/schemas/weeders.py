@@ -14,6 +14,9 @@ class WeedOrder(Order):
         default=False,
         description="Despite the pause of scope `all` that covers the namespace now.",
     )
+    dry_run: StrictBool = Field(
+        default=False, description="Only show what would begin; begin nothing."
+    )
 
 
 class WeededPod(Schema):

@@ -293,6 +293,7 @@ class ResumeSettings(_OneOrAllSettings):
         "Ends the pause of a shoot, or that of all shoots; with --hold the hold of a shoot."
     )
 
+    reason: _OptionalReason = Field(None, description="The reason, for the audit.")
     hold: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
         description="Instead, end the hold that dwd scale set, and its scaling run if that still runs. With NAME.",
@@ -342,6 +343,8 @@ class UnignoreSettings(_ResourceSettings):
         "Includes one resource of a shoot in scaling again: removes its annotation ignore-scaling. RESOURCE is "
         "KIND/NAME, or NAME if only one kind has it."
     )
+
+    reason: _OptionalReason = Field(None, description="The reason, for the audit and an Event.")
 
 
 class ScaleSettings(ClientSettings):
@@ -396,6 +399,8 @@ class ProbeSettings(ClientSettings):
     shoot_word: ClassVar[int | None] = 0
     line: ClassVar[str] = "dwd probe NAME [flags]"
     about: ClassVar[str] = "Probes a shoot now."
+
+    reason: _OptionalReason = Field(None, description="The reason, for the audit.")
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
@@ -540,6 +545,7 @@ class OperationsSettings(ClientSettings):
         False,  # noqa: FBT003 - the default of a field
         description="Cancel it between two steps; its hold stays. With ID, and only a manual one.",
     )
+    reason: _OptionalReason = Field(None, description="The reason for --cancel, for the audit.")
     watch: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
         description="Refresh every 2s until Ctrl-C, or until the scaling run with this ID has ended.",
@@ -557,6 +563,8 @@ class OperationsSettings(ClientSettings):
             yield Mistake(None, "--cancel", "needs ID")
         if self.cancel and self.watch:
             yield Mistake(None, "--watch", "does not go with --cancel")
+        if self.reason is not None and not self.cancel:
+            yield Mistake(None, "--reason", "needs --cancel")
 
 
 class ApiSettings(ClientSettings):

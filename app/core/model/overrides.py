@@ -69,6 +69,8 @@ class IgnoreRequest:
     """Whether to do so even if the resource is at 0 and would stay there."""
     if_match: str | None = None
     """The ETag that the caller saw, of the resource or of all resources."""
+    dry_run: bool = False
+    """Whether to check everything and write nothing."""
 
 
 @dataclass(frozen=True, slots=True)

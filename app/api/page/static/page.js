@@ -1,5 +1,6 @@
 // What makes the pages live.  The server renders everything; this module asks for what changed and puts it in its place,
 // filters and sorts what is there, and sends what people decide.  Text of others becomes text nodes only.
+// The list runs it before its rows have all come, so that search and keys need not wait for a thousand of them.
 
 const root = document.documentElement;
 const all = (selector, from = document) => [...from.querySelectorAll(selector)];
@@ -42,8 +43,13 @@ const forms = {
   ago: (at) => `${span(now() - at)} ago`,
   since: (at) => span(now() - at),
   left: (at) => `${span(at - now())} left`,
-  clock: (at) => new Date(at).toLocaleTimeString(),
 };
+
+/** The time of day as the server words it (site._clock), with how far away it is. */
+function clock(instant) {
+  const away = Date.parse(instant) - now();
+  return `${instant.slice(11, 19)} UTC (${away > 0 ? `in ${span(away)}` : `${span(-away)} ago`})`;
+}
 
 const times = document.getElementsByTagName("time");
 
@@ -54,18 +60,21 @@ function tick() {
     if (text && each.firstChild?.data !== text) each.textContent = text;
   }
   showConnection();
+  if (connection.lostAt === null && !connection.over) {
+    one("#as-of")?.replaceChildren(new Date(now()).toISOString().slice(0, 19).replace("T", " ") + " UTC");
+  }
 }
 
 // ---- How old is what one sees.
 
-const connection = { tone: "calm", words: document.body.dataset.stream ? "connecting…" : "", lostAt: null, gone: "" };
+const connection = { tone: "calm", words: document.body.dataset.stream ? "connecting…" : "", lostAt: null, gone: "", over: "", note: "" };
 const shapes = { good: "●", warn: "▲", bad: "✕", calm: "○" };
 
 function showConnection() {
-  const { words, lostAt, gone } = connection;
-  const tone = gone ? "warn" : connection.tone;
+  const { words, lostAt, gone, over, note } = connection;
+  const tone = over ? "bad" : gone || (note && lostAt === null) ? "warn" : connection.tone;
   const lost = lostAt === null ? "" : `disconnected for ${span(performance.now() - lostAt)}, trying again`;
-  const text = gone || (lost && words ? `${lost}: ${words}` : lost || words);
+  const text = over || gone || [lost && words ? `${lost}: ${words}` : lost || words, note].filter(Boolean).join("; ");
   const live = one("#live");
   if (live === null || !text || live.dataset.text === text) return;
   Object.assign(live.dataset, { tone, text });
@@ -83,11 +92,29 @@ function disconnected(words) {
   showConnection();
 }
 
+/** The caller is not known any more: to ask again would be refused again. */
+function signedOut(message) {
+  connection.over = `nothing is refreshed any more: ${message}. Sign in again, then reload`;
+  showConnection();
+}
+
 /** A problem of the API, or what a page says of one, as an error with its words. */
 class Refusal extends Error {
   constructor(status, title, detail, wait, errors = []) {
     super(detail || title || `HTTP ${status}`);
     Object.assign(this, { status, title, wait, errors });
+  }
+}
+
+/** Asks the server; what the browser calls a failed fetch, in words. */
+async function ask(url, seconds, options = {}) {
+  const signal = options.signal ?? AbortSignal.timeout(1000 * seconds);
+  try {
+    return await checked(await fetch(url, { cache: "no-store", ...options, signal }));
+  } catch (error) {
+    if (error.name === "TimeoutError") throw new Error(`the server has not answered within ${seconds} s`);
+    if (error instanceof TypeError) throw new Error("the server cannot be reached");
+    throw error;
   }
 }
 
@@ -111,14 +138,15 @@ const parser = new DOMParser();
 
 async function fetchPage(url) {
   const headers = { Accept: "application/problem+json, text/html" };
-  const answer = await checked(await fetch(url, { headers, cache: "no-store", signal: AbortSignal.timeout(20000) }));
+  const answer = await ask(url, 20, { headers });
   return parser.parseFromString(await answer.text(), "text/html");
 }
 
 /** Puts the pieces of `found` where they belong; the rows in `asked` that are not in it are gone. */
 function apply(found, asked = []) {
   setClock(Number(found.body.dataset.now));
-  if (found.body.dataset.version !== document.body.dataset.version && !busy(document)) location.reload();
+  checkVersion(found.body.dataset.version);
+  if ("standsBy" in document.body.dataset && !("standsBy" in found.body.dataset)) location.reload(); // it leads now
   connection.gone = "";
   const missing = new Set(asked);
   const changes = [];
@@ -130,7 +158,11 @@ function apply(found, asked = []) {
       if (next.matches("tr")) table?.append(document.adoptNode(next));
       else continue;
     } else {
-      if (sources.get(next.id) === source || busy(current)) continue;
+      if (sources.get(next.id) === source) continue;
+      if (busy(current)) {
+        renewOthers(current, next);
+        continue;
+      }
       if (next.dataset.state && next.dataset.state !== current.dataset.state) changes.push(next);
       replace(current, next);
     }
@@ -149,6 +181,28 @@ function apply(found, asked = []) {
 /** Whether somebody is about to do something there: that is not to be taken from under their hands. */
 const busy = (piece) => one("details.action[open]", piece) !== null;
 
+/** The other actions beside the one that is open: after a pause there is one to resume, at once. */
+function renewOthers(current, next) {
+  const open = one("details.action[open]", current);
+  const found = new Map(all("details.action", next).map((each) => [each.dataset.key, document.adoptNode(each)]));
+  for (const each of all("details.action", current)) {
+    if (each !== open) found.has(each.dataset.key) ? each.replaceWith(found.get(each.dataset.key)) : each.remove();
+    found.delete(each.dataset.key);
+  }
+  if (current.matches(".deeds")) open.parentElement.append(...found.values());
+}
+
+/** Two versions behind one address would have the page reload for ever: each version has it do so once. */
+function checkVersion(version) {
+  const own = document.body.dataset.version;
+  connection.note = version === own ? "" : `this page is of version ${own}, the server's is ${version}`;
+  if (version === own || busy(document)) return;
+  const seen = JSON.parse(sessionStorage.getItem("versions") ?? "[]");
+  if (seen.includes(version)) return;
+  sessionStorage.setItem("versions", JSON.stringify([...seen, own, version]));
+  location.reload();
+}
+
 function replace(current, next) {
   const focused = current.contains(document.activeElement) ? path(document.activeElement) : null;
   const keyed = all("details[data-key]", current);
@@ -156,6 +210,7 @@ function replace(current, next) {
   next = document.adoptNode(next);
   for (const each of all("details[data-key]", next)) each.open = open.get(each.dataset.key) ?? each.open;
   current.replaceWith(next);
+  for (const each of all(".cells", next)) showCell(each, chosen.get(each.id));
   if (focused) one(focused, next)?.focus({ preventScroll: true });
 }
 
@@ -183,25 +238,35 @@ function announce(changes) {
 
 const isList = document.body.dataset.page === "shoots" && one("#shoots") !== null;
 const ROWS = 100;
-const dirty = { rows: new Set(), page: false };
+const dirty = { rows: new Set(), page: false, changed: false };
 const fresh = new WeakMap();
+let lastAsked = Number(document.body.dataset.now);
 let refreshing = false;
 
-function refresh({ rows = [], page = false }) {
+function refresh({ rows = [], page = false, changed = false }) {
   for (const each of rows) dirty.rows.add(each);
   dirty.page ||= page;
+  dirty.changed ||= changed;
   if (!refreshing) void keepFresh();
 }
 
 async function keepFresh() {
   refreshing = true;
   await sleep(150); // what belongs together is asked for together
-  while ((dirty.page || dirty.rows.size > 0) && !document.hidden) {
+  while ((dirty.page || dirty.changed || dirty.rows.size > 0) && !document.hidden && !connection.over) {
     const began = performance.now();
     const whole = dirty.page;
-    const rows = [...dirty.rows].slice(0, ROWS);
+    const changed = dirty.changed && !whole;
+    const rows = changed ? [] : [...dirty.rows].slice(0, ROWS);
     try {
-      if (whole) {
+      if (changed) {
+        dirty.changed = false;
+        const found = await fetchPage(`/rows?since=${lastAsked}`);
+        apply(found);
+        lastAsked = Number(found.body.dataset.now);
+        dirty.page ||= Number(found.body.dataset.total) !== table.rows.length; // some are gone
+      } else if (whole) {
+        dirty.changed = false;
         dirty.page = false;
         if (isList) dirty.rows.clear();
         apply(await fetchPage(isList ? "/" : location.href), isList ? [...rowNames()] : []);
@@ -215,12 +280,17 @@ async function keepFresh() {
         if (row) fresh.set(row, performance.now());
       }
     } catch (error) {
+      if (error.status === 401) {
+        signedOut(error.message);
+        break;
+      }
       if (error.status === 404 && !isList) {
         connection.gone = `${error.message}; below is the last known state`;
         showConnection();
-        break; // it has vanished while one looked at it
+        break; // it has vanished while it was shown
       }
       dirty.page ||= whole;
+      dirty.changed ||= changed;
       for (const each of whole ? [] : rows) dirty.rows.add(each);
       if (streaming === null || error.status) disconnected(error.message);
       await sleep(1000 * (error.wait ?? 5));
@@ -262,9 +332,11 @@ async function* eventsOf(stream, heard) {
   }
 }
 
+const standsBy = "standsBy" in document.body.dataset;
+
 async function follow(url) {
   let lastId = document.body.dataset.newest ?? null;
-  for (let failures = 0; ; ) {
+  for (let failures = 0; !connection.over; ) {
     await untilSeen();
     const ending = new AbortController();
     let silence;
@@ -278,10 +350,10 @@ async function follow(url) {
     try {
       const headers = { Accept: "text/event-stream, application/problem+json" };
       if (lastId !== null) headers["Last-Event-ID"] = lastId;
-      const answer = await checked(await fetch(url, { headers, cache: "no-store", signal: ending.signal }));
+      const answer = await ask(url, 0, { headers, signal: ending.signal });
+      if (standsBy) location.reload(); // it leads now
       connected();
       failures = 0;
-      if (one("#shoots, #why, #operations, #services") === null) location.reload(); // a standby that leads now
       if (lastId === null) refresh({ page: true }); // what happened since this page was made
       for await (const event of eventsOf(answer.body, heard)) {
         lastId = event.id ?? lastId;
@@ -290,23 +362,36 @@ async function follow(url) {
       }
       throw new Error("the server ended the stream");
     } catch (error) {
-      if (document.hidden) {
-        connection.words = "paused while hidden";
-      } else {
-        disconnected(error.status ? error.message : "");
-        wait = error.wait;
-        if (error.status === 429) {
-          wait = 30; // more streams than one caller may have: then as a page without one
-          Object.assign(connection, { tone: "warn", words: `refreshed every ${wait} s: ${error.message}`, lostAt: null });
-          refresh({ page: true });
-        }
-      }
+      wait = document.hidden ? null : afterBreak(error);
     }
+    if (document.hidden) connection.words = "paused while hidden";
     clearTimeout(silence);
     streaming = null;
     failures += 1;
-    await sleep(1000 * Math.min(wait ?? Math.min(failures, 5), 30));
+    await sleep(1000 * Math.min(wait ?? Math.min(failures, 5), 60));
   }
+}
+
+/** Says why there is no stream; returns the seconds until it is asked for again, null if the server does not say. */
+function afterBreak(error) {
+  if (error.status === 401) {
+    signedOut(error.message);
+    return null;
+  }
+  if (error.status === 503 && standsBy) {
+    Object.assign(connection, { tone: "calm", words: "on standby, refreshed every 5 s", lostAt: null });
+    refresh({ page: true });
+    return 5;
+  }
+  if (error.status === 429) {
+    // More streams than one caller may have: then as a page without one.
+    const wait = error.wait ?? 30;
+    Object.assign(connection, { tone: "warn", words: `refreshed every ${wait} s: ${error.message}`, lostAt: null });
+    refresh(isList ? { changed: true } : { page: true });
+    return wait;
+  }
+  disconnected(error instanceof TypeError ? "" : error.message);
+  return error.wait;
 }
 
 /** Something changed: what shows it is asked for again. */
@@ -333,7 +418,7 @@ let leaving;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(leaving);
   if (document.hidden) leaving = setTimeout(() => streaming?.abort(new Error("the page is hidden")), HIDDEN);
-  else if (dirty.page || dirty.rows.size > 0) refresh({});
+  else if (dirty.page || dirty.changed || dirty.rows.size > 0) refresh({});
 });
 
 // ---- The list: search, filter and sort, all of it in the URL.
@@ -358,10 +443,11 @@ function writeUrl() {
   for (const each of view.states) query.append("state", each);
   if (view.sort !== "severity") query.set("sort", view.sort);
   history.replaceState(null, "", query.size ? `/?${query}` : "/");
+  sessionStorage.setItem("list", location.search); // the way back from a shoot leads here
 }
 
 function textOf(row) {
-  if (!texts.has(row)) texts.set(row, `${row.dataset.name} ${one(".message", row)?.textContent ?? ""}`.toLowerCase());
+  if (!texts.has(row)) texts.set(row, `${row.dataset.name} ${one(".c-why", row)?.textContent ?? ""}`.toLowerCase());
   return texts.get(row);
 }
 
@@ -394,7 +480,7 @@ function arrange() {
   }
   const filtered = view.q !== "" || view.states.size > 0;
   one("#clear").hidden = !filtered;
-  one("#nothing").hidden = shown > 0;
+  one("#nothing").hidden = shown > 0 || document.readyState === "loading";
   const found = filtered ? `${shown} of ${rows.length} shoots` : `${rows.length} shoots`;
   if (one("#found").textContent !== found) one("#found").textContent = found;
 }
@@ -441,9 +527,13 @@ function startList() {
       showAll();
     }
   });
-  for (const row of table.rows) fresh.set(row, performance.now());
+  sessionStorage.setItem("list", location.search);
   arrange();
-  if (filtered) refresh({ page: true }); // the server left out what does not match
+  void ready.then(() => {
+    for (const row of table.rows) fresh.set(row, performance.now());
+    arrange();
+    if (filtered) refresh({ page: true }); // the server left out what does not match
+  });
   setInterval(refreshSeen, 60000);
   let scrolled;
   addEventListener("scroll", () => (clearTimeout(scrolled), (scrolled = setTimeout(refreshSeen, 400))), { passive: true });
@@ -464,9 +554,9 @@ const keys = {
   "/": () => one("#search input[type=search]")?.focus(),
   j: () => moveTo(1),
   k: () => moveTo(-1),
-  "?": () => one("#help").showModal(),
+  "?": () => one("#help")?.showModal(),
   Escape: () => {
-    if (one("#help").open) return;
+    if (one("#help")?.open) return;
     const action = one("details.action[open]");
     if (action) action.open = false;
     else if (isList) showAll();
@@ -494,43 +584,58 @@ function deedOf(form) {
   return deeds.get(form);
 }
 
-const targetOf = (form, action) => (action.targets.length ? action.targets[form.elements.target.value] : action);
+const targetOf = (form, action) => (action.targets.length ? action.targets[form.elements.target?.value ?? 0] : action);
 
-function bodyOf(form, action) {
-  const body = { ...action.body };
+/** What a form says: members of the body, and those of the query of a call that has no body. */
+function saidIn(form, action) {
+  const found = { body: { ...action.body }, query: {} };
   for (const name of Object.keys(action.flags)) {
     const field = form.elements[name];
-    if (field.type === "checkbox" ? field.checked : field.value !== "") body[name] = field.type === "checkbox" ? true : field.value;
+    const value = field.type === "checkbox" ? field.checked || "" : field.value;
+    if (value !== "") found[action.query.includes(name) ? "query" : "body"][name] = value;
   }
-  return body;
+  return found;
 }
 
 const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-function showLines(form) {
-  const { action } = deedOf(form);
-  const { path: where, words } = targetOf(form, action);
-  const body = bodyOf(form, action);
-  const line = [...words];
-  for (const [name, flag] of Object.entries(action.flags)) {
-    if (body[name] === true) line.push(flag);
-    else if (body[name] !== undefined) line.push(flag, body[name]);
-    else if (form.elements[name].required) line.push(flag, "…");
-  }
-  const says = Object.keys(body).length > 0;
-  const data = says ? ["-H", "Content-Type: application/json", "-d", JSON.stringify(body)] : [];
-  one("[data-line=dwd]", form).textContent = line.map(quoted).join(" ");
-  one("[data-line=curl]", form).textContent = ["curl", "-X", action.method, location.origin + where, ...data].map(quoted).join(" ");
+function withQuery(where, query) {
+  const words = new URLSearchParams(query).toString();
+  return words === "" ? where : `${where}${where.includes("?") ? "&" : "?"}${words}`;
 }
 
-async function call(action, where, body, etag) {
+const ours = ["http://localhost:8080", "http://127.0.0.1:8080"]; // where dwd asks without --server
+
+function showLines(form) {
+  const deed = deedOf(form);
+  const { action } = deed;
+  const { path: where, words } = targetOf(form, action);
+  const { body, query } = saidIn(form, action);
+  const bearer = "bearer" in form.dataset;
+  const line = [...words];
+  const given = { ...body, ...query };
+  for (const [name, flag] of Object.entries(action.flags)) {
+    if (given[name] === true) line.push(flag);
+    else if (given[name] !== undefined) line.push(flag, given[name]);
+    else if (form.elements[name].required) line.push(flag, "…");
+  }
+  if (!bearer && !ours.includes(location.origin)) line.push("--server", location.origin);
+  const curl = ["curl", "-X", action.method].map(quoted);
+  curl.push(bearer ? `"$API"${quoted(withQuery(where, query))}` : quoted(location.origin + withQuery(where, query)));
+  if (bearer) curl.push('-H "Authorization: Bearer $TOKEN"');
+  if (deed.etag) curl.push("-H", quoted(`If-Match: ${deed.etag}`));
+  if (Object.keys(body).length > 0) curl.push("-H 'Content-Type: application/json'", "-d", quoted(JSON.stringify(body)));
+  one("[data-line=dwd]", form).textContent = line.map(quoted).join(" ");
+  one("[data-line=curl]", form).textContent = curl.join(" ");
+}
+
+async function call(action, where, { body, query }, etag) {
   const headers = { Accept: "application/json, application/problem+json" };
   if (etag) headers["If-Match"] = etag;
-  const sent = action.method === "DELETE" || Object.keys(body).length === 0 ? undefined : JSON.stringify(body);
+  const sent = Object.keys(body).length === 0 ? undefined : JSON.stringify(body);
   if (sent !== undefined) headers["Content-Type"] = "application/json";
-  const options = { method: action.method, headers, body: sent, signal: AbortSignal.timeout(30000) };
-  const answer = await checked(await fetch(where, options));
-  return answer.status === 204 ? null : answer.json();
+  const answer = await ask(withQuery(where, query), 30, { method: action.method, headers, body: sent });
+  return { etag: answer.headers.get("ETag"), found: answer.status === 204 ? null : await answer.json() };
 }
 
 function say(form, ...children) {
@@ -566,39 +671,65 @@ function sayRefusal(form, error, sending) {
 const table4 = (heads, rows) =>
   element(
     "div",
-    { class: "scroll" },
+    { class: "scroll", tabindex: "0" },
     element(
       "table",
-      {},
+      { class: "stack" },
       element("thead", {}, element("tr", {}, ...heads.map((each) => element("th", { scope: "col" }, each)))),
-      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((each) => element("td", {}, isolated(each ?? "–")))))),
+      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((each, at) => element("td", { "data-label": heads[at] }, isolated(each ?? "–")))))),
     ),
   );
+
+/** What an override, an annotation or a recovery is, in a line. */
+function described(value) {
+  if (value === null) return "nothing";
+  if (typeof value !== "object") return JSON.stringify(value);
+  if (value.scope) return `paused (${value.scope}) by ${value.author} until ${clock(value.until)}: ${value.reason}`;
+  if (value.author) return `held by ${value.author} until ${clock(value.until)}: ${value.reason}`;
+  if (value.cause) return `${value.cause} until ${clock(value.until)}${value.despite ? `, despite: ${value.despite}` : ""}`;
+  return JSON.stringify(value);
+}
+
+const planWords = { Write: "write", Tidy: "tidy up annotations", Skip: "leave as it is" };
+const inWords = (code) => (/^[A-Za-z]+$/.test(code ?? "") ? code.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase() : code);
+
+function planOfScaling(found) {
+  const steps = found.levels.flatMap(({ level, steps: there }) => there.map((each) => ({ level, ...each })));
+  const change = (each) => (each.before === each.after ? each.before : `${each.before ?? "?"} → ${each.after ?? "?"}`);
+  const writes = steps.some((each) => each.action === "Write" || each.action === "Tidy");
+  const rows = steps.map((each) => [each.level, each.resource, planWords[each.action] ?? each.action, change(each), each.initialDelay, each.action === "Write" ? "" : inWords(each.reason)]);
+  const shown = [table4(["Level", "Resource", "What", "Replicas", "Delay", "Why"], rows)];
+  if (found.replaces) shown.push(element("p", {}, `It ends the automatic scaling run ${found.replaces}.`));
+  if (!writes) shown.push(element("p", {}, "No replicas would change: only the hold would be written."));
+  return { shown, writes };
+}
 
 async function plan(form) {
   const deed = deedOf(form);
   const { action } = deed;
-  const target = targetOf(form, action);
-  const body = bodyOf(form, action);
+  const said = saidIn(form, action);
+  const heads = ["Object", "From", "To"];
   let shown;
-  let writes = true;
-  if (target.plan.length === 0) {
-    const found = await call(action, target.path, { ...body, dryRun: true }, null);
-    deed.etag = found.etag;
-    const steps = found.levels.flatMap(({ level, steps: there }) => there.map((each) => ({ level, ...each })));
-    writes = steps.some((each) => each.action === "Write" || each.action === "Tidy");
-    const change = (each) => (each.before === each.after ? each.before : `${each.before ?? "?"} → ${each.after ?? "?"}`);
-    const rows = steps.map((each) => [each.level, each.resource, each.action, change(each), each.initialDelay, each.reason]);
-    shown = [table4(["Level", "Resource", "What", "Replicas", "Delay", "Why"], rows)];
-    if (found.replaces) shown.push(element("p", {}, `It ends the automatic scaling run ${found.replaces}.`));
-  } else {
-    const filled = (text) => text.replace(/\{(\w+)\}/g, (_, name) => body[name] ?? "");
-    shown = [table4(["Object", "From", "To"], target.plan.map((row) => row.map(filled)))];
+  let writes = true; // that is, more than a hold: then the name is to be typed
+  const nothing = "Nothing has been written yet.";
+  if (action.plan.length > 0) shown = [table4(heads, action.plan)];
+  else {
+    const dry = { dryRun: true };
+    const asked = action.method === "DELETE" ? { ...said, query: { ...said.query, ...dry } } : { ...said, body: { ...said.body, ...dry } };
+    const { found, etag } = await call(action, targetOf(form, action).path, asked, null);
+    deed.etag = etag;
+    if (found.levels) ({ shown, writes } = planOfScaling(found));
+    else if (found.changes.length === 0) {
+      say(form, element("p", { class: "done" }, "It is so already: nothing would change."));
+      deed.stage = "open";
+      return;
+    } else shown = [table4(heads, found.changes.map((each) => [each.object, described(each.before), described(each.after)]))];
   }
   deed.stage = "planned";
-  deed.body = body;
-  const go = element("button", { type: "button", class: `go${action.typed ? " danger" : ""}`, onclick: () => void send(form) }, `Do it: ${form.closest("details").querySelector("summary").textContent.trim()}`);
-  if (action.typed) {
+  deed.said = said;
+  showLines(form);
+  const go = element("button", { type: "button", class: `go${action.typed && writes ? " danger" : ""}`, onclick: () => void send(form) }, `Do it: ${form.closest("details").querySelector("summary").textContent.trim().replace("…", "")}`);
+  if (action.typed && writes) {
     const typed = element("input", { name: "typed", autocomplete: "off", spellcheck: "false" });
     typed.addEventListener("input", () => (go.disabled = typed.value !== action.typed));
     typed.addEventListener("keydown", (event) => {
@@ -609,7 +740,6 @@ async function plan(form) {
     go.disabled = true;
     shown.push(element("label", {}, "Type ", element("b", {}, action.typed), " to confirm ", typed));
   }
-  const nothing = writes ? "Nothing has been written yet." : "Nothing would be written.";
   say(form, element("h3", {}, "What would be done"), ...shown, element("p", { class: "soft" }, nothing), element("p", {}, go));
   (one("input[name=typed]", form) ?? go).focus();
 }
@@ -618,56 +748,79 @@ async function send(form) {
   const deed = deedOf(form);
   if (deed.stage !== "planned") return; // a second click
   deed.stage = "sending";
-  const { action, body, etag } = deed;
+  const { action, said, etag } = deed;
   for (const each of all(".outcome button, .outcome input", form)) each.disabled = true;
   one("button[type=submit]", form).disabled = true;
   try {
-    const answer = await call(action, targetOf(form, action).path, body, etag);
+    const where = targetOf(form, action).path;
+    const { found } = await call(action, where, said, etag);
     deed.stage = "done";
-    await report(form, answer);
+    refresh({ page: true });
+    await report(form, found, where);
   } catch (error) {
     sayRefusal(form, error, true);
   }
   refresh({ page: true });
 }
 
-async function report(form, answer) {
+async function report(form, answer, where) {
   const done = element("div", { class: "done", role: "status", tabindex: "-1" });
   const close = element("button", { type: "button", onclick: () => closeAction(form) }, "Close");
   say(form, done, element("p", {}, close));
   close.focus();
-  if (answer?.steps === undefined) {
-    done.append(...sentence(answer));
-    return;
-  }
-  for (let operation = answer; ; ) {
-    const rows = operation.steps.map((each) => [each.level, each.resource, each.phase, `${each.before ?? "?"} → ${each.after ?? "?"}`, each.message]);
-    const heads = ["Level", "Resource", "Step", "Replicas", "What"];
-    const title = `Scaling ${operation.direction}: ${operation.phase}`;
-    done.replaceChildren(element("p", {}, element("b", {}, title), ` (operation ${operation.id}) `, isolated(operation.message)), table4(heads, rows));
-    if (operation.phase !== "Running" && operation.phase !== "Pending") return;
+  if (answer?.steps) await watch(done, answer, `/api/v1/operations/${encodeURIComponent(answer.id)}`, showOperation, (each) => each);
+  else if (answer?.deletions) {
+    await watch(done, answer, where, showRecovery, (each) => each.recoveries.find(({ id }) => id === answer.id));
+  } else done.append(...sentence(answer));
+}
+
+/** Shows the progress of something until it has ended or the page is left. */
+async function watch(done, begun, url, show, pick) {
+  for (let found = begun; found; ) {
+    show(done, found);
+    if (found.ended) return;
     await sleep(1000);
     if (!done.isConnected) return;
     try {
-      operation = await (await checked(await fetch(`/api/v1/operations/${encodeURIComponent(operation.id)}`))).json();
+      found = pick(await (await ask(url, 20)).json());
     } catch (error) {
-      if (error.status === 404 || error.status === 410) return;
+      if (error.status === 503 || error.status === 429 || !error.status) await sleep(1000 * (error.wait ?? 5));
+      else {
+        done.append(element("p", {}, "The progress cannot be shown: ", isolated(error.message)));
+        return;
+      }
     }
   }
 }
 
+function showOperation(done, { id, direction, phase, message, steps }) {
+  const rows = steps.map((each) => [each.level, each.resource, each.phase, `${each.before ?? "?"} → ${each.after ?? "?"}`, each.message]);
+  const title = element("p", {}, element("b", {}, `Scaling ${direction}: ${phase}`), ` (operation ${id}) `, isolated(message));
+  done.replaceChildren(title, table4(["Level", "Resource", "Step", "Replicas", "What"], rows));
+}
+
+function showRecovery(done, { phase, end, until, trouble, queued, deletions, spared }) {
+  const words = end ? `ended: ${inWords(end)}` : `until ${clock(until)}`;
+  const numbers = ` (${words}): ${deletions.length} deleted, ${queued} wait, ${spared.length} left alone. `;
+  const title = element("p", {}, element("b", {}, `Weeding: ${phase}`), numbers, isolated(trouble ?? ""));
+  const rows = [
+    ...deletions.map((each) => [each.pod, inWords(each.result), each.container]),
+    ...spared.map((each) => [each.pod, `left alone: ${inWords(each.reason)}`, each.message]),
+  ];
+  done.replaceChildren(title, ...(rows.length > 0 ? [table4(["Pod", "What", "More"], rows)] : []));
+}
+
 function sentence(answer) {
-  if (answer?.until && answer.scope) return [element("b", {}, "Paused"), ` until ${new Date(answer.until).toLocaleTimeString()} (${answer.scope}).`];
-  if (answer?.at) return [element("b", {}, "Asked for"), `: the probe is due at ${new Date(answer.at).toLocaleTimeString()}.`];
-  if (answer?.phase) return [element("b", {}, "Started"), `: ${answer.phase}. `, element("a", { href: "/weeders" }, "What is deleted")];
+  if (answer?.scope) return [element("b", {}, "Paused"), ` until ${clock(answer.until)} (${answer.scope}).`];
+  if (answer?.at) return [element("b", {}, "Asked for"), `: the probe is due at ${clock(answer.at)}.`];
   return [element("b", {}, "Done.")];
 }
 
 function closeAction(form) {
-  open(form);
+  const action = form.closest("details.action");
   form.reset();
-  form.closest("details.action").open = false;
-  refresh({ page: true });
+  action.open = false;
+  one("summary", action).focus();
 }
 
 document.addEventListener("submit", async (event) => {
@@ -705,13 +858,44 @@ document.addEventListener("reset", (event) => {
 document.addEventListener(
   "toggle",
   (event) => {
-    if (!event.target.matches?.("details.action") || !event.target.open) return;
+    if (!event.target.matches?.("details.action")) return;
     const form = one("form", event.target);
+    if (!event.target.open) {
+      refresh({ page: true }); // what was left as it was while somebody wrote
+      return;
+    }
+    if (deedOf(form).stage === "done") open(form); // what came of it the last time
     showLines(form);
     one("select, input", form)?.focus();
   },
   true,
 );
+
+// ---- The nodes of a shoot: a tap, or an arrow key, has one of them described below the cells.
+
+const chosen = new Map();
+
+function showCell(cells, at) {
+  if (at === undefined) return;
+  const known = cells.children;
+  const place = Math.min(Math.max(at, 0), known.length - 1);
+  chosen.set(cells.id, place);
+  for (const each of known) each.toggleAttribute("data-chosen", each === known[place]);
+  const line = cells.nextElementSibling;
+  if (line.textContent !== known[place].title) line.replaceChildren(isolated(known[place].title));
+}
+
+document.addEventListener("click", (event) => {
+  const cell = event.target.closest?.(".cells .cell");
+  if (cell) showCell(cell.parentElement, [...cell.parentElement.children].indexOf(cell));
+});
+
+document.addEventListener("keydown", (event) => {
+  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (!step || !event.target.matches?.(".cells")) return;
+  event.preventDefault();
+  showCell(event.target, (chosen.get(event.target.id) ?? (step > 0 ? -1 : event.target.children.length)) + step);
+});
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest?.("[data-copy]");
@@ -730,13 +914,37 @@ document.addEventListener("click", async (event) => {
 
 // ---- Start.
 
+const ready = new Promise((resolve) => {
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", resolve, { once: true });
+  else resolve();
+});
 setClock(Number(document.body.dataset.now));
-for (const each of all("[data-live]")) sources.set(each.id, ignoringTimes(each.outerHTML));
 root.classList.add("scripted");
+const back = one("#back");
+if (back) back.href = `/${sessionStorage.getItem("list") ?? ""}`;
 if (isList) startList();
-tick();
 setInterval(() => document.hidden || tick(), 1000);
-const { stream, refresh: every } = document.body.dataset;
-if (every) setInterval(() => document.hidden || refresh({ page: true }), 1000 * Number(every));
-if (stream) void follow(stream);
-else if (every) connected(pollingWords());
+void ready.then(() => {
+  for (const each of all("[data-live]")) sources.set(each.id, ignoringTimes(each.outerHTML));
+  tick();
+  const { stream, refresh: every, again } = document.body.dataset;
+  if (every) setInterval(() => document.hidden || refresh({ page: true }), 1000 * Number(every));
+  if (stream) void follow(stream);
+  else if (every) connected(pollingWords());
+  if (again) void retry(Number(again));
+});
+
+/** In place of a page that could not be shown: asks for it until it can be, or until there is something else to say. */
+async function retry(seconds) {
+  for (let passes = true; passes; ) {
+    await sleep(1000 * seconds);
+    await untilSeen();
+    try {
+      await fetchPage(location.href);
+      passes = false;
+    } catch (error) {
+      passes = !error.status || error.status === 503 || error.status === 429;
+    }
+  }
+  location.reload();
+}

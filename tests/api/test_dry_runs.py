@@ -1,0 +1,130 @@
+"""`dryRun` of the calls that change something: what would change, checked as the call itself, and nothing written."""
+
+import pytest
+
+from app.core.errors import Refused
+from app.core.model.overrides import OverrideEntry
+from app.core.model.policy import Loop
+from app.core.model.weeding import ServiceKey, ServiceStatus
+from tests.api.facts import KCM, MCM, NAMESPACE, NOW, healthy, hold, pause, protected, workload
+
+SHOOT = f"/api/v1/shoots/{NAMESPACE}"
+IGNORE = f"{SHOOT}/resources/Deployment/kube-controller-manager/ignore-scaling"
+WEED = f"/api/v1/weeders/{NAMESPACE}/kube-apiserver"
+REASON = {"reason": "maintenance"}
+
+
+@pytest.fixture(autouse=True)
+def one_shoot(shoots, resources, process, weeders):
+    shoots.add(healthy())
+    resources.known[NAMESPACE] = {KCM: workload(KCM), MCM: workload(MCM)}
+    process.loops = (Loop.PROBER, Loop.WEEDER)
+    weeders.add(ServiceStatus(ServiceKey(NAMESPACE, "kube-apiserver"), ready=True, since=NOW))
+
+
+def changes(answer):
+    assert answer.status_code == 200
+    return answer.json()["changes"]
+
+
+@pytest.mark.parametrize(("url", "key"), [(f"{SHOOT}/pause", NAMESPACE), ("/api/v1/pause", "_all")])
+def test_a_pause_says_which_key_it_would_write_and_writes_nothing(client, overrides, url, key):
+    (found,) = changes(client.put(url, json={**REASON, "duration": "30m", "dryRun": True}))
+    assert found["object"] == f"ConfigMap/dependency-watchdog-overrides, key {key}"
+    assert found["before"] is None
+    assert found["after"]["reason"] == "maintenance"
+    assert overrides.entries == {}
+
+
+def test_a_pause_that_would_be_refused_is_refused_in_the_dry_run(client, shoots, overrides):
+    shoots.add(protected())
+    answer = client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": True})
+    assert answer.status_code == 409
+    assert "would stay at 0" in answer.json()["detail"]
+    forced = client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": True, "force": True})
+    assert len(changes(forced)) == 1
+    assert overrides.entries == {}
+
+
+@pytest.mark.parametrize("url", [f"{SHOOT}/pause", f"{SHOOT}/hold"])
+def test_what_ends_a_pause_or_hold_says_what_it_would_end(client, overrides, url):
+    overrides.entries[NAMESPACE] = kept = OverrideEntry(pause(), hold())
+    (found,) = changes(client.delete(url, params={"dryRun": "true"}))
+    assert found["before"]["author"]
+    assert found["after"] is None
+    assert overrides.entries[NAMESPACE] == kept
+
+
+def test_nothing_to_end_is_no_change(client):
+    assert changes(client.delete(f"{SHOOT}/pause", params={"dryRun": "true"})) == []
+
+
+def test_where_there_are_no_overrides_the_dry_run_says_so_too(client, overrides):
+    overrides.off = "the right to get configmaps is missing"
+    for answer in (
+        client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": True}),
+        client.delete(f"{SHOOT}/pause", params={"dryRun": "true"}),
+        client.delete(f"{SHOOT}/hold", params={"dryRun": "true"}),
+    ):
+        assert answer.status_code == 503
+        assert "configmaps" in answer.json()["detail"]
+
+
+def test_ignore_scaling_shows_the_annotation_as_it_is_and_would_be(client, resources):
+    (found,) = changes(client.put(IGNORE, json={**REASON, "dryRun": True}))
+    annotation = "dependency-watchdog.gardener.cloud/ignore-scaling"
+    assert found["object"].endswith(f"Deployment/kube-controller-manager, annotation {annotation}")
+    assert (found["before"], found["after"]) == (None, "true")
+    assert annotation not in resources.known[NAMESPACE][KCM].annotations
+    client.put(IGNORE, json=REASON)
+    (back,) = changes(client.delete(IGNORE, params={"dryRun": "true"}))
+    assert (back["before"], back["after"]) == ("true", None)
+    assert annotation in resources.known[NAMESPACE][KCM].annotations
+
+
+def test_weed_now_says_what_would_begin_and_begins_nothing(client, weeders):
+    (found,) = changes(client.post(WEED, json={"dryRun": True}))
+    assert found["object"] == f"recovery of {NAMESPACE}/kube-apiserver"
+    assert found["after"]["cause"] == "Asked"
+    assert weeders.begun == []
+
+
+def test_weed_now_that_would_be_refused_is_refused_in_the_dry_run(client, weeders):
+    weeders.refuses = Refused("kube-apiserver is not ready")
+    answer = client.post(WEED, json={"dryRun": True})
+    assert answer.status_code == 409
+    assert "not ready" in answer.json()["detail"]
+
+
+def test_a_process_in_dry_run_plans_too(client, process):
+    process.dry_run = True
+    assert changes(client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": True}))
+    assert changes(client.put(IGNORE, json={**REASON, "dryRun": True}))
+    assert changes(client.post(WEED, json={"dryRun": True}))
+    assert client.put(f"{SHOOT}/pause", json=REASON).status_code == 503
+
+
+def test_the_audit_calls_all_of_them_plans(client, audit):
+    client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": True})
+    client.delete(f"{SHOOT}/pause", params={"dryRun": "true"})
+    client.put(IGNORE, json={**REASON, "dryRun": True})
+    client.post(WEED, json={"dryRun": True})
+    assert {each.attempt.action for each in audit.entries()} == {"plan"}
+
+
+@pytest.mark.parametrize(
+    ("method", "url"),
+    [
+        ("DELETE", f"{SHOOT}/pause"),
+        ("DELETE", f"{SHOOT}/hold"),
+        ("DELETE", "/api/v1/pause"),
+        ("DELETE", IGNORE),
+        ("POST", f"{SHOOT}/probe"),
+    ],
+)
+def test_a_call_without_a_body_takes_its_reason_in_the_query(client, audit, method, url):
+    answer = client.request(method, url, params={"reason": "it is\nover"})
+    assert answer.status_code < 300
+    (entry,) = audit.entries()
+    assert entry.attempt.reason == "it is over"
+    assert client.request(method, url, params={"reason": "x" * 301}).status_code == 422

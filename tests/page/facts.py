@@ -1,0 +1,160 @@
+"""Hand-made facts for the page: every kind of thing that it shows, with hostile text wherever text can come from."""
+
+from dataclasses import replace
+
+from app.core.model.nodes import NodeView
+from app.core.model.operations import OperationPhase, RunStep, ScalingRunStatus, StepPhase, Trigger
+from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
+from app.core.model.pods import OwnerView
+from app.core.model.policy import ConfigWarning, Loop
+from app.core.model.probing import Exclusion, LeaseState
+from app.core.model.weeding import (
+    Cause,
+    DeletedPod,
+    DeletionResult,
+    KeepReason,
+    KeptPod,
+    Phase,
+    RecoveryStatus,
+    ServiceKey,
+    ServiceStatus,
+)
+from app.core.model.workloads import Direction
+from app.core.ports import Permission
+from app.core.reporting.audit import Attempt, AuditLog
+from app.core.reporting.notices import Notice, NoticeKind
+from app.prober.rules.candidates import Candidacy
+from app.prober.rules.gates import GateReason
+from tests.api.facts import (
+    KCM,
+    NOW,
+    container,
+    endpoint,
+    gate,
+    healthy,
+    judgement,
+    not_probed,
+    protected,
+)
+from tests.api.fakes import (
+    FakeEndpoints,
+    FakeFlows,
+    FakeOverrides,
+    FakeProcess,
+    FakeShoots,
+    FakeWeeders,
+    context,
+)
+
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u202eesrever\u2066 "
+LONG = "x" * 10_000
+NAMES = ["shoot--a--fine", "shoot--b--cut", "shoot--c--hostile", "shoot--d--off"]
+
+
+def nodes():
+    """A candidacy whose zones and pools are hostile, too."""
+    excluded = {"node-0": None, HOSTILE: None, "node-2": Exclusion.NOT_MANAGED, LONG[:253]: None}
+    found = tuple(NodeView(name, pool=HOSTILE, zone=HOSTILE + name[:9]) for name in excluded)
+    return Candidacy(NOW - 60, excluded, frozenset(excluded), found)
+
+
+def facts(**more):
+    shoots, audit = FakeShoots(), AuditLog(lambda: NOW)
+    leases = (
+        judgement("node-0"),
+        judgement(HOSTILE, LeaseState.EXPIRED, NOW - 60, offset=3600.0),
+        judgement("node-2", LeaseState.UNKNOWN, None),
+    )
+    hostile = replace(
+        protected(NAMES[2]),
+        message=HOSTILE + LONG,
+        reason=HOSTILE,
+        candidacy=nodes(),
+        judgements=leases,
+    )
+    shoots.add(healthy(NAMES[0]), protected(NAMES[1]), hostile, not_probed(NAMES[3]))
+    for name in NAMES:
+        shoots.past.note(Notice(NoticeKind.SCALE, name, NOW - 5, HOSTILE, HOSTILE + LONG))
+    overrides = FakeOverrides()
+    overrides.entries[NAMES[2]] = OverrideEntry(
+        Pause(Scope.ALL, HOSTILE + LONG, HOSTILE, NOW, NOW + 900),
+        Hold(HOSTILE, LONG, NOW, NOW + 900, operation=HOSTILE),
+    )
+    runs = FakeFlows()
+    step = RunStep(KCM, 0, StepPhase.FAILED, HOSTILE + LONG, NOW, NOW, NOW, 1, 0)
+    for number, name in enumerate(NAMES[1:3]):
+        runs.add(
+            ScalingRunStatus(
+                f"op-{number}",
+                name,
+                Direction.DOWN,
+                Trigger.MANUAL,
+                OperationPhase.RUNNING if number else OperationPhase.FAILED,
+                NOW - 60,
+                HOSTILE + LONG,
+                HOSTILE,
+                ended=None if number else NOW,
+                message=HOSTILE,
+                steps=(step,),
+            )
+        )
+    weeders = FakeWeeders()
+    owner = OwnerView("apps/v1", "ReplicaSet", HOSTILE, "uid-1")
+    deleted = DeletedPod(HOSTILE, "u", owner, NOW - 9, DeletionResult.DELETED, HOSTILE, 283.1)
+    spared = KeptPod(LONG[:253], NOW, KeepReason.NOT_WAITING, HOSTILE + LONG)
+    for name in NAMES[1:3]:
+        key = ServiceKey(name, "kube-apiserver")
+        recovery = RecoveryStatus(
+            7,
+            key,
+            Cause.BECAME_READY,
+            Phase.WATCHING,
+            NOW - 9,
+            NOW - 9,
+            NOW + 300,
+            deletions=(deleted,),
+            spared=(spared,),
+            trouble=HOSTILE + LONG,
+        )
+        weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(recovery,)))
+    audit.note(
+        Attempt(
+            "r1",
+            "PUT",
+            f"/api/v1/shoots/{HOSTILE}/pause",
+            "10.0.0.1",
+            409,
+            "urn:x:conflict",
+            HOSTILE,
+            HOSTILE,
+            "pause",
+            NAMES[2],
+            HOSTILE,
+            HOSTILE + LONG,
+            {"reason": HOSTILE},
+            {"reason": LONG},
+        )
+    )
+    endpoints = FakeEndpoints()
+    for name in NAMES[1:3]:
+        endpoints.found[name] = (
+            endpoint(HOSTILE[:60], container(HOSTILE), message=HOSTILE + LONG),
+        )
+        endpoints.closing[name] = (gate(HOSTILE[:60], GateReason.FAILING, message=HOSTILE),)
+    process = FakeProcess(
+        loops=(Loop.PROBER, Loop.WEEDER),
+        missing=[Permission("list", "", HOSTILE, "")],
+        warnings=[ConfigWarning(HOSTILE, HOSTILE, 3)],
+        unconfigured=[HOSTILE],
+        off={"events": HOSTILE},
+    )
+    return context(
+        shoots,
+        process,
+        weeders,
+        overrides=overrides,
+        scaling_runs=runs,
+        endpoints=endpoints,
+        audit=audit,
+        **more,
+    )
