@@ -73,7 +73,7 @@ def check(operation, base, known, seen):
 
 async def test_every_answer_of_the_running_program_is_one_that_the_document_has():
     async with demo(*FREE, *SMALL) as running:
-        found = await running.line(r"http://(127\.0\.0\.1):(\d+)/api/v1/shoots;")
+        found = await running.line(r"http://(127\.0\.0\.1):(\d+)/;")
         address = (found[1], found[2])
         await running.line("scene 1 begins")
         _, text = await get(address, "/openapi.json")

@@ -191,7 +191,7 @@ async def test_each_command_of_the_page_is_answered_as_the_page_says(tmp_path):
     health = f"127.0.0.1:{free_port()}"
     flags = [*FREE[:2], f"--health-bind-addr={health}", "--speed=3"]
     async with demo(*flags) as running:
-        (api,) = (await running.line(r"http://(\S+)/api/v1/shoots;")).groups()
+        (api,) = (await running.line(r"http://(\S+)/;")).groups()
         await run(script(api, health, tmp_path))
     wrong = {
         step.commands: found

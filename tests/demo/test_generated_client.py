@@ -99,7 +99,7 @@ async def test_the_demo_answers_it_with_what_the_document_says(client, tmp_path)
     scenario = tmp_path / "quiet.yaml"
     scenario.write_text(QUIET)
     async with demo(*FREE, "--shoots=2", "--nodes=2", f"--scenario={scenario}") as running:
-        address = (await running.line(r"http://(\S+):(\d+)/api/v1/shoots;")).groups()
+        address = (await running.line(r"http://(\S+):(\d+)/;")).groups()
         await healthy(address)
         done = await asyncio.create_subprocess_exec(
             *(sys.executable, "-W", "error", str(ROOT / "tests" / "demo" / "calling.py")),

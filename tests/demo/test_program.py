@@ -110,7 +110,7 @@ async def test_it_plays_a_scenario_shows_it_through_the_program_and_ends_at_ctrl
     log = tmp_path / "log"
     flags = [f"--scenario={scenario}", f"--log-file={log}", "--log-format=json"]
     async with demo(*FREE, *SMALL, *flags) as running:
-        found = await running.line(r"http://(127\.0\.0\.1):(\d+)/api/v1/shoots;")
+        found = await running.line(r"http://(127\.0\.0\.1):(\d+)/;")
         kubeconfig = Path((await running.line(r"--kubeconfig (\S+)"))[1])
         await running.line(r"scene 1 begins: a: The API server refuses connections\. \(for 2m0s\)")
         await running.line(r"b: Healthy → NotProbed \(Hibernated\): ")

@@ -242,7 +242,7 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
     world,
 ):
     demo = await watched(world, STORY, shoots=12, nodes=5)
-    stage = Stage(demo.tasks, demo.clock)
+    stage = Stage(demo.tasks, demo.clock, on_ports=True)
     stand = stage.prober(demo.seed.world)
     weeders = WeederStage(demo.tasks, demo.clock)
     weeders.weeder(demo.seed.world)
@@ -278,7 +278,7 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
 @simulated()
 async def test_in_a_scenario_of_false_alarms_nothing_is_scaled(world):
     demo = await watched(world, FALSE_ALARMS, shoots=14, nodes=4)
-    stage = Stage(demo.tasks, demo.clock)
+    stage = Stage(demo.tasks, demo.clock, on_ports=True)
     stand = stage.prober(demo.seed.world)
     demo.begin(Prober(stand))
     await stand.until(lambda: demo.seed.player.over, within=600)
@@ -310,7 +310,7 @@ async def at_the_end_of_the_seeds_network(demo, stand):
 @simulated()
 async def test_a_gate_keeps_a_false_alarm_of_the_seeds_network_from_scaling_anything(world):
     demo = await watched(world, SEED_NETWORK, shoots=4)
-    stage = Stage(demo.tasks, demo.clock)
+    stage = Stage(demo.tasks, demo.clock, on_ports=True)
     stand = stage.prober(demo.seed.world, policy_of(SEED_NETWORK))
     states, replicas = await at_the_end_of_the_seeds_network(demo, stand)
     assert (ShootState.SUSPECT, "Gated") in states
@@ -338,7 +338,7 @@ async def test_a_gate_keeps_a_false_alarm_of_the_seeds_network_from_scaling_anyt
 @simulated()
 async def test_without_the_gate_every_shoot_would_have_been_scaled(world):
     demo = await watched(world, SEED_NETWORK, shoots=4)
-    stage = Stage(demo.tasks, demo.clock)
+    stage = Stage(demo.tasks, demo.clock, on_ports=True)
     stand = stage.prober(demo.seed.world, policy_of(SEED_NETWORK, gate=False))
     states, replicas = await at_the_end_of_the_seeds_network(demo, stand)
     assert ShootState.PROTECTED in {each[0] for each in states}
@@ -352,7 +352,7 @@ async def test_without_the_gate_every_shoot_would_have_been_scaled(world):
 @simulated()
 async def test_an_etcd_outage_is_told_pod_by_pod_and_compared_with_the_twin(world):
     demo = await watched(world, ETCD, shoots=3)
-    stage = Stage(demo.tasks, demo.clock)
+    stage = Stage(demo.tasks, demo.clock, on_ports=True)
     weeders = WeederStage(demo.tasks, demo.clock)
     weeders.weeder(demo.seed.world)
     stand = stage.prober(demo.seed.world)

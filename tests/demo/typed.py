@@ -51,7 +51,7 @@ async def typed(lines: Sequence[str], folder: Path, *, first: str = "") -> list[
     numbered = (f'{line}\necho "$? {number}" >>codes' for number, line in enumerate(lines))
     text = "\n".join([first, _PRELUDE, *numbered])
     async with demo(*flags, "--shoots=2", "--nodes=2", f"--scenario={scenario}") as running:
-        (api,) = (await running.line(r"http://(\S+)/api/v1/shoots;")).groups()
+        (api,) = (await running.line(r"http://(\S+)/;")).groups()
         places = {
             "NAMESPACE": "shoot--demo--a",
             "SERVICE": "kube-apiserver",
