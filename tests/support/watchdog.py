@@ -15,19 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-
-def _reference() -> float:
-    """Seconds of CPU that a fixed piece of work takes, the best of a few."""
-    best = 1.0
-    for _ in range(5):
-        begun = time.process_time()
-        sum(number * number for number in range(200_000))
-        best = min(best, time.process_time() - begun)
-    return best
-
-
-# 50 ms on the machine that the rule was measured on, where the reference takes 10 ms; a slower one gets as much longer.
-MOST = 0.05 * max(1.0, _reference() / 0.010)
+MOST = 0.05
 """Seconds for which the input of an outsider may hold the loop."""
 _EVERY = 0.001
 _OFTEN = 0.005
