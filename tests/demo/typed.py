@@ -34,7 +34,10 @@ _PRELUDE = """
 states() { command curl -s localhost:8080/api/v1/shoots | jq -c '[.items[].state]'; }
 until test "$(states)" = '["Healthy","Healthy"]'; do sleep 0.3; done
 curl() { command curl --fail --max-time 5 "$@"; }
-dwd() { PYTHON -m app "$@"; }
+dwd() { # `dwd page` goes on until Ctrl-C, which comes here after two seconds; its exit code is 130 then
+  if [ "$1" != page ]; then PYTHON -m app "$@"; return; fi
+  timeout --preserve-status --signal=INT 2 PYTHON -m app "$@"; [ $? = 130 ]
+}
 export -f dwd
 """.replace("PYTHON", sys.executable)
 
