@@ -12,7 +12,7 @@ from tests.chart.tools import Tool
 pytestmark = pytest.mark.real
 
 SETS = pytest.mark.parametrize("values", rendering.values_sets(), ids=rendering.name_of)
-NAMED_BY_ITSELF = {"token-values"}
+NAMED_BY_ITSELF = {"callers-values", "token-values"}
 """Sets with a `fullnameOverride`."""
 KUBE = pytest.mark.parametrize("kube", KUBES)
 
