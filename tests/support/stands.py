@@ -28,6 +28,7 @@ from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
 from app.simulation.traffic import Write
 from tests.support.overrides import MemoryStore
+from tests.support.waiting import wait_until
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
@@ -84,10 +85,7 @@ class Stand:
 
     async def until(self, so: Callable[[], object], within: float = 60.0) -> float:
         """Waits until it is `so`; the instant at which it was."""
-        last = self.now + within
-        while not so():
-            assert self.now < last, f"not within {within:g} s"
-            await self.clock.sleep(STEP)
+        await wait_until(so, within)
         return self.now
 
     async def kill(self) -> None:

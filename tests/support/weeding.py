@@ -27,11 +27,11 @@ from app.simulation.weeder_seed import WEEDER, SimulatedWeederSeed
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
+from tests.support.waiting import wait_until
 
 NAMESPACE = "shoot--local--a"
 ETCD = ServiceKey(NAMESPACE, ETCD_SERVICE)
 API = ServiceKey(NAMESPACE, API_SERVER)
-STEP = 0.01
 
 
 def requirement(key: str, operator: str, *values: str) -> Requirement:
@@ -119,10 +119,7 @@ class WeederStand:
 
     async def until(self, so: Callable[[], object], within: float = 60.0) -> float:
         """Waits until it is `so`; the instant at which it was."""
-        last = self.now + within
-        while not so():
-            assert self.now < last, f"not within {within:g} s"
-            await self.clock.sleep(STEP)
+        await wait_until(so, within)
         return self.now
 
     def crash(self, *workloads: str, restarts: int = 7, namespace: str = NAMESPACE) -> None:
