@@ -73,9 +73,10 @@ class DependentReader:
         if not state.stale(self._context.environment.clock.now(), after=patience):
             return self.watched()
         try:
-            return await self.live()
+            await self.live()
         except errors.ClusterError:
             return view
+        return self.watched()  # the watch may have shown a newer version during the read
 
     async def settled(self, view: WorkloadView, written: WorkloadView | None) -> bool:
         """Whether the pods have followed the write that left the dependent as `written`."""

@@ -31,7 +31,6 @@ async def test_one_patch_has_the_saved_count_and_removes_all_three_keys(stand):
     assert removed == {ann.REPLICAS: None, ann.MELTDOWN: None, ann.SINCE: None}
 
 
-@pytest.mark.on_ports  # over the real adapter 2 s later: to be looked into
 async def test_a_level_starts_when_the_one_before_is_ready_and_its_delay_is_over(stand):
     await come_back(stand)
     await stand.until(lambda: ups(stand, CA), within=120)
@@ -111,7 +110,6 @@ async def test_a_delay_is_counted_once_a_hold_that_ends_the_run_does_not_start_i
     assert ended, "the HOLD has ended the flow that waited"
 
 
-@pytest.mark.on_ports  # over the real adapter 2 s later: to be looked into
 async def test_an_outage_that_recurs_while_a_scale_up_waits_is_protected_again(stage):
     """KCM is back, MCM waits for its delay: it stays at 0 with its saved count, and waits anew afterwards."""
     world = stage.world()
@@ -198,7 +196,6 @@ async def test_a_seed_that_fails_delays_the_way_up_and_loses_nothing(stand):
     assert not stand.world.protected(SHOOT)
 
 
-@pytest.mark.on_ports  # over the real adapter 2 s later: to be looked into
 async def test_pods_that_take_long_hold_up_the_next_level(stage):
     world = stage.world(pace=PodPace(ready=20.0))
     world.add_shoot(SHOOT)
