@@ -13,10 +13,12 @@ async def wait_until(so: Callable[[], object], within: float) -> None:
     """
     loop: Any = asyncio.get_running_loop()
     last = loop.time() + within
-    while not so():
+    while True:
+        while loop._ready:  # noqa: ASYNC110 - what else this instant brings
+            await asyncio.sleep(0)
+        if so():
+            return
         now = loop.time()
         assert now < last, f"not within {within:g} s"
         timers = (timer.when() for timer in loop._scheduled[:1])
         await asyncio.sleep(min(max(next(timers, last), now), last) - now)
-        while loop._ready:  # noqa: ASYNC110 - what else this instant brings
-            await asyncio.sleep(0)
