@@ -17,10 +17,8 @@ from app.core.kube.decoding.envelope import (
     status_message,
     watch_event,
 )
-from app.core.kube.decoding.pods import accepted, pod
-from app.core.kube.decoding.probed_pods import probed_pod
+from app.core.kube.decoding.pods import SERVICE_LABEL, accepted, endpoint_slice, pod, probed_pod
 from app.core.kube.decoding.shoots import cluster, leases, nodes, version
-from app.core.kube.decoding.slices import SERVICE_LABEL, endpoint_slice
 from app.core.kube.decoding.workloads import (
     machine,
     overrides,
