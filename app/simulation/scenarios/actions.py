@@ -6,8 +6,7 @@ from typing import Final
 
 import yaml
 
-from app.core.config.fields import Section, T
-from app.core.config.findings import FileLocation, Findings
+from app.core.config.fields import FileLocation, Findings, Section, T
 from app.core.config.scalars import Reader, boolean, duration, fraction, is_label, nearest, whole
 from app.core.config.yaml_nodes import NodeKind, describe, kind
 from app.core.errors import NotFound

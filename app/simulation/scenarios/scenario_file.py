@@ -8,9 +8,8 @@ from typing import Final, assert_never
 
 import yaml
 
-from app.core.config.fields import Keys, Section
+from app.core.config.fields import FileLocation, Findings, Keys, Section
 from app.core.config.files import read_text
-from app.core.config.findings import FileLocation, Findings
 from app.core.config.scalars import boolean, duration, format_duration, fraction, nearest, whole
 from app.core.config.yaml_nodes import NodeKind, compose, describe, kind, line_of
 from app.core.errors import ConfigurationError, Mistake
