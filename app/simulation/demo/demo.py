@@ -27,8 +27,8 @@ from app.simulation.demo.program_api import DemoClient
 from app.simulation.demo.seed import HEALTH_TIMEOUT, Canary, Seed, build
 from app.simulation.demo.show import DemoScreen, Show
 from app.simulation.scenarios.casting import cast
-from app.simulation.scenarios.library import find_scenario
 from app.simulation.scenarios.model import OwnShoot
+from app.simulation.scenarios.scenario_file import find_scenario
 from app.simulation.server import Loopback, SimulatedServers
 
 T = TypeVar("T")
