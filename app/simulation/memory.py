@@ -33,7 +33,7 @@ from app.core.fair_queue import Consumer
 from app.core.kube.kubeconfig import ClientCertificate
 from app.core.model.shoots import Route
 from app.core.name_lookup import Found, IpAddress
-from app.simulation.place import SEED
+from app.simulation.network import SEED
 from app.simulation.traffic import ApiServer, ConnectionLoss
 
 _PEM: Final = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"

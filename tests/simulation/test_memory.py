@@ -30,7 +30,7 @@ from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
 from app.simulation.memory import MemoryNetwork, MemoryPlace, Trust
-from app.simulation.place import SEED
+from app.simulation.network import SEED
 from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
 from app.simulation.server.executing import Script

@@ -18,7 +18,6 @@ from app.simulation.store import StoreEvent
 from app.simulation.traffic import Storage, Trouble
 from app.simulation.workloads import API_SERVER, ETCD, ETCD_SERVICE, Workload, control_plane
 
-
 # The options of an action: the values under `with`, read as the prober file's are.
 
 

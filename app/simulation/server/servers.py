@@ -17,7 +17,7 @@ from app.simulation.cluster import WATCHDOG
 from app.simulation.deletion import delete
 from app.simulation.identities import API_SERVER, MASTERS
 from app.simulation.memory import MemoryPlace, MemoryPort, Trust
-from app.simulation.place import SEED, ServerPlace
+from app.simulation.network import SEED, ServerPlace
 from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
 from app.simulation.server.executing import SimulatedCommands
 from app.simulation.server.front import ServerFront
