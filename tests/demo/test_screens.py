@@ -9,7 +9,7 @@ from rich.console import Console
 
 from app.core.model.probing import ShootState
 from app.simulation.demo.event_lines import EventLine, Picture, Pods
-from app.simulation.demo.live import LiveScreen, draw
+from app.simulation.demo.screens import LiveScreen, draw
 from app.simulation.demo.losses import Comparison, Toll
 from app.simulation.demo.plain import PlainScreen
 from app.simulation.demo.pod_story import Saving
