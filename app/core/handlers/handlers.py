@@ -29,7 +29,7 @@ from app.core.ports import ContainerExec
 class RunSlots:
     """Limits how many runs go on at once, so that slow runs of one namespace cannot take the slots of the others.
 
-    Some slots are reserved for namespaces that have none. A free slot goes to the waiting namespace that has the fewest.
+    Some are reserved for namespaces that have none. A free slot goes to the waiting namespace that has the fewest.
     """
 
     def __init__(self, total: int, spare: int) -> None:
