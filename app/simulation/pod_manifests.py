@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 from app.core.model.instants import rfc3339
 from app.core.model.pods import CRASH_LOOP
 from app.simulation.store import Object
+from app.simulation.views import SERVICE_NAME
 from app.simulation.workloads import SERVED_AT, SERVER, Owner, Workload
 
-SERVICE_NAME: Final = "kubernetes.io/service-name"
 _MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 CREATING: Final = "ContainerCreating"
 INITIALIZING: Final = "PodInitializing"
