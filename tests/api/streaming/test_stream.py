@@ -12,9 +12,9 @@ from app.api.problems import Problem, ProblemType
 from app.api.streaming.streams import MOST
 from app.core.clock import Clock
 from app.core.metrics import Metrics
-from app.core.model.operations import OperationPhase
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop
+from app.core.model.scaling_runs import OperationPhase
 from app.core.model.weeding import End, Phase
 from app.core.reporting.notices import NoticeKind
 from tests.api.auth.conftest import FakeReviewer
