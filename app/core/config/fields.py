@@ -179,7 +179,6 @@ def _merge(
         findings.mistake(naming.base.key("<<", line_of(node)), str(error))
 
 
-T = TypeVar("T")
 D = TypeVar("D")
 
 
