@@ -8,7 +8,7 @@ from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from app.simulation.leadership import SimulatedLeadership
-from tests.prober.byhand import DOWN, UP, Hand, again, at_hand
+from tests.prober.people import DOWN, UP, Hand, again, at_hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import CA, KCM, MCM, SHOOT, Stage, changed
 

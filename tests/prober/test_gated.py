@@ -8,7 +8,7 @@ import pytest
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
-from tests.prober.byhand import DOWN, Hand
+from tests.prober.people import DOWN, Hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import KCM, MCM, SHOOT, changed
 

@@ -13,7 +13,7 @@ from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.model.scaling_runs import OperationPhase, StepPhase, Trigger
 from app.simulation.traffic import Host, Trouble
-from tests.prober.byhand import DOWN, UP, Hand, at_hand
+from tests.prober.people import DOWN, UP, Hand, at_hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import CA, KCM, MCM, SHOOT, changed
 

@@ -9,7 +9,7 @@ from app.core.model.scaling_runs import OperationPhase, ScaleRequest
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import Watched
 from app.simulation.traffic import Host
-from tests.prober.byhand import at_hand
+from tests.prober.people import at_hand
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 
 WIDGET = ResourceRef("example.org/v1", "Widget", "thing")

@@ -20,7 +20,7 @@ from app.core.reporting.notices import NoticeKind
 from tests.api.auth.conftest import FakeReviewer
 from tests.api.facts import NAMESPACE, NOW, healthy, pause, protected
 from tests.api.streaming.listening import Stand
-from tests.api.streaming.test_changes_told import OTHER, operation, recovery, service
+from tests.api.streaming.test_changes import OTHER, operation, recovery, service
 
 
 async def change(stand, shoots, message, namespace=NAMESPACE):
