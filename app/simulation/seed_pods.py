@@ -9,7 +9,7 @@ from app.core.clock import Clock
 from app.core.model.instants import rfc3339
 from app.core.model.pods import OwnerView, PodView, SliceView
 from app.core.model.weeding import ServiceKey
-from app.simulation import manifests, pod_manifests
+from app.simulation import manifests
 from app.simulation.deletion import DeleteOptions, DeletionState, delete
 from app.simulation.endpoints import EndpointSliceController, serves, service_of
 from app.simulation.pod_kubelet import PodKubelet
@@ -52,7 +52,7 @@ class Owners:
         name = f"{workload.name}-{self._suffix(9)}" if hashed else workload.name
         key = ObjectKey(workload.owner.value, workload.namespace, name)
         self._workloads[key] = workload
-        body = dict(pod_manifests.owner_object(workload, name))
+        body = dict(manifests.owner_object(workload, name))
         return self._seed.create(key, {**body, "metadata": {**body["metadata"], **born}})
 
     def name(self, workload: Workload, owner: Object | None, ordinal: int) -> ObjectKey:
@@ -116,7 +116,7 @@ class Owners:
                 self._end(pod)
 
     def _make(self, workload: Workload, owner: Object, key: ObjectKey) -> None:
-        born = manifests.born(pod_manifests.pod(workload, owner), self._timers.now())
+        born = manifests.born(manifests.pod(workload, owner), self._timers.now())
         made = self._seed.create(key, born)
         self._kubelet.admit(key, made["metadata"]["uid"], workload)
 
@@ -202,7 +202,7 @@ class SeedPods:
         owner = self.owners.add(workload, born)
         for ordinal in range(workload.replicas):
             key = self.owners.name(workload, owner, ordinal)
-            body = pod_manifests.pod(workload, owner)
+            body = manifests.pod(workload, owner)
             made = self._seed.create(key, {**body, "metadata": {**body["metadata"], **born}})
             self.kubelet.settle(key, made["metadata"]["uid"], workload, since=since)
         if workload.service is not None:
@@ -211,7 +211,7 @@ class SeedPods:
     def _serve(self, workload: Workload, service: ServiceKey, born: Mapping[str, str]) -> None:
         self.behind[service].append(workload)
         key = ObjectKey("Service", service.namespace, service.service)
-        self._seed.create(key, {**pod_manifests.service(workload), "metadata": born})
+        self._seed.create(key, {**manifests.service(workload), "metadata": born})
         self.endpoints.sync(service)
 
     def delete(
