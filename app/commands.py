@@ -232,7 +232,7 @@ def list_scenarios(out: TextIO) -> int:
     """
     # Imported here: it loads the whole simulation, which would delay every other command.
     with simulation_needed():
-        from app.simulation.scenarios.library import listed  # noqa: PLC0415 - see above
+        from app.simulation.scenarios.scenario_file import listed  # noqa: PLC0415 - see above
 
     out.writelines(f"{each.name:<13} {each.about}\n" for each in listed())
     return EXIT_DONE

@@ -24,10 +24,10 @@ from app.api.schemas import ProblemDetails, events
 from app.core.config.flag_values import LogLevel
 from app.core.model import weeding
 from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType, Scheme
-from app.core.model.operations import OperationPhase, StepPhase, Trigger
 from app.core.model.overrides import Scope
 from app.core.model.policy import OnFailure
 from app.core.model.probing import LeaseState, ShootState, Verdict
+from app.core.model.scaling_runs import OperationPhase, StepPhase, Trigger
 from app.core.model.selectors import Operator
 from app.core.model.workloads import Direction
 from app.core.reporting.changes import ChangeKind

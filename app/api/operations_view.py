@@ -8,7 +8,7 @@ from app.api.presenting import time
 from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339
-from app.core.model.operations import PlannedResource, RunStep, ScalingPlan, ScalingRunStatus
+from app.core.model.scaling_runs import PlannedResource, RunStep, ScalingPlan, ScalingRunStatus
 from app.core.model.weeding import DeletedPod, KeptPod, RecoveryStatus, ServiceStatus, WeedRequest
 from app.prober.rules.scaling import ScalingStep
 

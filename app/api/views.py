@@ -15,9 +15,9 @@ from app.api.page.plots import Plots
 from app.api.presenting import NOTHING, Endpoints
 from app.core.config.settings import ServiceSettings
 from app.core.model.callers import Caller
-from app.core.model.operations import ScaleRequest, ScalingPlan, ScalingRunStatus
 from app.core.model.overrides import EffectiveOverrides, IgnoreRequest
 from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
+from app.core.model.scaling_runs import ScaleRequest, ScalingPlan, ScalingRunStatus
 from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus, WeederPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.ports import OverridesService, OverridesView, Permission

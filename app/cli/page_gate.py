@@ -53,7 +53,7 @@ class Entry(Enum):
     WRONG = auto()
 
 
-class Gate:
+class PageGate:
     """Lets the browser in that used the secret first.
 
     Args:

@@ -33,7 +33,7 @@ from aiohttp import web
 from rich.text import Text
 
 from app.cli.client import EVENT_STREAM, Client, whole
-from app.cli.page_gate import LOOPBACK, Entry, Gate, Refusal, belongs_to
+from app.cli.page_gate import LOOPBACK, Entry, PageGate, Refusal, belongs_to
 from app.cli.printing import Answer, Printer
 from app.cli.problems import (
     LOOP_NOT_HERE,
@@ -291,7 +291,7 @@ class Way:
 class _Proxy:
     """Answers the browser's requests."""
 
-    def __init__(self, way: Way, printer: Printer, gate: Gate) -> None:
+    def __init__(self, way: Way, printer: Printer, gate: PageGate) -> None:
         self._way, self._printer, self._gate = way, printer, gate
         self._warned = False
 
@@ -403,7 +403,7 @@ class _Proxy:
 
 
 @asynccontextmanager
-async def _listening(way: Way, printer: Printer, port: int) -> AsyncIterator[Gate]:
+async def _listening(way: Way, printer: Printer, port: int) -> AsyncIterator[PageGate]:
     """Serve on 127.0.0.1 for as long as the context lasts.
 
     Raises:
@@ -414,7 +414,7 @@ async def _listening(way: Way, printer: Printer, port: int) -> AsyncIterator[Gat
     except OSError as error:
         message = f"--port: {LOOPBACK}:{port} cannot be listened on: {error.strerror}"
         raise CommandFailed(Exit.USAGE, message) from error
-    gate = Gate(listening.getsockname()[1])
+    gate = PageGate(listening.getsockname()[1])
     silent = logging.getLogger("dwd.page")
     silent.disabled = True  # what a browser sends wrongly is not the operator's concern
     server = web.Server(

@@ -24,7 +24,7 @@ from app.cli.session import Session
 from app.cli.transports import DirectTransport, ForwardedTransport, Transport
 from app.core.clock import Clock
 from app.core.config.client_settings import (
-    ApiSettings,
+    ApiCommandSettings,
     AuditSettings,
     ClientSettings,
     ConfigSettings,
@@ -89,7 +89,7 @@ def run_client(
         return Exit.FAILED
     printer = Printer(out, err, command.settings.output, environ)
     try:
-        if isinstance(command.settings, ApiSettings):
+        if isinstance(command.settings, ApiCommandSettings):
             command = replace(command, settings=raw.with_body(command.settings))
         prepared = _prepare(command.settings, environ)
         with asyncio.Runner() as runner:
@@ -231,7 +231,7 @@ COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str,
     StatusSettings: reading.status,
     AuditSettings: reading.audit,
     ConfigSettings: reading.config,
-    ApiSettings: raw.api,
+    ApiCommandSettings: raw.api,
 }
 
 

@@ -12,14 +12,14 @@ from app.cli.client import EVENT_STREAM, MAX_ANSWER, ApiCall, whole
 from app.cli.following import SILENCE
 from app.cli.printing import Answer, as_json, printable
 from app.cli.session import Session
-from app.core.config.client_settings import ApiSettings
+from app.core.config.client_settings import ApiCommandSettings
 from app.core.errors import ConfigurationError, Mistake, trimmed
 
 _PREFIX: Final = "/api/v1/"
 _MAX_BODY: Final = 1 << 20
 
 
-def with_body(settings: ApiSettings) -> ApiSettings:
+def with_body(settings: ApiCommandSettings) -> ApiCommandSettings:
     """Return the settings with the JSON itself in place of `@FILE` or `-`; blocks, so call it before the event loop.
 
     Raises:
@@ -58,7 +58,7 @@ def _wrong(message: str) -> ConfigurationError:
     return ConfigurationError("dwd api", [Mistake(None, "--data", message)])
 
 
-async def api(session: Session, settings: ApiSettings, words: tuple[str, ...]) -> None:
+async def api(session: Session, settings: ApiCommandSettings, words: tuple[str, ...]) -> None:
     """`dwd api`: send one request and print the answer; a stream of events is printed as it comes."""
     path = words[0].removeprefix(_PREFIX).removeprefix("/")
     body = None if settings.data is None else json.loads(settings.data)

@@ -60,7 +60,7 @@ def minted_tokens(
     Raises:
         ConfigurationError: There is no kubeconfig, or it cannot be used.
     """
-    operator = Operator(_files(settings.kubeconfig, environ), settings.context, environ)
+    operator = SeedKubeconfig(_files(settings.kubeconfig, environ), settings.context, environ)
     operator.load()
     return MintedTokens(account, operator, clock, settings.timeout)
 
@@ -105,7 +105,7 @@ class MintedTokens:
     """
 
     def __init__(
-        self, account: ServiceAccount, operator: "Operator", clock: Clock, timeout: float
+        self, account: ServiceAccount, operator: "SeedKubeconfig", clock: Clock, timeout: float
     ) -> None:
         self._account, self._operator = account, operator
         self._clock, self._timeout = clock, timeout
@@ -171,8 +171,8 @@ class _Kubeconfig:
     user_folder: Path
 
 
-class Operator:
-    """The operator's own access to the seed: their kubeconfig, read anew for each token.
+class SeedKubeconfig:
+    """The operator's own access to the seed: the kubeconfig, read anew for each token.
 
     Args:
         files: The kubeconfig files, separated as in KUBECONFIG.
@@ -380,23 +380,23 @@ class _Spec(msgspec.Struct, rename="camel"):
     expiration_seconds: int = LIFETIME
 
 
-class _Status(msgspec.Struct):
+class _IssuedToken(msgspec.Struct):
     token: str
 
 
 class _TokenRequest(msgspec.Struct):
     """The answer to a TokenRequest."""
 
-    status: _Status
+    status: _IssuedToken
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-class _User(msgspec.Struct):
+class _UserInfo(msgspec.Struct):
     username: str
 
 
 class _Reviewed(msgspec.Struct, rename="camel"):
-    user_info: _User
+    user_info: _UserInfo
 
 
 class _SelfSubjectReview(msgspec.Struct):

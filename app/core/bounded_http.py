@@ -25,8 +25,8 @@ from aiohttp.http_parser import RawResponseMessage
 
 from app.core.bounded_tls import BoundedContext, BoundedTls, Greeting, secured
 from app.core.clock import stopwatch
-from app.core.crumbs import ExcessiveFraming
 from app.core.fair_queue import TIME_SLICE, Consumer, FairQueue
+from app.core.framing import ExcessiveFraming
 
 READ_AHEAD: Final = 64 * 1024
 """Bytes of a body that may wait to be read, and 16 times as many chunks; briefly twice that."""

@@ -2,7 +2,7 @@
 
 - Deciding: `rules` are pure functions; `verdicts` calls them with what was read, and confirms a scale-down.
 - Probing: `runner` is the loop of one shoot.  `lease_probe` and `path_probe` read the shoot through a `shoot_session`,
-  `live_reads` what a stale watch may not know, and `probe_schedule` says when the next probe is due.
+  which reads live what a stale watch may not know, and `probe_schedule` says when the next probe is due.
 - Scaling: `scaler` starts at most one `scaling_run` of a shoot at a time; it takes the dependents level by level, each
   as one `resource` (`scaling_context` has what these share, `saved_counts` what to come back to), and each write has
   to be allowed by the `run_guard`.  `dependents` reads them for the API, `releases` ends what lasts too long.

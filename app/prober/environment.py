@@ -12,8 +12,8 @@ from uuid import uuid4
 
 from app.core.clock import Clock
 from app.core.errors import OperationGone
-from app.core.model.operations import ScalingRunStatus
 from app.core.model.policy import ProberPolicy
+from app.core.model.scaling_runs import ScalingRunStatus
 from app.core.ports import (
     EndpointMeter,
     Handlers,

@@ -14,9 +14,9 @@ from typing import Final, assert_never
 import structlog
 
 from app.core import errors
-from app.core.model.operations import OperationPhase, ScalingRunStatus
 from app.core.model.overrides import Hold
 from app.core.model.probing import ShootState
+from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus
 from app.core.model.workloads import Direction
 from app.core.ports import SeedChange, Watched
 from app.prober import messages, scaling_messages

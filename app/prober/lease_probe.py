@@ -17,13 +17,12 @@ from app.core.model.probing import Failure, Judgement, PathView, RequestKind, Ta
 from app.core.model.shoots import Route
 from app.core.ports import Watched
 from app.prober.environment import ProberEnvironment
-from app.prober.live_reads import LiveReads
 from app.prober.rules import candidates, consecutive, leases, schedule
 from app.prober.rules.candidates import Candidacy, ExclusionMemory, PoolConditions
 from app.prober.rules.consecutive import PendingWrites
 from app.prober.rules.leases import Contacts, LeaseHistory, LeaseTrack
 from app.prober.rules.timings import READING, SLOW_READINGS, Timings
-from app.prober.shoot_session import ProbedShoot, ProbeError, Reading, ShootSession
+from app.prober.shoot_session import LiveReads, ProbedShoot, ProbeError, Reading, ShootSession
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]

@@ -5,14 +5,14 @@ from typing import Final
 
 from app.core import errors
 from app.core.model import workloads
-from app.core.model.operations import (
+from app.core.model.probing import ShootState
+from app.core.model.scaling_runs import (
     PlannedResource,
     ScaleRequest,
     ScalingPlan,
     ScalingRunStatus,
     Trigger,
 )
-from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment

@@ -15,12 +15,11 @@ from app.core.model.probing import Failure, PathReading, PathView, RequestKind, 
 from app.core.model.shoots import Route
 from app.core.ports import ShootCluster
 from app.prober.environment import ProberEnvironment
-from app.prober.live_reads import LiveReads
 from app.prober.rules import paths
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.consecutive import PendingWrites
 from app.prober.rules.paths import InternalPath
-from app.prober.shoot_session import ProbedShoot, ProbeError, Reading, ShootSession
+from app.prober.shoot_session import LiveReads, ProbedShoot, ProbeError, Reading, ShootSession
 
 PROBES: Final[Mapping[Route, RequestKind]] = {
     Route.INTERNAL: RequestKind.INTERNAL,

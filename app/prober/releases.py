@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from app.core import errors
-from app.core.model.operations import Trigger
+from app.core.model.scaling_runs import Trigger
 from app.core.model.workloads import Direction
 from app.prober import messages
 from app.prober.environment import ProberEnvironment

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from app.core.model.operations import OperationPhase
 from app.core.model.policy import DependentPolicy
 from app.core.model.probing import Decision, Verdict, VerdictReason
+from app.core.model.scaling_runs import OperationPhase
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from app.core.model.operations import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.overrides import Hold
+from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.environment import ProberEnvironment
 from app.prober.run_guard import RunGuard

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from app.core.model.operations import ScalingRunStatus
+from app.core.model.scaling_runs import ScalingRunStatus
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.notices import Notice, NoticeKind, Severity
 from app.prober import event_texts

@@ -9,8 +9,8 @@ for a slow write.  What is slow goes on beside the next level, and the run ends 
 import asyncio
 from typing import Final
 
-from app.core.model.operations import OperationPhase, RunStep, ScalingRunStatus, StepPhase
 from app.core.model.policy import DependentPolicy, OnFailure
+from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatus, StepPhase
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment

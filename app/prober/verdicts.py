@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from app.core.model.operations import Trigger
 from app.core.model.overrides import EffectiveOverrides
 from app.core.model.probing import Decision, Failure, PathReading, Tally, Verdict, VerdictReason
+from app.core.model.scaling_runs import Trigger
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import Watched
 from app.prober import messages

@@ -10,9 +10,9 @@ from app.api.health import Check, contact_check, listed, seed_checks, synced_che
 from app.api.views import NoEndpoints, ProberView
 from app.core.metrics import Metrics
 from app.core.model.endpoints import ProbeType
-from app.core.model.operations import Trigger
 from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.probing import ProbeResult
+from app.core.model.scaling_runs import Trigger
 from app.core.model.weeding import DeletionResult, WeederPolicy
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import Leadership

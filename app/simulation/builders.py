@@ -29,16 +29,14 @@ from app.simulation.cluster import SimulatedSeed
 from app.simulation.faults import Faults
 from app.simulation.handlers import SimulatedHandlers
 from app.simulation.identities import SimulatedIdentities, SimulatedReviewer
-from app.simulation.kubeconfigs import Kubeconfigs
 from app.simulation.leadership import SimulatedAccess, SimulatedLeadership, SimulatedPauses
-from app.simulation.network import SeedNetwork
+from app.simulation.network import SeedNetwork, ServerPlace
 from app.simulation.overrides_store import OverridesEditor, SimulatedOverridesStore
-from app.simulation.place import ServerPlace
 from app.simulation.probed_pods import SimulatedProbedPods
 from app.simulation.reflection import OpenWatches
 from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer, SimulatedConnector, SimulatedShoot
-from app.simulation.stage import Stage
+from app.simulation.stage import Kubeconfigs, Stage
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import ApiServer, Host, Journal, RequestCount
 from app.simulation.truth import WorldTruth, reference

@@ -5,11 +5,11 @@ from typing import Final
 
 from app.core.model.pods import SliceView
 from app.core.model.weeding import ServiceKey
-from app.simulation import pod_manifests
-from app.simulation.pod_manifests import SERVICE_NAME, Endpoint
-from app.simulation.pod_views import pod_ready, terminating
+from app.simulation import manifests
+from app.simulation.manifests import Endpoint
 from app.simulation.store import Object, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
+from app.simulation.views import SERVICE_NAME, pod_ready, terminating
 
 MOST: Final = 100
 """The maximum number of endpoints in a slice, as the real controller's default."""
@@ -80,7 +80,7 @@ class EndpointSliceController:
 
     def _write(self, key: ObjectKey, owner: Object, share: list[Endpoint]) -> None:
         service = ServiceKey(key.namespace, owner["metadata"]["name"])
-        body = pod_manifests.endpoint_slice(owner, share, untold=service in self.untold)
+        body = manifests.endpoint_slice(owner, share, untold=service in self.untold)
         if self._seed.find(key) is None:
             self._seed.create(key, body)
         else:

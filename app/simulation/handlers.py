@@ -14,9 +14,9 @@ from app.core.model.endpoints import (
     TcpSocket,
 )
 from app.simulation.network import Manner, TargetAnswer
-from app.simulation.pod_views import pod_ready, probed_view
 from app.simulation.stage import Stage
 from app.simulation.store import ObjectKey
+from app.simulation.views import pod_ready, probed_view
 
 LATENCY: Final = 0.005
 """Seconds for one run, both ways together."""

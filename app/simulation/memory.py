@@ -33,7 +33,7 @@ from app.core.fair_queue import Consumer
 from app.core.kube.kubeconfig import ClientCertificate
 from app.core.model.shoots import Route
 from app.core.name_lookup import Found, IpAddress
-from app.simulation.place import SEED
+from app.simulation.network import SEED
 from app.simulation.traffic import ApiServer, ConnectionLoss
 
 _PEM: Final = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"
@@ -307,7 +307,7 @@ class MemoryPort:
         if self._lost is ConnectionLoss.REFUSED:
             self._api.requests.refused[self._name, self._route] += 1
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-        if not isinstance(context, Trust) or not context.trusts(self.authority):
+        if not isinstance(context, MemoryTlsContext) or not context.trusts(self.authority):
             raise _untrusted()
         loop = asyncio.get_running_loop()
         server = self._serve()
@@ -360,7 +360,7 @@ class MemoryPort:
         self._cut_after = after
 
 
-class Trust(ssl.SSLContext):
+class MemoryTlsContext(ssl.SSLContext):
     """Whom a client trusts; of TLS itself it does nothing."""
 
     bundle: str
@@ -477,7 +477,7 @@ class MemoryNetwork:
         consumer: Consumer | None = None,  # noqa: ARG002 - nothing is decrypted
     ) -> ssl.SSLContext:
         """Returns a context that trusts the authorities in `ca`."""
-        return Trust.in_bundle(ca)
+        return MemoryTlsContext.in_bundle(ca)
 
     async def connect(
         self, address: str, port: int, context: ssl.SSLContext | None, reader: asyncio.Protocol

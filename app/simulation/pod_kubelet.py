@@ -12,10 +12,10 @@ from typing import NamedTuple
 from app.core.clock import Clock
 from app.core.model.weeding import ServiceKey
 from app.simulation.deletion import DeleteOptions, delete
-from app.simulation.pod_views import terminating
 from app.simulation.running import Container, Life, RunningPod
 from app.simulation.store import Happened, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
+from app.simulation.views import terminating
 from app.simulation.workloads import Workload
 
 

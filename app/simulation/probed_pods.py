@@ -8,10 +8,10 @@ from app.core.model.endpoints import ProbedPod
 from app.core.model.selectors import LabelSelector
 from app.core.ports import WatchState
 from app.core.tasks import Tasks, cancelled
-from app.simulation.pod_views import probed_view
 from app.simulation.reflection import Reflection, WatchedKind
 from app.simulation.stage import Stage
 from app.simulation.store import Happened, Object, StoreEvent
+from app.simulation.views import probed_view
 
 DESERTED: Final = 60.0
 """Seconds after which an unused watch is closed."""

@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Final
 
 from app.core.model.pods import CRASH_LOOP, PodView
-from app.simulation.pod_manifests import (
+from app.simulation.manifests import (
     CREATING,
     INITIALIZING,
     ContainerRun,

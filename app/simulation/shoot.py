@@ -20,7 +20,7 @@ from app.core.model.nodes import LeaseReading, LeaseView, NodeView
 from app.core.model.shoots import Route, SecretView
 from app.simulation import manifests
 from app.simulation.kubelets import Fleet, Kubelet
-from app.simulation.place import Nowhere, ServerPlace
+from app.simulation.network import Nowhere, ServerPlace
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 from app.simulation.views import lease_view, node_view

@@ -5,11 +5,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from app.core.model.shoots import Route
-from app.simulation.kubeconfigs import NOWHERE, Kubeconfigs
 from app.simulation.kubelets import Kubelet, PathCut
 from app.simulation.network import Manner, TargetAnswer
 from app.simulation.shoot import ShootServer
-from app.simulation.stage import Fault, Stage
+from app.simulation.stage import NOWHERE, Fault, Kubeconfigs, Stage
 from app.simulation.store import Object
 from app.simulation.traffic import ConnectionLoss, Storage, Trouble
 

@@ -13,13 +13,19 @@ from app.core.model.workloads import ResourceRef, WorkloadView
 from app.simulation.actors import MCM
 from app.simulation.kubelets import Kubelet
 from app.simulation.pod_kubelet import BecameReady
-from app.simulation.pod_views import pod_view, slice_view
 from app.simulation.seed_pods import PodDeletion
 from app.simulation.shoot import ShootServer
 from app.simulation.stage import Stage
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import Journal
-from app.simulation.views import machine_view, ready, scale_view, workload_view
+from app.simulation.views import (
+    machine_view,
+    pod_view,
+    ready,
+    scale_view,
+    slice_view,
+    workload_view,
+)
 
 # Pods.
 

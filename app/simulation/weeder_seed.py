@@ -10,11 +10,11 @@ from app.core.model.weeding import ServiceKey
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Admission, Relisted, ServiceListener, Starting, WatchState
 from app.simulation.deletion import DeleteOptions
-from app.simulation.pod_views import pod_view, slice_view
 from app.simulation.reflection import OpenWatches, Reflection, WatchedKind
 from app.simulation.stage import Stage
 from app.simulation.store import Happened, Object, ObjectKey, StoreEvent
 from app.simulation.traffic import Host, SimulatedRequest, Write
+from app.simulation.views import pod_view, slice_view
 
 WEEDER: Final = "dependency-watchdog-weeder"
 """The author of deletions through `SimulatedWeederSeed` in the journal."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
-from app.core.model.operations import ScaleRequest, Trigger
 from app.core.model.overrides import ALL_SHOOTS, IgnoreRequest, Pause, Scope
+from app.core.model.scaling_runs import ScaleRequest, Trigger
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.controller import Prober
 from app.simulation.store import ObjectKey

@@ -20,13 +20,6 @@ from app.core.errors import NotFound, Refused
 from app.core.metrics import Metrics
 from app.core.model import workloads as ann
 from app.core.model.callers import Caller, Role
-from app.core.model.operations import (
-    OperationPhase,
-    ScaleRequest,
-    ScalingPlan,
-    ScalingRunStatus,
-    Trigger,
-)
 from app.core.model.overrides import (
     ALL_SHOOTS,
     EffectiveOverrides,
@@ -36,6 +29,13 @@ from app.core.model.overrides import (
     Pause,
 )
 from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
+from app.core.model.scaling_runs import (
+    OperationPhase,
+    ScaleRequest,
+    ScalingPlan,
+    ScalingRunStatus,
+    Trigger,
+)
 from app.core.model.weeding import (
     Cause,
     Phase,

@@ -22,8 +22,8 @@ from app.api.health import Health
 from app.api.limits import Allowance
 from app.api.middleware import ApiMiddleware
 from app.core.metrics import Metrics
-from app.core.model.operations import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.policy import Loop
+from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.model.workloads import Direction
 from app.core.reporting.audit import AuditLog

@@ -29,8 +29,8 @@ from app.core.errors import (
     VersionChanged,
 )
 from app.core.metrics import Metrics
-from app.core.model.operations import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.policy import Loop
+from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.model.workloads import Direction
 from app.core.reporting.audit import AuditLog

@@ -11,9 +11,9 @@ from app.core.errors import (
     StoreFull,
     Unreachable,
 )
-from app.core.model.operations import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.overrides import OverrideEntry
 from app.core.model.policy import Loop
+from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.workloads import Direction
 from tests.api.facts import NAMESPACE, NOW, healthy, hold, pause
 

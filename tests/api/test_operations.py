@@ -7,7 +7,7 @@ import pytest
 from app.api.auth.authorization import Call
 from app.api.problems import Problem, ProblemType
 from app.core.errors import OperationGone, Refused
-from app.core.model.operations import (
+from app.core.model.scaling_runs import (
     OperationPhase,
     RunStep,
     ScalingRunStatus,

@@ -19,9 +19,9 @@ from app.api.page import site
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
-from app.core.model.operations import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
 from app.core.model.policy import Loop
+from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.weeding import (
     Cause,
     Phase,

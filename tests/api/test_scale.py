@@ -15,8 +15,8 @@ from app.core.errors import (
     StoreFull,
     VersionChanged,
 )
-from app.core.model.operations import PlannedResource, ScaleRequest, ScalingPlan
 from app.core.model.overrides import OverrideEntry
+from app.core.model.scaling_runs import PlannedResource, ScaleRequest, ScalingPlan
 from app.core.model.workloads import Direction
 from tests.api.facts import (
     CA,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.cli import raw
-from app.core.config.client_settings import ApiSettings
+from app.core.config.client_settings import ApiCommandSettings
 from app.core.errors import ConfigurationError
 from tests.cli.conftest import run
 from tests.cli.server import Reply, page, problem
@@ -65,7 +65,7 @@ def test_a_body_that_is_none_is_refused_before_anything_is_sent(data, message, a
 def test_a_body_that_is_too_long_is_refused(tmp_path):
     file = tmp_path / "long.json"
     file.write_bytes(b" " * ((1 << 20) + 1))
-    settings = ApiSettings(data=f"@{file}")
+    settings = ApiCommandSettings(data=f"@{file}")
     with pytest.raises(ConfigurationError, match="longer than 1048576 bytes"):
         raw.with_body(settings)
 

@@ -20,7 +20,7 @@ from aiohttp import web
 
 from app.cli import page_gate, page_proxy
 from app.cli.client import Client, NoToken, Reach, TokenFile
-from app.cli.page_gate import Gate, belongs_to
+from app.cli.page_gate import PageGate, belongs_to
 from app.cli.printing import Printer
 from app.cli.session import Session
 from app.cli.transports import DirectTransport
@@ -292,7 +292,7 @@ def test_whose_a_connection_is_is_read_from_the_kernels_tables(monkeypatch, tmp_
 
 
 def test_two_proxies_do_not_take_each_others_cookies():
-    assert Gate(1).set_cookie.partition("=")[0] != Gate(2).set_cookie.partition("=")[0]
+    assert PageGate(1).set_cookie.partition("=")[0] != PageGate(2).set_cookie.partition("=")[0]
 
 
 # What is sent on, and passed back.

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from app.cli.problems import CommandFailed, Exit
-from app.cli.service_account import LIFETIME, MintedTokens, Operator, minted_tokens
+from app.cli.service_account import LIFETIME, MintedTokens, SeedKubeconfig, minted_tokens
 from app.core.clock import Clock
 from app.core.config.client_settings import ShootsSettings
 from app.core.config.client_values import ServiceAccount
@@ -364,7 +364,7 @@ def hand():
 
 @pytest.fixture
 def tokens(hand, seed, kubeconfig):
-    return MintedTokens(ACCOUNT, Operator(str(kubeconfig()), None, {}), hand.clock, 2.0)
+    return MintedTokens(ACCOUNT, SeedKubeconfig(str(kubeconfig()), None, {}), hand.clock, 2.0)
 
 
 async def sent(tokens):

@@ -11,7 +11,7 @@ from app.api.problems import ProblemType
 from app.api.schemas import events as event_schemas
 from app.cli import answers, problems
 from app.cli.views import events, scaling
-from app.core.model.operations import OperationPhase, StepPhase
+from app.core.model.scaling_runs import OperationPhase, StepPhase
 
 PAIRS: dict[type[Any], type[schemas.Schema]] = {
     answers.Condition: schemas.Condition,

@@ -24,7 +24,7 @@ from app.core.tasks import Tasks
 from app.simulation import deletion, manifests
 from app.simulation.builders import World
 from app.simulation.leases import SimulatedLeaseStore
-from app.simulation.place import ServerPlace
+from app.simulation.network import ServerPlace
 from app.simulation.shoot import ShootServer
 from app.simulation.stage import Fault
 from app.simulation.store import ObjectKey, Store

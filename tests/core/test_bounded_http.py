@@ -7,8 +7,8 @@ import pytest
 
 from app.core import bounded_http
 from app.core.bounded_http import bounded_readers
-from app.core.crumbs import ExcessiveFraming
 from app.core.fair_queue import TIME_SLICE
+from app.core.framing import ExcessiveFraming
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"

@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 from app.simulation.scenarios.actions import ACTIONS
-from app.simulation.scenarios.library import built_in, find_scenario
 from app.simulation.scenarios.scenario_file import (
     SCENARIO_KEYS,
     SCENE_KEYS,
     SHOOT_KEYS,
     ZONE_KEYS,
+    built_in,
+    find_scenario,
     parse_scenario,
 )
 

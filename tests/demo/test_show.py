@@ -14,8 +14,7 @@ from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer, ShootRepor
 from app.simulation.demo.seed import build
 from app.simulation.demo.show import Show
 from app.simulation.scenarios.casting import cast
-from app.simulation.scenarios.library import find_scenario
-from app.simulation.scenarios.scenario_file import parse_scenario
+from app.simulation.scenarios.scenario_file import find_scenario, parse_scenario
 from tests.docs.pages import ROOT
 from tests.simulation.worlds import simulated
 from tests.support.stands import Stage

@@ -3,11 +3,17 @@
 from dataclasses import replace
 
 from app.core.model.nodes import NodeView
-from app.core.model.operations import OperationPhase, RunStep, ScalingRunStatus, StepPhase, Trigger
 from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
 from app.core.model.pods import OwnerView
 from app.core.model.policy import ConfigWarning, Loop
 from app.core.model.probing import Exclusion, LeaseState
+from app.core.model.scaling_runs import (
+    OperationPhase,
+    RunStep,
+    ScalingRunStatus,
+    StepPhase,
+    Trigger,
+)
 from app.core.model.weeding import (
     Cause,
     DeletedPod,

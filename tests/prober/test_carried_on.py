@@ -4,11 +4,11 @@ import pytest
 
 from app.core import errors
 from app.core.model import workloads as ann
-from app.core.model.operations import OperationPhase
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
+from app.core.model.scaling_runs import OperationPhase
 from app.simulation.leadership import SimulatedLeadership
-from tests.prober.byhand import DOWN, UP, Hand, again, at_hand
+from tests.prober.people import DOWN, UP, Hand, again, at_hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import CA, KCM, MCM, SHOOT, Stage, changed
 

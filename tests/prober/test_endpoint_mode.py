@@ -13,7 +13,7 @@ from app.core.ports import Watched
 from app.prober.rules.schedule import NextProbe
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.traffic import ConnectionLoss, Host, Trouble
-from tests.prober.byhand import Hand
+from tests.prober.people import Hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import GARDENER, KCM, MCM, SHOOT, changed
 

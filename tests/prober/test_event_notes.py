@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.core.model import workloads as ann
-from app.core.model.operations import Trigger
+from app.core.model.scaling_runs import Trigger
 from app.core.model.workloads import Direction, Patch
 from app.prober import event_texts
 from app.prober.rules.scaling import ScalingStep, Task, Why

@@ -7,7 +7,7 @@ from app.core.model.probing import VerdictReason
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from app.simulation.leadership import SimulatedLeadership
-from tests.prober.byhand import DOWN, at_hand
+from tests.prober.people import DOWN, at_hand
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from app.core.model.operations import OperationPhase
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from tests.prober.byhand import DOWN, Hand
+from app.core.model.scaling_runs import OperationPhase
+from tests.prober.people import DOWN, Hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import KCM, MCM, SHOOT, changed
 

@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 
 from app.core import errors
-from app.core.model.operations import OperationPhase, StepPhase, Trigger
 from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
+from app.core.model.scaling_runs import OperationPhase, StepPhase, Trigger
 from app.simulation.traffic import Host, Trouble
-from tests.prober.byhand import DOWN, UP, Hand, at_hand
+from tests.prober.people import DOWN, UP, Hand, at_hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import CA, KCM, MCM, SHOOT, changed
 

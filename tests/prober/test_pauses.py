@@ -5,7 +5,7 @@ import pytest
 from app.core.model.overrides import ALL_SHOOTS, Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from tests.prober.byhand import DOWN, UP, again, at_hand
+from tests.prober.people import DOWN, UP, again, at_hand
 from tests.support.overrides import MemoryStore
 from tests.support.stands import KCM, MCM, SHOOT, changed
 

@@ -10,7 +10,7 @@ from app.core import errors
 from app.core.model.overrides import Scope
 from app.core.model.probing import ShootState, VerdictReason
 from app.simulation.leadership import SimulatedLeadership
-from tests.prober.byhand import DOWN, again, at_hand
+from tests.prober.people import DOWN, again, at_hand
 from tests.support.stands import KCM, SHOOT
 
 MOST = 300.0

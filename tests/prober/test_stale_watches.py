@@ -7,7 +7,7 @@ from app.core.model.policy import EndpointMode
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.ports import Watched
 from app.simulation.traffic import Host, Trouble
-from tests.prober.byhand import DOWN, at_hand
+from tests.prober.people import DOWN, at_hand
 from tests.support.stands import KCM, MCM, SHOOT
 
 STALE = 91.0

@@ -3,13 +3,13 @@
 import pytest
 
 from app.core.errors import Forbidden, NotFound
-from app.core.model.operations import OperationPhase, ScaleRequest
 from app.core.model.policy import DependentPolicy, OnFailure, ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
+from app.core.model.scaling_runs import OperationPhase, ScaleRequest
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import Watched
 from app.simulation.traffic import Host
-from tests.prober.byhand import at_hand
+from tests.prober.people import at_hand
 from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
 
 WIDGET = ResourceRef("example.org/v1", "Widget", "thing")

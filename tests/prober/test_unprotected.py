@@ -9,7 +9,7 @@ from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.gauges import StateCounts
 from app.simulation.traffic import Trouble
-from tests.prober.byhand import UP, Hand, again
+from tests.prober.people import UP, Hand, again
 from tests.support.overrides import MemoryStore
 from tests.support.stands import CA, KCM, MCM, SHOOT, changed
 

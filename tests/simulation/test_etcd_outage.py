@@ -4,7 +4,7 @@ import pytest
 
 from app.core.errors import ServerFault, Unreachable
 from app.simulation.builders import OPERATOR
-from app.simulation.scenarios.etcdoutage import etcd_outage
+from app.simulation.scenarios.actions import etcd_outage
 from app.simulation.workloads import API_SERVER, ETCD, ETCD_SERVICE
 from tests.simulation.worlds import simulated
 

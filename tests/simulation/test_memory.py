@@ -29,8 +29,8 @@ from app.core.ports import Watched
 from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
-from app.simulation.memory import MemoryNetwork, MemoryPlace, Trust
-from app.simulation.place import SEED
+from app.simulation.memory import MemoryNetwork, MemoryPlace, MemoryTlsContext
+from app.simulation.network import SEED
 from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
 from app.simulation.server.executing import Script
@@ -334,7 +334,7 @@ class Plain:
         self.port.listen(web.Server(handler, loop=loop), self.api, loop)
         self.network = MemoryNetwork(self.place)
         self.pool = ConnectionPool("shoot", clock, Metrics(), network=self.network)
-        context = Trust.in_bundle(self.authority)
+        context = MemoryTlsContext.in_bundle(self.authority)
         self.client = ApiClient(self.pool, self.place.url("a"), context)
 
     async def get(self, within=30.0):

@@ -8,7 +8,6 @@ import pytest
 from app.core.errors import ConfigurationError
 from app.simulation.scenarios.actions import ACTIONS
 from app.simulation.scenarios.casting import cast, spread
-from app.simulation.scenarios.library import built_in, find_scenario, listed
 from app.simulation.scenarios.model import (
     ActionScope,
     DemoMode,
@@ -21,7 +20,7 @@ from app.simulation.scenarios.model import (
     Timing,
     Zone,
 )
-from app.simulation.scenarios.scenario_file import parse_scenario
+from app.simulation.scenarios.scenario_file import built_in, find_scenario, listed, parse_scenario
 
 HEAD = "name: mine\nabout: a test\n"
 MINUTE = "- {after: 0s, do: path-cut, for: 1m"

@@ -20,9 +20,9 @@ from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice, NoticeBus
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.pod_views import pod_view
 from app.simulation.seed_pods import PodDeletion
 from app.simulation.stage import Fault, Stage
+from app.simulation.views import pod_view
 from app.simulation.weeder_seed import WEEDER, SimulatedWeederSeed
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from app.weeder.controller import WeederRunner

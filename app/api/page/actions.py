@@ -14,7 +14,7 @@ from app.api import schemas
 from app.api.auth.authorization import Call
 from app.api.views import Context, ProberView
 from app.core.model.callers import Caller
-from app.core.model.operations import ScalingRunStatus, Trigger
+from app.core.model.scaling_runs import ScalingRunStatus, Trigger
 from app.core.model.weeding import ServiceKey
 
 

@@ -23,8 +23,8 @@ from app.api.parameters import PageKey, PageQuery, TokenRefused, cut, refuse_unk
 from app.api.problems import Problem, ProblemType
 from app.core.config.scalars import parse_duration
 from app.core.errors import NotKnownYet, OperationGone, trimmed
-from app.core.model.operations import ScaleRequest, ScalingRunStatus, Trigger
 from app.core.model.overrides import Hold
+from app.core.model.scaling_runs import ScaleRequest, ScalingRunStatus, Trigger
 from app.prober.status import ShootStatus
 
 router = APIRouter(tags=["flows"])

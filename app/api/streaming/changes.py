@@ -11,7 +11,7 @@ from app.api.schemas.events import EventName, NewestRecovery, ShootGone, WeederC
 from app.api.views import ProberView, ScalingRunsView, WeedersView
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339
-from app.core.model.operations import ScalingRunStatus
+from app.core.model.scaling_runs import ScalingRunStatus
 from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus
 from app.core.reporting.changes import ChangeKind
 

@@ -567,7 +567,7 @@ class OperationsSettings(ClientSettings):
             yield Mistake(None, "--reason", "needs --cancel")
 
 
-class ApiSettings(ClientSettings):
+class ApiCommandSettings(ClientSettings):
     """The flags of `dwd api`."""
 
     line: ClassVar[str] = "dwd api PATH [flags]"
@@ -628,7 +628,7 @@ CLIENT_SETTINGS: Final[Mapping[str, type[ClientSettings]]] = MappingProxyType(
         "status": StatusSettings,
         "audit": AuditSettings,
         "config": ConfigSettings,
-        "api": ApiSettings,
+        "api": ApiCommandSettings,
     }
 )
 """The settings class of each client command, by name."""

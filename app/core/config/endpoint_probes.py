@@ -9,8 +9,14 @@ from typing import Final, NamedTuple
 
 from app.core.config import probe_values as values
 from app.core.config.advice import slow_gate, useless_selector
-from app.core.config.fields import SELECTOR_KEYS, Keys, Section, read_selector
-from app.core.config.findings import FileLocation, Findings
+from app.core.config.fields import (
+    SELECTOR_KEYS,
+    FileLocation,
+    Findings,
+    Keys,
+    Section,
+    read_selector,
+)
 from app.core.config.scalars import whole
 from app.core.model.endpoints import (
     Effect,

@@ -6,8 +6,7 @@ from typing import Final
 
 import yaml
 
-from app.core.config.fields import Keys, Naming, entries
-from app.core.config.findings import FileLocation, Findings
+from app.core.config.fields import FileLocation, Findings, Keys, Naming, entries
 from app.core.config.flag_values import FileKind
 from app.core.config.prober_file import PROBER_KEYS, read_policy
 from app.core.config.weeder_file import WEEDER_KEYS, read_weeder_policy

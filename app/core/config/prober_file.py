@@ -10,8 +10,7 @@ import yaml
 
 from app.core.config.advice import known_after, late_scale_down
 from app.core.config.endpoint_probes import PROBES_KEY, ProbeListContext, read_endpoint_probes
-from app.core.config.fields import Keys, Section, top_section
-from app.core.config.findings import Findings
+from app.core.config.fields import Findings, Keys, Section, top_section
 from app.core.config.scalars import (
     api_version,
     boolean,

@@ -15,8 +15,7 @@ from typing import Final, TypeVar
 import yaml
 
 from app.core.clock import Clock
-from app.core.config.fields import Naming, entries
-from app.core.config.findings import FileLocation, Findings
+from app.core.config.fields import FileLocation, Findings, Naming, entries
 from app.core.config.scalars import Reader
 from app.core.config.yaml_nodes import NodeKind, compose, kind, line_of
 from app.core.files import Reread, read_file, unusable

@@ -11,6 +11,7 @@ import yaml
 from app.core.config.advice import long_minimum, useless_selector
 from app.core.config.fields import (
     SELECTOR_KEYS,
+    Findings,
     Keys,
     Naming,
     Section,
@@ -19,7 +20,6 @@ from app.core.config.fields import (
     read_selector,
     top_section,
 )
-from app.core.config.findings import Findings
 from app.core.config.scalars import boolean, duration, service_name, whole
 from app.core.config.yaml_nodes import is_merge
 from app.core.model.selectors import LabelSelector, Requirement

@@ -1,9 +1,9 @@
 """Runs endpoint probes as the kubelet does: one run at a time, bounded in time, memory and connections.
 
-- `handlers`      the adapter: finds a slot for a run, ends it after `timeoutSeconds`, returns its result
+- `handlers`      the adapter: finds a slot for a run, fairly between namespaces, ends it after `timeoutSeconds`, and
+                  returns its result
 - `http_get`, `tcp_socket`, `grpc`, `exec`   one kind of handler each
 - `runs`          one run in progress: what its result is if its time ends now
-- `places`        how many runs go on at once, shared fairly between namespaces
 - `lookup`        resolves names (`app.core.name_lookup`), in threads of the handlers' own
 
 A target that refuses, is silent, has no address or answers wrongly has failed. An error is a result that says nothing

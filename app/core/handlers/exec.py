@@ -7,7 +7,6 @@ import msgspec
 from app.core.clock import Clock
 from app.core.errors import ClusterError
 from app.core.handlers.runs import MOST_READ, CannotRun, HandlerRun, error, failure, success
-from app.core.handlers.slots import RateLimit
 from app.core.model.endpoints import Exec, Ran
 from app.core.ports import ContainerExec, Frame
 
@@ -36,6 +35,28 @@ class _ExecStatus(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""
     details: _Details | None = None
+
+
+class RateLimit:
+    """A rate limit with a burst of one second; the caller passes the time."""
+
+    def __init__(self, a_second: int) -> None:
+        """Creates the limit with its full burst available."""
+        self._apart = 1.0 / a_second
+        self._at_once = (a_second - 1) * self._apart
+        self._free_at = float("-inf")
+
+    def turn(self, now: float, most: float) -> float | None:
+        """Takes the next turn and returns the seconds until it comes.
+
+        Returns None, without taking it, if that is more than `most`.
+        """
+        at = max(now, self._free_at)
+        wait = max(at - now - self._at_once, 0.0)
+        if wait > most:
+            return None
+        self._free_at = at + self._apart
+        return wait
 
 
 class ExecCommands:

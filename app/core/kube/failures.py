@@ -12,7 +12,6 @@ from typing import Final
 import aiohttp
 import msgspec
 
-from app.core.crumbs import ExcessiveFraming
 from app.core.errors import (
     BadAnswer,
     CertificateUntrusted,
@@ -29,6 +28,7 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
+from app.core.framing import ExcessiveFraming
 
 _BY_STATUS: Final[dict[int, type[ClusterError]]] = {
     401: Unauthorized,

@@ -161,7 +161,7 @@ class WatchRequests(Protocol):
         ...
 
 
-class Call(Protocol):
+class SendRequest(Protocol):
     """Sends one request under some budget."""
 
     async def __call__(self, request: ApiRequest, decode: Decode[R], /) -> R:
@@ -170,10 +170,10 @@ class Call(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class _RequestOptions:
     """How the requests of a list are sent."""
 
-    call: Call
+    call: SendRequest
     within: float
 
 
@@ -318,8 +318,8 @@ class Reflector(Generic[T]):
         path = await self._source.path()
         asked_at = self._clock.now()  # all pages show the snapshot of the first
         self._replica.list_begins()
-        sent = _Sent(self._api.call, WITHIN)
-        version = await self._pages(path, self._asked("list"), found, self._in_contact, sent)
+        options = _RequestOptions(self._api.call, WITHIN)
+        version = await self._pages(path, self._asked("list"), found, self._in_contact, options)
         self._replace(found, version, asked_at)
 
     async def read(
@@ -327,7 +327,7 @@ class Reflector(Generic[T]):
         path: str,
         where: str,
         *,
-        call: Call | None = None,
+        call: SendRequest | None = None,
         within: float = WITHIN,
         most: int | None = None,
     ) -> Mapping[ObjectKey, T]:
@@ -346,8 +346,8 @@ class Reflector(Generic[T]):
         """
         found: dict[ObjectKey, T] = {}
         asked = self._asked("list", where)
-        sent = _Sent(call or self._api.call, within)
-        _ = await self._pages(path, asked, found, lambda: None, sent, most)
+        options = _RequestOptions(call or self._api.call, within)
+        _ = await self._pages(path, asked, found, lambda: None, options, most)
         return found
 
     async def _pages(
@@ -356,7 +356,7 @@ class Reflector(Generic[T]):
         asked: RequestedRight,
         found: dict[ObjectKey, T],
         answered: Callable[[], None],
-        sent: _Sent,
+        options: _RequestOptions,
         most: int | None = None,
     ) -> str:
         """Puts all pages of a list into `found` and returns the list's resourceVersion.
@@ -369,7 +369,7 @@ class Reflector(Generic[T]):
             here = params | {"limit": str(limit)}
             problem = f"it has more than {self._source.most} bytes" if alone else None
             try:
-                page, cut = await self._page(path, asked, here, sent, metadata=alone)
+                page, cut = await self._page(path, asked, here, options, metadata=alone)
                 answered()
                 size = await self._take_in(page.items, found, problem, cut=cut)
             except LimitExceeded as error:
@@ -395,7 +395,7 @@ class Reflector(Generic[T]):
         path: str,
         asked: RequestedRight,
         params: Mapping[str, str],
-        sent: _Sent,
+        options: _RequestOptions,
         *,
         metadata: bool,
     ) -> tuple[RawPage[msgspec.Raw], bool]:
@@ -403,7 +403,7 @@ class Reflector(Generic[T]):
         read = decoding.raw_page("PartialObjectMetadata" if metadata else self._source.kind)
         accept = METADATA_LIST if metadata else JSON
         request = ApiRequest(
-            asked, path, sent.within, params, most=self._source.most, accept=accept
+            asked, path, options.within, params, most=self._source.most, accept=accept
         )
 
         def split(raw: bytes | bytearray) -> RawPage[msgspec.Raw] | bytes:
@@ -412,7 +412,7 @@ class Reflector(Generic[T]):
             except RecursionError:
                 return bytes(raw)
 
-        found = await sent.call(request, split)
+        found = await options.call(request, split)
         if isinstance(found, bytes):
             return read(await shallow(found, self._clock)), True
         return found, False

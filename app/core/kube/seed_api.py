@@ -27,7 +27,7 @@ from app.core.kube.connections import ConnectionPool
 from app.core.kube.nesting import shallow
 from app.core.kube.network import Network
 from app.core.kube.seed_credentials import SeedCredentials, SeedIdentity
-from app.core.kube.token_queue import TokenQueue
+from app.core.limits import Bucket
 from app.core.metrics import Metrics
 from app.core.ports import Starting
 
@@ -42,6 +42,8 @@ URGENT_WITHIN: Final = 5.0
 URGENT_IN_FLIGHT: Final = 50
 MOST_SKEW: Final = 5.0
 _SKEW_REPORTED_EVERY: Final = 3600.0
+# Seconds: a token that is missing only by a rounding error is not waited for again and again at one instant.
+_LEAST_WAIT: Final = 0.001
 _LIMITS: Final = ResponseLimits(first_byte_reused=4.0, first_byte_new=WITHIN)
 
 
@@ -60,6 +62,25 @@ class Budget(StrEnum):
     PACED = "paced"
     """No limit here: the caller has a budget of its own (the weeder, Events, exec probes, and reviews,
     `app.api.auth.budgets`)."""
+
+
+class TokenQueue:
+    """A token bucket whose tokens callers wait for, in the order in which they came."""
+
+    def __init__(self, rate: float, burst: float, clock: Clock) -> None:
+        self._bucket, self._clock = Bucket(rate, burst, clock.now()), clock
+        self._turn = asyncio.Lock()
+
+    def holds(self, tokens: float) -> bool:
+        """Returns whether so many tokens are there, and nobody waits."""
+        waiting = self._turn.locked()
+        return not waiting and self._bucket.seconds_to(tokens, self._clock.now()) <= 0
+
+    async def take(self) -> None:
+        """Takes one token, as soon as there is one; a caller that gives up takes none."""
+        async with self._turn:
+            while not self._bucket.take(now := self._clock.now()):
+                await self._clock.sleep(max(self._bucket.seconds_to(1, now), _LEAST_WAIT))
 
 
 class _Deep(bytes):

@@ -12,5 +12,5 @@
 - `protection`: whether it is active, since when, and what a scaling run would write
 - `manual`: what people may scale
 - `state`: the one word that sums a shoot up
-- `endpoints`, `gates`: endpoint probes, and what holds back a scale-down because of them
+- `probe_worker`, `gates`: endpoint probes, and what holds back a scale-down because of them
 """

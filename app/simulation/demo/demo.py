@@ -21,14 +21,13 @@ from app.core.errors import ConfigurationError, Mistake, WatchdogError
 from app.core.log import configure_logs
 from app.core.tasks import Tasks
 from app.simulation.demo.child import Child, claim, is_as_shipped, prober_file
-from app.simulation.demo.live import LiveScreen
-from app.simulation.demo.plain import PlainScreen, write
 from app.simulation.demo.program_api import DemoClient
+from app.simulation.demo.screens import LiveScreen, PlainScreen, write
 from app.simulation.demo.seed import HEALTH_TIMEOUT, Canary, Seed, build
 from app.simulation.demo.show import DemoScreen, Show
 from app.simulation.scenarios.casting import cast
-from app.simulation.scenarios.library import find_scenario
 from app.simulation.scenarios.model import OwnShoot
+from app.simulation.scenarios.scenario_file import find_scenario
 from app.simulation.server import Loopback, SimulatedServers
 
 T = TypeVar("T")

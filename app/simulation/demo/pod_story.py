@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from app.simulation.builders import OPERATOR, World
 from app.simulation.endpoints import service_of
-from app.simulation.pod_views import pod_ready, pod_view, terminating
 from app.simulation.scenarios.casting import short
 from app.simulation.store import Happened, Object, StoreEvent
+from app.simulation.views import pod_ready, pod_view, terminating
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE, control_plane
 
 

@@ -19,7 +19,7 @@ from app.simulation.demo.losses import Comparison, Witness
 from app.simulation.demo.pod_story import History, PodWitness, Restart, saving
 from app.simulation.demo.rows import CONTROLLERS, TrueReplicas
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
-from app.simulation.place import ServerPlace
+from app.simulation.network import ServerPlace
 from app.simulation.scenarios.casting import PREFIX, Part, populate
 from app.simulation.scenarios.model import DemoMode, Scenario
 from app.simulation.scenarios.player import Player

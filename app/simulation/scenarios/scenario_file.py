@@ -1,19 +1,20 @@
-"""Parses YAML into a scenario; reports all mistakes at once, with path, line and the nearest known word."""
+"""Finds a scenario by name or path and parses it; reports all mistakes at once, with path, line and nearest word."""
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Final, assert_never
 
 import yaml
 
-from app.core.config.fields import Keys, Section
+from app.core.config.fields import FileLocation, Findings, Keys, Section
 from app.core.config.files import read_text
-from app.core.config.findings import FileLocation, Findings
 from app.core.config.scalars import boolean, duration, format_duration, fraction, nearest, whole
 from app.core.config.yaml_nodes import NodeKind, compose, describe, kind, line_of
-from app.core.errors import ConfigurationError, Mistake
+from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.simulation.scenarios.actions import ACTIONS, Options, ScenarioAction, label, one_of, text
 from app.simulation.scenarios.casting import cast, spread, zones_of
 from app.simulation.scenarios.model import (
@@ -283,3 +284,63 @@ def _check_turns(section: Section, findings: Findings, timing: Timing) -> None:
         least = format_duration(timing.lasting)
         message = f"must be longer than for ({least}), not {format_duration(timing.every)}"
         findings.mistake(section.place("every"), message)
+
+
+# The built-in scenarios.
+
+
+_FOLDER: Final = files("app.simulation.scenarios") / "builtin"
+_ENDING: Final = ".yaml"
+# A number of shoots that suffices to parse a built-in scenario, which names only shoots of its own.
+_ANY: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An entry of the list of scenarios."""
+
+    name: str
+    about: str
+
+
+def built_in() -> tuple[str, ...]:
+    """Returns the names of the built-in scenarios."""
+    found = (each.name for each in _FOLDER.iterdir() if each.name.endswith(_ENDING))
+    return tuple(sorted(name.removesuffix(_ENDING) for name in found))
+
+
+def listed() -> tuple[Listed, ...]:
+    """Returns all built-in scenarios with their descriptions."""
+    return tuple(Listed(name, _load(name, _ANY).about) for name in built_in())
+
+
+def find_scenario(wanted: str, shoots: int) -> Scenario:
+    """Returns a scenario by its name or file, for a demo with the given number of shoots.
+
+    Raises:
+        ConfigurationError: there is none, or anything in it is wrong.
+    """
+    if wanted in built_in():
+        return _load(wanted, shoots)
+    path = Path(wanted)
+    if not path.suffix and not _is_there(path):
+        known = built_in()
+        message = (
+            f'is neither a file nor a built-in scenario: "{trimmed(wanted, 60)}"; '
+            f"the nearest is {nearest(wanted, known)}, all are {', '.join(known)}"
+        )
+        raise ConfigurationError("dwd demo", [Mistake(None, "--scenario", message)])
+    return read_scenario(path, shoots)
+
+
+def _is_there(path: Path) -> bool:
+    """What cannot even be looked for is there as far as it goes: reading it says why."""
+    try:
+        return path.exists()
+    except OSError:  # such as a name that is too long, or a directory without permission
+        return True
+
+
+def _load(name: str, shoots: int) -> Scenario:
+    source = name + _ENDING
+    return parse_scenario((_FOLDER / source).read_text(encoding="utf-8"), source, shoots)

@@ -9,7 +9,7 @@ reading, streams       objects, lists and selectors; watches
 writing, executing     create, replace, patch and delete; `exec` in containers
 reviewing              TokenReviews, SubjectAccessReviews and their like
 answers, rendering     HTTP answers and Status objects; objects as JSON, `tables` as kubectl prints them
-options, deleting      parameters of lists and watches; those of deletions
+options                parameters of lists, watches and deletions
 catalog, checks        discovery; validation of what clients send
 """
 

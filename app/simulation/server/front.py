@@ -18,9 +18,8 @@ from app.simulation.server.answers import (
     hung_up,
 )
 from app.simulation.server.catalog import ServedResource
-from app.simulation.server.deleting import asked_in
 from app.simulation.server.executing import Executions
-from app.simulation.server.options import ListOptions, RequestedObject, parse
+from app.simulation.server.options import ListOptions, RequestedObject, asked_in, parse
 from app.simulation.server.premise import Premise
 from app.simulation.server.reading import StoredPage, StoreReader
 from app.simulation.server.reviewing import ServerReviews

@@ -16,8 +16,8 @@ from app.simulation.builders import OPERATOR, World
 from app.simulation.cluster import WATCHDOG
 from app.simulation.deletion import delete
 from app.simulation.identities import API_SERVER, MASTERS
-from app.simulation.memory import MemoryPlace, MemoryPort, Trust
-from app.simulation.place import SEED, ServerPlace
+from app.simulation.memory import MemoryPlace, MemoryPort, MemoryTlsContext
+from app.simulation.network import SEED, ServerPlace
 from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
 from app.simulation.server.executing import SimulatedCommands
 from app.simulation.server.front import ServerFront
@@ -269,7 +269,7 @@ class MemoryServers:
 
     def credentials(self, user: str = WATCHDOG) -> "MemoryCredentials":
         """Returns the credentials of a user of the seed."""
-        context = Trust.in_bundle(self._fronts.seed_ca)
+        context = MemoryTlsContext.in_bundle(self._fronts.seed_ca)
         return MemoryCredentials(
             SeedIdentity(self.place.url(SEED), context, self._fronts.tokens[user])
         )

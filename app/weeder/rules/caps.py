@@ -17,7 +17,7 @@ from app.weeder.rules.deletion import DeletedBefore
 _REMEMBERED: Final = 2
 
 
-class _Sent(NamedTuple):
+class _CountedDeletion(NamedTuple):
     """A deletion that counts: when it was sent, and its owner's key."""
 
     at: float
@@ -53,7 +53,7 @@ class Ledger:
         self._now = float("-inf")
         # Ordered by time, so that the oldest entries are removed from the front.  A plain dict would each time scan the
         # holes that earlier removals have left at its front.
-        self._sent: OrderedDict[str, _Sent] = OrderedDict()
+        self._sent: OrderedDict[str, _CountedDeletion] = OrderedDict()
         """The deletions that count, by uid of the pod."""
         self._known: OrderedDict[str, float] = OrderedDict()
         """When each deletion was sent, by uid of the pod; kept for longer than it counts."""
@@ -93,7 +93,7 @@ class Ledger:
         self._advance(now)
         self.take_back(pod.uid)
         key = _key(pod)
-        self._sent[pod.uid] = _Sent(self._now, key)
+        self._sent[pod.uid] = _CountedDeletion(self._now, key)
         self._known[pod.uid] = self._now
         self._used[key] = self._used.get(key, 0) + 1
 

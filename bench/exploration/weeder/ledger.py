@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.core.model.weeding import ServiceKey
 from app.simulation.builders import World
-from app.simulation.pod_views import pod_view
 from app.simulation.store import Object, ObjectKey, StoreEvent
+from app.simulation.views import pod_view
 from bench.exploration.life import TIMES
 from bench.exploration.line import Boundary, Passage
 from bench.exploration.weeder.facts import Accepted, Sending, ends, owner_of

@@ -12,15 +12,15 @@ from app.api.problems import Problem, ProblemType
 from app.api.streaming.streams import MOST
 from app.core.clock import Clock
 from app.core.metrics import Metrics
-from app.core.model.operations import OperationPhase
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop
+from app.core.model.scaling_runs import OperationPhase
 from app.core.model.weeding import End, Phase
 from app.core.reporting.notices import NoticeKind
 from tests.api.auth.conftest import FakeReviewer
 from tests.api.facts import NAMESPACE, NOW, healthy, pause, protected
 from tests.api.streaming.listening import Stand
-from tests.api.streaming.test_changes_told import OTHER, operation, recovery, service
+from tests.api.streaming.test_changes import OTHER, operation, recovery, service
 
 
 async def change(stand, shoots, message, namespace=NAMESPACE):

@@ -18,7 +18,7 @@ from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation import manifests
 from app.simulation.builders import World
-from app.simulation.scenarios.etcdoutage import etcd_outage
+from app.simulation.scenarios.actions import etcd_outage
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.stage import GARDENLET
 from app.simulation.store import ObjectKey

@@ -11,7 +11,7 @@ from app.core.handlers.runs import MOST_READ
 from app.core.model.endpoints import HttpGet, ProbeOutcome, Scheme
 from app.core.ports import Frame
 from tests.core.handlers.targets import OK, ran, serving
-from tests.core.handlers.test_execute import ended, run
+from tests.core.handlers.test_exec import ended, run
 from tests.core.kube.server import server_context
 
 pytestmark = pytest.mark.looptime(False)

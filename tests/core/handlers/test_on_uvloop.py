@@ -8,7 +8,7 @@ import uvloop
 
 from app.core.model.endpoints import Grpc, HttpGet, ProbeOutcome, Ran, Scheme, TcpSocket
 from tests.core.handlers.targets import OK, ran, serving
-from tests.core.handlers.test_grpchealth import Odd, health_server
+from tests.core.handlers.test_grpc import Odd, health_server
 from tests.core.kube.server import server_context
 
 pytestmark = [

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.handlers.slots import RateLimit, RunSlots
+from app.core.handlers.exec import RateLimit
+from app.core.handlers.handlers import RunSlots
 
 
 async def held(places, namespace, seconds, done=None):

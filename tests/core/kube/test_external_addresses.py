@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.core.errors import AddressForbidden, CredentialRefused
 from app.core.kube.addresses import AddressRule, is_forbidden, is_literal
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
-from tests.core.kube.test_credentials import config, parse
+from tests.core.kube.test_kubeconfig import config, parse
 
 ANY = ExternalServerPolicy()
 FORBIDDEN = (

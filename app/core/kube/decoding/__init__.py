@@ -17,11 +17,8 @@ from app.core.kube.decoding.envelope import (
     status_message,
     watch_event,
 )
-from app.core.kube.decoding.pods import accepted, pod
-from app.core.kube.decoding.probed_pods import probed_pod
-from app.core.kube.decoding.shoots import cluster, leases, nodes, version
-from app.core.kube.decoding.slices import SERVICE_LABEL, endpoint_slice
-from app.core.kube.decoding.workloads import (
+from app.core.kube.decoding.pods import SERVICE_LABEL, accepted, endpoint_slice, pod, probed_pod
+from app.core.kube.decoding.seed_objects import (
     machine,
     overrides,
     scale,
@@ -29,6 +26,7 @@ from app.core.kube.decoding.workloads import (
     secret_of,
     workload,
 )
+from app.core.kube.decoding.shoot_objects import cluster, leases, nodes, version
 
 __all__ = [
     "SERVICE_LABEL",

@@ -1,16 +1,27 @@
-"""Decodes pods for the weeder (owner, waiting containers), and answers to deletions."""
+"""Decodes pods and EndpointSlices: for the weeder, and for endpoint probes.
+
+A seed has thousands of each for the life of the process, so no more is kept than its reader needs, and values that many
+have in common are stored once.
+"""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Struct
 
+from app.core.config.scalars import is_subdomain
 from app.core.errors import BadAnswer, trimmed
 from app.core.kube.decoding.envelope import FEW, Raw
+from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
-from app.core.model.pods import ContainerView, OwnerView, PodView
+from app.core.model.pods import ContainerView, OwnerView, PodView, SliceEndpoint, SliceView
+
+# Pods as the weeder reads them (owner, waiting containers), and answers to deletions.
+
 
 _READY: Final = "Ready"
 # Maximum characters of a name, as in Kubernetes. Nobody limits the text of an owner reference or a status: without
@@ -67,7 +78,7 @@ class _PodCondition(Struct):
     since: str | None = msgspec.field(default=None, name="lastTransitionTime")
 
 
-class _Status(Struct):
+class _PodStatus(Struct):
     conditions: Annotated[list[_PodCondition], FEW] | None = None
     inits: Annotated[list[_Container], FEW] | None = msgspec.field(
         default=None, name="initContainerStatuses"
@@ -79,7 +90,7 @@ class _Status(Struct):
 
 class _Pod(Struct):
     metadata: _Meta
-    status: _Status | None = None
+    status: _PodStatus | None = None
 
 
 class _PodAnswer(Struct):
@@ -93,7 +104,7 @@ _answer_decoder: Final = msgspec.json.Decoder(_PodAnswer)
 def pod(raw: Raw) -> PodView:
     """Decodes a Pod."""
     got = _pod_decoder.decode(raw)
-    meta, status = got.metadata, got.status or _Status()
+    meta, status = got.metadata, got.status or _PodStatus()
     return PodView(
         namespace=meta.namespace or "",
         name=meta.name,
@@ -152,3 +163,200 @@ def accepted(raw: Raw) -> None:
     """
     if _answer_decoder.decode(raw).kind not in ("Pod", "Status"):
         raise BadAnswer("the answer is neither a Pod nor a Status")
+
+
+# EndpointSlices: which endpoints of a service are ready, and the pods behind them. Most services look alike in every
+# control plane.
+
+
+SERVICE_LABEL: Final = "kubernetes.io/service-name"
+_POD: Final = "Pod"
+# How many different tuples of endpoints are remembered for sharing.
+_ENDPOINTS_SHARED: Final = 1024
+
+
+class _Labels(Struct):
+    service: str | None = msgspec.field(default=None, name=SERVICE_LABEL)
+
+
+class _SliceMeta(Struct):
+    name: str
+    namespace: str | None = None
+    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
+    labels: _Labels | None = None
+
+
+class _Conditions(Struct):
+    ready: bool | None = None
+
+
+class _Target(Struct):
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+
+
+class _Endpoint(Struct):
+    conditions: _Conditions | None = None
+    target: _Target | None = msgspec.field(default=None, name="targetRef")
+
+
+class _Slice(Struct):
+    metadata: _SliceMeta
+    endpoints: Annotated[list[_Endpoint], FEW] | None = None
+
+
+_slice_decoder: Final = msgspec.json.Decoder(_Slice)
+
+
+def endpoint_slice(raw: Raw) -> SliceView:
+    """Decodes an EndpointSlice; without the label its service is ''."""
+    got = _slice_decoder.decode(raw)
+    meta = got.metadata
+    namespace = sys.intern(meta.namespace or "")
+    endpoints = tuple([_endpoint(each, namespace) for each in got.endpoints or ()])
+    return SliceView(
+        namespace=namespace,
+        name=meta.name,
+        service=sys.intern((meta.labels and meta.labels.service) or ""),
+        resource_version=meta.resource_version or "",
+        endpoints=_shared_endpoints(endpoints),
+    )
+
+
+def _endpoint(endpoint: _Endpoint, namespace: str) -> SliceEndpoint:
+    conditions = endpoint.conditions or _Conditions()
+    return SliceEndpoint(conditions.ready is not False, _pod_behind(endpoint.target, namespace))
+
+
+def _pod_behind(target: _Target | None, namespace: str) -> str | None:
+    """Returns the pod behind an endpoint; None if that is something else, or in another namespace.
+
+    No API server validates a `targetRef`: a name such as `../secrets/x` would send our request for the pod to another
+    path.
+    """
+    if target is None or target.kind != _POD or (target.namespace or namespace) != namespace:
+        return None
+    return sys.intern(target.name) if target.name and is_subdomain(target.name) else None
+
+
+@lru_cache(_ENDPOINTS_SHARED)
+def _shared_endpoints(endpoints: tuple[SliceEndpoint, ...]) -> tuple[SliceEndpoint, ...]:
+    """Returns one shared tuple for all equal ones."""
+    return endpoints
+
+
+# Pods as endpoint probes read them: the addresses of their containers, and which incarnation of a container it is.
+# Labels are not kept: the API server evaluates the selector.
+
+
+_PHASES: Final = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown"})
+_HIGHEST_PORT: Final = 65535
+
+
+class _ProbedPort(Struct):
+    name: str | None = None
+    number: int | None = msgspec.field(default=None, name="containerPort")
+
+
+class _ProbedContainer(Struct):
+    name: str | None = None
+    ports: Annotated[list[_ProbedPort], FEW] | None = None
+
+
+class _ProbedSpec(Struct):
+    containers: Annotated[list[_ProbedContainer], FEW] | None = None
+
+
+class _ProbedRunning(Struct):
+    started_at: str | None = msgspec.field(default=None, name="startedAt")
+
+
+class _ProbedState(Struct):
+    running: _ProbedRunning | None = None
+
+
+class _ProbedContainerStatus(Struct):
+    name: str | None = None
+    id: str | None = msgspec.field(default=None, name="containerID")
+    state: _ProbedState | None = None
+
+
+class _ProbedStatus(Struct):
+    phase: str | None = None
+    ip: str | None = msgspec.field(default=None, name="podIP")
+    containers: Annotated[list[_ProbedContainerStatus], FEW] | None = msgspec.field(
+        default=None, name="containerStatuses"
+    )
+
+
+class _ProbedMeta(Struct):
+    name: str
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
+    deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
+
+
+class _ProbedPodBody(Struct):
+    metadata: _ProbedMeta
+    spec: _ProbedSpec | None = None
+    status: _ProbedStatus | None = None
+
+
+_probed_decoder: Final = msgspec.json.Decoder(_ProbedPodBody)
+
+
+def probed_pod(raw: Raw) -> ProbedPod:
+    """Decodes a Pod; its containers are those of `spec.containers`, and one without a status is not created yet."""
+    got = _probed_decoder.decode(raw)
+    meta, spec, status = got.metadata, got.spec or _ProbedSpec(), got.status or _ProbedStatus()
+    told = {each.name: each for each in status.containers or ()}
+    return ProbedPod(
+        namespace=sys.intern(meta.namespace or ""),
+        name=meta.name,
+        uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
+        ip=_line(status.ip),
+        phase=_phase(status.phase),
+        deleting=bool(meta.deletion_timestamp),
+        containers=tuple(
+            _probed_container(each, told.get(each.name))
+            for each in spec.containers or ()
+            if each.name
+        ),
+    )
+
+
+def _phase(text: str | None) -> str:
+    """Returns the phase if Kubernetes defines it, otherwise an empty text."""
+    return sys.intern(text) if text in _PHASES else ""
+
+
+def _probed_container(
+    container: _ProbedContainer, status: _ProbedContainerStatus | None
+) -> ProbedContainer:
+    told = status or _ProbedContainerStatus()
+    running = (told.state or _ProbedState()).running
+    return ProbedContainer(
+        name=sys.intern(_line(container.name)),
+        id=_line(told.id),
+        running=running is not None,
+        started_at=None if running is None else parse_rfc3339(running.started_at),
+        ports=_shared_ports(tuple(_named(container.ports or ()))),
+    )
+
+
+def _named(ports: Iterable[_ProbedPort]) -> Iterable[tuple[str, int]]:
+    for each in ports:
+        if each.name and each.number is not None and 0 < each.number <= _HIGHEST_PORT:
+            yield _line(each.name), each.number
+
+
+@lru_cache(maxsize=1024)
+def _shared_ports(ports: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
+    """Returns one shared mapping for all containers with these ports; of equal names the first counts.
+
+    That is how the kubelet resolves a name.
+    """
+    return MappingProxyType(dict(reversed(ports)))

@@ -8,9 +8,15 @@ import pytest
 
 from app.api import presenting
 from app.core.model import workloads as ann
-from app.core.model.operations import OperationPhase, RunStep, ScalingRunStatus, StepPhase, Trigger
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop
+from app.core.model.scaling_runs import (
+    OperationPhase,
+    RunStep,
+    ScalingRunStatus,
+    StepPhase,
+    Trigger,
+)
 from app.core.model.weeding import (
     Cause,
     DeletedPod,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from app.core.model.operations import ScaleRequest, ScalingRunStatus
 from app.core.model.overrides import ALL_SHOOTS, Pause, Scope
+from app.core.model.scaling_runs import ScaleRequest, ScalingRunStatus
 from app.core.model.workloads import Direction
 from app.simulation.builders import World
 from tests.support.overrides import MemoryStore

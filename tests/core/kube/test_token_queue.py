@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.core.clock import Clock
-from app.core.kube.token_queue import TokenQueue
+from app.core.kube.seed_api import TokenQueue
 
 
 async def takers(queue, clock, number):
