@@ -285,6 +285,19 @@ async def test_lines_that_are_held_open_keep_nobody_out(port):
         writer.transport.abort()
 
 
+async def test_bodies_that_never_arrive_keep_no_write_out(port):
+    """Neither by what a caller may have in work, nor by the connections of its address."""
+    held = put("Content-Type: application/json", "Content-Length: 15") + b"{"
+    lines = [await asyncio.open_connection(*port.server.address) for _ in range(300)]
+    for _, writer in lines:
+        writer.write(held)
+    await asyncio.sleep(0.5)
+    assert statuses(await port.talk(put("Connection: close", body=GOOD))) == [200]
+    assert port.server.connections <= 256
+    for _, writer in lines:
+        writer.transport.abort()
+
+
 async def test_an_attack_leaves_a_record_and_no_secret(port):
     canary = "eyJhbGciOiJSUzI1NiJ9.s3cr3t-canary.signature"
     await port.talk(put(f"Authorization: Bearer {canary}", "Sec-Fetch-Site: cross-site", body=GOOD))

@@ -72,8 +72,9 @@ class Line:
 
     @property
     def waiting(self) -> bool:
-        """Whether no request is being answered on it."""
-        return self.connection is None or self.connection.waiting
+        """Whether no request is being answered on it, as none has arrived whole."""
+        found = self.connection
+        return found is None or found.waiting or found.body_is_coming
 
     def admitted(self) -> bool:
         """Admits the connection if there is room; if so, `release` has to be called."""
@@ -230,7 +231,7 @@ class Connection(H11Protocol):
         head = self._head_since
         if head is not None:
             most = _HEAD if self.waiting else _REQUEST
-            if now - head > most and (self.waiting or self._body_is_coming):
+            if now - head > most and (self.waiting or self.body_is_coming):
                 self.transport.abort()
         if self._stalled_since is not None and now - self._stalled_since > _STALLED:
             self.transport.abort()
@@ -271,7 +272,7 @@ class Connection(H11Protocol):
 
     def _started(self, message: Message) -> Message:
         self._status = message["status"]
-        if not self._body_is_coming:
+        if not self.body_is_coming:
             return message
         # Answered before the body was read: nobody will read it, and what follows on this connection is not a request.
         return {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
@@ -309,7 +310,8 @@ class Connection(H11Protocol):
         """Logs nothing: otherwise any client could write log lines."""
 
     @property
-    def _body_is_coming(self) -> bool:
+    def body_is_coming(self) -> bool:
+        """Whether the body of a request has not arrived whole."""
         return self.conn.their_state is h11.SEND_BODY
 
     @property
