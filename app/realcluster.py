@@ -119,7 +119,7 @@ class RealCluster:
             probe_timeout=policy.probe_timeout,
             network=self._network,
         )
-        scan = UnconfiguredScan(self._api, seed.resources, policy)
+        scan = UnconfiguredScan(self._api, seed.resources, policy, core.clock)
         adapters = ProberAdapters(seed, connector, self._leadership(Loop.PROBER), scan)
         self._prober = self._with_endpoints(adapters, options, policy)
 

@@ -1,6 +1,7 @@
 """Limits on what callers may ask of the API, so that none keeps the process, or other callers, from work (threat T15).
 
-- `RateLimits`: a token bucket and a cap on concurrent requests for each caller; refuses with 429 before any work.
+- `RateLimits`: a token bucket and a cap on concurrent requests for each address, and for the reads and the writes of
+  each caller; refuses with 429 before any work.
 - `ReadLocks`: one live read of the seed at a time for each caller.
 - `SerializedRequests`: requests run on the event loop one at a time, callers in turn, with pauses for the probes.
 """
@@ -24,6 +25,8 @@ from app.core.limits import Bucket
 from app.core.model.callers import Caller
 from app.core.web.peers import peer_of
 
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+"""Methods that change nothing (RFC 9110, section 9.2.1)."""
 STREAMS: Final = frozenset({"/api/v1/events"})
 """Paths of endless answers; `app.api.streaming.streams` limits them, not the cap on concurrent requests."""
 # Callers that are remembered; beyond that, the one idle for longest is forgotten, and starts with a full bucket.
@@ -38,14 +41,16 @@ class Allowance:
     """Requests per second, over time."""
     burst: float
     """Requests at once, after a quiet while."""
-    at_once: int
-    """Concurrent requests."""
+    at_once: int | None = None
+    """Concurrent requests; None: the limits on connections are enough."""
 
 
-PEER: Final = Allowance(rate=300, burst=600, at_once=200)
-"""One address, before authentication; more than `CALLER`, as many callers may share the address of a proxy."""
+PEER: Final = Allowance(rate=300, burst=600)
+"""One address, before authentication; more than `CALLER`, as many callers may share the address of a proxy.
+
+Concurrent requests of an address are not counted: a body that never arrives would hold a place."""
 CALLER: Final = Allowance(rate=100, burst=200, at_once=20)
-"""One authenticated caller, by name."""
+"""The reads of one authenticated caller, by name, and as much again for its writes."""
 SCRAPER: Final = Allowance(rate=5, burst=20, at_once=2)
 """One address on the metrics port, which may be open to everybody."""
 
@@ -85,8 +90,8 @@ class Limiter:
 
     def begin(self, who: str) -> bool:
         """Whether the caller may have one more concurrent request; if so, `end` must follow."""
-        account = self._account(who)
-        if account.in_work >= self._allowance.at_once:
+        account, most = self._account(who), self._allowance.at_once
+        if most is not None and account.in_work >= most:
             return False
         account.in_work += 1
         return True
@@ -160,6 +165,16 @@ def name_of(scope: Scope) -> str:
     """The name of the authenticated caller; without authentication, the address."""
     caller = scope.get("state", {}).get("caller")
     return f"caller {caller.name}" if isinstance(caller, Caller) else address_of(scope)
+
+
+def share_of(scope: Scope) -> str:
+    """The share of a caller that a request is counted for: its reads and its writes have one each.
+
+    With `--auth-mode=none` all callers are one. Whoever reads without end, or does not take the answers, must not keep
+    an operator from pausing a shoot.
+    """
+    share = "reads" if scope["method"] in SAFE else "writes"
+    return f"{share} of {name_of(scope)}"
 
 
 # Live reads of the seed: one at a time for each caller, so that no caller uses up the request budget of all.

@@ -7,8 +7,8 @@ On the port of the API a request passes these layers, from the outside in; healt
     RateLimits       limits the requests of one address
     Browsers         serves static files to everybody, and turns problems into pages for browsers (`app.api.page`)
     Authentication   identifies the caller (`app.api.auth`); the layers below see identified callers only
-    RateLimits       limits the requests of one caller
     BodyLimit        reads the whole body: small, in time, and JSON
+    RateLimits       limits the requests of one caller that have arrived whole: a body that is late takes no place
     SerializedRequests           runs one request at a time on the event loop, callers in turn
 
 The ports of health and metrics have a part of these layers each.
@@ -32,13 +32,14 @@ from app.api.auditing import Aims, Auditing
 from app.api.limits import (
     CALLER,
     PEER,
+    SAFE,
     SCRAPER,
     Limiter,
     RateLimits,
     RequestQueue,
     SerializedRequests,
     address_of,
-    name_of,
+    share_of,
 )
 from app.api.page.site import Browsers
 from app.api.problems import METHODS, Problem, ProblemType, handle_problems, no_such_method
@@ -140,8 +141,6 @@ log = structlog.get_logger(__name__)
 MAX_HEAD: Final = 16_384
 """Most bytes of target and headers together."""
 
-# Methods that change nothing (RFC 9110, section 9.2.1).
-_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _KNOWN: Final = frozenset({*METHODS, "HEAD"})
 _WITH_BODY: Final = frozenset({"POST", "PUT"})
 # Ends the connection with the refusal, because the rest of the body is never read.
@@ -215,13 +214,13 @@ class RequestGuard:
         if b"%2f" in scope.get("raw_path", b"").lower():
             # A proxy in front may have authorised a different path than the one that routing would find here.
             return Problem(ProblemType.MALFORMED_REQUEST, "an encoded / in the path")
-        if scope["method"] not in _SAFE and (problem := write_refusal(headers)):
+        if scope["method"] not in SAFE and (problem := write_refusal(headers)):
             return problem
         return _body_refusal(scope)
 
     def _own_headers(self, scope: Scope) -> Headers:
         """Headers for the answer to this request, those of CORS included."""
-        if not self._origins or scope["method"] not in _SAFE:
+        if not self._origins or scope["method"] not in SAFE:
             return _HEADERS
         vary = (*_HEADERS, (b"vary", b"Origin"))
         origin = named_origin(scope["headers"], self._origins)
@@ -456,9 +455,9 @@ class ApiMiddleware:
         """Wrap `app`, which must have all its routes, in the layers of the module's docstring."""
         handle_problems(app)
         # Starlette calls the middleware that was added last first.
-        app.add_middleware(SerializedRequests, turns=RequestQueue(self.now), who=name_of)
+        app.add_middleware(SerializedRequests, turns=RequestQueue(self.now), who=share_of)
+        app.add_middleware(RateLimits, limiter=Limiter(CALLER, self.now), who=share_of)
         app.add_middleware(BodyLimit)
-        app.add_middleware(RateLimits, limiter=Limiter(CALLER, self.now), who=name_of)
         app.add_middleware(self.authentication)
         app.add_middleware(Browsers)
         app.add_middleware(RateLimits, limiter=Limiter(PEER, self.now), who=address_of)

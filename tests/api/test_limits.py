@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.api.health import PATHS
-from app.api.limits import CALLER, Allowance, Limiter, RateLimits, address_of, name_of
+from app.api.limits import CALLER, Allowance, Limiter, RateLimits, address_of, name_of, share_of
 from app.core.model.callers import Caller
 
 SMALL = Allowance(rate=2, burst=3, at_once=2)
@@ -50,10 +50,10 @@ def limits(work, time):
     return RateLimits(work, limiter=Limiter(SMALL, time), who=name_of)
 
 
-def scope(who="alice", path="/api/v1/shoots"):
+def scope(who="alice", path="/api/v1/shoots", method="GET"):
     return {
         "type": "http",
-        "method": "GET",
+        "method": method,
         "path": path,
         "headers": [],
         "client": ("10.0.0.7", 5000),
@@ -114,6 +114,19 @@ async def test_more_at_the_same_time_are_429_until_one_has_ended(limits, work):
     assert (await call(limits))[0] == 429
     work.go_on.set()
     assert [(await each)[0] for each in waiting] == [200, 200]
+
+
+async def test_reads_that_wait_leave_a_caller_its_writes(work, time):
+    limits = RateLimits(work, limiter=Limiter(SMALL, time), who=share_of)
+    work.go_on.clear()
+    waiting = [asyncio.ensure_future(call(limits)) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert await statuses(limits, 2) == [429, 429]
+    write = asyncio.ensure_future(call(limits, "alice", "/api/v1/shoots", "PUT"))
+    await asyncio.sleep(0)
+    work.go_on.set()
+    assert (await write)[0] == 200
+    await asyncio.gather(*waiting)
 
 
 async def test_work_that_fails_or_is_given_up_is_no_longer_counted(limits, work, time):

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.looptime(False)
 
 PAUSE = f"/api/v1/shoots/{NAMESPACE}/pause"
 GOOD = b'{"reason": "x"}'
+JSON = "Content-Type: application/json"
+CHUNKED = b"f\r\n" + GOOD + b"\r\n0\r\n\r\n"
 
 
 class Port:
@@ -122,6 +124,32 @@ async def test_a_write_as_it_should_be_is_done(port):
         put(body=b'{"reason": "\xff"}'),
         put(body=b"[" * 16_000),
         put(body=b'{"reason": "' + b"x" * 20_000 + b'"}'),
+        # lines that some servers, and not others, take for the end of one (RFC 9112, 2.2, 5.2, 6.1 and 6.3)
+        put(body=GOOD).replace(b"\r\n", b"\n"),
+        put("X: y\nZ: z", body=GOOD),
+        put("X: y\n\r\nZ: z", body=GOOD),
+        put("X: y\n\nZ: z", body=GOOD),
+        put("X: y\rZ: z", body=GOOD),
+        request(f"PUT {PAUSE}", body=GOOD).replace(b" HTTP/1.1\r\n", b" HTTP/1.1\n"),
+        put("X: y\r\n z", body=GOOD),
+        put("X: y\r\n\tz", body=GOOD),
+        put("X:\r\n y", body=GOOD),
+        put("Transfer-Encoding:\r\n chunked", JSON) + CHUNKED,
+        put("Transfer-Encoding: chunked\r\n ", JSON) + CHUNKED,
+        put("Transfer-Encoding:\x0bchunked", JSON) + CHUNKED,
+        put("Transfer-Encoding: chunked", "Transfer-Encoding: chunked", JSON) + CHUNKED,
+        put("Transfer-Encoding: chunked", "Content-Length: 30", JSON) + CHUNKED,
+        put("Transfer-Encoding: chunked", JSON).replace(b"HTTP/1.1", b"HTTP/1.0") + CHUNKED,
+        put("Content-Length: 15, 15", JSON) + GOOD,
+        put("Content-Length: 15,", JSON) + GOOD,
+        put("Content-Length: 15", "content-length: 15", JSON) + GOOD,
+        put("Transfer-Encoding: chunked", JSON) + CHUNKED.removesuffix(b"\r\n") + b"\n",
+        put("Transfer-Encoding: chunked", JSON) + CHUNKED.replace(b"\r\n", b"\n"),
+        put("Transfer-Encoding: chunked", JSON) + CHUNKED.replace(b"f\r\n", b"f;x\ny\r\n"),
+        put("Transfer-Encoding: chunked", JSON) + CHUNKED.removesuffix(b"\r\n") + b"X: y\n\r\n",
+        put("Transfer-Encoding: chunked", JSON)
+        + CHUNKED.removesuffix(b"\r\n")
+        + b"X: y\r\n z\r\n\r\n",
         # another path than it seems
         request(f"PUT {PAUSE.replace('/pause', '%2Fpause')}", body=GOOD),
         request(f"PUT {PAUSE.replace('/pause', '%2fpause')}", body=GOOD),
@@ -153,6 +181,41 @@ async def test_a_write_as_it_should_be_is_done(port):
 async def test_nothing_is_done_for_what_is_not_clearly_asked_for(port, sent):
     answer = await port.talk(sent)
     assert all(400 <= each < 500 for each in statuses(answer))
+    assert port.untouched
+
+
+def split(sent):
+    """One byte each."""
+    return [sent[n : n + 1] for n in range(len(sent))]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        put("X: y\nZ: z", body=GOOD),
+        put("X: y\r\n z", body=GOOD),
+        put("Content-Length: 15, 15", JSON),
+        put("Transfer-Encoding: chunked", JSON) + CHUNKED.removesuffix(b"\r\n") + b"\n",
+    ],
+    ids=["bare LF", "fold", "lengths", "bare LF at the end"],
+)
+async def test_what_is_ambiguous_is_refused_however_it_is_split(port, sent):
+    assert statuses(await port.talk(*split(sent), pause=0.0)) == [400]
+    assert port.untouched
+
+
+async def test_chunks_and_their_trailers_are_read_however_they_are_split(port):
+    sent = put("Transfer-Encoding: Chunked", JSON) + CHUNKED.removesuffix(b"\r\n") + b"X: y\r\n\r\n"
+    assert statuses(await port.talk(*split(sent), request("GET /livez"))) == [200, 200]
+    assert not port.untouched
+
+
+async def test_what_follows_an_ambiguous_request_is_not_read(port):
+    smuggled = put(body=GOOD)
+    for outer in ["X: y\nZ: z", "Content-Length: 0, 0", "X: y\r\n z"]:
+        assert statuses(await port.talk(request("GET /livez", outer) + smuggled)) == [400]
+    behind = await port.talk(request("GET /livez") + request("GET /livez", "X: y\nZ: z") + smuggled)
+    assert statuses(behind) == [200, 400]
     assert port.untouched
 
 
@@ -217,6 +280,19 @@ async def test_lines_that_are_held_open_keep_nobody_out(port):
     began = asyncio.get_running_loop().time()
     assert statuses(await port.talk(request("GET /livez", "Connection: close"))) == [200]
     assert asyncio.get_running_loop().time() - began < 1
+    assert port.server.connections <= 256
+    for _, writer in lines:
+        writer.transport.abort()
+
+
+async def test_bodies_that_never_arrive_keep_no_write_out(port):
+    """Neither by what a caller may have in work, nor by the connections of its address."""
+    held = put("Content-Type: application/json", "Content-Length: 15") + b"{"
+    lines = [await asyncio.open_connection(*port.server.address) for _ in range(300)]
+    for _, writer in lines:
+        writer.write(held)
+    await asyncio.sleep(0.5)
+    assert statuses(await port.talk(put("Connection: close", body=GOOD))) == [200]
     assert port.server.connections <= 256
     for _, writer in lines:
         writer.transport.abort()

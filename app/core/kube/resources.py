@@ -1,12 +1,17 @@
 """URL paths of objects; the path of a kind that is not well known is found by discovery."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from app.core.errors import NotFound
+import msgspec
+
+from app.core.clock import Clock
+from app.core.errors import LimitExceeded, NotFound
 from app.core.kube import decoding
+from app.core.kube.byte_budget import MIB
 from app.core.kube.client import ApiRequest
-from app.core.kube.decoding.envelope import METADATA_LIST, with_meltdown_key
+from app.core.kube.decoding.envelope import METADATA_LIST, name_if_protected, raw_page
 from app.core.kube.failures import RequestedRight
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi, within
 from app.core.model.policy import ProberPolicy
@@ -103,13 +108,19 @@ class Resources:
 
 
 _PAGE: Final = 500
+# Most bytes of a page, as of a list of the reflector: what is split in one stretch.
+_MOST_PAGE: Final = 4 * MIB
+# Bytes of metadata that are decoded without a turn of the loop in between.
+_AT_ONCE: Final = 256 * 1024
 
 
 class UnconfiguredScan:
     """Scans the kinds of the configured dependents."""
 
-    def __init__(self, api: SeedApi, resources: Resources, policy: ProberPolicy) -> None:
-        self._api, self._resources, self._policy = api, resources, policy
+    def __init__(
+        self, api: SeedApi, resources: Resources, policy: ProberPolicy, clock: Clock
+    ) -> None:
+        self._api, self._resources, self._policy, self._clock = api, resources, policy, clock
 
     async def __call__(self) -> tuple[str, ...]:
         """Returns the objects as `namespace/Kind/name`.
@@ -143,13 +154,34 @@ class UnconfiguredScan:
         ]
 
     async def _protected(self, resource: ApiResource) -> list[tuple[str, str]]:
+        """Lists the metadata of all objects, decoded one by one with turns of the loop in between (threat T18).
+
+        A page that is too long is requested again with fewer objects, as metadata may be as long as objects are.
+        """
         asked = RequestedRight("list", resource.plural)
         found: list[tuple[str, str]] = []
-        params = {"limit": str(_PAGE)}
+        limit, continues, read = _PAGE, "", raw_page("PartialObjectMetadata")
         while True:
-            request = ApiRequest(asked, resource.path(), WITHIN, params, accept=METADATA_LIST)
-            page = await self._api.call(request, with_meltdown_key)
-            found += page.items
+            params = {"limit": str(limit)} | ({"continue": continues} if continues else {})
+            request = ApiRequest(
+                asked, resource.path(), WITHIN, params, most=_MOST_PAGE, accept=METADATA_LIST
+            )
+            try:
+                page = await self._api.call(request, read)
+            except LimitExceeded as error:
+                if error.limit != "size" or limit == 1:
+                    raise
+                limit = max(limit // 4, 1)
+                continue
+            size = 0
+            for item in page.items:
+                # what cannot be decoded must not hide the others
+                with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                    if (protected := name_if_protected(item)) is not None:
+                        found.append(protected)
+                if (size := size + len(item)) >= _AT_ONCE:
+                    size = 0
+                    await self._clock.sleep(0)
             if not page.continues:
                 return found
-            params = {"limit": str(_PAGE), "continue": page.continues}
+            limit, continues = min(2 * limit, _PAGE), page.continues

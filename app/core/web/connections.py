@@ -3,6 +3,9 @@
 Time limits for head, body and answer, a limit on the rate of a peer, and a way to close that lets the last answer
 arrive.
 
+h11 is lenient where a proxy in front may read another request than we do: lines that end in a bare LF, continued
+headers, several lengths of a body. Such requests are refused before the application sees them (threat T29).
+
 h11 parses all bytes that have arrived in one stretch: 64 KiB in chunks of one byte block the event loop for 70 ms. Here
 they are parsed in slices, and whatever a peer causes, parsing and answering, takes its turns in a fair queue (threat
 T18; `app.core.fair_queue`). A body whose framing outweighs its content is refused.
@@ -69,8 +72,9 @@ class Line:
 
     @property
     def waiting(self) -> bool:
-        """Whether no request is being answered on it."""
-        return self.connection is None or self.connection.waiting
+        """Whether no request is being answered on it, as none has arrived whole."""
+        found = self.connection
+        return found is None or found.waiting or found.body_is_coming
 
     def admitted(self) -> bool:
         """Admits the connection if there is room; if so, `release` has to be called."""
@@ -227,7 +231,7 @@ class Connection(H11Protocol):
         head = self._head_since
         if head is not None:
             most = _HEAD if self.waiting else _REQUEST
-            if now - head > most and (self.waiting or self._body_is_coming):
+            if now - head > most and (self.waiting or self.body_is_coming):
                 self.transport.abort()
         if self._stalled_since is not None and now - self._stalled_since > _STALLED:
             self.transport.abort()
@@ -268,7 +272,7 @@ class Connection(H11Protocol):
 
     def _started(self, message: Message) -> Message:
         self._status = message["status"]
-        if not self._body_is_coming:
+        if not self.body_is_coming:
             return message
         # Answered before the body was read: nobody will read it, and what follows on this connection is not a request.
         return {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
@@ -306,13 +310,14 @@ class Connection(H11Protocol):
         """Logs nothing: otherwise any client could write log lines."""
 
     @property
-    def _body_is_coming(self) -> bool:
+    def body_is_coming(self) -> bool:
+        """Whether the body of a request has not arrived whole."""
         return self.conn.their_state is h11.SEND_BODY
 
     @property
     def unread(self) -> bool:
         """Whether the client may still be sending what nobody will read."""
-        return self.conn.their_state in {h11.SEND_BODY, h11.ERROR}
+        return self.conn.their_state in {h11.SEND_BODY, h11.ERROR} or self._parser.refused
 
 
 class _Lingering:
@@ -386,12 +391,14 @@ class _Lingering:
 
 
 class _Parser(h11.Connection):
-    """A server's parser that refuses bodies whose framing outweighs their content."""
+    """A server's parser that refuses what another one could read differently, and bodies that are mostly framing."""
 
     def __init__(self, most: int | None) -> None:
         super().__init__(h11.SERVER, most or _HEAD_BYTES)
         self._received = self._carried = 0
         """Bytes received since the head of the request ended, and those of them that are content."""
+        self.refused = False
+        """Whether a request was refused that h11 itself would have taken."""
 
     def receive_data(self, data: bytes) -> None:
         """Takes bytes from the network."""
@@ -402,16 +409,64 @@ class _Parser(h11.Connection):
         """Returns the next part of a request.
 
         Raises:
-            h11.RemoteProtocolError: it is no HTTP, or comes in crumbs.
+            h11.RemoteProtocolError: it is no HTTP, is ambiguous, or comes in crumbs.
         """
+        buffered, _ = self.trailing_data
         event = super().next_event()
         if isinstance(event, h11.Request):
-            self._received, self._carried = len(self.trailing_data[0]), 0
+            rest, _ = self.trailing_data
+            self._received, self._carried = len(rest), 0
+            self._refuse(_ambiguity_of_head(buffered[: len(buffered) - len(rest)], event))
         elif isinstance(event, h11.Data):
             self._carried += len(event.data)
+        elif isinstance(event, h11.EndOfMessage):
+            rest, _ = self.trailing_data
+            self._refuse(_ambiguity_of_end(buffered[: len(buffered) - len(rest)]))
         if self.their_state is h11.SEND_BODY and self._received > 2 * self._carried + _FRAMING:
             raise h11.RemoteProtocolError("the body comes in crumbs")
         return event
+
+    def _refuse(self, why: str) -> None:
+        if why:
+            self.refused = True
+            raise h11.RemoteProtocolError(why)
+
+
+def _ambiguity_of_head(head: bytes, request: h11.Request) -> str:
+    """Returns why a proxy could read another request in these bytes than h11 does; empty if none could (RFC 9112).
+
+    h11 has already refused a Transfer-Encoding that is not `chunked` alone, several of them, lengths that differ, and
+    white space before a colon.
+    """
+    if why := _ambiguity_of_lines(head):
+        return why
+    lines = head.lower().split(b"\r\n")
+    lengths = [line for line in lines if line.startswith(b"content-length:")]
+    encoded = any(line.startswith(b"transfer-encoding:") for line in lines)
+    if len(lengths) + encoded > 1 or any(b"," in length for length in lengths):
+        return "the body has several lengths"
+    if encoded and request.http_version < b"1.1":
+        return "HTTP/1.0 has no Transfer-Encoding"
+    return ""
+
+
+def _ambiguity_of_end(read: bytes) -> str:
+    """Returns why a proxy could see another end of a request than h11 does; empty if none could.
+
+    `read` are the last bytes of a request: of a body in chunks its trailers, perhaps with the end of the last chunks.
+    """
+    # h11 may have read the CR that belongs to an LF at the beginning earlier: that line ends a chunk. A bare LF that
+    # ends the request comes alone.
+    lines = read[1:] if len(read) > 1 and read.startswith(b"\n") else read
+    return _ambiguity_of_lines(lines)
+
+
+def _ambiguity_of_lines(lines: bytes) -> str:
+    if lines.count(b"\n") != lines.count(b"\r\n"):
+        return "a line ends in a bare LF"
+    if b"\n " in lines or b"\n\t" in lines:
+        return "a header goes on in the next line"
+    return ""
 
 
 def _unreadable(status: int) -> list[h11.Event]:

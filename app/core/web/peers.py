@@ -41,7 +41,7 @@ class Held(Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Whether no request is being answered on it, so that nothing is lost if it ends."""
+        """Whether no request has arrived whole on it and is unanswered, so that nothing is lost if it ends."""
         ...
 
     def drop(self) -> None:

@@ -350,7 +350,18 @@ async def test_the_scan_for_forgotten_objects_passes_over_a_kind_that_is_not_ser
     forgotten["metadata"]["annotations"] = {ann.MELTDOWN: ""}
     world.lists["deployments"] = ("PartialObjectMetadata", [forgotten])
     async with seed_of(world, started=False) as seed:
-        scan = UnconfiguredScan(seed.api, seed.resources, POLICY)
+        scan = UnconfiguredScan(seed.api, seed.resources, POLICY, Clock.system())
+        assert await scan() == (f"{NS}/Deployment/forgotten",)
+
+
+async def test_the_scan_for_forgotten_objects_passes_over_what_cannot_be_decoded():
+    world = refusing("/apis/example.org/v1", 404)
+    forgotten = thing("forgotten", 1)
+    forgotten["metadata"]["annotations"] = {ann.MELTDOWN: ""}
+    bad = {"metadata": {"name": "bad", "annotations": {"a": 1}}}
+    world.lists["deployments"] = ("PartialObjectMetadata", [bad, forgotten])
+    async with seed_of(world, started=False) as seed:
+        scan = UnconfiguredScan(seed.api, seed.resources, POLICY, Clock.system())
         assert await scan() == (f"{NS}/Deployment/forgotten",)
 
 

@@ -153,26 +153,14 @@ class _Item(Struct):
     metadata: _Named
 
 
-class _MetadataList(Struct):
-    kind: str | None = None
-    metadata: ListMeta | None = None
-    items: list[_Item] | None = None
+_item_decoder: Final = msgspec.json.Decoder(_Item)
 
 
-_decoder: Final = msgspec.json.Decoder(_MetadataList)
-
-
-def with_meltdown_key(raw: Raw) -> RawPage[tuple[str, str]]:
-    """Returns namespace and name of each object on this page that has the meltdown key."""
-    got = _decoder.decode(raw)
-    found = tuple(
-        (item.metadata.namespace or "", item.metadata.name)
-        for item in got.items or ()
-        if ann.protected(
-            {key: value or "" for key, value in (item.metadata.annotations or {}).items()}
-        )
-    )
-    return page("PartialObjectMetadataList", got.kind, got.metadata, found)
+def name_if_protected(raw: Raw) -> tuple[str, str] | None:
+    """Returns namespace and name of an object if it has the meltdown key, else None."""
+    meta = _item_decoder.decode(raw).metadata
+    annotations = {key: value or "" for key, value in (meta.annotations or {}).items()}
+    return (meta.namespace or "", meta.name) if ann.protected(annotations) else None
 
 
 # Discovery: what an API group serves.
