@@ -420,7 +420,8 @@ class LivingSeed:
         )
         namespace = namespace.partition("/")[0]
         name = asked.query.get("fieldSelector", "=a").rpartition("=")[2]
-        name = NAMESPACE if plural == "clusters" else name
+        if plural == "clusters":
+            name, namespace = NAMESPACE, ""  # cluster-scoped
         if "watch" in asked.query:
             await asked.begin_stream()
             for version in range(8, 13):
