@@ -11,9 +11,11 @@ import socket
 import ssl
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from threading import Thread
 from types import SimpleNamespace
@@ -22,7 +24,9 @@ from typing import Any, cast
 import pytest
 import uvloop
 
+from app.commands import parse
 from app.core.clock import Clock
+from app.core.config.files import read_prober_file, read_weeder_file
 from app.core.errors import CredentialRefused
 from app.core.kube import sources
 from app.core.kube.connector import KubeConnector
@@ -39,6 +43,9 @@ from app.core.reporting.audit import AuditLog
 from app.core.tasks import Tasks
 from app.core.tls import load_tls, server_context
 from app.core.web.serving import HttpServer
+from app.realcluster import RealCluster
+from app.service.parts import Configured, Core
+from app.service.service import Service
 from bench.hostile.kinds import KINDS
 from bench.hostile.servers import offer_only
 from bench.hostile.talk import change_keys
@@ -288,9 +295,11 @@ OBJECTS = {name: (make, None) for name, make in FIELDS.items()} | {
 }
 
 
-def thing(name: str, field: bytes, meta: bytes = b'"x":1') -> bytes:
-    head = b'{"metadata":{"name":"%s","namespace":"%s","uid":"u","resourceVersion":"7",%s},%s}'
-    return head % (name.encode(), NAMESPACE.encode(), meta, field)
+def thing(
+    name: str, field: bytes, meta: bytes, namespace: str = NAMESPACE, version: int = 7
+) -> bytes:
+    head = b'{"metadata":{"name":"%s","namespace":"%s","uid":"u","resourceVersion":"%d",%s},%s}'
+    return head % (name.encode(), namespace.encode(), version, meta, field)
 
 
 def page(kind: str, items: Iterable[bytes]) -> bytes:
@@ -361,6 +370,125 @@ def test_no_object_of_the_seed_holds_the_loop(name):
     seed = HostileSeed(one)
     with serving_beside(seed.handle) as origin:
         assert not on_uvloop(reflected(origin, seed))
+
+
+# The same objects, and all that the program does about a change of them.
+
+PROGRAM = Path(__file__).parents[2]
+MORE = {
+    "clusters": b'"spec":{"shoot":{"kind":"Shoot","metadata":{"name":"one"},'
+    b'"spec":{"provider":{"workers":[{"name":"w"}]}},'
+    b'"status":{"lastOperation":{"type":"Reconcile","state":"Succeeded"}}}}',
+    "endpointslices": b'"endpoints":[{"conditions":{"ready":true},"targetRef":{"kind":"Pod","name":"a"}}]',
+    "pods": b'"status":{"containerStatuses":[{"name":"c","restartCount":9,"state":{"waiting":'
+    b'{"reason":"CrashLoopBackOff"}}}]}',
+    "deployments": b'"spec":{"replicas":1},"status":{"readyReplicas":1}',
+    "configmaps": b'"data":{"_all":"{}"}',
+}
+"""What makes the program act: it probes that shoot, recovers that service, judges that pod."""
+LABELS = (
+    b'"labels":{"kubernetes.io/service-name":"kube-apiserver","role":"controller-manager",'
+    b'"gardener.cloud/role":"controlplane"}'
+)
+FOLLOWED = {
+    "clusters",
+    "machines",
+    "secrets",
+    "deployments",
+    "endpointslices",
+    "pods",
+    "configmaps",
+}
+
+
+class LivingSeed:
+    """Hostile objects that are listed, then become good ones, which are acted on, and then hostile again, each time
+    with another version.
+    """
+
+    def __init__(self, field: bytes, meta: bytes) -> None:
+        self._field, self._meta = field, meta
+        self.watched = set[str]()
+
+    async def handle(self, asked):
+        plural = asked.path.rsplit("/", 1)[1]
+        if plural not in FOLLOWED:
+            await asked.answer(SERVED)  # discovery, reviews, live reads and writes
+            return
+        namespace = (
+            asked.path.rpartition("/namespaces/")[2] if "/namespaces/" in asked.path else NAMESPACE
+        )
+        namespace = namespace.partition("/")[0]
+        name = asked.query.get("fieldSelector", "=a").rpartition("=")[2]
+        if plural == "clusters":
+            name, namespace = NAMESPACE, ""  # cluster-scoped
+        if "watch" in asked.query:
+            await asked.begin_stream()
+            for version in range(8, 13):
+                one = self._one(plural, namespace, name, version)
+                event = b'{"type":"MODIFIED","object":%s}\n' % one
+                for start in range(0, len(event), 16_384):
+                    await asked.chunk(event[start : start + 16_384])
+                await asyncio.sleep(0.2)
+            self.watched.add(plural)
+            await asked.hang()
+        one = self._one(plural, namespace, name, 7)
+        kind = OF_KIND.get(plural, "ConfigMap")
+        if "PartialObjectMetadata" in asked.headers.get("accept", ""):
+            kind = "PartialObjectMetadata"
+        number = max(15 * MIB // len(one), 1) if "continue" not in asked.query else 3
+        items = [one] * min(number, int(asked.query.get("limit", 500)))
+        await asked.answer(page(kind, items))
+
+    def _one(self, plural: str, namespace: str, name: str, version: int) -> bytes:
+        field, meta = MORE.get(plural, b'"x":1'), LABELS
+        if version == 7 and plural == "endpointslices":
+            field = field.replace(b"true", b"false")
+        if version != 8:
+            field = b"%s,%s" % (field, self._field)  # of two values the last one is read
+            meta = b"%s,%s" % (LABELS, self._meta)
+        return thing(name, field, meta, namespace, version)
+
+
+async def lived_with(origin, seed):
+    """What held the loop while the whole program listed and watched this, and reacted to it; and what it reacted to."""
+    words = ["serve", "--kube-api-qps=1000", "--kube-api-burst=1000"]
+    words += [f"--{loop}-config-file={PROGRAM}/config/{loop}.yaml" for loop in ("prober", "weeder")]
+    words += [
+        f"--{port}-bind-addr=127.0.0.1:{free_port()}" for port in ("api", "health", "metrics")
+    ]
+    settings = cast("Any", parse(words, {})).settings
+    core = Core.create()
+    credentials: Any = FakeCredentials(SimpleNamespace(origin=origin))
+    cluster = RealCluster(settings, core, credentials, scale_down_qps=100.0)
+    prober = read_prober_file(settings.prober_config_file, strict=True, allow_exec=False).policy
+    weeder = read_weeder_file(settings.weeder_config_file, strict=True).policy
+    cluster.with_prober(settings, prober)
+    cluster.with_weeder(weeder)
+    told = Counter[str]()
+    core.notice_bus.subscribe(lambda notice: told.update([notice.reason]))
+    service = Service(Configured(settings, "1", prober, weeder), core, cluster.adapters())
+    await service.start()
+    with watched() as dog:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(30):
+                while seed.watched != FOLLOWED:  # noqa: ASYNC110 - nothing there tells us
+                    await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)
+    await service.stop("the end of the test")
+    await asyncio.sleep(0.1)
+    return dog.too_long, told, seed.watched
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_nothing_that_is_done_about_an_object_of_the_seed_holds_the_loop(name):
+    field, meta = OBJECTS[name]
+    seed = LivingSeed(field() if field else b'"x":1', meta() if meta else b'"x":1')
+    with serving_beside(seed.handle) as origin:
+        too_long, told, followed = on_uvloop(lived_with(origin, seed))
+    assert not too_long
+    assert followed == FOLLOWED, "it went as far as the pods of a recovery"
+    assert told["ProbingStarted"], "and as a probe"
 
 
 # Callers of our ports.
