@@ -286,7 +286,8 @@ FIELDS: dict[str, Callable[[], bytes]] = {
 }
 METADATA: dict[str, Callable[[], bytes]] = {
     "labels": lambda: b'"labels":{%s}' % numbered(b'"a%d":"b"'),
-    "annotations": lambda: b'"annotations":{%s}' % numbered(b'"a%d":"b"'),
+    # Of annotations kube-apiserver takes 256 KiB, keys and values together.
+    "annotations": lambda: b'"annotations":{%s}' % numbered(b'"a%d":"b"', 400_000),
     "owners": lambda: b'"ownerReferences":[%s]' % many(b'{"controller":true}'),
     "managed fields": lambda: b'"managedFields":[%s]' % many(b'{"fieldsV1":{"f:a":{}}}'),
 }
