@@ -694,7 +694,7 @@ function described(value) {
   return JSON.stringify(value);
 }
 
-const planWords = { Write: "write", Tidy: "tidy up annotations", Skip: "leave as it is" };
+const planWords = { Write: "write", Tidy: "tidy up annotations", Skip: "leave as it is", Nothing: "nothing to do" };
 const inWords = (code) => (/^[A-Za-z]+$/.test(code ?? "") ? code.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase() : code);
 
 function planOfScaling(found) {
@@ -799,7 +799,7 @@ async function watch(done, begun, url, show, pick) {
 }
 
 function showOperation(done, { id, direction, phase, message, steps }) {
-  const rows = steps.map((each) => [each.level, each.resource, each.phase, `${each.before ?? "?"} → ${each.after ?? "?"}`, each.message]);
+  const rows = steps.map((each) => [each.level, each.resource, each.phase, each.after === null ? "–" : `${each.before ?? "?"} → ${each.after}`, each.message]);
   const title = element("p", {}, element("b", {}, `Scaling ${direction}: ${phase}`), ` (operation ${id}) `, isolated(message));
   done.replaceChildren(title, table4(["Level", "Resource", "Step", "Replicas", "What"], rows));
 }
