@@ -71,7 +71,7 @@ SCALING: Final = Row(
                 "Value": "Times",
             },
             none="all that was to be scaled was",
-            width=6,
+            width=7,
             height=7,
         ),
         table(
@@ -81,7 +81,7 @@ SCALING: Final = Row(
             Query(told("dwd_dependents_unavailable", by="resource")),
             columns={"resource": "Controller", "Value": "Seeds"},
             none="no prober",
-            width=6,
+            width=5,
             height=7,
         ),
         graph(

@@ -97,7 +97,7 @@ class _Panel:
     def __init__(self, panel: Json, answers: Answers, when: Shown, wide: int, high: int) -> None:
         self._panel, self._when, self._wide, self._high = panel, when, wide, high
         self._defaults: Json = panel.get("fieldConfig", {}).get("defaults", {})
-        self._left = 48
+        self._left = 58
         self._unit = self._defaults.get("unit", "short")
         self._answers = [
             (target, answers.get((panel["title"], target["refId"]), ()))
@@ -232,7 +232,7 @@ class _Panel:
             (self._x(at), self._y(base), self._y(top)) for at, (base, top) in sorted(spans.items())
         ]
         if style == "bars":
-            wide = max((self._wide - 60) / (self._when.end - self._when.begin) - 1, 1)
+            wide = max((self._wide - 70) / (self._when.end - self._when.begin) - 1, 1)
             return "".join(
                 f'<rect x="{x:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{max(base - top, 0):.1f}" fill="{fill}"/>'
                 for x, base, top in points
@@ -254,8 +254,8 @@ class _Panel:
             value = self._low + share * (self._top - self._low)
             y = self._y(value)
             parts.append(
-                f'<line x1="46" x2="{self._wide - 12}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e4e5e6"/>'
-                f'<text x="42" y="{y + 3:.1f}" text-anchor="end">{shown(value, self._unit, 0)}</text>'
+                f'<line x1="56" x2="{self._wide - 12}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e4e5e6"/>'
+                f'<text x="52" y="{y + 3:.1f}" text-anchor="end">{shown(value, self._unit, 0)}</text>'
             )
         return "".join(parts)
 

@@ -63,6 +63,7 @@ def _photographed(folder: Path, chromium: str) -> None:
             how = {"format": "webp", "quality": 60}  # a fifth of what PNG takes
             said = shown.context.new_cdp_session(shown).send("Page.captureScreenshot", how)
             (ROOT / f"docs/pictures/{picture}.webp").write_bytes(base64.b64decode(said["data"]))
+            shown.close()
         browser.close()
 
 
