@@ -172,6 +172,7 @@ _EVENTS: Final[tuple[type[BaseModel], ...]] = (
     events.ShootGone,
     events.WeederChange,
     events.OverrideChange,
+    events.AuditChange,
     events.Gap,
     events.SnapshotEnd,
     events.StreamEnd,

@@ -147,6 +147,16 @@ _CANCELLED: Final = _OPERATION | {
     "ended": "2026-11-20T14:10:09Z",
     "steps": [_OPERATION["steps"][0] | {"phase": "Cancelled", "ended": "2026-11-20T14:10:09Z"}],
 }
+_END_OF_RUN: Final = {
+    "changes": [
+        {"object": "operation 4cd1f0-7, scaling up", "before": "Running", "after": "Cancelled"},
+        {
+            "object": "Deployment/cluster-autoscaler, level 2 of that run",
+            "before": "Waiting",
+            "after": "Cancelled",
+        },
+    ]
+}
 _PLAN: Final[dict[str, Any]] = {
     "namespace": _NAMESPACE,
     "direction": "up",
@@ -351,7 +361,7 @@ ANSWERS: Final[dict[str, dict[int, Any]]] = {
     "heedResource": {200: _HEEDED},
     "listOperations": {200: _list(_OPERATION)},
     "readOperation": {200: _OPERATION},
-    "cancelOperation": {202: _CANCELLED},
+    "cancelOperation": {200: _END_OF_RUN, 202: _CANCELLED},
     "listWeeders": {200: _list(_WEEDER)},
     "readWeeder": {200: _WEEDER},
     "weedNow": {200: _WEEDING, 202: _ASKED},

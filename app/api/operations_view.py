@@ -8,7 +8,14 @@ from app.api.presenting import time
 from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339
-from app.core.model.scaling_runs import PlannedResource, RunStep, ScalingPlan, ScalingRunStatus
+from app.core.model.scaling_runs import (
+    OperationPhase,
+    PlannedResource,
+    RunStep,
+    ScalingPlan,
+    ScalingRunStatus,
+    StepPhase,
+)
 from app.core.model.weeding import DeletedPod, KeptPod, RecoveryStatus, ServiceStatus, WeedRequest
 from app.prober.rules.scaling import ScalingStep
 
@@ -51,6 +58,24 @@ def _step(step: RunStep) -> schemas.OperationStep:
         before=step.before,
         after=step.after,
     )
+
+
+def cancelled(found: ScalingRunStatus) -> list[schemas.PlannedChange]:
+    """What its cancellation would change: the run, and each resource whose write has not been sent."""
+    run = schemas.PlannedChange(
+        object=f"operation {found.id}, scaling {found.direction}",
+        before=str(found.phase),
+        after=str(OperationPhase.CANCELLED),
+    )
+    left = [each for each in found.steps if each.ended is None and each.written is None]
+    return [run] + [
+        schemas.PlannedChange(
+            object=f"{each.resource}, level {each.level} of that run",
+            before=str(each.phase),
+            after=str(StepPhase.CANCELLED),
+        )
+        for each in left
+    ]
 
 
 def plan(found: ScalingPlan) -> schemas.Plan:

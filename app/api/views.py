@@ -4,7 +4,7 @@ Only `ResourcesView` and the methods of `ScalingRunsView` that plan and act send
 memory.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -235,6 +235,10 @@ class AuditView(Protocol):
 
     def entries(self) -> Sequence[AuditRecord]:
         """All records, newest first."""
+        ...
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each attempt; it must return at once."""
         ...
 
 

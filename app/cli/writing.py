@@ -7,7 +7,16 @@ from typing import Final
 from rich.text import Text
 
 from app.cli import answers
-from app.cli.answers import Operation, Page, Pause, Plan, ProbeRequest, Recovery, Resource
+from app.cli.answers import (
+    Changes,
+    Operation,
+    Page,
+    Pause,
+    Plan,
+    ProbeRequest,
+    Recovery,
+    Resource,
+)
 from app.cli.client import ApiCall
 from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
@@ -127,16 +136,24 @@ async def pause(session: Session, settings: PauseSettings, words: tuple[str, ...
 
 async def resume(session: Session, settings: ResumeSettings, words: tuple[str, ...]) -> None:
     """`dwd resume`: end the pause of one shoot or of all, or a hold."""
-    query = reason_query(settings.reason)
+    where = path("shoots", words[0], "hold") if settings.hold else _pause_path(words)
+    # The answer has no body: what there is to end is asked for before, for people only.
+    there = session.printer.for_people and await _would_change(session, where)
     if settings.hold:
-        call = ApiCall("DELETE", path("shoots", words[0], "hold"), query=query)
-        await _done(session, call, f"{words[0]}: the hold has ended")
+        line = f"{words[0]}: {'the hold has ended' if there else 'there was no hold'}"
     elif words:
-        line = f"{words[0]}: its own pause has ended; a pause of all shoots, if there is one, stays in force"
-        await _done(session, ApiCall("DELETE", _pause_path(words), query=query), line)
+        was = "its own pause has ended" if there else "it had no pause of its own"
+        line = f"{words[0]}: {was}; a pause of all shoots, if there is one, stays in force"
     else:
-        line = "all shoots: the pause has ended; pauses of single shoots stay in force"
-        await _done(session, ApiCall("DELETE", _pause_path(words), query=query), line)
+        was = "the pause has ended" if there else "there was no pause of all"
+        line = f"all shoots: {was}; pauses of single shoots stay in force"
+    await _done(session, ApiCall("DELETE", where, query=reason_query(settings.reason)), line)
+
+
+async def _would_change(session: Session, where: str) -> bool:
+    """Whether DELETE of this path would end anything now."""
+    data = await _asked(session, ApiCall("DELETE", where, query={"dryRun": "true"}))
+    return bool(answers.of(Changes, data or {}).changes)
 
 
 def _pause_path(words: tuple[str, ...]) -> str:

@@ -82,6 +82,7 @@ def graph(  # noqa: PLR0913  a builder: every choice has its name and default
     colours: Mapping[str, str] | None = None,
     none: str = "no data",
     width: int = 8,
+    height: int = 8,
 ) -> Panel:
     """Lines over time, bars for what happens now and then, or points for what is seldom known.
 
@@ -118,7 +119,7 @@ def graph(  # noqa: PLR0913  a builder: every choice has its name and default
         "tooltip": {"mode": "multi", "sort": "desc"},
     }
     overrides = [_colour(name, each) for name, each in (colours or {}).items()]
-    return Panel("timeseries", title, about, queries, width, 8, defaults, overrides, options)
+    return Panel("timeseries", title, about, queries, width, height, defaults, overrides, options)
 
 
 def timeline(

@@ -37,6 +37,7 @@ SCALING: Final = Row(
             ),
             bars=True,
             width=6,
+            height=7,
             colours={
                 "down done": ORANGE,
                 "up done": GREEN,
@@ -70,7 +71,8 @@ SCALING: Final = Row(
                 "Value": "Times",
             },
             none="all that was to be scaled was",
-            width=6,
+            width=7,
+            height=7,
         ),
         table(
             "Controllers out of reach",
@@ -79,7 +81,8 @@ SCALING: Final = Row(
             Query(told("dwd_dependents_unavailable", by="resource")),
             columns={"resource": "Controller", "Value": "Seeds"},
             none="no prober",
-            width=6,
+            width=5,
+            height=7,
         ),
         graph(
             "How long a scaling run takes",
@@ -92,6 +95,7 @@ SCALING: Final = Row(
             colours={"down": ORANGE, "up": GREEN},
             none="nothing was scaled",
             width=6,
+            height=7,
         ),
     ),
 )
@@ -107,6 +111,7 @@ WEEDER: Final = Row(
             bars=True,
             none="none in this time",
             width=6,
+            height=6,
         ),
         graph(
             "Pods that were to be deleted",
@@ -118,6 +123,7 @@ WEEDER: Final = Row(
             colours={"deleted": GREEN, "capped": ORANGE, "error": RED},
             none="none in this time",
             width=6,
+            height=6,
         ),
         graph(
             "Watches of pods",
@@ -125,6 +131,7 @@ WEEDER: Final = Row(
             "minutes at most.",
             Query(f"sum({of('dwd_weeder_watches_active')})", "open"),
             width=6,
+            height=6,
         ),
         table(
             "Selectors",
@@ -139,6 +146,7 @@ WEEDER: Final = Row(
             words={"Matches": {0: ("no pod", RED), 1: ("pods", GREEN)}},
             none="not asked yet",
             width=6,
+            height=6,
         ),
     ),
 )

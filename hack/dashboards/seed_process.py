@@ -202,6 +202,7 @@ PROCESS: Final = Row(
             Query(told("dwd_missing_permissions", by="verb, resource")),
             columns={"verb": "Verb", "resource": "Resource", "Value": "Seeds"},
             none="none is missing",
+            height=5,
         ),
         table(
             "Features that are off",
@@ -212,6 +213,7 @@ PROCESS: Final = Row(
             Query(told("dwd_feature_off", by="feature") + " > 0"),
             columns={"feature": "Feature", "Value": "Seeds"},
             none="all features are on",
+            height=5,
         ),
         table(
             "What runs",
@@ -225,6 +227,7 @@ PROCESS: Final = Row(
                 "Value": "Processes",
             },
             none="no replica",
+            height=5,
         ),
     ),
 )

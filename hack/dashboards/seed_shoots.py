@@ -169,6 +169,7 @@ SHOOTS: Final = Row(
             links={"Shoot": to_shoot()},
             none="no protection is active, and nothing is at 0",
             width=12,
+            height=6,
         ),
         graph(
             "Protections begun, controllers left behind",
@@ -180,6 +181,7 @@ SHOOTS: Final = Row(
             colours={"protections begun": ORANGE, "controllers left behind": RED},
             none="none in this time",
             width=12,
+            height=6,
         ),
     ),
 )

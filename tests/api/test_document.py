@@ -59,7 +59,7 @@ CONTRACT = {
     "GET /metrics",
 }
 NAMES = """
-Asked AuditEntry AuditList AuditMetadata ChangeKind Changes Condition Config ConfigFinding Covers
+Asked AuditChange AuditEntry AuditList AuditMetadata ChangeKind Changes Condition Config ConfigFinding Covers
 DeletionResult DependentResourceInfo Direction EndpointProbe EndpointProbeInfo EndpointTarget
 ExecAction FeatureOff FieldError Gap Gate GateReason GateState GrpcAction HistoryEntry
 HistoryList HistoryType Hold HttpGetAction HttpHeader HttpScheme IgnoreOrder Leader LeaseState

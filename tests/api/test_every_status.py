@@ -287,6 +287,7 @@ SPECIAL: dict[tuple[str, int], Callable[[Scene, Named], Any]] = {
     ("readOperation", 410): gone,
     ("cancelOperation", 410): gone,
     ("cancelOperation", 409): automatic,
+    ("cancelOperation", 200): planned_without_a_body,
     ("weedNow", 200): planned,
     ("resumeShoot", 200): planned_without_a_body,
     ("resumeAllShoots", 200): planned_without_a_body,

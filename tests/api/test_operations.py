@@ -15,7 +15,7 @@ from app.core.model.scaling_runs import (
     Trigger,
 )
 from app.core.model.workloads import Direction
-from tests.api.facts import KCM, MCM, NAMESPACE, NOW
+from tests.api.facts import CA, KCM, MCM, NAMESPACE, NOW
 
 LIST = "/api/v1/operations"
 
@@ -215,6 +215,33 @@ def test_a_manual_one_is_cancelled(client, scaling_runs):
     assert answer.status_code == 202
     assert answer.json()["phase"] == "Cancelled"
     assert scaling_runs.known["op-2"].phase is OperationPhase.CANCELLED
+
+
+def test_a_dry_run_names_the_run_and_what_it_would_not_come_to_and_cancels_nothing(
+    client, scaling_runs
+):
+    steps = (
+        RunStep(KCM, 0, StepPhase.DONE, written=NOW, ended=NOW),
+        RunStep(MCM, 1, StepPhase.RUNNING, written=NOW),
+        RunStep(CA, 2),
+    )
+    scaling_runs.add(replace(manual(), steps=steps))
+    answer = client.delete(f"{LIST}/op-2", params={"dryRun": "true"})
+    assert answer.status_code == 200
+    assert [tuple(each.values()) for each in answer.json()["changes"]] == [
+        (f"operation op-2, scaling {manual().direction}", "Running", "Cancelled"),
+        (f"{CA}, level 2 of that run", "Waiting", "Cancelled"),
+    ]
+    assert scaling_runs.known["op-2"].phase is OperationPhase.RUNNING
+
+
+def test_a_dry_run_is_refused_where_the_cancellation_would_be(client, scaling_runs, process):
+    process.dry_run = True
+    scaling_runs.add(operation(), manual(phase=OperationPhase.DONE))
+    for name, why in (("op-1", "pause or hold instead"), ("op-2", "has ended: Done")):
+        answer = client.delete(f"{LIST}/{name}", params={"dryRun": "true"})
+        assert answer.status_code == 409
+        assert why in answer.json()["detail"]
 
 
 def test_an_automatic_one_is_409_and_says_what_to_do_instead(client, scaling_runs):

@@ -109,6 +109,7 @@ def test_a_pause_and_its_end(real):
     assert (pause.reason, pause.until - pause.created_at) == ("because", 7200)
     assert "paused scaleDown" in done(real.dwd("shoots"))
     assert "its own pause has ended" in done(real.dwd("resume", NAMESPACE))
+    assert "it had no pause of its own" in done(real.dwd("resume", NAMESPACE))
     assert real.overrides.entry(NAMESPACE).pause is None
 
 

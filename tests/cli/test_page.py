@@ -1,9 +1,11 @@
 """`dwd page`: who may use the proxy, what it sends on and passes back, and how it looks after the way."""
 
 import asyncio
+import http.client
 import io
 import json
 import os
+import queue
 import random
 import re
 import signal
@@ -11,8 +13,9 @@ import socket
 import ssl
 import subprocess
 import sys
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -679,4 +682,60 @@ def test_through_kubectl_it_goes_to_the_leaders_pod_and_back_to_the_deployment(t
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=10)
         assert process.returncode == 130
+        assert cluster.running() == []
+
+
+def test_the_stream_of_events_goes_on_over_a_new_port_forward_where_the_old_one_has_broken(
+    tmp_path,
+):
+    streams: list[queue.Queue[bytes]] = []
+
+    async def stream(request):
+        words: queue.Queue[bytes] = queue.Queue()
+        streams.append(words)
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await answer.prepare(request)
+        while request.transport is not None:
+            while not words.empty():
+                await answer.write(words.get())
+            await asyncio.sleep(0.01)
+        return answer
+
+    with FakeApi() as pod, ExitStack() as opened:
+        pod.on("GET /shoots", page()).on("GET /events", stream)
+        cluster = Cluster(tmp_path)
+        cluster.pods = {DEPLOYMENT: pod}
+        process, line = begun(
+            pod, "--no-browser", "--port-forward=garden/dwd-prober", **cluster.environ
+        )
+        opened.callback(process.communicate)
+        opened.callback(process.kill)
+        address = urlsplit(line.removeprefix("The page is at ").strip())
+
+        def ask(path, **headers):
+            connection = http.client.HTTPConnection(address.netloc, timeout=10)
+            opened.callback(connection.close)
+            connection.request("GET", path, headers={**HTML, **headers})
+            return opened.enter_context(connection.getresponse())
+
+        cookie = ask(address.path).getheader("Set-Cookie").partition(";")[0]
+        own = {"Cookie": cookie, "Accept": "text/event-stream"}
+        first = ask("/api/v1/events", **own)
+        for each in (b"id: x-1\nevent: shoot\ndata: {}\n\n", b": heartbeat\nid: x-2\n\n"):
+            streams[0].put(each)
+            assert first.read1() == each, "each as it comes"
+        (kubectl,) = cluster.running()
+        os.kill(kubectl, signal.SIGKILL)
+        with suppress(http.client.IncompleteRead):
+            assert first.read1() == b"", "the browser sees the end, and comes back"
+        own["Last-Event-ID"] = "x-2"
+        while (again := ask("/api/v1/events", **own)).status != 200:
+            signal.sigtimedwait([], 0.1)
+        streams[-1].put(b"id: x-3\n\n")
+        assert again.read1() == b"id: x-3\n\n"
+        assert pod.asked[-1].headers["Last-Event-ID"] == "x-2"
+        assert len(cluster.said("begins")) == 2
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=10)
+        assert re.search(r"the way is broken since.*the way is there again since", said, re.DOTALL)
         assert cluster.running() == []

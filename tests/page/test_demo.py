@@ -6,6 +6,8 @@ In this order: the shoot `cut` loses its nodes a minute and a quarter after the 
 import re
 import threading
 import time
+import urllib.error
+import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -106,7 +108,9 @@ def test_a_shoot_is_scaled_down_by_typing_its_name_and_back_up(demo, seed, quiet
     quiet.locator(".outcome .done", has_text="Scaling up: Running").wait_for()
     close(quiet)
     quiet.locator("details.action > summary", has_text="Cancel scaling up").wait_for()
-    act(quiet, "Cancel scaling up")
+    plan, _ = act(quiet, "Cancel scaling up")
+    assert re.search(r"operation \S+, scaling up\s+under way\s+cancelled", plan)
+    assert re.search(r"cluster-autoscaler, level 2 of that run\s+not begun\s+cancelled", plan)
     close(quiet)
     act(quiet, "Scale up", reason="seen")
     demo.until(SHOOT, lambda s: any(r["replicas"]["spec"] == 1 for r in s["resources"]))
@@ -185,6 +189,22 @@ def test_the_audit_has_all_of_it(demo, tabs):
     text = page.locator("#audit").inner_text()
     for action in ("pause", "resume", "scale", "probe", "ignore", "weed", "cancel", "end-hold"):
         assert action in text
+
+
+def test_an_attempt_that_is_refused_is_seen_in_the_audit_as_it_happens(demo, tabs):
+    page = tabs.open(f"{demo.url}/audit?namespace={QUIET}")
+    page.locator("#live", has_text=re.compile("live")).wait_for()
+    time.sleep(2)  # what was there before is asked for again when the stream begins
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    pause = urllib.request.Request(  # noqa: S310 - ours
+        f"{demo.url}{SHOOT}/pause", b"no JSON", {"Content-Type": "text/plain"}, method="PUT"
+    )
+    with pytest.raises(urllib.error.HTTPError, match="400") as refused:
+        urllib.request.urlopen(pause, timeout=10)  # noqa: S310 - ours
+    refused.value.close()
+    page.locator("#audit .tag", has_text="400").first.wait_for(timeout=4_000)
+    assert len(asked) == 1, "it was told by the stream, and asked for nothing before"
 
 
 def test_the_story_is_watched_from_healthy_to_protected_and_back_without_a_reload(demo, tabs):

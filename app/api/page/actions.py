@@ -84,6 +84,8 @@ class Action:
     """Members of the body besides the fields."""
     plan: tuple[ActionChange, ...] = ()
     """The change, of a call that writes nothing to the seed; empty: the module asks the API with `dryRun`."""
+    note: str = ""
+    """What else is to be known of that change."""
     typed: str | None = None
     """Text that the reader must type to confirm the action."""
 
@@ -95,6 +97,7 @@ class Action:
             "words": self.words,
             "body": dict(self.body),
             "plan": [[each.object, each.before, each.after] for each in self.plan],
+            "note": self.note,
             "targets": [{"path": each.path, "words": each.words} for each in self.targets],
             "flags": {each.name: each.flag for each in self.fields},
             "query": [each.name for each in self.fields if each.query],
@@ -155,15 +158,15 @@ def on_shoot(context: Context, prober: ProberView, shoot: schemas.Shoot) -> list
         Action(
             id="probe",
             label="Probe now",
-            about="Requests a probe now, or as soon as the rules allow. Writes nothing to the seed.",
+            about="Requests a probe now. Writes nothing to the seed; what the probe finds is acted on as ever.",
             call=Call.PROBE,
             method="POST",
             path=_path(namespace, "probe"),
             words=("dwd", "probe", namespace),
             fields=(NOTE,),
-            plan=(
-                ActionChange("the next probe", f"at {shoot.probe.next_time or 'no time'}", "now"),
-            ),
+            plan=(ActionChange("the next probe", shoot.probe.next_time or "none is due", "now"),),
+            note="At the earliest 1 s after the last one began, and not while the shoot's API server asks to "
+            "wait (429). Requests before it share one probe.",
         ),
         *(_scale(namespace, direction) for direction in ("down", "up")),
         *(_cancel(each) for each in operations if each.running and each.trigger is Trigger.MANUAL),
@@ -243,13 +246,13 @@ def _cancel(operation: ScalingRunStatus) -> Action:
     return Action(
         id=f"cancel-{operation.id}",
         label=f"Cancel scaling {operation.direction}",
-        about="A request already sent is completed, and no other is sent. The hold stays.",
+        about="A request already sent is completed, and no other is sent. What was scaled stays as it is, and so does "
+        "the hold.",
         call=Call.CANCEL,
         method="DELETE",
         path=f"/api/v1/operations/{quote(operation.id, safe='')}",
         words=("dwd", "operations", operation.id, "--cancel"),
         fields=(NOTE,),
-        plan=(ActionChange(f"operation {operation.id}", str(operation.phase), "Cancelled"),),
     )
 
 

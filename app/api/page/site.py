@@ -82,6 +82,12 @@ def _seconds(instant: str) -> float:
     return datetime.fromisoformat(instant).timestamp()
 
 
+def _took(began: str, ended: str) -> str:
+    """How long something took; a scale-down is mostly quicker than a second."""
+    seconds = _seconds(ended) - _seconds(began)
+    return ago(seconds) if seconds >= 1 else "less than 1s"
+
+
 def _time(instant: str | None, now: float, form: str) -> Markup:
     """A `time` element that the page's module keeps up to date; `form` is `ago`, `since` (how long) or `left`."""
     if instant is None or instant.startswith("1970-"):
@@ -198,7 +204,7 @@ def _environment() -> Environment:
         pretty=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
     found.policies["json.dumps_kwargs"] = {"sort_keys": False}
-    found.globals["took"] = lambda began, ended: ago(_seconds(ended) - _seconds(began))
+    found.globals["took"] = _took
     found.globals["static"] = {name: each.url for name, each in _FILES.items()}
     for name in found.list_templates():
         found.get_template(name)

@@ -1,5 +1,6 @@
 """GET /api/v1/events: every change of a shoot, scaling run, recovery and override, as server-sent events."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Final
 
@@ -21,7 +22,7 @@ from app.api.streaming.stream import Listening
 from app.api.streaming.streams import EventResponse, EventStreams, streams_of
 from app.api.views import Context
 from app.core.model.policy import Loop
-from app.core.reporting.changes import ChangeKind, Wanted
+from app.core.reporting.changes import USUAL, ChangeKind, Wanted
 
 router = APIRouter(tags=["events"])
 
@@ -51,7 +52,11 @@ class EventQuery(BaseModel):
     namespace: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
         None, description="Only events of this control plane, and those that concern all."
     )
-    kind: list[ChangeKind] = Field([], description="Only events of one of these kinds.")
+    kind: list[ChangeKind] = Field(
+        [],
+        description="Only events of one of these kinds. Without it all but `audit`, which needs the right to read the "
+        "audit, too.",
+    )
 
 
 async def any_leader(context: AnyContext) -> None:
@@ -74,8 +79,8 @@ async def any_leader(context: AnyContext) -> None:
     dependencies=[allowed(Call.LIST), Depends(any_leader)],
     responses={
         200: {
-            "description": "A stream of `shoot`, `shoot-gone`, `operation`, `weeder`, `override`, and of `gap`, "
-            "`snapshot-end` and `end`; the data of each are one JSON object.",
+            "description": "A stream of `shoot`, `shoot-gone`, `operation`, `weeder`, `override`, of `audit` where "
+            "that is asked for, and of `gap`, `snapshot-end` and `end`; the data of each are one JSON object.",
             "content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": _EXAMPLE}},
         }
     },
@@ -91,12 +96,16 @@ async def stream_events(
 
     Without `Last-Event-ID` it begins with the next change: ask for the lists once the answer has begun.
     """
-    wanted = Wanted(query.namespace, frozenset(query.kind) or frozenset(ChangeKind))
-    review = partial(_review, request, context)
+    wanted = Wanted(query.namespace, frozenset(query.kind) or USUAL)
+    calls = [Call.LIST, *([Call.READ_AUDIT] if ChangeKind.AUDIT in wanted.kinds else [])]
+    for each in calls[1:]:
+        await context.authority.check(caller_of(request), each)
+    review = partial(_review, request, context, calls)
     return EventResponse(streams, Listening(caller_of(request), wanted, last_event_id, review))
 
 
-async def _review(request: Request, context: Context) -> None:
+async def _review(request: Request, context: Context, calls: Sequence[Call]) -> None:
     """Raise a `Problem` unless the token still belongs to the same caller, and that may still listen."""
     await still_authenticated(request)
-    await context.authority.check(caller_of(request), Call.LIST, again=True)
+    for each in calls:
+        await context.authority.check(caller_of(request), each, again=True)

@@ -11,6 +11,7 @@ from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
 from app.api.dependencies import (
     AnyContext,
+    DryRun,
     LeadingProber,
     OptionalReason,
     allowed,
@@ -203,22 +204,40 @@ async def read_operation(operation: Readable) -> schemas.Operation:
     return operations_view.operation(operation)
 
 
-@router.delete(_ONE, status_code=202)
+@router.delete(
+    _ONE,
+    status_code=202,
+    response_model=schemas.Operation,
+    responses={
+        200: {"model": schemas.Changes, "description": "What would change; nothing was written."}
+    },
+)
 async def cancel_operation(
     request: Request,
     context: AnyContext,
     prober: LeadingProber,
     operation: Cancellable,
+    *,
+    dry_run: DryRun = False,
     reason: OptionalReason = "",
-) -> schemas.Operation:
-    """Cancel a manual scaling run: a request already sent is completed, and no other is sent.  Its hold stays."""
+) -> schemas.Operation | Response:
+    """Cancel a manual scaling run: a request already sent is completed, and no other is sent.  Its hold stays.
+
+    With `dryRun` the answer names the run, and each resource that it would not come to any more.
+    """
     draft = draft_of(request)
-    draft.action, draft.namespace, draft.target = "cancel", operation.namespace, operation.id
+    draft.action = "plan" if dry_run else "cancel"
+    draft.namespace, draft.target = operation.namespace, operation.id
     draft.reason = reason or None
     draft.before = _drafted(operation)
     if operation.trigger is Trigger.AUTO:
         detail = "this is an automatic scaling run, which the next verdict would begin again: pause or hold instead"
         raise Problem(ProblemType.CONFLICT, detail)
+    if dry_run:
+        if not operation.running:
+            detail = f"operation {operation.id} has ended: {operation.phase}"
+            raise Problem(ProblemType.CONFLICT, detail)
+        return _json(schemas.Changes(changes=operations_view.cancelled(operation)), 200, {})
     refuse_in_dry_run(context)
     cancelled = await prober.scaling_runs.cancel(operation.id, by=caller_of(request).name)
     draft.after = _drafted(cancelled)

@@ -21,6 +21,8 @@ class EventName(StrEnum):
     """A recovery began, progressed or ended."""
     OVERRIDE = "override"
     """A pause, a hold or ignore-scaling was set, changed or ended."""
+    AUDIT = "audit"
+    """Somebody has tried to change something; only with `kind=audit`, which needs the right to read the audit."""
     GAP = "gap"
     """Events after the last one that the client knows are lost; everything as it is now follows."""
     SNAPSHOT_END = "snapshot-end"
@@ -87,6 +89,13 @@ class OverrideChange(Schema):
     before: Pause | Hold | bool | None
     """For ignore-scaling, whether it was set; null: nothing was in force."""
     after: Pause | Hold | bool | None
+
+
+class AuditChange(Schema):
+    """There are attempts that were not there before, a fifth of a second ago; `/api/v1/audit` has them."""
+
+    time: Time
+    """When this was noticed."""
 
 
 class Gap(Schema):

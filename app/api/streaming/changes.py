@@ -7,7 +7,13 @@ from typing import Any, Final, NamedTuple
 from app.api import operations_view, presenting
 from app.api.presenting import time
 from app.api.schemas.base import Schema
-from app.api.schemas.events import EventName, NewestRecovery, ShootGone, WeederChange
+from app.api.schemas.events import (
+    AuditChange,
+    EventName,
+    NewestRecovery,
+    ShootGone,
+    WeederChange,
+)
 from app.api.views import ProberView, ScalingRunsView, WeedersView
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339
@@ -157,6 +163,16 @@ def _told(operation: ScalingRunStatus) -> StreamEvent:
     shown = operations_view.operation(operation)
     return StreamEvent(
         ChangeKind.OPERATION, operation.namespace, sse_body(EventName.OPERATION, shown)
+    )
+
+
+# Attempts to change something.
+
+
+def attempted(now: float) -> StreamEvent:
+    """The event that there are new records of the audit."""
+    return StreamEvent(
+        ChangeKind.AUDIT, None, sse_body(EventName.AUDIT, AuditChange(time=rfc3339(now)))
     )
 
 

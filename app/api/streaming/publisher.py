@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-from app.api.streaming.changes import OperationNews, ShootNews, StreamEvent, WeederNews
+from app.api.streaming.changes import (
+    OperationNews,
+    ShootNews,
+    StreamEvent,
+    WeederNews,
+    attempted,
+)
 from app.api.streaming.override_events import OverrideAction, OverrideNews, action_of
 from app.api.views import Context
 from app.core.clock import Clock
@@ -46,6 +52,7 @@ class _Signs:
     any_decision: bool = False
     """Some override changed; of which shoot is not known."""
     scaling_runs: bool = False
+    audit: bool = False
 
 
 class _Subjects:
@@ -58,6 +65,7 @@ class _Subjects:
         self.operations = None if prober is None else OperationNews(prober.scaling_runs)
         self.weeders = None if weeders is None else WeederNews(weeders)
         self.overrides = OverrideNews(context.overrides, None if prober is None else prober.shoots)
+        self._now = context.process.now
 
     def signs_of_all(self) -> _Signs:
         """Signs that cover everything."""
@@ -97,6 +105,9 @@ class _Subjects:
             yield self.operations.draw()
         if self.weeders is not None:
             yield from map(self.weeders.draw, signs.services)
+        if signs.audit:
+            # One event, whatever the number of attempts: a flood of refused ones must not push others out of the feed.
+            yield (attempted(self._now()),)
 
     def snapshot(self) -> Iterable[StreamEvent]:
         """An event for everything that exists, as last rendered."""
@@ -197,6 +208,12 @@ class Publisher:
         """Take a change of the ConfigMap of overrides as a signal."""
         if self._subjects is not None:
             self._signs.any_decision = True
+            self._seen.set()
+
+    def audit_changed(self) -> None:
+        """Take an attempt to change something as a signal."""
+        if self._subjects is not None:
+            self._signs.audit = True
             self._seen.set()
 
     def leadership_changed(self) -> None:

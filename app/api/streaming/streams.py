@@ -77,6 +77,7 @@ class EventStreams:
     def start(self, tasks: Tasks) -> None:
         """Start the publisher, which renders nothing until the first stream begins."""
         self._context.overrides.subscribe(self._publisher.overrides_changed)
+        self._context.audit.subscribe(self._publisher.audit_changed)
         _ = tasks.kept(self._publisher.run, _LOOP, self._failed)
 
     def note(self, notice: Notice) -> None:

@@ -206,6 +206,11 @@ class AuditLog:
         """When this process began to keep records; earlier ones are only in the log."""
         self._untold = _Untold()
         self._report: asyncio.TimerHandle | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` after each attempt; it must return at once."""
+        self._listeners.append(listener)
 
     def entries(self) -> list[AuditRecord]:
         """Returns all records, newest first; each `number` is unique."""
@@ -225,8 +230,11 @@ class AuditLog:
         if record.attempt.performed:
             self._performed.put(record.attempt.caller or "", record.number, record)
             self._tell(record)
-            return record
-        return self._note_refusal(record, aim)
+        else:
+            record = self._note_refusal(record, aim)
+        for each in self._listeners:
+            each()
+        return record
 
     def _record(self, attempt: Attempt) -> AuditRecord:
         now, safe = self._now(), _safe(attempt)

@@ -24,6 +24,11 @@ class ChangeKind(StrEnum):
     OPERATION = "operation"
     WEEDER = "weeder"
     OVERRIDE = "override"
+    AUDIT = "audit"
+
+
+# What a reader gets that names no kinds. Attempts need a right of their own, so that they have to be asked for.
+USUAL: Final = frozenset(ChangeKind) - {ChangeKind.AUDIT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Wanted:
 
     namespace: str | None = None
     """Only changes of this control plane, and those that concern all; None stands for no restriction."""
-    kinds: frozenset[ChangeKind] = frozenset(ChangeKind)
+    kinds: frozenset[ChangeKind] = USUAL
 
     def covers(self, kind: ChangeKind, namespace: str | None) -> bool:
         """Returns whether a change passes the filter."""

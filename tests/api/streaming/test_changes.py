@@ -29,6 +29,7 @@ from app.core.model.weeding import (
 )
 from app.core.model.workloads import Direction
 from app.core.ports import SeedChange, Watched
+from app.core.reporting.audit import Attempt
 from app.core.reporting.notices import NoticeKind
 from tests.api.facts import KCM, NAMESPACE, NOW, healthy, hold, pause, protected, workload
 
@@ -360,6 +361,19 @@ async def test_filters_leave_out_the_rest(stand, shoots, scaling_runs, overrides
     stand.note(NoticeKind.SCALE, NAMESPACE)
     await stand.run(0.3)
     assert set(client.names) == found
+
+
+async def test_attempts_are_told_to_those_who_ask_for_them_once_for_each_moment(stand, shoots):
+    shoots.add(healthy())
+    asked, usual = await stand.listen("kind=audit"), await stand.listen()
+    for number in range(100):
+        stand.given.audit.note(Attempt(f"r{number}", "PUT", "/x", "10.0.0.1", 403, caller="eve"))
+    await stand.run(0.3)
+    assert asked.names == ["audit"]
+    assert asked.data("audit") == [{"time": asked.data("audit")[0]["time"]}], (
+        "not who, and not what"
+    )
+    assert usual.names == []
 
 
 async def test_a_process_with_the_weeder_alone_tells_of_the_weeder(stand, process, weeders, shoots):

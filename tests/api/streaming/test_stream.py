@@ -238,6 +238,28 @@ async def test_a_caller_who_may_not_listen_is_refused(stand, authority):
     assert len(stand.streams) == 0
 
 
+async def test_attempts_are_for_those_who_may_read_the_audit(stand, authority, monkeypatch):
+    asked = []
+
+    async def check(caller, call, namespace="", *, again=False):
+        asked.append((call, again))
+        if call is Call.READ_AUDIT:
+            raise Problem(ProblemType.FORBIDDEN, "eve may not read the audit")
+
+    monkeypatch.setattr(authority, "check", check)
+    client = await stand.listen("kind=audit&kind=shoot")
+    assert (client.status, client.problem["detail"]) == (403, "eve may not read the audit")
+    assert (await stand.listen("kind=shoot")).status == 200
+
+    async def fine(caller, call, namespace="", *, again=False):
+        asked.append((call, again))
+
+    monkeypatch.setattr(authority, "check", fine)
+    assert (await stand.listen("kind=audit")).status == 200
+    await stand.run(61)
+    assert (Call.READ_AUDIT, True) in asked, "and it is reviewed, too"
+
+
 @pytest.mark.parametrize("kind", [ProblemType.FORBIDDEN, ProblemType.FEATURE_OFF])
 async def test_a_denial_ends_the_stream_within_a_minute(stand, shoots, authority, kind):
     shoots.add(healthy())

@@ -13,6 +13,8 @@ from tests.chart.dashboards.server import Series
 
 _COLUMN, _LINE, _GAP = 58, 36, 6
 """Pixels: a column, a line of the grid, the space between panels."""
+_TWO_LEGENDS: Final = 560
+"""Pixels; a wider panel has its legend in two columns."""
 _LEGEND: Final = re.compile(r"\{\{(\w+)\}\}")
 _STYLE: Final = """
 body { margin: 0; background: #f4f5f5; font: 12px/1.35 "DejaVu Sans", sans-serif; color: #24292e; }
@@ -27,7 +29,11 @@ h1 { font-size: 17px; margin: 10px 12px 4px; } h1 small { font-weight: normal; c
 .tile small { font-size: 11px; } table { border-collapse: collapse; margin: 2px 8px; width: calc(100% - 16px); }
 td, th { text-align: left; padding: 2px 6px; border-bottom: 1px solid #e8e9ea; font-weight: normal; }
 th { color: #3274d9; }
-.legend { margin: 0 8px; columns: 2; font-size: 11px; } .legend div { white-space: nowrap; overflow: hidden; }
+.legend { margin: 0 8px; font-size: 11px; line-height: 15px; display: flex; gap: 24px; }
+.legend section { flex: 1; min-width: 0; } .legend div { display: flex; gap: 8px; white-space: nowrap; }
+.legend .head { color: #6b7480; }
+.legend span { flex: 1; min-width: 0; overflow: hidden; text-overflow: ellipsis; }
+.legend b { min-width: 58px; text-align: right; } .legend .head b { font-weight: normal; }
 .legend i { display: inline-block; width: 12px; height: 3px; margin: 0 5px 3px 0; }
 .link { color: #3274d9; } .note { margin: 4px 10px; white-space: pre-wrap; }
 svg text { font: 10px "DejaVu Sans", sans-serif; fill: #6b7480; }
@@ -91,7 +97,7 @@ class _Panel:
     def __init__(self, panel: Json, answers: Answers, when: Shown, wide: int, high: int) -> None:
         self._panel, self._when, self._wide, self._high = panel, when, wide, high
         self._defaults: Json = panel.get("fieldConfig", {}).get("defaults", {})
-        self._left = 48
+        self._left = 58
         self._unit = self._defaults.get("unit", "short")
         self._answers = [
             (target, answers.get((panel["title"], target["refId"]), ()))
@@ -201,7 +207,7 @@ class _Panel:
         named = list(self._named())
         stacked = custom["stacking"]["mode"] == "normal"
         legend, lines = self._legend(named)
-        self._bottom = self._high - 26 - 16 * lines
+        self._bottom = self._high - 26 - 15 * lines
         heights = (
             _stacked([each for _, each in named]) if stacked else _plain([s for _, s in named])
         )
@@ -226,7 +232,7 @@ class _Panel:
             (self._x(at), self._y(base), self._y(top)) for at, (base, top) in sorted(spans.items())
         ]
         if style == "bars":
-            wide = max((self._wide - 60) / (self._when.end - self._when.begin) - 1, 1)
+            wide = max((self._wide - 70) / (self._when.end - self._when.begin) - 1, 1)
             return "".join(
                 f'<rect x="{x:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{max(base - top, 0):.1f}" fill="{fill}"/>'
                 for x, base, top in points
@@ -248,8 +254,8 @@ class _Panel:
             value = self._low + share * (self._top - self._low)
             y = self._y(value)
             parts.append(
-                f'<line x1="46" x2="{self._wide - 12}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e4e5e6"/>'
-                f'<text x="42" y="{y + 3:.1f}" text-anchor="end">{shown(value, self._unit, 0)}</text>'
+                f'<line x1="56" x2="{self._wide - 12}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e4e5e6"/>'
+                f'<text x="52" y="{y + 3:.1f}" text-anchor="end">{shown(value, self._unit, 0)}</text>'
             )
         return "".join(parts)
 
@@ -262,16 +268,28 @@ class _Panel:
         )
 
     def _legend(self, named: Sequence[tuple[str, Series]]) -> tuple[str, int]:
-        """The legend, and its lines: in two columns, of which a panel has room for four."""
-        most = 8
+        """The legend, a table of the last and the greatest value as Grafana's, and its lines.
+
+        A wide panel has it in two columns. Where there is no room for all, those with the greatest values are in it.
+        """
+        columns = 2 if self._wide > _TWO_LEGENDS else 1
+        most = columns * 6
+        ranked = sorted(enumerate(named), key=lambda each: -max(each[1][1].values))
+        listed = sorted(
+            ranked[: most if len(ranked) <= most else most - 1], key=lambda each: each[0]
+        )
         items = [
-            f'<div><i style="background:{self._colour(name, number)}"></i>{html.escape(_short(name))} '
-            f"<b>{shown(each.last, self._unit, 0)}</b>, at most {shown(max(each.values), self._unit, 0)}</div>"
-            for number, (name, each) in enumerate(named)
+            f'<div><span><i style="background:{self._colour(name, number)}"></i>{html.escape(_short(name))}</span>'
+            f"<b>{shown(each.last, self._unit, 0)}</b><b>{shown(max(each.values), self._unit, 0)}</b></div>"
+            for number, (name, each) in listed
         ]
-        if len(items) > most:
-            items = [*items[: most - 1], f"<div>and {len(items) - most + 1} more</div>"]
-        return f'<div class="legend">{"".join(items)}</div>', (len(items) + 1) // 2
+        if len(listed) < len(ranked):
+            items.append(f"<div><span>and {len(ranked) - len(listed)} more</span></div>")
+        head = '<div class="head"><span>&nbsp;</span><b>last</b><b>most</b></div>'
+        lines = -(-len(items) // columns)
+        parts = [items[at : at + lines] for at in range(0, len(items), lines)]
+        body = "".join(f"<section>{head}{''.join(each)}</section>" for each in parts)
+        return f'<div class="legend">{body}</div>', lines + 1
 
     def _colour(self, name: str, number: int) -> str:
         for override in self._panel["fieldConfig"]["overrides"]:

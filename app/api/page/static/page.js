@@ -383,8 +383,8 @@ function afterBreak(error) {
     refresh({ page: true });
     return 5;
   }
-  if (error.status === 429) {
-    // More streams than one caller may have: then as a page without one.
+  if (error.status === 429 || error.status === 403) {
+    // More streams than one caller may have, or none: then as a page without one.
     const wait = error.wait ?? 30;
     Object.assign(connection, { tone: "warn", words: `refreshed every ${wait} s: ${error.message}`, lostAt: null });
     refresh(isList ? { changed: true } : { page: true });
@@ -680,9 +680,13 @@ const table4 = (heads, rows) =>
     ),
   );
 
-/** What an override, an annotation or a recovery is, in a line. */
+const isInstant = (text) => /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text);
+const phaseWords = { Pending: "about to begin", Running: "under way", Waiting: "not begun", Cancelled: "cancelled" };
+
+/** What an override, an annotation, a recovery or a scaling run is, in a line. */
 function described(value) {
   if (value === null) return "nothing";
+  if (value in phaseWords) return phaseWords[value];
   if (typeof value !== "object") return JSON.stringify(value);
   if (value.scope) return `paused (${value.scope}) by ${value.author} until ${clock(value.until)}: ${value.reason}`;
   if (value.author) return `held by ${value.author} until ${clock(value.until)}: ${value.reason}`;
@@ -690,7 +694,7 @@ function described(value) {
   return JSON.stringify(value);
 }
 
-const planWords = { Write: "write", Tidy: "tidy up annotations", Skip: "leave as it is" };
+const planWords = { Write: "write", Tidy: "tidy up annotations", Skip: "leave as it is", Nothing: "nothing to do" };
 const inWords = (code) => (/^[A-Za-z]+$/.test(code ?? "") ? code.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase() : code);
 
 function planOfScaling(found) {
@@ -712,8 +716,9 @@ async function plan(form) {
   let shown;
   let writes = true; // that is, more than a hold: then the name is to be typed
   const nothing = "Nothing has been written yet.";
-  if (action.plan.length > 0) shown = [table4(heads, action.plan)];
-  else {
+  if (action.plan.length > 0) {
+    shown = [table4(heads, action.plan.map((row) => row.map((each) => (isInstant(each) ? clock(each) : each)))), element("p", {}, action.note)];
+  } else {
     const dry = { dryRun: true };
     const asked = action.method === "DELETE" ? { ...said, query: { ...said.query, ...dry } } : { ...said, body: { ...said.body, ...dry } };
     const { found, etag } = await call(action, targetOf(form, action).path, asked, null);
@@ -794,7 +799,7 @@ async function watch(done, begun, url, show, pick) {
 }
 
 function showOperation(done, { id, direction, phase, message, steps }) {
-  const rows = steps.map((each) => [each.level, each.resource, each.phase, `${each.before ?? "?"} → ${each.after ?? "?"}`, each.message]);
+  const rows = steps.map((each) => [each.level, each.resource, each.phase, each.after === null ? "–" : `${each.before ?? "?"} → ${each.after}`, each.message]);
   const title = element("p", {}, element("b", {}, `Scaling ${direction}: ${phase}`), ` (operation ${id}) `, isolated(message));
   done.replaceChildren(title, table4(["Level", "Resource", "Step", "Replicas", "What"], rows));
 }
