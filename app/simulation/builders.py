@@ -32,11 +32,11 @@ from app.simulation.identities import SimulatedIdentities, SimulatedReviewer
 from app.simulation.leadership import SimulatedAccess, SimulatedLeadership, SimulatedPauses
 from app.simulation.network import SeedNetwork, ServerPlace
 from app.simulation.overrides_store import OverridesEditor, SimulatedOverridesStore
+from app.simulation.parts import Kubeconfigs, WorldParts
 from app.simulation.probed_pods import SimulatedProbedPods
 from app.simulation.reflection import OpenWatches
 from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer, SimulatedConnector, SimulatedShoot
-from app.simulation.stage import Kubeconfigs, Stage
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import ApiServer, Host, Journal, RequestCount
 from app.simulation.truth import WorldTruth, reference
@@ -101,32 +101,34 @@ class World(WorldTruth):
         self._tasks = tasks
         self._seed = seed
         self._latency = latency
-        stage = self._build(clock, watch_delay, pace or PodPace(), secret_name)
-        stage.place = place or stage.place
+        parts = self._build(clock, watch_delay, pace or PodPace(), secret_name)
+        parts.place = place or parts.place
         if external_secret_name is not None:
-            stage.secret_names = {**stage.secret_names, Route.EXTERNAL: external_secret_name}
-        super().__init__(stage)
-        self.seed = SimulatedSeed(self._stage)
-        self.weeder_seed = SimulatedWeederSeed(self._stage)
+            parts.secret_names = {**parts.secret_names, Route.EXTERNAL: external_secret_name}
+        super().__init__(parts)
+        self.seed = SimulatedSeed(self._parts)
+        self.weeder_seed = SimulatedWeederSeed(self._parts)
         self.pauses = SimulatedPauses()
-        self.overrides_store = SimulatedOverridesStore(self._stage)
-        self.overrides_editor = OverridesEditor(self._stage, OPERATOR)
+        self.overrides_store = SimulatedOverridesStore(self._parts)
+        self.overrides_editor = OverridesEditor(self._parts, OPERATOR)
         self.identities = SimulatedIdentities()
-        self.reviewer = SimulatedReviewer(self._stage.api, self.identities)
-        self.handlers = SimulatedHandlers(self._stage)
-        self.faults = Faults(self._stage, self._rng("faults"))
-        _ = tasks.shared(self._stage.caches.run, "simulated watches")
-        _ = tasks.shared(self._stage.deployments.run, "simulated deployment controller")
-        _ = tasks.shared(self._stage.pods.run, "simulated pods")
+        self.reviewer = SimulatedReviewer(self._parts.api, self.identities)
+        self.handlers = SimulatedHandlers(self._parts)
+        self.faults = Faults(self._parts, self._rng("faults"))
+        _ = tasks.shared(self._parts.caches.run, "simulated watches")
+        _ = tasks.shared(self._parts.deployments.run, "simulated deployment controller")
+        _ = tasks.shared(self._parts.pods.run, "simulated pods")
         _ = tasks.shared(self.weeder_seed.run, "simulated watch of slices")
         _ = tasks.shared(self.overrides_store.run, "simulated watch of overrides")
 
-    def _build(self, clock: Clock, watch_delay: float, pace: PodPace, secret_name: str) -> Stage:
+    def _build(
+        self, clock: Clock, watch_delay: float, pace: PodPace, secret_name: str
+    ) -> WorldParts:
         store, journal = Store(history=_SEED_LOG), Journal()
         caches = WatchCaches(clock, store, delay=watch_delay)
         for what in Watched:
             caches.sync(what)
-        return Stage(
+        return WorldParts(
             clock=clock,
             store=store,
             api=self._api(clock, Host.SEED, "seed"),
@@ -141,7 +143,7 @@ class World(WorldTruth):
     def probed_pods(self, policy: ProberPolicy, tasks: Tasks) -> SimulatedProbedPods:
         """Creates the `ProbedPods` of one process for the endpoint probes of `policy`; `tasks` are that process's."""
         selectors = [each.pods for each in policy.endpoint_probes if each.pods is not None]
-        return SimulatedProbedPods(self._stage, selectors, tasks)
+        return SimulatedProbedPods(self._parts, selectors, tasks)
 
     @property
     def tasks(self) -> Tasks:
@@ -149,9 +151,9 @@ class World(WorldTruth):
         return self._tasks
 
     @property
-    def stage(self) -> Stage:
+    def parts(self) -> WorldParts:
         """The parts of the world."""
-        return self._stage
+        return self._parts
 
     def _api(
         self, clock: Clock, host: Host, name: str, network: SeedNetwork | None = None
@@ -199,22 +201,22 @@ class World(WorldTruth):
             self.add_dependent(namespace, which, count)
         seconds = 40.0 if grace is None else parse_duration(grace)
         self._start_controllers(shoot, seconds, health_timeout)
-        self._stage.caches.catch_up()
+        self._parts.caches.catch_up()
         return shoot
 
     def _add_server(self, namespace: str, lease_duration: int) -> ShootServer:
         shoot = ShootServer(
             namespace,
             self.clock,
-            self._api(self.clock, Host.SHOOT, namespace, self._stage.network),
+            self._api(self.clock, Host.SHOOT, namespace, self._parts.network),
             self._rng(f"{namespace}/kubelets"),
-            place=self._stage.place,
-            routes=self._stage.secret_names,
+            place=self._parts.place,
+            routes=self._parts.secret_names,
             lease_duration=lease_duration,
         )
         shoot.accept(f"{namespace}-1")
-        self._stage.shoots[namespace] = shoot
-        kubeconfigs = Kubeconfigs(self._stage)
+        self._parts.shoots[namespace] = shoot
+        kubeconfigs = Kubeconfigs(self._parts)
         for route in kubeconfigs.routes:
             kubeconfigs.create(namespace, route)
         self.connector.serve(shoot)
@@ -253,7 +255,7 @@ class World(WorldTruth):
             workload: describes the pods.
             since: when the pods became Ready; None for an hour ago.
         """
-        self._stage.pods.add(workload, since=since)
+        self._parts.pods.add(workload, since=since)
 
     def add_control_plane(
         self,
@@ -292,7 +294,7 @@ class World(WorldTruth):
             NotFound: the Secret does not exist.
             CredentialRefused: the kubeconfig is not acceptable.
         """
-        key = Kubeconfigs(self._stage).key(namespace, route)
+        key = Kubeconfigs(self._parts).key(namespace, route)
         return self.connector.shoot_of(secret_view(self.store.get(key), route))
 
     # Writes of others than the watchdog.
@@ -300,7 +302,7 @@ class World(WorldTruth):
     def patch(self, namespace: str, which: str | ResourceRef, patch: Mapping[str, Any]) -> None:
         """Patches a dependent as the operator."""
         ref = reference(which)
-        self._stage.write(ObjectKey(ref.kind, namespace, ref.name), patch, OPERATOR)
+        self._parts.write(ObjectKey(ref.kind, namespace, ref.name), patch, OPERATOR)
 
     def delete(self, namespace: str, which: str | ResourceRef) -> None:
         """Deletes a dependent as the operator."""
@@ -309,7 +311,7 @@ class World(WorldTruth):
 
     def patch_cluster(self, namespace: str, patch: Mapping[str, Any]) -> None:
         """Patches the Shoot embedded in the Cluster."""
-        self._stage.write(ObjectKey("Cluster", "", namespace), {"spec": {"shoot": patch}}, OPERATOR)
+        self._parts.write(ObjectKey("Cluster", "", namespace), {"spec": {"shoot": patch}}, OPERATOR)
 
     def patch_node(self, namespace: str, node: str, patch: Mapping[str, Any]) -> None:
         """Patches the status of a Node if `patch` has one, otherwise its metadata."""
@@ -320,7 +322,7 @@ class World(WorldTruth):
     def machine_phase(self, namespace: str, machine: str, phase: str) -> None:
         """Sets the phase of a Machine."""
         patch = {"status": manifests.machine_phase(phase, self.clock.now())}
-        self._stage.write(ObjectKey("Machine", namespace, machine), patch, OPERATOR, status=True)
+        self._parts.write(ObjectKey("Machine", namespace, machine), patch, OPERATOR, status=True)
 
     def delete_machine(self, namespace: str, machine: str) -> None:
         """Deletes a Machine but not its node."""

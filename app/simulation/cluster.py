@@ -7,7 +7,7 @@ from app.core.model.nodes import MachineView
 from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import SeedChange, Starting, Watched, WatchState
-from app.simulation.stage import Stage
+from app.simulation.parts import WorldParts
 from app.simulation.store import ObjectKey, Store
 from app.simulation.traffic import Host, SimulatedRequest, Write
 from app.simulation.validation import check_count
@@ -29,14 +29,14 @@ URGENT_LIMIT = 5.0
 class SimulatedSeed:
     """A `SeedCluster`: reads through watch caches or live, and patches."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._clock = stage.clock
-        self._store = stage.store
-        self._api = stage.api
-        self._caches = stage.caches
-        self._unavailable = stage.unavailable
-        self._journal = stage.journal
-        self._secret_names = stage.secret_names
+    def __init__(self, parts: WorldParts) -> None:
+        self._clock = parts.clock
+        self._store = parts.store
+        self._api = parts.api
+        self._caches = parts.caches
+        self._unavailable = parts.unavailable
+        self._journal = parts.journal
+        self._secret_names = parts.secret_names
 
     def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
         """Calls `listener` after each change that a watch has delivered."""

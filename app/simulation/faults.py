@@ -13,9 +13,9 @@ from app.core.model.instants import rfc3339
 from app.core.model.weeding import ServiceKey
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
+from app.simulation.parts import GARDENLET, Fault, WorldParts
 from app.simulation.reflection import SILENCE
 from app.simulation.shoot_faults import EndpointFaults, RouteFaults, ShootFaults
-from app.simulation.stage import GARDENLET, Fault, Stage
 from app.simulation.store import Object, ObjectKey
 from app.simulation.traffic import Trouble
 from app.simulation.watching import watched
@@ -38,12 +38,12 @@ class PodWatched(StrEnum):
 class PodFaults:
     """Faults of pods, services and the watches of them."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, parts: WorldParts) -> None:
+        self._parts = parts
 
     def workload_broken(self, namespace: str, name: str) -> Fault:
         """The containers of a workload crash after each start; after the fault, the next start succeeds."""
-        kubelet, key = self._stage.pods.kubelet, (namespace, name)
+        kubelet, key = self._parts.pods.kubelet, (namespace, name)
         kubelet.broken.add(key)
         kubelet.recheck(key, better=False)
 
@@ -60,7 +60,7 @@ class PodFaults:
 
     def service_flaps(self, namespace: str, service: str, *, every: float = 5.0) -> Fault:
         """The readiness probes of the pods behind a service alternately fail and succeed, for `every` seconds each."""
-        timers, flaps, fails = self._stage.pods.timers, True, False
+        timers, flaps, fails = self._parts.pods.timers, True, False
 
         def turn() -> None:
             nonlocal fails
@@ -78,14 +78,14 @@ class PodFaults:
         return Fault(undo)
 
     def _probes(self, namespace: str, service: str, *, fail: bool) -> None:
-        kubelet = self._stage.pods.kubelet
-        for workload in self._stage.pods.behind[ServiceKey(namespace, service)]:
+        kubelet = self._parts.pods.kubelet
+        for workload in self._parts.pods.behind[ServiceKey(namespace, service)]:
             (kubelet.unready.add if fail else kubelet.unready.discard)(workload.key)
             kubelet.probe(workload.key)
 
     def slices_gone(self, namespace: str, service: str) -> Fault:
         """The slices of a service are deleted and not written again."""
-        endpoints, key = self._stage.pods.endpoints, ServiceKey(namespace, service)
+        endpoints, key = self._parts.pods.endpoints, ServiceKey(namespace, service)
         endpoints.away.add(key)
         endpoints.sync(key)
 
@@ -97,7 +97,7 @@ class PodFaults:
 
     def readiness_untold(self, namespace: str, service: str) -> Fault:
         """The endpoints of a service have no `conditions.ready`, which counts as true."""
-        endpoints, key = self._stage.pods.endpoints, ServiceKey(namespace, service)
+        endpoints, key = self._parts.pods.endpoints, ServiceKey(namespace, service)
         endpoints.untold.add(key)
         endpoints.sync(key)
 
@@ -109,13 +109,13 @@ class PodFaults:
 
     def pod_watch_stalled(self, what: PodWatched) -> Fault:
         """Watches of a kind stop delivering without breaking."""
-        self._stage.watches.stall(what.value)
-        return Fault(lambda: self._stage.watches.go_on(what.value))
+        self._parts.watches.stall(what.value)
+        return Fault(lambda: self._parts.watches.go_on(what.value))
 
     def pod_watch_mute(self, what: PodWatched) -> Fault:
         """Watches of a kind open but deliver nothing, while other requests work."""
-        self._stage.watches.mute(what.value)
-        return Fault(lambda: self._stage.watches.go_on(what.value))
+        self._parts.watches.mute(what.value)
+        return Fault(lambda: self._parts.watches.go_on(what.value))
 
     def pod_watch_cut(self, what: PodWatched, *, expired: bool = False) -> Fault:
         """Watches of a kind break, and new ones are refused.
@@ -126,21 +126,21 @@ class PodFaults:
         """
         verbs = frozenset({"list", "watch"})
         trouble = Trouble(refused=True, verbs=verbs, what=frozenset({what.plural}))
-        self._stage.api.begin(trouble)
-        self._stage.watches.cut(what.value)
+        self._parts.api.begin(trouble)
+        self._parts.watches.cut(what.value)
 
         def undo() -> None:
             if expired:
-                self._stage.store.compact(what.value)
-            self._stage.api.end(trouble)
+                self._parts.store.compact(what.value)
+            self._parts.api.end(trouble)
 
         return Fault(undo)
 
     def pods_forbidden(self, *verbs: str) -> Fault:
         """Requests for pods with these verbs, or with any, get 403."""
         trouble = Trouble(forbidden=True, verbs=frozenset(verbs), what=frozenset({"pods"}))
-        self._stage.api.begin(trouble)
-        return Fault(lambda: self._stage.api.end(trouble))
+        self._parts.api.begin(trouble)
+        return Fault(lambda: self._parts.api.end(trouble))
 
 
 # The ConfigMap of the overrides, its watch, and reviews.
@@ -154,13 +154,13 @@ _REVIEWS: Final = frozenset({"tokenreviews", "subjectaccessreviews"})
 class OverridesFaults:
     """Faults of overrides and reviews."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, parts: WorldParts) -> None:
+        self._parts = parts
 
     def overrides_forbidden(self, *verbs: str) -> Fault:
         """Requests for ConfigMaps with these verbs, or with any, get 403; an open watch ends."""
         if not verbs or "watch" in verbs:
-            self._stage.watches.cut(_KIND)
+            self._parts.watches.cut(_KIND)
         return self._trouble(Trouble(forbidden=True, verbs=frozenset(verbs), what=_WHAT))
 
     def overrides_watch_cut(self, *, expired: bool = False) -> Fault:
@@ -169,32 +169,32 @@ class OverridesFaults:
         Args:
             expired: whether the server's log no longer has the missed changes afterwards.
         """
-        stage, verbs = self._stage, frozenset({"list", "watch"})
-        stage.watches.cut(_KIND)
+        parts, verbs = self._parts, frozenset({"list", "watch"})
+        parts.watches.cut(_KIND)
         trouble = self._trouble(Trouble(refused=True, verbs=verbs, what=_WHAT))
 
         def undo() -> None:
             if expired:
-                stage.store.compact(_KIND)
+                parts.store.compact(_KIND)
             trouble.lift()
 
         return Fault(undo)
 
     def overrides_watch_stalled(self, *, contact_ago: float = 0.0) -> Fault:
         """The watch of the overrides stops delivering; its last contact was `contact_ago` seconds before now."""
-        watches = self._stage.watches
+        watches = self._parts.watches
         watches.stall(_KIND, contact_ago=contact_ago)
         return Fault(lambda: watches.go_on(_KIND))
 
     def overrides_watch_mute(self) -> Fault:
         """The watch of the overrides opens but delivers nothing, while other requests work."""
-        watches = self._stage.watches
+        watches = self._parts.watches
         watches.mute(_KIND)
         return Fault(lambda: watches.go_on(_KIND))
 
     def overrides_away(self) -> Fault:
         """All requests for ConfigMaps are refused; the watch breaks."""
-        self._stage.watches.cut(_KIND)
+        self._parts.watches.cut(_KIND)
         return self._trouble(Trouble(refused=True, what=_WHAT))
 
     def reviews_forbidden(self, *what: str) -> Fault:
@@ -206,8 +206,8 @@ class OverridesFaults:
         return self._trouble(Trouble(silent=True, what=frozenset(what) or _REVIEWS))
 
     def _trouble(self, trouble: Trouble) -> Fault:
-        self._stage.api.begin(trouble)
-        return Fault(lambda: self._stage.api.end(trouble))
+        self._parts.api.begin(trouble)
+        return Fault(lambda: self._parts.api.end(trouble))
 
 
 # The seed's API server, its watches, and the Clusters.
@@ -216,13 +216,13 @@ class OverridesFaults:
 class SeedFaults:
     """Faults of the seed's API server and of the objects that describe a shoot."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, parts: WorldParts) -> None:
+        self._parts = parts
 
     def seed_trouble(self, trouble: Trouble) -> Fault:
         """The seed's API server has any `Trouble`."""
-        self._stage.api.begin(trouble)
-        return Fault(lambda: self._stage.api.end(trouble))
+        self._parts.api.begin(trouble)
+        return Fault(lambda: self._parts.api.end(trouble))
 
     def seed_down(self) -> Fault:
         """The seed's API server refuses connections; open watches go on, and have faults of their own."""
@@ -244,18 +244,18 @@ class SeedFaults:
             what: the watch.
             contact_ago: how long ago its last contact was; a client of the API servers has its own memory of that.
         """
-        self._stage.caches.freeze(what, self._stage.clock.now() - contact_ago)
+        self._parts.caches.freeze(what, self._parts.clock.now() - contact_ago)
         silence = self._not_reflected(what)
 
         def undo() -> None:
-            self._stage.caches.thaw(what)
+            self._parts.caches.thaw(what)
             silence.lift()
 
         return Fault(undo)
 
     def _not_reflected(self, what: Watched) -> Fault:
         """No watch, and no list for one, is answered."""
-        kinds = {"Deployment", "StatefulSet", *self._stage.store.kinds()}
+        kinds = {"Deployment", "StatefulSet", *self._parts.store.kinds()}
         plurals = (
             {f"{kind.lower()}s" for kind in kinds if watched(ObjectKey(kind, "", "")) is what}
             if what is Watched.DEPENDENTS
@@ -265,7 +265,7 @@ class SeedFaults:
 
     def watch_mute(self, what: Watched) -> Fault:
         """A watch opens but delivers nothing, while other requests work; the client lists again after each silence."""
-        caches, timers, mute = self._stage.caches, self._stage.pods.timers, True
+        caches, timers, mute = self._parts.caches, self._parts.pods.timers, True
 
         def silent() -> None:
             if mute:
@@ -277,39 +277,39 @@ class SeedFaults:
             mute = False
             caches.thaw(what)
 
-        caches.freeze(what, self._stage.clock.now())
+        caches.freeze(what, self._parts.clock.now())
         timers.after(SILENCE, silent)
         return Fault(undo)
 
     def watch_not_synced(self, what: Watched) -> Fault:
         """A watch has never listed; a client of the API servers that has listed already keeps that."""
-        self._stage.caches.unsync(what)
+        self._parts.caches.unsync(what)
         silence = self._not_reflected(what)
 
         def undo() -> None:
-            self._stage.caches.sync(what)
+            self._parts.caches.sync(what)
             silence.lift()
 
         return Fault(undo)
 
     def dependent_unavailable(self, ref: ResourceRef, error: ClusterError) -> Fault:
         """The seed does not serve a dependent's kind, or does not permit reading it; requests get `error`."""
-        self._stage.unavailable[ref] = error
+        self._parts.unavailable[ref] = error
 
         def undo() -> None:
-            del self._stage.unavailable[ref]
-            self._stage.caches.sync(Watched.DEPENDENTS)
+            del self._parts.unavailable[ref]
+            self._parts.caches.sync(Watched.DEPENDENTS)
 
         return Fault(undo)
 
     def pods_stuck(self, namespace: str, ref: ResourceRef) -> Fault:
         """New pods of a dependent do not become ready."""
         key = ObjectKey(ref.kind, namespace, ref.name)
-        self._stage.deployments.stuck.add(key)
+        self._parts.deployments.stuck.add(key)
 
         def undo() -> None:
-            self._stage.deployments.stuck.discard(key)
-            self._stage.deployments.recheck(key)
+            self._parts.deployments.stuck.discard(key)
+            self._parts.deployments.recheck(key)
 
         return Fault(undo)
 
@@ -331,24 +331,24 @@ class SeedFaults:
 
     def deleted(self, namespace: str) -> Fault:
         """The Cluster has a deletionTimestamp."""
-        now = rfc3339(self._stage.clock.now())
+        now = rfc3339(self._parts.clock.now())
         self._cluster(namespace, {"metadata": {"deletionTimestamp": now}})
         return Fault(lambda: self._cluster(namespace, {"metadata": {"deletionTimestamp": None}}))
 
     def cluster_gone(self, namespace: str) -> Fault:
         """The Cluster is deleted; after the fault it exists again, unchanged."""
         key = ObjectKey("Cluster", "", namespace)
-        before = self._stage.store.delete(key)
-        return Fault(lambda: self._stage.store.create(key, before))
+        before = self._parts.store.delete(key)
+        return Fault(lambda: self._parts.store.create(key, before))
 
     def undecodable(self, namespace: str) -> Fault:
         """The Shoot in the Cluster cannot be read."""
-        shoot = self._stage.store.get(ObjectKey("Cluster", "", namespace))["spec"]["shoot"]
+        shoot = self._parts.store.get(ObjectKey("Cluster", "", namespace))["spec"]["shoot"]
         self._cluster(namespace, {"spec": {"shoot": "garbage"}})
         return Fault(lambda: self._cluster(namespace, {"spec": {"shoot": shoot}}))
 
     def _operation(self, kind: str, state: str) -> Object:
-        at = rfc3339(self._stage.clock.now())
+        at = rfc3339(self._parts.clock.now())
         return {"status": {"lastOperation": {"type": kind, "state": state, "lastUpdateTime": at}}}
 
     def _shoot(self, namespace: str, patch: Object, undo: Object) -> Fault:
@@ -356,16 +356,16 @@ class SeedFaults:
         return Fault(lambda: self._cluster(namespace, {"spec": {"shoot": undo}}))
 
     def _cluster(self, namespace: str, patch: Object) -> None:
-        self._stage.write(ObjectKey("Cluster", "", namespace), patch, GARDENLET)
+        self._parts.write(ObjectKey("Cluster", "", namespace), patch, GARDENLET)
 
 
 class Faults(ShootFaults, RouteFaults, SeedFaults, PodFaults, OverridesFaults, EndpointFaults):
     """All faults: of shoots, routes to them, the seed, its pods, overrides and reviews, and probed hosts."""
 
-    def __init__(self, stage: Stage, rng: random.Random) -> None:
-        ShootFaults.__init__(self, stage, rng)
-        RouteFaults.__init__(self, stage)
-        SeedFaults.__init__(self, stage)
-        PodFaults.__init__(self, stage)
-        OverridesFaults.__init__(self, stage)
-        EndpointFaults.__init__(self, stage)
+    def __init__(self, parts: WorldParts, rng: random.Random) -> None:
+        ShootFaults.__init__(self, parts, rng)
+        RouteFaults.__init__(self, parts)
+        SeedFaults.__init__(self, parts)
+        PodFaults.__init__(self, parts)
+        OverridesFaults.__init__(self, parts)
+        EndpointFaults.__init__(self, parts)

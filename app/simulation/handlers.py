@@ -14,7 +14,7 @@ from app.core.model.endpoints import (
     TcpSocket,
 )
 from app.simulation.network import Manner, TargetAnswer
-from app.simulation.stage import Stage
+from app.simulation.parts import WorldParts
 from app.simulation.store import ObjectKey
 from app.simulation.views import pod_ready, probed_view
 
@@ -38,12 +38,12 @@ class SimulatedHandlers:
     A host outside of the seed is reached through the seed's network, and not while that is cut.
     """
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, parts: WorldParts) -> None:
         self.runs: Counter[RunOf] = Counter()
         """The number of runs against each target."""
         self.running = 0
         """The number of runs in progress."""
-        self._stage = stage
+        self._parts = parts
 
     async def run(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         """Returns the result of one run, within `timeoutSeconds`."""
@@ -63,8 +63,8 @@ class SimulatedHandlers:
     async def _asked(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         manner = self._manner(probe, address)
         if not address.pod and _outside(address.host):
-            await self._stage.network.through()
-        await self._stage.clock.sleep(LATENCY + manner.after)
+            await self._parts.network.through()
+        await self._parts.clock.sleep(LATENCY + manner.after)
         match manner.answer:
             case TargetAnswer.WELL:
                 return Ran(ProbeOutcome.SUCCESS, "it is healthy")
@@ -82,7 +82,7 @@ class SimulatedHandlers:
 
     def _manner(self, probe: EndpointProbeSpec, address: TargetAddress) -> Manner:
         """Returns the behaviour that a fault sets for a target, otherwise that of its pod."""
-        said = self._stage.hosts.manner(address.namespace, address.pod or address.host)
+        said = self._parts.hosts.manner(address.namespace, address.pod or address.host)
         if said is not None:
             return said
         if address.pod:
@@ -90,7 +90,7 @@ class SimulatedHandlers:
         return Manner()
 
     def _of_container(self, probe: EndpointProbeSpec, address: TargetAddress) -> TargetAnswer:
-        found = self._stage.store.find(ObjectKey("Pod", address.namespace, address.pod))
+        found = self._parts.store.find(ObjectKey("Pod", address.namespace, address.pod))
         if found is None:
             return TargetAnswer.SWALLOWS
         running = {each.name for each in probed_view(found).containers if each.running}

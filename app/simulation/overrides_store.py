@@ -10,8 +10,8 @@ from app.core.model.workloads import ResourceRef
 from app.core.ports import OverridesDocument, Starting, WatchState
 from app.simulation import manifests
 from app.simulation.cluster import WATCHDOG
+from app.simulation.parts import WorldParts
 from app.simulation.reflection import Reflection, WatchedKind
-from app.simulation.stage import Stage
 from app.simulation.store import Happened, Object, ObjectKey, StoreEvent, version_of
 from app.simulation.traffic import Host, SimulatedRequest, Write
 
@@ -44,13 +44,13 @@ class _Copy:
 class SimulatedOverridesStore:
     """An `OverridesStore`; it lists the ConfigMap as soon as there is a subscriber."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, parts: WorldParts) -> None:
+        self._parts = parts
         self._listeners: list[Callable[[], None]] = []
         self._wanted = asyncio.Event()
         self._copy = _Copy(self._tell)
-        asked = WatchedKind(stage.store, stage.api, stage.watches, "ConfigMap", GARDEN, _is_ours)
-        self._reflection = Reflection(stage.clock, asked, self._copy)
+        asked = WatchedKind(parts.store, parts.api, parts.watches, "ConfigMap", GARDEN, _is_ours)
+        self._reflection = Reflection(parts.clock, asked, self._copy)
         self._reflection.tell_refusals(self._tell)
 
     async def run(self) -> None:
@@ -84,10 +84,10 @@ class SimulatedOverridesStore:
         """Reads the document live; returns None if there is none."""
 
         def serve() -> OverridesDocument | None:
-            found = self._stage.store.find(CONFIG_MAP)
+            found = self._parts.store.find(CONFIG_MAP)
             return None if found is None else _document(found)
 
-        return await self._stage.api.ask(_request("get"), serve, limit=LIMIT)
+        return await self._parts.api.ask(_request("get"), serve, limit=LIMIT)
 
     async def create(
         self, data: Mapping[str, str], *, starting: Starting | None = None
@@ -101,8 +101,8 @@ class SimulatedOverridesStore:
         body = manifests.config_map(data)
 
         def serve() -> Object:
-            return self._stage.store.create(
-                CONFIG_MAP, manifests.born(body, self._stage.clock.now())
+            return self._parts.store.create(
+                CONFIG_MAP, manifests.born(body, self._parts.clock.now())
             )
 
         return await self._write("create", body, serve, starting)
@@ -124,7 +124,7 @@ class SimulatedOverridesStore:
 
         def serve() -> Object:
             try:
-                return self._stage.store.replace(CONFIG_MAP, body)
+                return self._parts.store.replace(CONFIG_MAP, body)
             except NotFound as gone:
                 raise Conflict(str(gone), status=gone.status) from gone
 
@@ -135,26 +135,26 @@ class SimulatedOverridesStore:
     ) -> OverridesDocument:
         if starting is not None:
             starting()
-        stage, sent = self._stage, self._stage.clock.now()
+        parts, sent = self._parts, self._parts.clock.now()
 
         def written() -> OverridesDocument:
             made = serve()
-            now = stage.clock.now()
-            stage.journal.add(Write(now, GARDEN, _REF, body, WATCHDOG, sent, verb))
+            now = parts.clock.now()
+            parts.journal.add(Write(now, GARDEN, _REF, body, WATCHDOG, sent, verb))
             return _document(made)
 
-        return await stage.api.ask(_request(verb), written, limit=LIMIT)
+        return await parts.api.ask(_request(verb), written, limit=LIMIT)
 
 
 class OverridesEditor:
     """Edits the ConfigMap like a person with kubectl, immediately and unaffected by faults."""
 
-    def __init__(self, stage: Stage, author: str) -> None:
-        self._stage, self._author = stage, author
+    def __init__(self, parts: WorldParts, author: str) -> None:
+        self._parts, self._author = parts, author
 
     def data(self) -> Mapping[str, str]:
         """The contents of the ConfigMap in the store; empty if there is none."""
-        found = self._stage.store.find(CONFIG_MAP)
+        found = self._parts.store.find(CONFIG_MAP)
         return {} if found is None else dict(found.get("data") or {})
 
     def edit(self, changes: Mapping[str, str | None]) -> None:
@@ -163,15 +163,15 @@ class OverridesEditor:
         Raises:
             Invalid: it would be too large, or has a key that cannot be one.
         """
-        store, now = self._stage.store, self._stage.clock.now()
+        store, now = self._parts.store, self._parts.clock.now()
         if store.find(CONFIG_MAP) is not None:
-            self._stage.write(CONFIG_MAP, {"data": dict(changes)}, self._author)
+            self._parts.write(CONFIG_MAP, {"data": dict(changes)}, self._author)
             return
         body = manifests.config_map(
             {key: text for key, text in changes.items() if text is not None}
         )
         store.create(CONFIG_MAP, manifests.born(body, now))
-        self._stage.journal.add(Write(now, GARDEN, _REF, body, self._author, now, "create"))
+        self._parts.journal.add(Write(now, GARDEN, _REF, body, self._author, now, "create"))
 
     def delete(self) -> None:
         """Deletes the ConfigMap.
@@ -179,9 +179,9 @@ class OverridesEditor:
         Raises:
             NotFound: there is none.
         """
-        now = self._stage.clock.now()
-        self._stage.store.delete(CONFIG_MAP)
-        self._stage.journal.add(Write(now, GARDEN, _REF, {}, self._author, now, "delete"))
+        now = self._parts.clock.now()
+        self._parts.store.delete(CONFIG_MAP)
+        self._parts.journal.add(Write(now, GARDEN, _REF, {}, self._author, now, "delete"))
 
 
 def _is_ours(obj: Object) -> bool:

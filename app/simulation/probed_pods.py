@@ -8,8 +8,8 @@ from app.core.model.endpoints import ProbedPod
 from app.core.model.selectors import LabelSelector
 from app.core.ports import WatchState
 from app.core.tasks import Tasks, cancelled
+from app.simulation.parts import WorldParts
 from app.simulation.reflection import Reflection, WatchedKind
-from app.simulation.stage import Stage
 from app.simulation.store import Happened, Object, StoreEvent
 from app.simulation.views import probed_view
 
@@ -55,17 +55,21 @@ class _Selected:
     """The watch for one selector; it is open while any namespace is followed."""
 
     def __init__(
-        self, stage: Stage, selector: LabelSelector, tasks: Tasks, changed: Callable[[str], None]
+        self,
+        parts: WorldParts,
+        selector: LabelSelector,
+        tasks: Tasks,
+        changed: Callable[[str], None],
     ) -> None:
         self.pods = _Matching(selector, changed)
         self.stirred = asyncio.Event()
-        self._stage, self._tasks = stage, tasks
+        self._parts, self._tasks = parts, tasks
         self.reflection = self._new()
 
     def _new(self) -> Reflection:
-        stage, pods = self._stage, self.pods
-        asked = WatchedKind(stage.store, stage.api, stage.watches, "Pod", where=pods.matches)
-        return Reflection(stage.clock, asked, pods)
+        parts, pods = self._parts, self.pods
+        asked = WatchedKind(parts.store, parts.api, parts.watches, "Pod", where=pods.matches)
+        return Reflection(parts.clock, asked, pods)
 
     async def run(self) -> None:
         while True:
@@ -93,18 +97,20 @@ class _Selected:
 class SimulatedProbedPods:
     """A `ProbedPods` with one watch for each selector."""
 
-    def __init__(self, stage: Stage, selectors: Collection[LabelSelector], tasks: Tasks) -> None:
+    def __init__(
+        self, parts: WorldParts, selectors: Collection[LabelSelector], tasks: Tasks
+    ) -> None:
         """Sends no request before a namespace is followed.
 
         Args:
-            stage: the world.
+            parts: the parts of the world.
             selectors: those of the configured probes.
             tasks: keeps the watches.
         """
         self._listeners: list[Callable[[str], None]] = []
         self._selected: dict[LabelSelector, _Selected] = {}
         for each in dict.fromkeys(selectors):
-            self._selected[each] = _Selected(stage, each, tasks, self._changed)
+            self._selected[each] = _Selected(parts, each, tasks, self._changed)
             _ = tasks.shared(self._selected[each].run, "simulated probed pods")
 
     def troubles(self) -> Mapping[str, str]:

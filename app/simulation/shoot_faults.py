@@ -7,8 +7,8 @@ from dataclasses import replace
 from app.core.model.shoots import Route
 from app.simulation.kubelets import Kubelet, PathCut
 from app.simulation.network import Manner, TargetAnswer
+from app.simulation.parts import NOWHERE, Fault, Kubeconfigs, WorldParts
 from app.simulation.shoot import ShootServer
-from app.simulation.stage import NOWHERE, Fault, Kubeconfigs, Stage
 from app.simulation.store import Object
 from app.simulation.traffic import ConnectionLoss, Storage, Trouble
 
@@ -16,10 +16,10 @@ from app.simulation.traffic import ConnectionLoss, Storage, Trouble
 class ShootFaults:
     """Faults of a shoot's nodes, its API server and its kubeconfigs."""
 
-    def __init__(self, stage: Stage, rng: random.Random) -> None:
-        self._stage = stage
+    def __init__(self, parts: WorldParts, rng: random.Random) -> None:
+        self._parts = parts
         self._rng = rng
-        self._kubeconfigs = Kubeconfigs(stage)
+        self._kubeconfigs = Kubeconfigs(parts)
         self._tokens = 1
 
     def path_cut(
@@ -40,7 +40,7 @@ class ShootFaults:
             zone: the zone of the nodes, in place of a share.
             how: what happens to connections on the external route if all nodes are cut off.
         """
-        shoot = self._stage.shoots[namespace]
+        shoot = self._parts.shoots[namespace]
         if zone is None and nodes is None and fraction >= 1.0:
             return self._load_balancer_gone(shoot, how)
         if zone is not None:
@@ -65,7 +65,7 @@ class ShootFaults:
 
     def trouble(self, namespace: str, trouble: Trouble) -> Fault:
         """The shoot's API server has any `Trouble`."""
-        shoot = self._stage.shoots[namespace]
+        shoot = self._parts.shoots[namespace]
         shoot.advance()
         shoot.api.begin(trouble)
 
@@ -107,12 +107,12 @@ class ShootFaults:
 
     def kubelet_dead(self, namespace: str, node: str) -> Fault:
         """One kubelet stops."""
-        fleet = self._stage.shoots[namespace].fleet
+        fleet = self._parts.shoots[namespace].fleet
         fleet.die(node)
 
         def undo() -> None:
             if fleet.has(node):
-                fleet.revive(node, self._stage.clock.now())
+                fleet.revive(node, self._parts.clock.now())
 
         return Fault(undo)
 
@@ -122,7 +122,7 @@ class ShootFaults:
         clock.step(seconds)
 
         def undo() -> None:
-            self._stage.shoots[namespace].advance()
+            self._parts.shoots[namespace].advance()
             clock.step(-seconds)
 
         return Fault(undo)
@@ -130,33 +130,33 @@ class ShootFaults:
     def clock_drift(self, namespace: str, node: str, rate: float) -> Fault:
         """The clock of one node gains `rate` seconds per second; after the fault, its offset remains."""
         clock = self._kubelet(namespace, node).clock
-        clock.drift(self._stage.clock.now(), rate)
+        clock.drift(self._parts.clock.now(), rate)
 
         def undo() -> None:
-            self._stage.shoots[namespace].advance()
-            clock.drift(self._stage.clock.now(), 0.0)
+            self._parts.shoots[namespace].advance()
+            clock.drift(self._parts.clock.now(), 0.0)
 
         return Fault(undo)
 
     def rotate_token(self, namespace: str, *, overlap: float = 0.0) -> None:
         """Writes a new token into the Secrets; the previous tokens are accepted for another `overlap` seconds."""
-        shoot = self._stage.shoots[namespace]
+        shoot = self._parts.shoots[namespace]
         self._tokens += 1
         token = f"{namespace}-{self._tokens}"
-        shoot.retire(until=self._stage.clock.now() + overlap)
+        shoot.retire(until=self._parts.clock.now() + overlap)
         shoot.accept(token)
         self._kubeconfigs.write_all(namespace)
 
     def rotate_ca(self, namespace: str) -> None:
         """Gives the API server a certificate of a new authority, and writes that authority into the Secrets."""
-        shoot = self._stage.shoots[namespace]
-        shoot.ca = self._stage.place.authority(namespace)
+        shoot = self._parts.shoots[namespace]
+        shoot.ca = self._parts.place.authority(namespace)
         self._kubeconfigs.write_all(namespace)
 
     def certificate_untrusted(self, namespace: str) -> Fault:
         """The API server presents a certificate that was not signed by the authority in the Secret."""
-        shoot = self._stage.shoots[namespace]
-        before, shoot.ca = shoot.ca, self._stage.place.authority(namespace)
+        shoot = self._parts.shoots[namespace]
+        before, shoot.ca = shoot.ca, self._parts.place.authority(namespace)
 
         def undo() -> None:
             shoot.ca = before
@@ -165,7 +165,7 @@ class ShootFaults:
 
     def kubeconfig_absent(self, namespace: str) -> Fault:
         """The Secret is deleted."""
-        self._stage.store.delete(self._kubeconfigs.key(namespace, Route.INTERNAL))
+        self._parts.store.delete(self._kubeconfigs.key(namespace, Route.INTERNAL))
         return Fault(lambda: self._kubeconfigs.create(namespace, Route.INTERNAL))
 
     def kubeconfig_without_token(self, namespace: str) -> Fault:
@@ -181,10 +181,10 @@ class ShootFaults:
         return Fault(lambda: self._kubeconfigs.write(namespace, Route.INTERNAL))
 
     def _kubelet(self, namespace: str, node: str) -> Kubelet:
-        return self._stage.shoots[namespace].fleet.of(node)
+        return self._parts.shoots[namespace].fleet.of(node)
 
     def _some(self, namespace: str, fraction: float) -> Iterable[str]:
-        names = [kubelet.node for kubelet in self._stage.shoots[namespace].fleet.kubelets]
+        names = [kubelet.node for kubelet in self._parts.shoots[namespace].fleet.kubelets]
         return self._rng.sample(names, round(fraction * len(names)))
 
 
@@ -194,13 +194,13 @@ class ShootFaults:
 class EndpointFaults:
     """Faults of hosts and pods that are probed."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, parts: WorldParts) -> None:
+        self._parts = parts
 
     def seed_network_cut(self) -> Fault:
         """The seed's network drops everything to the outside: probes of hosts and external routes; the inside works."""
-        self._stage.network.cut()
-        return Fault(self._stage.network.mend)
+        self._parts.network.cut()
+        return Fault(self._parts.network.mend)
 
     def canary_down(self, host: str) -> Fault:
         """A host does not answer probes of any namespace."""
@@ -218,8 +218,8 @@ class EndpointFaults:
             after: additional seconds until the answer.
         """
         manner = Manner(answer, after)
-        self._stage.hosts.begin(manner, target, namespace)
-        return Fault(lambda: self._stage.hosts.end(manner, target, namespace))
+        self._parts.hosts.begin(manner, target, namespace)
+        return Fault(lambda: self._parts.hosts.end(manner, target, namespace))
 
     def target_slow(self, target: str, seconds: float, *, namespace: str = "") -> Fault:
         """A host passes after a delay of `seconds`."""
@@ -234,14 +234,14 @@ class EndpointFaults:
 class RouteFaults:
     """Faults of our routes to a shoot."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._kubeconfigs = Kubeconfigs(stage)
+    def __init__(self, parts: WorldParts) -> None:
+        self._parts = parts
+        self._kubeconfigs = Kubeconfigs(parts)
 
     def route_trouble(self, namespace: str, route: Route, trouble: Trouble) -> Fault:
         """Requests by a route meet any `Trouble`."""
         api, limited = (
-            self._stage.shoots[namespace].api,
+            self._parts.shoots[namespace].api,
             replace(trouble, routes=frozenset({route})),
         )
         api.begin(limited)
@@ -273,14 +273,14 @@ class RouteFaults:
 
     def secret_absent(self, namespace: str, route: Route) -> Fault:
         """The Secret of a route is deleted."""
-        self._stage.store.delete(self._kubeconfigs.key(namespace, route))
+        self._parts.store.delete(self._kubeconfigs.key(namespace, route))
         return Fault(lambda: self._kubeconfigs.create(namespace, route))
 
     def route_untrusted(self, namespace: str, route: Route) -> Fault:
         """A route leads to a certificate that was not signed by the authority in the Secret."""
-        shoot = self._stage.shoots[namespace]
+        shoot = self._parts.shoots[namespace]
         before = shoot.authority(route)
-        shoot.show(self._stage.place.authority(namespace), route)
+        shoot.show(self._parts.place.authority(namespace), route)
         return Fault(lambda: shoot.show(before, route))
 
     def name_gone(self, namespace: str) -> Fault:

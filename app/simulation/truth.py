@@ -12,10 +12,10 @@ from app.core.model.weeding import ServiceKey
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.simulation.actors import MCM
 from app.simulation.kubelets import Kubelet
+from app.simulation.parts import WorldParts
 from app.simulation.pod_kubelet import BecameReady
 from app.simulation.seed_pods import PodDeletion
 from app.simulation.shoot import ShootServer
-from app.simulation.stage import Stage
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import Journal
 from app.simulation.views import (
@@ -33,11 +33,11 @@ from app.simulation.views import (
 class PodTruth:
     """The true state of the pods of a world, and changes to them by others than the watchdog."""
 
-    _stage: Stage
+    _parts: WorldParts
 
     def pods(self, namespace: str, workload: str | None = None) -> tuple[PodView, ...]:
         """Returns the pods of a namespace, or of one workload in it, ordered by name."""
-        found = (pod_view(obj) for obj in self._stage.store.list("Pod", namespace))
+        found = (pod_view(obj) for obj in self._parts.store.list("Pod", namespace))
         return tuple(pod for pod in found if workload in (None, pod.labels.get("app")))
 
     def pod(self, namespace: str, name: str) -> PodView:
@@ -46,16 +46,16 @@ class PodTruth:
         Raises:
             NotFound: there is none.
         """
-        return pod_view(self._stage.store.get(ObjectKey("Pod", namespace, name)))
+        return pod_view(self._parts.store.get(ObjectKey("Pod", namespace, name)))
 
     def slices(self, namespace: str, service: str) -> tuple[SliceView, ...]:
         """Returns the EndpointSlices of a service, ordered by name."""
-        found = (slice_view(obj) for obj in self._stage.store.list("EndpointSlice", namespace))
+        found = (slice_view(obj) for obj in self._parts.store.list("EndpointSlice", namespace))
         return tuple(each for each in found if each.service == service)
 
     def served(self, namespace: str, service: str) -> bool:
         """Returns whether a service is ready according to its EndpointSlices."""
-        return self._stage.pods.serves(ServiceKey(namespace, service))
+        return self._parts.pods.serves(ServiceKey(namespace, service))
 
     def restarts(self, namespace: str, workload: str) -> int:
         """Returns the total number of container restarts in a workload's pods."""
@@ -72,17 +72,17 @@ class PodTruth:
 
     def starts_again(self, namespace: str, pod: str) -> float | None:
         """Returns the exact instant at which a waiting container will be restarted; None if none waits."""
-        found = self._stage.pods.kubelet.find(ObjectKey("Pod", namespace, pod))
+        found = self._parts.pods.kubelet.find(ObjectKey("Pod", namespace, pod))
         return None if found is None else found.active.due
 
     def became_ready(self, namespace: str) -> tuple[BecameReady, ...]:
         """Returns when pods became Ready, in order; pods that were Ready from the start are not included."""
-        return tuple(self._stage.pods.kubelet.became_ready.get(namespace, ()))
+        return tuple(self._parts.pods.kubelet.became_ready.get(namespace, ()))
 
     @property
     def pod_deletions(self) -> tuple[PodDeletion, ...]:
         """All deletions of pods by any author, in order."""
-        return tuple(self._stage.pods.deletions)
+        return tuple(self._parts.pods.deletions)
 
     # Writes of others than the watchdog.
 
@@ -92,7 +92,7 @@ class PodTruth:
         Raises:
             NotFound: there is none.
         """
-        self._stage.pods.delete(ObjectKey("Pod", namespace, name), by)
+        self._parts.pods.delete(ObjectKey("Pod", namespace, name), by)
 
     def delete_slice(self, namespace: str, name: str) -> None:
         """Deletes an EndpointSlice, which its controller soon writes again.
@@ -100,13 +100,13 @@ class PodTruth:
         Raises:
             NotFound: there is none.
         """
-        self._stage.store.delete(ObjectKey("EndpointSlice", namespace, name))
+        self._parts.store.delete(ObjectKey("EndpointSlice", namespace, name))
 
     def split_service(self, namespace: str, service: str, slices: int) -> None:
         """Distributes the endpoints of a service over this number of slices from now on."""
         key = ServiceKey(namespace, service)
-        self._stage.pods.endpoints.slices[key] = slices
-        self._stage.pods.endpoints.sync(key)
+        self._parts.pods.endpoints.slices[key] = slices
+        self._parts.pods.endpoints.sync(key)
 
     def crash_looped(
         self, namespace: str, workload: str, restarts: int, *, exited: float | None = None
@@ -119,10 +119,10 @@ class PodTruth:
             restarts: the number of restarts of each pod.
             exited: the instant of the last exit; None for now.
         """
-        at = self._stage.clock.now() if exited is None else exited
-        for pod in self._stage.pods.kubelet.of((namespace, workload)):
+        at = self._parts.clock.now() if exited is None else exited
+        for pod in self._parts.pods.kubelet.of((namespace, workload)):
             if not pod.ending:
-                self._stage.pods.kubelet.crash_looped(pod, restarts, exited=at)
+                self._parts.pods.kubelet.crash_looped(pod, restarts, exited=at)
 
 
 # When an outage can be known at the earliest: only a simulation knows when each kubelet really renewed.
@@ -174,27 +174,27 @@ def reference(which: str | ResourceRef) -> ResourceRef:
 class WorldTruth(PodTruth):
     """The true state of a world."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, parts: WorldParts) -> None:
+        self._parts = parts
 
     @property
     def clock(self) -> Clock:
         """The time line of the world."""
-        return self._stage.clock
+        return self._parts.clock
 
     @property
     def store(self) -> Store:
         """The objects of the seed."""
-        return self._stage.store
+        return self._parts.store
 
     @property
     def journal(self) -> Journal:
         """All accepted writes."""
-        return self._stage.journal
+        return self._parts.journal
 
     def shoot(self, namespace: str) -> ShootServer:
         """Returns the API server of a shoot, with its nodes."""
-        return self._stage.shoots[namespace]
+        return self._parts.shoots[namespace]
 
     def dependent(self, namespace: str, which: str | ResourceRef) -> WorkloadView:
         """Returns a dependent, from the store.

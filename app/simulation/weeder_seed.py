@@ -10,8 +10,8 @@ from app.core.model.weeding import ServiceKey
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Admission, Relisted, ServiceListener, Starting, WatchState
 from app.simulation.deletion import DeleteOptions
+from app.simulation.parts import WorldParts
 from app.simulation.reflection import OpenWatches, Reflection, WatchedKind
-from app.simulation.stage import Stage
 from app.simulation.store import Happened, Object, ObjectKey, StoreEvent
 from app.simulation.traffic import Host, SimulatedRequest, Write
 from app.simulation.views import pod_view, slice_view
@@ -130,13 +130,13 @@ class SimulatedPodWatch:
 class SimulatedWeederSeed:
     """A `WeederSeed`; it lists the slices as soon as there is a subscriber."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.watches: OpenWatches = stage.watches
-        self._stage = stage
+    def __init__(self, parts: WorldParts) -> None:
+        self.watches: OpenWatches = parts.watches
+        self._parts = parts
         self._slices = _Slices()
         self._wanted = asyncio.Event()
-        asked = WatchedKind(stage.store, stage.api, stage.watches, "EndpointSlice")
-        self._reflection = Reflection(stage.clock, asked, self._slices)
+        asked = WatchedKind(parts.store, parts.api, parts.watches, "EndpointSlice")
+        self._reflection = Reflection(parts.clock, asked, self._slices)
 
     async def run(self) -> None:
         """Watches the slices, until cancelled."""
@@ -182,28 +182,28 @@ class SimulatedWeederSeed:
         admitted: Admission,
     ) -> SimulatedPodWatch:
         """Creates a watch of the pods of a namespace that match `selector`; it begins when it is run."""
-        stage, pods = self._stage, _Pods(selector, changed)
-        asked = WatchedKind(stage.store, stage.api, stage.watches, "Pod", namespace, pods.matches)
-        reflection = Reflection(stage.clock, asked, pods, admitted=admitted, gives_up=True)
+        parts, pods = self._parts, _Pods(selector, changed)
+        asked = WatchedKind(parts.store, parts.api, parts.watches, "Pod", namespace, pods.matches)
+        reflection = Reflection(parts.clock, asked, pods, admitted=admitted, gives_up=True)
         return SimulatedPodWatch(pods, reflection)
 
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
         """Reads a pod live."""
 
         def serve() -> PodView | None:
-            found = self._stage.store.find(ObjectKey("Pod", namespace, name))
+            found = self._parts.store.find(ObjectKey("Pod", namespace, name))
             return None if found is None else pod_view(found)
 
-        return await self._stage.api.ask(_request("get", namespace), serve, limit=LIMIT)
+        return await self._parts.api.ask(_request("get", namespace), serve, limit=LIMIT)
 
     async def any_pod(self, selector: LabelSelector) -> bool:
         """Returns whether a pod in any namespace matches a selector."""
 
         def serve() -> bool:
-            pods = self._stage.store.list("Pod")
+            pods = self._parts.store.list("Pod")
             return any(selector.matches(pod["metadata"].get("labels") or {}) for pod in pods)
 
-        return await self._stage.api.ask(_request("list"), serve, limit=LIMIT)
+        return await self._parts.api.ask(_request("list"), serve, limit=LIMIT)
 
     async def delete_pod(
         self, namespace: str, name: str, *, uid: str, resource_version: str, starting: Starting
@@ -216,16 +216,16 @@ class SimulatedWeederSeed:
             Unreachable: no answer in 5 s; it may have been deleted.
         """
         starting()
-        sent = self._stage.clock.now()
+        sent = self._parts.clock.now()
 
         def serve() -> None:
             options = DeleteOptions(uid, resource_version)
-            self._stage.pods.delete(ObjectKey("Pod", namespace, name), WEEDER, options)
+            self._parts.pods.delete(ObjectKey("Pod", namespace, name), WEEDER, options)
             ref = ResourceRef("v1", "Pod", name)
-            now = self._stage.clock.now()
-            self._stage.journal.add(Write(now, namespace, ref, {}, WEEDER, sent, "delete"))
+            now = self._parts.clock.now()
+            self._parts.journal.add(Write(now, namespace, ref, {}, WEEDER, sent, "delete"))
 
-        await self._stage.api.ask(_request("delete", namespace), serve, limit=DELETE_LIMIT)
+        await self._parts.api.ask(_request("delete", namespace), serve, limit=DELETE_LIMIT)
 
 
 def _request(verb: str, namespace: str = "") -> SimulatedRequest:

@@ -12,16 +12,16 @@ from app.core.tasks import Tasks
 from app.service.decisions import OverrideFeature
 from app.service.parts import Core, Election, ProberAdapters
 from app.simulation.overrides_store import GARDEN, SimulatedOverridesStore
-from app.simulation.stage import Stage
+from app.simulation.parts import WorldParts
 from bench.exploration.wishes import Told
 
 
 class BookedOverrides(SimulatedOverridesStore):
     """The ConfigMap as one process has it: all that the process is told of it is noted, before it hears of it."""
 
-    def __init__(self, stage: Stage, told: Told) -> None:
-        super().__init__(stage)
-        self._clock, self._told = stage.clock, told
+    def __init__(self, parts: WorldParts, told: Told) -> None:
+        super().__init__(parts)
+        self._clock, self._told = parts.clock, told
         self.subscribe(self._shown)
 
     def _shown(self) -> None:

@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 from app.core.tasks import Tasks
 from app.prober.rules.schedule import MAX_RETRY_AFTER
 from app.simulation.builders import World
-from app.simulation.stage import Fault
+from app.simulation.parts import Fault
 from bench.exploration.draws import Arguments, Draw
 from bench.exploration.people import Act, Undo
 

@@ -37,7 +37,7 @@ class Hand:
 
     def shoot(self) -> str:
         """One of the shoots."""
-        return self.rng.choice(sorted(self.world.stage.shoots))
+        return self.rng.choice(sorted(self.world.parts.shoots))
 
     def node(self, namespace: str) -> str | None:
         """One of the nodes that the shoot has now."""

@@ -128,7 +128,7 @@ class Ledger:
         """To be called before and after anything goes wrong or right."""
         if self.frozen():
             self._behind_at = self.now
-        for namespace in self.world.stage.shoots:
+        for namespace in self.world.parts.shoots:
             self._observe(namespace)
 
     def _observe(self, namespace: str) -> None:

@@ -77,7 +77,7 @@ class Life(ABC):
         self._world, self._around, self._elected = world, around, elected
         self._chance = random.Random(seed)
         self._lines = Lines(name, machine, around, random.Random(f"{seed}/line"), watcher)
-        self._api = LinedApi(self._lines, world.stage.api)
+        self._api = LinedApi(self._lines, world.parts.api)
         self.leadership: Leadership | None = None
         self._stop: asyncio.Event | None = None
         self._gone: list[Callable[[str], None]] = []

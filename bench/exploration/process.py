@@ -21,9 +21,9 @@ from app.prober.environment import (
 )
 from app.simulation.builders import World
 from app.simulation.cluster import SimulatedSeed
+from app.simulation.parts import WorldParts
 from app.simulation.probed_pods import SimulatedProbedPods
 from app.simulation.shoot import ShootServer, SimulatedConnector
-from app.simulation.stage import Stage
 from bench.exploration.decisions import BookedOverrides, adapters, decisions
 from bench.exploration.life import Life
 from bench.exploration.line import LinedShoot, Sending, WriteWatcher
@@ -67,8 +67,8 @@ class Surroundings:
 class WatchedSeed(SimulatedSeed):
     """The seed as one process has it: each write is noted at the instant at which it is sent."""
 
-    def __init__(self, stage: Stage, process: str, watcher: WriteWatcher) -> None:
-        super().__init__(stage)
+    def __init__(self, parts: WorldParts, process: str, watcher: WriteWatcher) -> None:
+        super().__init__(parts)
         self._process = process
         self._watcher = watcher
 
@@ -181,7 +181,7 @@ class Process(Life):
         around, clock, board = self._surroundings, self._world.clock, NoticeBus()
         board.subscribe(lambda notice: around.heard(self, notice))
         seed, connector = self._seed(), self._connector()
-        store = BookedOverrides(self._stage(), around.told(self.name))
+        store = BookedOverrides(self._parts(), around.told(self.name))
         decided = decisions(store, clock, self._tasks, board, self._chance)
         decided.maintain(adapters(seed, connector, leadership), lambda: 0)
         decided.start()
@@ -213,23 +213,23 @@ class Process(Life):
             around.machine,
             lambda probe, address, ran: around.ran(self, probe, address, ran),
         )
-        return EndpointAdapters(handlers, SimulatedProbedPods(self._stage(), (), self._tasks))
+        return EndpointAdapters(handlers, SimulatedProbedPods(self._parts(), (), self._tasks))
 
-    def _stage(self) -> Stage:
+    def _parts(self) -> WorldParts:
         """The world as it reaches it: at the end of its own line, through its own watches."""
         own = {
             "api": self._api,
             "caches": _Caches(self.watches),
-            "watches": ProcessStreams(self._world.stage.watches, self.machine),
+            "watches": ProcessStreams(self._world.parts.watches, self.machine),
         }
-        return replace(self._world.stage, **cast("Any", own))
+        return replace(self._world.parts, **cast("Any", own))
 
     def _seed(self) -> WatchedSeed:
-        return WatchedSeed(self._stage(), self.name, self._surroundings.watcher)
+        return WatchedSeed(self._parts(), self.name, self._surroundings.watcher)
 
     def _connector(self) -> SimulatedConnector:
         connector = SimulatedConnector(self._world.clock)
-        for server in self._world.stage.shoots.values():
+        for server in self._world.parts.shoots.values():
             connector.serve(cast("ShootServer", LinedShoot(self._lines, server)))
         return connector
 

@@ -60,7 +60,7 @@ class Exploration(Play[Process]):
             self.world, recipe.policy, elected=recipe.elected, watch_delay=recipe.watch_delay
         )
         outlets = Outlets(lambda process, what: process.lists(what))
-        self.world.stage.caches = outlets  # type: ignore[assignment]  # what happens to watches happens to each
+        self.world.parts.caches = outlets  # type: ignore[assignment]  # what happens to watches happens to each
         self.ledger.frozen = lambda: bool(outlets.disturbed)
         self.ledger.on_sending, self.ledger.on_change = self._sending, self._changed
         self.ledger.on_passage = self._passed

@@ -89,7 +89,7 @@ class Due:
         self.at: dict[str, float] = {}
         self._lost: set[str] = set()
         self._world, self._least = world, least
-        world.stage.store.subscribe(self._heard)
+        world.parts.store.subscribe(self._heard)
 
     def _heard(self, event: StoreEvent) -> None:
         namespace = event.key.namespace

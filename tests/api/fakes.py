@@ -139,7 +139,7 @@ class FakeWeeders:
 
 @dataclass
 class FakeOverrides:
-    """What people decided, in memory: the view and the desk in one."""
+    """What people decided, in memory: the view and the service in one."""
 
     entries: dict[str, OverrideEntry] = field(default_factory=dict)
     now: float = NOW

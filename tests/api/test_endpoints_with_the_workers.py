@@ -32,7 +32,7 @@ SUCCEEDED = "dwd_endpoint_probe_success"
 FAILURES = "dwd_shoot_probe_failures_total"
 
 
-class Stand:
+class Harness:
     """A canary that is a gate and a probe of etcd, with all that shows them."""
 
     def __init__(self, clock, tasks):
@@ -65,98 +65,98 @@ class Stand:
 
 
 @pytest.fixture
-async def stand():
+async def harness():
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    yield Stand(clock, tasks)
+    yield Harness(clock, tasks)
     await tasks.stop()
 
 
-async def test_before_any_run_nothing_is_counted_and_the_gate_is_open(stand):
-    await stand.bench.start(pod())
-    canary, etcd = stand.shown()["endpointProbes"]
+async def test_before_any_run_nothing_is_counted_and_the_gate_is_open(harness):
+    await harness.bench.start(pod())
+    canary, etcd = harness.shown()["endpointProbes"]
     assert (etcd["result"], etcd["counted"], etcd["gate"]) == ("Failure", False, None)
     assert canary["gate"] == "Open"
-    assert stand.value(SUCCEEDED, namespace=NAMESPACE, name="etcd") is None
+    assert harness.value(SUCCEEDED, namespace=NAMESPACE, name="etcd") is None
 
 
-async def test_a_canary_that_fails_closes_its_gate_in_every_record(stand):
-    stand.bench.handlers.say(SUCCESS, FAILURE, of="canary")
-    await stand.bench.start(pod())
-    await stand.bench.passes(60)
+async def test_a_canary_that_fails_closes_its_gate_in_every_record(harness):
+    harness.bench.handlers.say(SUCCESS, FAILURE, of="canary")
+    await harness.bench.start(pod())
+    await harness.bench.passes(60)
     with capture_logs() as lines:
-        stand.tell()
-    shown = stand.shown()
+        harness.tell()
+    shown = harness.shown()
     canary, etcd = shown["endpointProbes"]
     assert (canary["result"], canary["counted"], canary["gate"]) == ("Failure", True, "Closed")
     assert (etcd["result"], etcd["counted"], etcd["gate"]) == ("Success", True, None)
     [gate] = shown["gates"]
     assert (gate["name"], gate["state"], gate["reason"]) == ("canary", "Closed", "Failing")
     assert "it was Failure" in gate["message"]
-    assert [stand.value(SUCCEEDED, namespace=NAMESPACE, name=n) for n in ("canary", "etcd")] == [
+    assert [harness.value(SUCCEEDED, namespace=NAMESPACE, name=n) for n in ("canary", "etcd")] == [
         0,
         1,
     ]
-    runs = sum(run.probe == "canary" for run in stand.bench.handlers.runs)
-    assert stand.value(FAILURES, namespace=NAMESPACE, probe="endpoint") == runs - 1 > 3
-    reasons = [each.reason for each in stand.history.of(NAMESPACE)]
+    runs = sum(run.probe == "canary" for run in harness.bench.handlers.runs)
+    assert harness.value(FAILURES, namespace=NAMESPACE, probe="endpoint") == runs - 1 > 3
+    reasons = [each.reason for each in harness.history.of(NAMESPACE)]
     assert reasons.index("GateClosed") < reasons.index("EndpointProbeSucceeded")
     [line] = [each for each in lines if each["reason"] == "GateClosed"]
     assert (line["log_level"], line["namespace"], line["probe"]) == ("warning", NAMESPACE, "canary")
     assert line["gate"] == "Failing"
 
 
-async def test_errors_close_no_gate_and_are_counted_try_by_try(stand):
-    stand.bench.handlers.say(ERROR, of="canary")
-    await stand.bench.start(pod())
-    await stand.bench.passes(35)
-    [gate] = stand.shown()["gates"]
+async def test_errors_close_no_gate_and_are_counted_try_by_try(harness):
+    harness.bench.handlers.say(ERROR, of="canary")
+    await harness.bench.start(pod())
+    await harness.bench.passes(35)
+    [gate] = harness.shown()["gates"]
     assert gate["state"] == "Open"
-    assert stand.value(SUCCEEDED, namespace=NAMESPACE, name="canary") is None
-    errors = stand.value("dwd_probes_total", probe="endpoint", result="error")
-    assert errors == sum(run.probe == "canary" for run in stand.bench.handlers.runs)
+    assert harness.value(SUCCEEDED, namespace=NAMESPACE, name="canary") is None
+    errors = harness.value("dwd_probes_total", probe="endpoint", result="error")
+    assert errors == sum(run.probe == "canary" for run in harness.bench.handlers.runs)
     assert errors >= 9
 
 
-async def test_one_target_of_two_that_fails_is_0_in_the_metrics(stand):
-    stand.bench.handlers.say(FAILURE, of="etcd-1")
-    await stand.bench.start(pod(), pod("etcd-1", ip="10.0.0.2"))
-    await stand.bench.passes(60)
-    assert stand.value(SUCCEEDED, namespace=NAMESPACE, name="etcd") == 0
-    results = {each["target"]["pod"]: each["result"] for each in stand.shown()["endpointProbes"]}
+async def test_one_target_of_two_that_fails_is_0_in_the_metrics(harness):
+    harness.bench.handlers.say(FAILURE, of="etcd-1")
+    await harness.bench.start(pod(), pod("etcd-1", ip="10.0.0.2"))
+    await harness.bench.passes(60)
+    assert harness.value(SUCCEEDED, namespace=NAMESPACE, name="etcd") == 0
+    results = {each["target"]["pod"]: each["result"] for each in harness.shown()["endpointProbes"]}
     assert results == {None: "Success", "etcd-0": "Success", "etcd-1": "Failure"}
-    stand.bench.pods.remove("etcd-1")
-    await stand.bench.passes(1)
-    assert stand.value(SUCCEEDED, namespace=NAMESPACE, name="etcd") == 1
+    harness.bench.pods.remove("etcd-1")
+    await harness.bench.passes(1)
+    assert harness.value(SUCCEEDED, namespace=NAMESPACE, name="etcd") == 1
 
 
-async def test_a_container_that_stops_is_0_in_the_metrics_until_it_runs_and_passes_again(stand):
+async def test_a_container_that_stops_is_0_in_the_metrics_until_it_runs_and_passes_again(harness):
     def value():
-        return stand.value(SUCCEEDED, namespace=NAMESPACE, name="etcd")
+        return harness.value(SUCCEEDED, namespace=NAMESPACE, name="etcd")
 
-    await stand.bench.start(pod())
-    await stand.bench.passes(60)
+    await harness.bench.start(pod())
+    await harness.bench.passes(60)
     assert value() == 1
-    stand.bench.pods.change(running=False)
-    await stand.bench.passes(15)
+    harness.bench.pods.change(running=False)
+    await harness.bench.passes(15)
     assert value() == 0
-    stand.bench.pods.change(running=True, id="containerd://etcd-2")
-    await stand.bench.passes(30)
+    harness.bench.pods.change(running=True, id="containerd://etcd-2")
+    await harness.bench.passes(30)
     assert value() == 1
 
 
-async def test_when_probing_ends_nothing_is_shown_any_more(stand):
-    await stand.bench.start(pod())
-    await stand.bench.passes(60)
-    await stand.bench.probes.stop(NAMESPACE)
-    shown = stand.shown()
+async def test_when_probing_ends_nothing_is_shown_any_more(harness):
+    await harness.bench.start(pod())
+    await harness.bench.passes(60)
+    await harness.bench.probes.stop(NAMESPACE)
+    shown = harness.shown()
     assert (shown["endpointProbes"], shown["endpointProbesTotal"], shown["gates"]) == ([], 0, [])
-    assert stand.value(SUCCEEDED, namespace=NAMESPACE, name="canary") is None
+    assert harness.value(SUCCEEDED, namespace=NAMESPACE, name="canary") is None
 
 
-async def test_between_two_changes_what_the_gates_say_stays_the_same(stand):
-    await stand.bench.start(pod())
-    await stand.bench.passes(60)
-    before = stand.shown()["gates"]
-    await stand.bench.passes(3)
-    assert stand.shown()["gates"] == before
+async def test_between_two_changes_what_the_gates_say_stays_the_same(harness):
+    await harness.bench.start(pod())
+    await harness.bench.passes(60)
+    before = harness.shown()["gates"]
+    await harness.bench.passes(3)
+    assert harness.shown()["gates"] == before

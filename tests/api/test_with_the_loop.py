@@ -16,15 +16,15 @@ from app.core.reporting.metering import Metering
 from app.core.reporting.notices import journal
 from app.core.tasks import Tasks
 from app.simulation.traffic import Trouble
+from tests.support.harness import SHOOT, Lab
 from tests.support.slices import at_once
-from tests.support.stands import SHOOT, Stage
 
 
 class Records:
     """Everything that listens to the board of one prober."""
 
-    def __init__(self, stand, tasks):
-        self.stand = stand
+    def __init__(self, harness, tasks):
+        self.harness = harness
         self.metrics = Metrics()
         self.metering = Metering(self.metrics)
         self.history = History()
@@ -35,19 +35,19 @@ class Records:
             leading=lambda: True,
             uid_of=lambda *_: None,
             identity="test",
-            clock=stand.clock,
+            clock=harness.clock,
             metrics=self.metrics,
         )
         _ = tasks.shared(writer.run, "events")
-        board = stand.environment.notice_bus
+        board = harness.environment.notice_bus
         for subscriber in (journal, self.history.note, self.metering.note, writer.note):
             board.subscribe(subscriber)
 
     def summaries(self):
-        return self.stand.prober.registry.summaries()
+        return self.harness.prober.registry.summaries()
 
     def facts(self, namespace):
-        return self.stand.prober.registry.status(namespace)
+        return self.harness.prober.registry.status(namespace)
 
     async def emit(self, namespace, body):
         assert namespace == SHOOT
@@ -73,19 +73,19 @@ def lines():
 async def records():
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    stage = Stage(tasks, clock, on_ports=True)
-    world = stage.world()
+    lab = Lab(tasks, clock, on_ports=True)
+    world = lab.world()
     world.add_shoot(SHOOT)
-    yield Records(stage.prober(world), tasks)
-    await stage.close()
+    yield Records(lab.prober(world), tasks)
+    await lab.close()
     await tasks.stop()
 
 
 async def test_an_outage_is_the_same_story_in_every_record(records, lines):
-    await records.stand.run(60)
-    with records.stand.world.faults.path_cut(SHOOT):
-        await records.stand.run(120)
-    await records.stand.run(120)
+    await records.harness.run(60)
+    with records.harness.world.faults.path_cut(SHOOT):
+        await records.harness.run(120)
+    await records.harness.run(120)
     # metrics
     assert records.value("dwd_meltdowns_total") == 1
     assert records.value("dwd_detection_seconds_count") == 1
@@ -113,12 +113,12 @@ async def test_an_outage_is_the_same_story_in_every_record(records, lines):
 
 
 async def test_amid_an_outage_the_api_says_why_the_controllers_are_at_0(records):
-    stand = records.stand
-    await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.run(120)
-        shoot = presenting.shoot(stand.status(), stand.environment.policy, NOTHING)
-        nodes = [each.shown() for each in presenting.rows(stand.status())]
+    harness = records.harness
+    await harness.run(60)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.run(120)
+        shoot = presenting.shoot(harness.status(), harness.environment.policy, NOTHING)
+        nodes = [each.shown() for each in presenting.rows(harness.status())]
     assert shoot.state == "Protected"
     assert "10 of 10 node leases are older than 30 s" in shoot.message
     assert "kube-controller-manager" in shoot.message
@@ -130,16 +130,16 @@ async def test_amid_an_outage_the_api_says_why_the_controllers_are_at_0(records)
 
 
 async def test_leases_that_cannot_be_read_any_more_say_when_they_were(records):
-    stand = records.stand
-    await stand.run(60)
+    harness = records.harness
+    await harness.run(60)
 
     def shown():
-        return presenting.shoot(stand.status(), stand.environment.policy, NOTHING)
+        return presenting.shoot(harness.status(), harness.environment.policy, NOTHING)
 
     before = shown()
     assert before.leases.as_of == before.probe.last_time
-    with stand.world.faults.api_down(SHOOT):
-        await stand.run(60)
+    with harness.world.faults.api_down(SHOOT):
+        await harness.run(60)
         after = shown()
     assert after.state == "Unreachable"
     assert before.leases.as_of <= after.leases.as_of < after.probe.last_time
@@ -167,11 +167,11 @@ LEASES = frozenset({"leases"})
     ids=lambda each: each if isinstance(each, str) else "",
 )
 async def test_every_result_of_a_probe_happens(records, begin, probe, result):
-    await records.stand.run(60)
+    await records.harness.run(60)
     assert records.value("dwd_probes_total", probe=probe, result="success") > 0
     assert records.value("dwd_probes_total", probe=probe, result=result) is None
-    with begin(records.stand.world.faults):
-        await records.stand.run(60)
+    with begin(records.harness.world.faults):
+        await records.harness.run(60)
     assert records.value("dwd_probes_total", probe=probe, result=result) > 0
     failures = records.value("dwd_shoot_probe_failures_total", namespace=SHOOT, probe=probe)
     assert failures >= records.value("dwd_probes_total", probe=probe, result=result)
@@ -188,10 +188,10 @@ def operations(records, result, trigger="auto"):
 
 
 async def test_what_could_not_be_scaled_has_failed(records):
-    await records.stand.run(60)
-    faults = records.stand.world.faults
+    await records.harness.run(60)
+    faults = records.harness.world.faults
     with faults.path_cut(SHOOT), faults.patch_forbidden():
-        await records.stand.run(120)
+        await records.harness.run(120)
     assert operations(records, "failed")["down"] >= 1
     assert operations(records, "done") == {"down": None, "up": None}
 
@@ -199,16 +199,16 @@ async def test_what_could_not_be_scaled_has_failed(records):
 async def test_what_a_person_looks_after_is_skipped(records):
     annotations = {ann.IGNORE_SCALING: "true"}
     body = {"metadata": {"annotations": annotations}}
-    records.stand.world.patch(SHOOT, "kube-controller-manager", body)
-    await records.stand.run(60)
-    with records.stand.world.faults.path_cut(SHOOT):
-        await records.stand.run(120)
+    records.harness.world.patch(SHOOT, "kube-controller-manager", body)
+    await records.harness.run(60)
+    with records.harness.world.faults.path_cut(SHOOT):
+        await records.harness.run(120)
     assert operations(records, "skipped")["down"] >= 1
     assert operations(records, "done")["down"] is None
 
 
 async def test_each_state_of_a_lease_is_shown(records):
-    stand = records.stand
+    harness = records.harness
 
     def leases():
         states = ("fresh", "expired", "unknown", "excluded")
@@ -216,12 +216,12 @@ async def test_each_state_of_a_lease_is_shown(records):
             records.value("dwd_shoot_node_leases", namespace=SHOOT, state=state) for state in states
         )
 
-    await stand.run(60)
+    await harness.run(60)
     assert leases() == (10, 0, 0, 0)
-    machine = next(iter(stand.world.seed.machines(SHOOT)))
-    stand.world.delete_machine(SHOOT, machine.name)
-    with stand.world.faults.path_cut(SHOOT, fraction=0.3):
-        await stand.run(60)
+    machine = next(iter(harness.world.seed.machines(SHOOT)))
+    harness.world.delete_machine(SHOOT, machine.name)
+    with harness.world.faults.path_cut(SHOOT, fraction=0.3):
+        await harness.run(60)
         fresh, expired, unknown, excluded = leases()
         assert (unknown, excluded) == (0, 1)
         assert expired in {2, 3}

@@ -54,8 +54,8 @@ from tests.api.fakes import FakeOverrides, FakeShoots, application, context
 from tests.attack.test_attack import serving_beside
 from tests.core.kube.server import AUTHORITY, SERVER_PAIR
 from tests.core.kube.test_seed import FakeCredentials
+from tests.support.harness import Lab
 from tests.support.kubeconfigs import HOSTILE, NAMESPACE
-from tests.support.stands import Stage
 from tests.support.watchdog import watched
 
 pytestmark = [
@@ -133,19 +133,19 @@ async def probed(ports, seconds):
     """What held the loop while a prober looked at these shoots; who was looked at, and whose nodes were judged."""
     clock = Clock.system()
     tasks = Tasks(clock)
-    stage = Stage(tasks, clock, on_ports=True)
-    world = stage.world()
+    lab = Lab(tasks, clock, on_ports=True)
+    world = lab.world()
     for kind in ports:
         world.add_shoot(kind, nodes=2, grace="8s")  # their leases have expired within 6 s
     connector = HostileConnector(ports, clock)
     world.connector = connector  # type: ignore[assignment]  # any ShootConnector will do
     with watched(connector.spent) as dog:
-        stand = stage.prober(world, probe_interval=1.0, probe_timeout=3.0, initial_delay=0.0)
-        await stand.run(seconds)
-    looked = {kind for kind in ports if stand.probes(kind)}
-    told = {kind for kind in ports if stand.status(kind).decision is not None}
-    judged = {kind for kind in told if stand.reason(kind) is VerdictReason.NO_CANDIDATES}
-    await stage.close()
+        harness = lab.prober(world, probe_interval=1.0, probe_timeout=3.0, initial_delay=0.0)
+        await harness.run(seconds)
+    looked = {kind for kind in ports if harness.probes(kind)}
+    told = {kind for kind in ports if harness.status(kind).decision is not None}
+    judged = {kind for kind in told if harness.reason(kind) is VerdictReason.NO_CANDIDATES}
+    await lab.close()
     await tasks.stop()
     await connector.close()
     await asyncio.sleep(0.1)

@@ -16,7 +16,7 @@ from app.simulation.workloads import API_SERVER, Workload
 from app.weeder.rules.caps import Ledger
 from tests.core.kube.test_weeder_view import World, delete, seed_of
 from tests.core.kube.weeding import NS, a_slice, endpoint
-from tests.support.weeding import API, NAMESPACE, WeederStage
+from tests.support.weeding import API, NAMESPACE, WeederLab
 from tests.weeder.rules.facts import NOW, pod
 
 SCHEDULER = "kube-scheduler"
@@ -56,32 +56,32 @@ def test_a_target_whose_name_a_pod_can_have_is_one(name):
 
 
 @pytest.fixture
-async def stage():
+async def lab():
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    made = WeederStage(tasks, clock)
+    made = WeederLab(tasks, clock)
     yield made
     await made.close()
     await tasks.stop()
 
 
-async def beside(stage, hostile, **policy):
+async def beside(lab, hostile, **policy):
     """A weeder that starts when a service has just come back, beside hostile ones that are asked for first."""
-    world = stage.world()
+    world = lab.world()
     names = [f"shoot--evil--{number}" for number in range(hostile)]
     for name in names:
         world.add_workload(Workload(name, API_SERVER, service=API_SERVER))
     world.add_control_plane(NAMESPACE)
     with world.faults.service_unready(*API):
-        await stage.clock.sleep(3)
-    await stage.clock.sleep(20)
+        await lab.clock.sleep(3)
+    await lab.clock.sleep(20)
     world.crash_looped(NAMESPACE, SCHEDULER, 7)
-    return stage.weeder(world, **policy), names
+    return lab.weeder(world, **policy), names
 
 
-def many_pods(stand, names, number):
+def many_pods(harness, names, number):
     """The services of these namespaces have so many ready endpoints, of pods that do not exist."""
-    original = stand.seed.slices
+    original = harness.seed.slices
 
     def slices(key):
         if key.namespace not in names:
@@ -89,37 +89,37 @@ def many_pods(stand, names, number):
         endpoints = tuple(SliceEndpoint(True, f"none-{each}") for each in range(number))
         return (SliceView(key.namespace, "s", key.service, "7", endpoints),)
 
-    stand.seed.slices = slices
+    harness.seed.slices = slices
 
 
-async def test_services_with_thousands_of_pods_keep_no_other_waiting_at_the_start(stage):
-    stand, names = await beside(stage, 20)
-    many_pods(stand, names, 5_000)
-    await stand.run(3)
-    assert len(stand.names()) == 1
+async def test_services_with_thousands_of_pods_keep_no_other_waiting_at_the_start(lab):
+    harness, names = await beside(lab, 20)
+    many_pods(harness, names, 5_000)
+    await harness.run(3)
+    assert len(harness.names()) == 1
 
 
-async def test_nobody_is_asked_any_more_when_no_answer_could_matter(stage):
-    stand, names = await beside(stage, 1, watch_duration=60.0)
-    many_pods(stand, names, 10_000)
-    await stand.run(61)
-    reads = len(stand.seed.reads)
-    await stand.run(60)
-    assert 2_000 < reads == len(stand.seed.reads) < 4_000
+async def test_nobody_is_asked_any_more_when_no_answer_could_matter(lab):
+    harness, names = await beside(lab, 1, watch_duration=60.0)
+    many_pods(harness, names, 10_000)
+    await harness.run(61)
+    reads = len(harness.seed.reads)
+    await harness.run(60)
+    assert 2_000 < reads == len(harness.seed.reads) < 4_000
 
 
-async def test_a_server_that_asks_for_a_pause_of_years_keeps_no_other_service_waiting(stage):
-    stand, names = await beside(stage, 8)
-    original = stand.seed.read_pod
+async def test_a_server_that_asks_for_a_pause_of_years_keeps_no_other_service_waiting(lab):
+    harness, names = await beside(lab, 8)
+    original = harness.seed.read_pod
 
     async def read_pod(namespace, name):
         if namespace in names:
             raise ServerFault("not now", status=503, retry_after=999_999_999.0)
         return await original(namespace, name)
 
-    stand.seed.read_pod = read_pod
-    await stand.run(70)
-    assert len(stand.names()) == 1
+    harness.seed.read_pod = read_pod
+    await harness.run(70)
+    assert len(harness.names()) == 1
 
 
 # Who writes pods writes their owner references.

@@ -68,14 +68,14 @@ class WorldProbing(WorldWeeding):
 
     def __init__(self, arena: WorldArena) -> None:
         super().__init__(arena)
-        self.probed: ProbedPods = SimulatedProbedPods(arena.world.stage, SELECTORS, arena.tasks)
+        self.probed: ProbedPods = SimulatedProbedPods(arena.world.parts, SELECTORS, arena.tasks)
 
     @asynccontextmanager
     async def ready(self) -> AsyncIterator[None]:
         yield
 
     async def watches(self) -> int:
-        return self._world.stage.watches.open_now("Pod")
+        return self._world.parts.watches.open_now("Pod")
 
 
 class ServedProbing(ServedWeeding):

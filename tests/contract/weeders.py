@@ -8,8 +8,8 @@ from random import Random
 from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.ports import Permission, WeederSeed
 from app.simulation.faults import PodWatched
+from app.simulation.parts import Fault
 from app.simulation.server.streams import StoreWatch
-from app.simulation.stage import Fault
 from app.simulation.traffic import Trouble
 from tests.contract.arena import until
 from tests.contract.real import RealArena

@@ -25,8 +25,8 @@ from app.simulation import deletion, manifests
 from app.simulation.builders import World
 from app.simulation.leases import SimulatedLeaseStore
 from app.simulation.network import ServerPlace
+from app.simulation.parts import Fault
 from app.simulation.shoot import ShootServer
-from app.simulation.stage import Fault
 from app.simulation.store import ObjectKey, Store
 from app.simulation.traffic import ConnectionLoss, Trouble
 from app.simulation.views import secret_view
@@ -87,7 +87,7 @@ class WorldShoot:
     def secret(self, **changes: Any) -> SecretView:
         server, route = self._server, changes.get("route", Route.INTERNAL)
         user = changes.get("user", {"token": changes.get("token", server.newest_token)})
-        url = changes.get("server", self._world.stage.place.url(server.namespace, route))
+        url = changes.get("server", self._world.parts.place.url(server.namespace, route))
         content = manifests.kubeconfig(server.namespace, url, server.authority(route), user)
         content = changes.get("content", content)
         return SecretView(server.namespace, f"a{next(_versions)}", content, route)
@@ -172,7 +172,7 @@ class WorldArena:
         return WorldShoot(self.world, self.world.add_shoot(self.namespace, nodes=0, replicas={}))
 
     def candidate(self, identity: str) -> LeaseElection:
-        api = self.world.stage.api
+        api = self.world.parts.api
         lease = cast(
             "LeaseStore",  # it has the same methods
             SimulatedLeaseStore(api, self.world.store, self.clock, GARDEN, ELECTION),

@@ -35,7 +35,7 @@ class Seen:
         return [pod.name for pod in self.world.pods(A, workload) if pod.name in names]
 
     def delete(self, name, by=WEEDER):
-        self.world.stage.pods.delete(ObjectKey("Pod", A, name), by)
+        self.world.parts.pods.delete(ObjectKey("Pod", A, name), by)
 
     async def wait(self, so, within=60):
         for _ in range(within * 10):

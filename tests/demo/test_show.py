@@ -17,8 +17,8 @@ from app.simulation.scenarios.casting import cast
 from app.simulation.scenarios.scenario_file import find_scenario, parse_scenario
 from tests.docs.pages import ROOT
 from tests.simulation.worlds import simulated
-from tests.support.stands import Stage
-from tests.support.weeding import WeederStage
+from tests.support.harness import Lab
+from tests.support.weeding import WeederLab
 
 HEALTHY = ShootReport(ShootState.HEALTHY, "LeasesRenewed", "all is well", DemoLeases(4, 0, 0))
 ONE_CUT = parse_scenario(
@@ -52,8 +52,8 @@ class Screen:
 class Prober:
     """What a prober's registry says, as the REST API would."""
 
-    def __init__(self, stand):
-        self._registry = stand.prober.registry
+    def __init__(self, harness):
+        self._registry = harness.prober.registry
 
     async def shoots(self):
         return {each.namespace: self._said(each) for each in self._registry.statuses()}
@@ -241,18 +241,18 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
     world,
 ):
     demo = await watched(world, STORY, shoots=12, nodes=5)
-    stage = Stage(demo.tasks, demo.clock, on_ports=True)
-    stand = stage.prober(demo.seed.world)
-    weeders = WeederStage(demo.tasks, demo.clock)
+    lab = Lab(demo.tasks, demo.clock, on_ports=True)
+    harness = lab.prober(demo.seed.world)
+    weeders = WeederLab(demo.tasks, demo.clock)
     weeders.weeder(demo.seed.world)
-    demo.begin(Prober(stand))
+    demo.begin(Prober(harness))
     await demo.clock.sleep(45)
     assert demo.rows["a"].state is ShootState.PROTECTED
     assert demo.rows["b"].state is ShootState.UNREACHABLE
     assert demo.rows["g"].reason == "CredentialsRefused"
     assert demo.rows["c"].scenes == ("etcd-outage",)
     assert demo.rows["c"].waiting > 0
-    await stand.until(lambda: demo.seed.player.over, within=900)
+    await harness.until(lambda: demo.seed.player.over, within=900)
     await demo.clock.sleep(180)
     assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
     assert all(str(each) == "1/1" for row in demo.rows.values() for each in row.replicas)
@@ -271,16 +271,16 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
     assert pods.saving.most > 120, "back-offs are minutes"
     await demo.end()
     await weeders.close()
-    await stage.close()
+    await lab.close()
 
 
 @simulated()
 async def test_in_a_scenario_of_false_alarms_nothing_is_scaled(world):
     demo = await watched(world, FALSE_ALARMS, shoots=14, nodes=4)
-    stage = Stage(demo.tasks, demo.clock, on_ports=True)
-    stand = stage.prober(demo.seed.world)
-    demo.begin(Prober(stand))
-    await stand.until(lambda: demo.seed.player.over, within=600)
+    lab = Lab(demo.tasks, demo.clock, on_ports=True)
+    harness = lab.prober(demo.seed.world)
+    demo.begin(Prober(harness))
+    await harness.until(lambda: demo.seed.player.over, within=600)
     await demo.clock.sleep(60)
     assert demo.seed.world.journal.of(WATCHDOG) == ()
     assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
@@ -288,20 +288,20 @@ async def test_in_a_scenario_of_false_alarms_nothing_is_scaled(world):
     assert lost.having == lost.lacking == Toll()
     assert lost.below == (Toll(1, 1), Toll(1, 1)), "one kubelet has stopped"
     await demo.end()
-    await stage.close()
+    await lab.close()
 
 
-async def at_the_end_of_the_seeds_network(demo, stand):
+async def at_the_end_of_the_seeds_network(demo, harness):
     """Plays it; the states and replicas that each shoot had in its first scene."""
     states: set[tuple[ShootState | None, str]] = set()
     replicas: set[str] = set()
-    demo.begin(Prober(stand))
-    await stand.until(lambda: demo.seed.player.performances, within=60)
+    demo.begin(Prober(harness))
+    await harness.until(lambda: demo.seed.player.performances, within=60)
     while demo.seed.player.running:
         await demo.clock.sleep(1)
         states |= {(row.state, row.reason) for row in demo.rows.values()}
         replicas |= {str(each) for row in demo.rows.values() for each in row.replicas}
-    await stand.until(lambda: demo.seed.player.over, within=300)
+    await harness.until(lambda: demo.seed.player.over, within=300)
     await demo.clock.sleep(120)
     return states, replicas
 
@@ -309,9 +309,9 @@ async def at_the_end_of_the_seeds_network(demo, stand):
 @simulated()
 async def test_a_gate_keeps_a_false_alarm_of_the_seeds_network_from_scaling_anything(world):
     demo = await watched(world, SEED_NETWORK, shoots=4)
-    stage = Stage(demo.tasks, demo.clock, on_ports=True)
-    stand = stage.prober(demo.seed.world, policy_of(SEED_NETWORK))
-    states, replicas = await at_the_end_of_the_seeds_network(demo, stand)
+    lab = Lab(demo.tasks, demo.clock, on_ports=True)
+    harness = lab.prober(demo.seed.world, policy_of(SEED_NETWORK))
+    states, replicas = await at_the_end_of_the_seeds_network(demo, harness)
     assert (ShootState.SUSPECT, "Gated") in states
     assert replicas == {"1/1"}, "nothing was scaled while the seed could not get out"
     scaled = {write.namespace for write in demo.seed.world.journal.of(WATCHDOG)}
@@ -331,35 +331,35 @@ async def test_a_gate_keeps_a_false_alarm_of_the_seeds_network_from_scaling_anyt
     ]
     assert summary[-4].split("  ")[-1].strip() == "held back by the gate"
     await demo.end()
-    await stage.close()
+    await lab.close()
 
 
 @simulated()
 async def test_without_the_gate_every_shoot_would_have_been_scaled(world):
     demo = await watched(world, SEED_NETWORK, shoots=4)
-    stage = Stage(demo.tasks, demo.clock, on_ports=True)
-    stand = stage.prober(demo.seed.world, policy_of(SEED_NETWORK, gate=False))
-    states, replicas = await at_the_end_of_the_seeds_network(demo, stand)
+    lab = Lab(demo.tasks, demo.clock, on_ports=True)
+    harness = lab.prober(demo.seed.world, policy_of(SEED_NETWORK, gate=False))
+    states, replicas = await at_the_end_of_the_seeds_network(demo, harness)
     assert ShootState.PROTECTED in {each[0] for each in states}
     assert "0/0" in replicas
     assert len({write.namespace for write in demo.seed.world.journal.of(WATCHDOG)}) == 4
     assert "held back" not in "\n".join(demo.show.summary())
     await demo.end()
-    await stage.close()
+    await lab.close()
 
 
 @simulated()
 async def test_an_etcd_outage_is_told_pod_by_pod_and_compared_with_the_twin(world):
     demo = await watched(world, ETCD, shoots=3)
-    stage = Stage(demo.tasks, demo.clock, on_ports=True)
-    weeders = WeederStage(demo.tasks, demo.clock)
+    lab = Lab(demo.tasks, demo.clock, on_ports=True)
+    weeders = WeederLab(demo.tasks, demo.clock)
     weeders.weeder(demo.seed.world)
-    stand = stage.prober(demo.seed.world)
-    demo.begin(Prober(stand))
+    harness = lab.prober(demo.seed.world)
+    demo.begin(Prober(harness))
     await demo.clock.sleep(50)
     assert demo.rows["a"].happens.startswith("etcd-outage, 9 waiting")
     assert demo.rows["a"].state is ShootState.UNREACHABLE
-    await stand.until(lambda: demo.seed.player.over, within=300)
+    await harness.until(lambda: demo.seed.player.over, within=300)
     pods = demo.screen.pictures[-1].pods
     assert pods.waiting < pods.waiting_without, "those of a are back here, and not there"
     await demo.clock.sleep(240)
@@ -382,7 +382,7 @@ async def test_an_etcd_outage_is_told_pod_by_pod_and_compared_with_the_twin(worl
     assert demo.seed.world.journal.of(WATCHDOG) == ()
     await demo.end()
     await weeders.close()
-    await stage.close()
+    await lab.close()
 
 
 @simulated()

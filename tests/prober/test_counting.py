@@ -6,44 +6,44 @@ import pytest
 
 from app.core.model.probing import Verdict, VerdictReason
 from app.simulation.traffic import Trouble
-from tests.support.stands import SHOOT, STEP
+from tests.support.harness import SHOOT, STEP
 
 
-def verdicts(stand, verdict):
-    return [n for n in stand.notices if n.kind == "Look" and n.verdict is verdict]
+def verdicts(harness, verdict):
+    return [n for n in harness.notices if n.kind == "Look" and n.verdict is verdict]
 
 
-async def test_one_probe_is_enough_for_a_scale_down_by_default(stand):
-    await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.until(stand.writes)
-    assert not [n for n in stand.notices if n.reason == VerdictReason.COUNTING]
+async def test_one_probe_is_enough_for_a_scale_down_by_default(harness):
+    await harness.run(60)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.until(harness.writes)
+    assert not [n for n in harness.notices if n.reason == VerdictReason.COUNTING]
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.3])
-async def test_probes_that_count_are_suspect_interval_apart_and_none_is_lost(stage, jitter):
+async def test_probes_that_count_are_suspect_interval_apart_and_none_is_lost(lab, jitter):
     """A quick look after a slow one counts as well."""
-    world = stage.world()
+    world = lab.world()
     world.add_shoot(SHOOT)
-    stand = stage.prober(world, failure_threshold=3)
-    await stand.run(60)
+    harness = lab.prober(world, failure_threshold=3)
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING)
-        first = stand.now
+        await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
+        first = harness.now
         with world.faults.latency(SHOOT, jitter):
-            await stand.until(lambda: "2 of 3" in stand.decision().message)
-        await stand.until(stand.writes)
-    assert 10.0 <= stand.now - first < 11.0
+            await harness.until(lambda: "2 of 3" in harness.decision().message)
+        await harness.until(harness.writes)
+    assert 10.0 <= harness.now - first < 11.0
 
 
-async def test_three_good_probes_five_seconds_apart_end_a_protection(stand):
-    await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-        await stand.run(7)
-    seen = len(stand.probes())
-    await stand.until(lambda: stand.told("FlowStarted")[1:], within=90)
-    counting = [n for n in stand.notices if n.kind == "Look"][seen:]
+async def test_three_good_probes_five_seconds_apart_end_a_protection(harness):
+    await harness.run(60)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+        await harness.run(7)
+    seen = len(harness.probes())
+    await harness.until(lambda: harness.told("FlowStarted")[1:], within=90)
+    counting = [n for n in harness.notices if n.kind == "Look"][seen:]
     good = [
         n for n in counting if n.reason == VerdictReason.COUNTING or n.verdict is Verdict.SCALE_UP
     ]
@@ -51,33 +51,33 @@ async def test_three_good_probes_five_seconds_apart_end_a_protection(stand):
     assert good[-1].at - good[0].at == pytest.approx(10.0, abs=0.2)
 
 
-async def test_a_slow_first_good_probe_does_not_make_a_fourth_one_necessary(stand):
-    await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-        await stand.run(7)
-    with stand.world.faults.latency(SHOOT, 0.2):
-        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING, within=60)
-    seen = len(stand.probes())
-    await stand.until(lambda: len(stand.told("FlowStarted")) == 2, within=90)
-    assert len(stand.probes()) - seen <= 2
+async def test_a_slow_first_good_probe_does_not_make_a_fourth_one_necessary(harness):
+    await harness.run(60)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+        await harness.run(7)
+    with harness.world.faults.latency(SHOOT, 0.2):
+        await harness.until(lambda: harness.reason() is VerdictReason.COUNTING, within=60)
+    seen = len(harness.probes())
+    await harness.until(lambda: len(harness.told("FlowStarted")) == 2, within=90)
+    assert len(harness.probes()) - seen <= 2
 
 
-async def test_without_protection_one_good_probe_is_a_scale_up(stand):
-    await stand.run(5)
-    assert stand.decision().verdict is Verdict.SCALE_UP
+async def test_without_protection_one_good_probe_is_a_scale_up(harness):
+    await harness.run(5)
+    assert harness.decision().verdict is Verdict.SCALE_UP
 
 
-async def test_a_probe_of_the_other_direction_sets_the_count_to_0(stand):
-    await stand.run(60)
-    cut = stand.world.faults.path_cut(SHOOT)
-    await stand.protect()
+async def test_a_probe_of_the_other_direction_sets_the_count_to_0(harness):
+    await harness.run(60)
+    cut = harness.world.faults.path_cut(SHOOT)
+    await harness.protect()
     cut.lift()
-    await stand.until(lambda: "2 of 3" in stand.decision().message, within=60)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.until(lambda: stand.decision().would_be is Verdict.SCALE_DOWN)
-    await stand.until(lambda: stand.reason() is VerdictReason.COUNTING)
-    assert "1 of 3" in stand.decision().message
+    await harness.until(lambda: "2 of 3" in harness.decision().message, within=60)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.until(lambda: harness.decision().would_be is Verdict.SCALE_DOWN)
+    await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
+    assert "1 of 3" in harness.decision().message
 
 
 @pytest.mark.parametrize(
@@ -88,90 +88,92 @@ async def test_a_probe_of_the_other_direction_sets_the_count_to_0(stand):
         (Trouble(error_rate=1.0, what=frozenset({"leases"})), False),
     ],
 )
-async def test_a_429_leaves_the_count_and_every_other_failure_sets_it_to_0(stand, trouble, kept):
-    await stand.run(60)
-    cut = stand.world.faults.path_cut(SHOOT)
-    await stand.protect()
+async def test_a_429_leaves_the_count_and_every_other_failure_sets_it_to_0(harness, trouble, kept):
+    await harness.run(60)
+    cut = harness.world.faults.path_cut(SHOOT)
+    await harness.protect()
     cut.lift()
-    await stand.until(lambda: "2 of 3" in stand.decision().message, within=60)
-    probes = len(stand.probes())
-    with stand.world.faults.trouble(SHOOT, trouble):
-        await stand.until(lambda: len(stand.probes()) > probes)
-    await stand.until(lambda: len(stand.probes()) > probes + 1)
+    await harness.until(lambda: "2 of 3" in harness.decision().message, within=60)
+    probes = len(harness.probes())
+    with harness.world.faults.trouble(SHOOT, trouble):
+        await harness.until(lambda: len(harness.probes()) > probes)
+    await harness.until(lambda: len(harness.probes()) > probes + 1)
     if kept:
-        assert stand.reason() is not VerdictReason.COUNTING or "2 of 3" in stand.decision().message
+        assert (
+            harness.reason() is not VerdictReason.COUNTING or "2 of 3" in harness.decision().message
+        )
     else:
-        assert "1 of 3" in stand.decision().message
+        assert "1 of 3" in harness.decision().message
 
 
-async def test_lost_leadership_leaves_the_count(stand):
-    await stand.run(60)
-    cut = stand.world.faults.path_cut(SHOOT)
-    await stand.protect()
+async def test_lost_leadership_leaves_the_count(harness):
+    await harness.run(60)
+    cut = harness.world.faults.path_cut(SHOOT)
+    await harness.protect()
     cut.lift()
-    await stand.until(lambda: "2 of 3" in stand.decision().message, within=60)
-    stand.world.leadership.become(leading=False)
-    await stand.until(lambda: stand.reason() is VerdictReason.NOT_LEADER)
-    await stand.run(4)
-    stand.world.leadership.become(leading=True)
-    await stand.until(lambda: stand.reason() is not VerdictReason.NOT_LEADER)
-    assert stand.decision().verdict is Verdict.SCALE_UP or "2 of 3" in stand.decision().message
+    await harness.until(lambda: "2 of 3" in harness.decision().message, within=60)
+    harness.world.leadership.become(leading=False)
+    await harness.until(lambda: harness.reason() is VerdictReason.NOT_LEADER)
+    await harness.run(4)
+    harness.world.leadership.become(leading=True)
+    await harness.until(lambda: harness.reason() is not VerdictReason.NOT_LEADER)
+    assert harness.decision().verdict is Verdict.SCALE_UP or "2 of 3" in harness.decision().message
 
 
-async def test_each_further_protection_within_an_hour_needs_a_longer_good_span(stand):
+async def test_each_further_protection_within_an_hour_needs_a_longer_good_span(harness):
     """30 s for the second, 60 s for the third."""
     spans = []
     for _ in range(3):
-        await stand.run(120)
-        begun = len(stand.told("FlowStarted"))
-        with stand.world.faults.path_cut(SHOOT):
-            await stand.protect()
-            await stand.run(5)
-        await stand.until(lambda: stand.reason() is VerdictReason.COUNTING, within=60)
-        first = stand.probes()[-1]
-        await stand.until(lambda n=begun: len(stand.told("FlowStarted")) == n + 2, within=200)
-        spans.append(stand.now - first)
+        await harness.run(120)
+        begun = len(harness.told("FlowStarted"))
+        with harness.world.faults.path_cut(SHOOT):
+            await harness.protect()
+            await harness.run(5)
+        await harness.until(lambda: harness.reason() is VerdictReason.COUNTING, within=60)
+        first = harness.probes()[-1]
+        await harness.until(lambda n=begun: len(harness.told("FlowStarted")) == n + 2, within=200)
+        spans.append(harness.now - first)
     assert spans[0] == pytest.approx(10, abs=1)
     assert spans[1] == pytest.approx(30, abs=6)
     assert spans[2] == pytest.approx(60, abs=6)
 
 
-async def test_a_protection_an_hour_after_the_last_is_the_first_again(stand):
-    await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-    await stand.run(3700)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-    await stand.until(lambda: len(stand.told("FlowStarted")) == 4, within=45)
+async def test_a_protection_an_hour_after_the_last_is_the_first_again(harness):
+    await harness.run(60)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+    await harness.run(3700)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+    await harness.until(lambda: len(harness.told("FlowStarted")) == 4, within=45)
 
 
-async def test_a_protection_that_somebody_else_began_is_not_flapping(stage):
-    world = stage.world()
+async def test_a_protection_that_somebody_else_began_is_not_flapping(lab):
+    world = lab.world()
     world.add_shoot(SHOOT)
-    first, second = stage.prober(world), None
+    first, second = lab.prober(world), None
     await first.run(60)
     with world.faults.path_cut(SHOOT):
         await first.protect()
         await first.kill()
-        second = stage.prober(world)
+        second = lab.prober(world)
         await second.run(30)
     started = len(second.told("FlowStarted"))
     await second.until(lambda: len(second.told("FlowStarted")) > started, within=45)
 
 
-async def test_under_protection_and_while_counting_probes_come_every_suspect_interval(stand):
-    await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-        before = len(stand.probes())
-        await stand.run(100)
-        assert 19 <= len(stand.probes()) - before <= 20
+async def test_under_protection_and_while_counting_probes_come_every_suspect_interval(harness):
+    await harness.run(60)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+        before = len(harness.probes())
+        await harness.run(100)
+        assert 19 <= len(harness.probes()) - before <= 20
 
 
-async def test_the_probes_come_after_the_interval_with_jitter(stand):
-    await stand.run(300)
-    probes = stand.probes()
+async def test_the_probes_come_after_the_interval_with_jitter(harness):
+    await harness.run(300)
+    probes = harness.probes()
     apart = [b - a for a, b in itertools.pairwise(probes)]
     assert all(10 - STEP <= each <= 12 + STEP for each in apart)
     assert max(apart) - min(apart) > 0.5

@@ -23,7 +23,7 @@ from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from app.prober.dependents import PATIENCE, Dependents
 from app.simulation.traffic import Trouble
-from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
+from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
 WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
@@ -34,20 +34,20 @@ def order(ref=KCM, *, ignored=True, **more):
     return IgnoreRequest(SHOOT, ref, ignored=ignored, author="alice", reason=reason, **more)
 
 
-def annotate(stand, ref, **keys):
+def annotate(harness, ref, **keys):
     body = {
         "metadata": {"annotations": {ann.PREFIX + k.replace("_", "-"): v for k, v in keys.items()}}
     }
-    stand.world.patch(SHOOT, ref, body)
+    harness.world.patch(SHOOT, ref, body)
 
 
-def annotation(stand, ref=KCM):
-    return stand.world.annotations(SHOOT, ref).get(ann.IGNORE_SCALING)
+def annotation(harness, ref=KCM):
+    return harness.world.annotations(SHOOT, ref).get(ann.IGNORE_SCALING)
 
 
 @pytest.fixture
-def dependents(stand):
-    return Dependents(stand.environment)
+def dependents(harness):
+    return Dependents(harness.environment)
 
 
 class Racing:
@@ -72,56 +72,56 @@ class Racing:
         return written
 
 
-def racing(stand, **hooks):
-    seed = Racing(stand.environment.seed, **hooks)
-    return Dependents(replace(stand.environment, seed=seed)), seed
+def racing(harness, **hooks):
+    seed = Racing(harness.environment.seed, **hooks)
+    return Dependents(replace(harness.environment, seed=seed)), seed
 
 
 # Reading.
 
 
-async def test_each_configured_dependent_is_read_as_it_is_now(stand, dependents):
-    with stand.world.faults.watch_stalled(Watched.DEPENDENTS):
-        stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 4}})
+async def test_each_configured_dependent_is_read_as_it_is_now(harness, dependents):
+    with harness.world.faults.watch_stalled(Watched.DEPENDENTS):
+        harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 4}})
         views = await dependents.live(SHOOT)
     assert list(views) == [KCM, MCM, CA]
     assert [view and view.replicas for view in views.values()] == [4, 1, 1]
 
 
-async def test_one_that_does_not_exist_is_none(stand, dependents):
-    stand.world.delete(SHOOT, CA)
+async def test_one_that_does_not_exist_is_none(harness, dependents):
+    harness.world.delete(SHOOT, CA)
     assert (await dependents.live(SHOOT))[CA] is None
 
 
-async def test_sizes_that_only_scale_knows_are_read_and_the_version_stays_that_of_the_object(stage):
-    world = stage.world()
+async def test_sizes_that_only_scale_knows_are_read_and_the_version_stays_that_of_the_object(lab):
+    world = lab.world()
     world.add_shoot(SHOOT, replicas={KCM: 1, MCM: 1, CA: 1, ETCD: 3})
-    stand = stage.prober(world, dependents=WITH_ETCD)
-    found = Dependents(stand.environment)
+    harness = lab.prober(world, dependents=WITH_ETCD)
+    found = Dependents(harness.environment)
     view = (await found.live(SHOOT))[ETCD]
     assert view is not None
     assert view.replicas == 3
     before, after = await found.set_ignored(order(ETCD))
     assert (before.replicas, after.replicas) == (3, 3)
-    assert annotation(stand, ETCD) == "true"
+    assert annotation(harness, ETCD) == "true"
 
 
-async def test_a_read_that_fails_is_the_error_of_all(stand, dependents):
-    with stand.world.faults.seed_down(), pytest.raises(ClusterError):
+async def test_a_read_that_fails_is_the_error_of_all(harness, dependents):
+    with harness.world.faults.seed_down(), pytest.raises(ClusterError):
         await dependents.live(SHOOT)
 
 
 # Writing and removing.
 
 
-async def test_ignore_scaling_is_written_and_told_with_an_event(stand, dependents):
+async def test_ignore_scaling_is_written_and_told_with_an_event(harness, dependents):
     before, after = await dependents.set_ignored(order())
-    assert annotation(stand) == "true"
+    assert annotation(harness) == "true"
     assert (ann.IGNORE_SCALING in before.annotations, after.annotations[ann.IGNORE_SCALING]) == (
         False,
         "true",
     )
-    (notice,) = stand.told("OverrideSet")
+    (notice,) = harness.told("OverrideSet")
     assert (notice.kind, notice.resource, notice.event) == ("Override", KCM, True)
     assert (notice.resource_uid, notice.numbers["action"]) == (after.uid, "SetOverride")
     assert notice.message == (
@@ -129,207 +129,209 @@ async def test_ignore_scaling_is_written_and_told_with_an_event(stand, dependent
     )
 
 
-async def test_it_is_removed_whatever_its_value(stand, dependents):
+async def test_it_is_removed_whatever_its_value(harness, dependents):
     for value in ("true", "false", "nonsense"):
-        annotate(stand, KCM, ignore_scaling=value)
+        annotate(harness, KCM, ignore_scaling=value)
         _, after = await dependents.set_ignored(order(ignored=False))
-        assert annotation(stand) is None
+        assert annotation(harness) is None
         assert ann.IGNORE_SCALING not in after.annotations
-    assert [each.message for each in stand.told("OverrideEnded")] == [
+    assert [each.message for each in harness.told("OverrideEnded")] == [
         "alice removed ignore-scaling of Deployment/kube-controller-manager"
     ] * 3
 
 
 @pytest.mark.parametrize("value", ["false", "nonsense"])
-async def test_a_value_that_is_not_heeded_is_written_over(stand, dependents, value):
-    annotate(stand, KCM, ignore_scaling=value)
+async def test_a_value_that_is_not_heeded_is_written_over(harness, dependents, value):
+    annotate(harness, KCM, ignore_scaling=value)
     await dependents.set_ignored(order())
-    assert annotation(stand) == "true"
+    assert annotation(harness) == "true"
 
 
 @pytest.mark.parametrize(("ignored", "value"), [(True, "T"), (False, None)])
 async def test_where_there_is_nothing_to_do_nothing_is_written_or_told(
-    stand, dependents, ignored, value
+    harness, dependents, ignored, value
 ):
     if value is not None:
-        annotate(stand, KCM, ignore_scaling=value)
+        annotate(harness, KCM, ignore_scaling=value)
     before, after = await dependents.set_ignored(order(ignored=ignored))
     assert before == after
-    assert annotation(stand) == value
-    assert not stand.writes(KCM)
-    assert not stand.told("OverrideSet") + stand.told("OverrideEnded")
+    assert annotation(harness) == value
+    assert not harness.writes(KCM)
+    assert not harness.told("OverrideSet") + harness.told("OverrideEnded")
 
 
-async def test_the_prober_heeds_what_was_written_here(stand, dependents):
-    await stand.run(60)
+async def test_the_prober_heeds_what_was_written_here(harness, dependents):
+    await harness.run(60)
     await dependents.set_ignored(order())
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.run(120)
-        assert stand.replicas() == (1, 0, 0)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.run(120)
+        assert harness.replicas() == (1, 0, 0)
 
 
 # Refusals: nothing is written.
 
 
-async def test_at_0_it_is_refused_without_force(stand, dependents):
-    stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
+async def test_at_0_it_is_refused_without_force(harness, dependents):
+    harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
     with pytest.raises(Refused, match="is at 0 and would stay there"):
         await dependents.set_ignored(order())
-    assert not stand.writes(KCM)
+    assert not harness.writes(KCM)
     await dependents.set_ignored(order(force=True))
-    assert annotation(stand) == "true"
+    assert annotation(harness) == "true"
 
 
-async def test_what_is_ignored_at_0_already_needs_no_force(stand, dependents):
-    stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
-    annotate(stand, KCM, ignore_scaling="true")
+async def test_what_is_ignored_at_0_already_needs_no_force(harness, dependents):
+    harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
+    annotate(harness, KCM, ignore_scaling="true")
     await dependents.set_ignored(order())
     await dependents.set_ignored(order(ignored=False))
-    assert annotation(stand) is None
+    assert annotation(harness) is None
 
 
 @pytest.mark.parametrize("ignored", [True, False])
-async def test_what_does_not_exist_is_not_found(stand, dependents, ignored):
-    stand.world.delete(SHOOT, CA)
+async def test_what_does_not_exist_is_not_found(harness, dependents, ignored):
+    harness.world.delete(SHOOT, CA)
     with pytest.raises(NotFound, match="has no dependent Deployment/cluster-autoscaler"):
         await dependents.set_ignored(order(CA, ignored=ignored))
 
 
-async def test_what_is_not_configured_is_not_found_and_not_even_read(stand):
+async def test_what_is_not_configured_is_not_found_and_not_even_read(harness):
     others = tuple(each for each in GARDENER.dependents if each.ref != CA)
     policy = replace(GARDENER, dependents=others)
-    found = Dependents(replace(stand.environment, policy=policy))
+    found = Dependents(replace(harness.environment, policy=policy))
     with pytest.raises(NotFound):
         await found.set_ignored(order(CA))
-    assert annotation(stand, CA) is None
+    assert annotation(harness, CA) is None
 
 
-async def test_a_missing_right_is_told_and_nothing_is_so(stand, dependents):
-    with stand.world.faults.patch_forbidden(), pytest.raises(Forbidden):
+async def test_a_missing_right_is_told_and_nothing_is_so(harness, dependents):
+    with harness.world.faults.patch_forbidden(), pytest.raises(Forbidden):
         await dependents.set_ignored(order())
-    assert annotation(stand) is None
-    assert not stand.told("OverrideSet")
+    assert annotation(harness) is None
+    assert not harness.told("OverrideSet")
 
 
 # If-Match.
 
 
 @pytest.mark.parametrize("which", ["one", "all", "any", "list"])
-async def test_the_etag_of_the_resource_and_that_of_all_are_accepted(stand, dependents, which):
+async def test_the_etag_of_the_resource_and_that_of_all_are_accepted(harness, dependents, which):
     views = await dependents.live(SHOOT)
     one, every = workloads.resource_etag(views[KCM]), workloads.list_etag(views)
     tag = {"one": one, "all": every, "any": "*", "list": f'"x", {every}'}[which]
     await dependents.set_ignored(order(if_match=tag))
-    assert annotation(stand) == "true"
+    assert annotation(harness) == "true"
 
 
 @pytest.mark.parametrize("tag", ['"x", "y"', "", "x"])
-async def test_another_etag_is_refused(stand, dependents, tag):
+async def test_another_etag_is_refused(harness, dependents, tag):
     with pytest.raises(VersionChanged, match="is not what If-Match names"):
         await dependents.set_ignored(order(if_match=tag))
-    assert annotation(stand) is None
+    assert annotation(harness) is None
 
 
-async def test_a_weak_etag_is_refused(stand, dependents):
+async def test_a_weak_etag_is_refused(harness, dependents):
     tag = workloads.resource_etag((await dependents.live(SHOOT))[KCM])
     with pytest.raises(VersionChanged):
         await dependents.set_ignored(order(if_match="W/" + tag))
 
 
-async def test_the_etag_of_all_is_old_when_another_resource_has_changed(stand, dependents):
+async def test_the_etag_of_all_is_old_when_another_resource_has_changed(harness, dependents):
     views = await dependents.live(SHOOT)
-    stand.world.patch(SHOOT, MCM, {"spec": {"replicas": 3}})
+    harness.world.patch(SHOOT, MCM, {"spec": {"replicas": 3}})
     with pytest.raises(VersionChanged):
         await dependents.set_ignored(order(if_match=workloads.list_etag(views)))
     await dependents.set_ignored(order(if_match=workloads.resource_etag(views[KCM])))
-    assert annotation(stand) == "true"
+    assert annotation(harness) == "true"
 
 
-async def test_a_change_of_status_alone_makes_no_etag_old(stand, dependents):
+async def test_a_change_of_status_alone_makes_no_etag_old(harness, dependents):
     views = await dependents.live(SHOOT)
-    stand.world.patch(SHOOT, KCM, {"metadata": {"labels": {"other": "x"}}})
+    harness.world.patch(SHOOT, KCM, {"metadata": {"labels": {"other": "x"}}})
     await dependents.set_ignored(order(if_match=workloads.resource_etag(views[KCM])))
-    assert annotation(stand) == "true"
+    assert annotation(harness) == "true"
 
 
 # Races: what is written was judged on what is there.
 
 
-def label(stand, number):
-    stand.world.patch(SHOOT, KCM, {"metadata": {"labels": {"n": str(number)}}})
+def label(harness, number):
+    harness.world.patch(SHOOT, KCM, {"metadata": {"labels": {"n": str(number)}}})
 
 
-async def test_a_conflict_is_judged_anew_once(stand):
-    found, seed = racing(stand, before=lambda n: label(stand, n) if n == 1 else None)
+async def test_a_conflict_is_judged_anew_once(harness):
+    found, seed = racing(harness, before=lambda n: label(harness, n) if n == 1 else None)
     await found.set_ignored(order())
-    assert annotation(stand) == "true"
+    assert annotation(harness) == "true"
     assert seed.patches == 2
-    assert len(stand.told("OverrideSet")) == 1
+    assert len(harness.told("OverrideSet")) == 1
 
 
-async def test_a_second_conflict_is_told(stand):
-    found, seed = racing(stand, before=lambda n: label(stand, n))
+async def test_a_second_conflict_is_told(harness):
+    found, seed = racing(harness, before=lambda n: label(harness, n))
     with pytest.raises(Conflict):
         await found.set_ignored(order())
-    assert annotation(stand) is None
+    assert annotation(harness) is None
     assert seed.patches == 2
 
 
-async def test_a_conflict_of_status_alone_is_none_with_if_match_either(stand, dependents):
+async def test_a_conflict_of_status_alone_is_none_with_if_match_either(harness, dependents):
     tag = workloads.resource_etag((await dependents.live(SHOOT))[KCM])
-    found, seed = racing(stand, before=lambda n: label(stand, n) if n == 1 else None)
+    found, seed = racing(harness, before=lambda n: label(harness, n) if n == 1 else None)
     await found.set_ignored(order(if_match=tag))
-    assert annotation(stand) == "true"
+    assert annotation(harness) == "true"
     assert seed.patches == 2
 
 
-async def test_who_names_what_he_saw_is_told_when_that_changes_before_the_write(stand, dependents):
+async def test_who_names_what_he_saw_is_told_when_that_changes_before_the_write(
+    harness, dependents
+):
     tag = workloads.resource_etag((await dependents.live(SHOOT))[KCM])
 
     def scale(number):
-        stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 1 + number}})
+        harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 1 + number}})
 
-    found, seed = racing(stand, before=scale)
+    found, seed = racing(harness, before=scale)
     with pytest.raises(VersionChanged):
         await found.set_ignored(order(if_match=tag))
-    assert annotation(stand) is None
+    assert annotation(harness) is None
     assert seed.patches == 1
 
 
-async def test_one_that_goes_to_0_between_check_and_write_is_refused(stand):
+async def test_one_that_goes_to_0_between_check_and_write_is_refused(harness):
     def at_zero(number):
         if number == 1:
-            stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
+            harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
 
-    found, seed = racing(stand, before=at_zero)
+    found, seed = racing(harness, before=at_zero)
     with pytest.raises(Refused):
         await found.set_ignored(order())
-    assert annotation(stand) is None
+    assert annotation(harness) is None
     assert seed.patches == 1
 
 
-async def test_a_write_whose_answer_is_lost_counts_where_it_was_done(stand):
+async def test_a_write_whose_answer_is_lost_counts_where_it_was_done(harness):
     def lost(number):
         raise errors_after[number]
 
     errors_after = {1: Unreachable("cut")}
-    found, seed = racing(stand, after=lost)
+    found, seed = racing(harness, after=lost)
     _, after = await found.set_ignored(order())
     assert after.annotations[ann.IGNORE_SCALING] == "true"
     assert seed.patches == 1
-    assert len(stand.told("OverrideSet")) == 1
+    assert len(harness.told("OverrideSet")) == 1
 
 
-async def test_a_write_whose_answer_is_lost_and_that_was_not_done_fails(stand, dependents):
+async def test_a_write_whose_answer_is_lost_and_that_was_not_done_fails(harness, dependents):
     trouble = Trouble(error_rate=1.0, verbs=frozenset({"patch"}))
-    with stand.world.faults.seed_trouble(trouble), pytest.raises(ClusterError):
+    with harness.world.faults.seed_trouble(trouble), pytest.raises(ClusterError):
         await dependents.set_ignored(order())
-    assert annotation(stand) is None
-    assert not stand.told("OverrideSet")
+    assert annotation(harness) is None
+    assert not harness.told("OverrideSet")
 
 
-async def test_it_is_a_request_of_the_normal_budget(stand):
-    found, seed = racing(stand)
+async def test_it_is_a_request_of_the_normal_budget(harness):
+    found, seed = racing(harness)
     await found.set_ignored(order())
     assert seed.patches == 1
     assert not seed.urgent
@@ -338,8 +340,8 @@ async def test_it_is_a_request_of_the_normal_budget(stand):
 class Budgeted:
     """A seed with a budget of so many spare reads; each takes a tenth of a second."""
 
-    def __init__(self, stand, left=1_000):
-        self._seed, self._clock, self.left = stand.environment.seed, stand.clock, left
+    def __init__(self, harness, left=1_000):
+        self._seed, self._clock, self.left = harness.environment.seed, harness.clock, left
         self.spare, self.normal, self.in_flight, self.most = 0, 0, 0, 0
         self.error = Throttled("not sent: the request budget for the seed is used up")
 
@@ -366,13 +368,13 @@ class Budgeted:
 
 
 @pytest.fixture
-async def budgeted(stage):
+async def budgeted(lab):
     """The dependents, of which one has its replicas in `scale` alone; and their seed."""
-    world = stage.world()
+    world = lab.world()
     world.add_shoot(SHOOT, replicas={KCM: 1, MCM: 1, CA: 1, ETCD: 3})
-    stand = stage.prober(world, dependents=WITH_ETCD)
-    seed = Budgeted(stand)
-    return Dependents(replace(stand.environment, seed=seed)), seed, stand
+    harness = lab.prober(world, dependents=WITH_ETCD)
+    seed = Budgeted(harness)
+    return Dependents(replace(harness.environment, seed=seed)), seed, harness
 
 
 async def test_whoever_wants_to_see_takes_what_is_left_of_the_budget_two_reads_at_a_time(budgeted):
@@ -382,10 +384,10 @@ async def test_whoever_wants_to_see_takes_what_is_left_of_the_budget_two_reads_a
 
 
 async def test_a_probe_waits_for_the_budget_a_moment(budgeted):
-    dependents, seed, stand = budgeted
+    dependents, seed, harness = budgeted
     seed.left = 2
     look = asyncio.ensure_future(dependents.live(SHOOT))
-    await stand.run(1)
+    await harness.run(1)
     assert not look.done()
     seed.left = 100
     assert len(await look) == len(WITH_ETCD)
@@ -395,22 +397,22 @@ async def test_a_probe_waits_for_the_budget_a_moment(budgeted):
 async def test_where_nothing_is_left_no_probe_waits_for_long_and_a_write_does_not_care(
     budgeted,
 ):
-    dependents, seed, stand = budgeted
+    dependents, seed, harness = budgeted
     seed.left = 0
-    began = stand.now
+    began = harness.now
     probes = [asyncio.ensure_future(dependents.live(SHOOT)) for _ in range(5)]
     await dependents.set_ignored(order(if_match="*"))
-    assert stand.now - began < 1
+    assert harness.now - began < 1
     assert seed.normal == len(WITH_ETCD) + 1
     found = await asyncio.gather(*probes, return_exceptions=True)
     assert {type(each) for each in found} == {Throttled}
-    assert stand.now - began < PATIENCE + 3
+    assert harness.now - began < PATIENCE + 3
 
 
 async def test_a_seed_that_asks_for_a_pause_gets_it(budgeted):
-    dependents, seed, stand = budgeted
+    dependents, seed, harness = budgeted
     seed.left, seed.error = 0, Throttled("slow down", status=429, retry_after=7.0)
-    began = stand.now
+    began = harness.now
     with pytest.raises(Throttled, match="slow down"):
         await dependents.live(SHOOT)
-    assert stand.now - began < 1
+    assert harness.now - began < 1

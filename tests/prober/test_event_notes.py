@@ -11,7 +11,7 @@ from app.core.model.workloads import Direction, Patch
 from app.prober import event_texts
 from app.prober.rules.scaling import ScalingStep, Task, Why
 from app.prober.scaling_context import OURSELVES, ScalingOrder, StepResult
-from tests.support.stands import CA, KCM, MCM, SHOOT
+from tests.support.harness import CA, KCM, MCM, SHOOT
 
 OURS = re.compile(
     r"verdict|\bHOLD\b|\bflow\b|dependent|runner|probing|meltdown key|weed|ignore-scaling(?! asks| is)"
@@ -19,27 +19,27 @@ OURS = re.compile(
 """Words that only we have."""
 
 
-async def shoot(stage):
-    world = stage.world()
+async def shoot(lab):
+    world = lab.world()
     world.add_shoot(SHOOT)
-    stand = stage.prober(world)
-    await stand.run(60)
-    return stand
+    harness = lab.prober(world)
+    await harness.run(60)
+    return harness
 
 
-def notes(stand):
+def notes(harness):
     """The notes of all Events, by reason and name."""
-    told = [each for each in stand.notices if each.event]
+    told = [each for each in harness.notices if each.event]
     assert all(each.note for each in told if each.reason != "OverrideSet")
     return {(each.reason, each.resource.name): each.note for each in told}
 
 
-async def test_an_outage_is_told_in_sentences_that_anybody_understands(stage):
-    stand = await shoot(stage)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-    await stand.run(120)
-    found = notes(stand)
+async def test_an_outage_is_told_in_sentences_that_anybody_understands(lab):
+    harness = await shoot(lab)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+    await harness.run(120)
+    found = notes(harness)
     assert found["ScaledDown", KCM.name] == (
         "Scaled from 1 to 0 replicas, as nodes cannot reach their API server; it comes back with 1 when they can."
     )
@@ -50,25 +50,25 @@ async def test_an_outage_is_told_in_sentences_that_anybody_understands(stage):
     assert "are started again. Reason: 0 of 10" in found["MeltdownProtectionEnded", KCM.name]
 
 
-def annotate(stand, ref, **values):
+def annotate(harness, ref, **values):
     body = {
         "metadata": {
             "annotations": {ann.PREFIX + k.replace("_", "-"): v for k, v in values.items()}
         }
     }
-    stand.world.patch(SHOOT, ref, body)
+    harness.world.patch(SHOOT, ref, body)
 
 
-async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(stage):
-    stand = await shoot(stage)
-    annotate(stand, MCM, ignore_scaling="perhaps")
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-        annotate(stand, CA, replicas="many")
-        annotate(stand, KCM, ignore_scaling="true")
-        await stand.run(30)
-    await stand.run(120)
-    found = notes(stand)
+async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(lab):
+    harness = await shoot(lab)
+    annotate(harness, MCM, ignore_scaling="perhaps")
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+        annotate(harness, CA, replicas="many")
+        annotate(harness, KCM, ignore_scaling="true")
+        await harness.run(30)
+    await harness.run(120)
+    found = notes(harness)
     assert found["InvalidIgnoreScalingAnnotation", MCM.name] == (
         f"The annotation {ann.IGNORE_SCALING} is neither true nor false: it is ignored."
     )
@@ -80,31 +80,31 @@ async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(st
     )
 
 
-async def test_what_was_at_0_for_no_known_reason_says_so_when_it_comes_back(stage):
-    stand = await shoot(stage)
-    stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
-    await stand.until(lambda: stand.told("FoundAtZero"), within=300)
-    assert notes(stand)["FoundAtZero", KCM.name] == (
+async def test_what_was_at_0_for_no_known_reason_says_so_when_it_comes_back(lab):
+    harness = await shoot(lab)
+    harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
+    await harness.until(lambda: harness.told("FoundAtZero"), within=300)
+    assert notes(harness)["FoundAtZero", KCM.name] == (
         "Scaled from 0 to 1 replicas: the nodes reach their API server, and nothing says why it was at 0."
     )
 
 
-async def test_what_cannot_be_scaled_says_why(stage):
-    stand = await shoot(stage)
-    with stand.world.faults.path_cut(SHOOT), stand.world.faults.patch_forbidden():
-        await stand.until(lambda: stand.told("ScalingFailed"), within=120)
-    said = [note for (reason, _), note in notes(stand).items() if reason == "ScalingFailed"]
+async def test_what_cannot_be_scaled_says_why(lab):
+    harness = await shoot(lab)
+    with harness.world.faults.path_cut(SHOOT), harness.world.faults.patch_forbidden():
+        await harness.until(lambda: harness.told("ScalingFailed"), within=120)
+    said = [note for (reason, _), note in notes(harness).items() if reason == "ScalingFailed"]
     assert said
     assert all(each.startswith("Could not be scaled down: ") for each in said)
 
 
-async def test_a_shoot_that_is_left_alone_in_an_outage_says_so_on_all_that_stays_down(stage):
-    stand = await shoot(stage)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-        stand.world.faults.hibernated(SHOOT)
-        await stand.until(lambda: stand.told("ProtectionAbandoned"))
-    found = notes(stand)
+async def test_a_shoot_that_is_left_alone_in_an_outage_says_so_on_all_that_stays_down(lab):
+    harness = await shoot(lab)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+        harness.world.faults.hibernated(SHOOT)
+        await harness.until(lambda: harness.told("ProtectionAbandoned"))
+    found = notes(harness)
     for ref in (KCM, MCM, CA):
         assert re.fullmatch(
             r"This cluster is no longer watched \(.*hibernat.*\): stopped controllers stay stopped\.",

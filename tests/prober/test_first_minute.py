@@ -4,7 +4,7 @@ import pytest
 
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState, VerdictReason
-from tests.support.stands import KCM, SHOOT
+from tests.support.harness import KCM, SHOOT
 
 
 def operation(kind, at):
@@ -16,140 +16,140 @@ def operation(kind, at):
     return {"status": {"lastOperation": last}}
 
 
-async def joining(stage, kind="Create", ago=0.0, **options):
+async def joining(lab, kind="Create", ago=0.0, **options):
     """A shoot that joins a running prober with its last operation `ago` seconds before, and its nodes cut."""
-    world = stage.world()
-    stand = stage.prober(world, **options)
-    await stand.run(30)
+    world = lab.world()
+    harness = lab.prober(world, **options)
+    await harness.run(30)
     world.add_shoot(SHOOT)
-    at = None if ago is None else stand.now - ago
+    at = None if ago is None else harness.now - ago
     world.patch_cluster(SHOOT, operation(kind, at))
-    world._stage.caches.catch_up()
-    await stand.until(stand.probes)
-    return stand
+    world._lab.caches.catch_up()
+    await harness.until(harness.probes)
+    return harness
 
 
-async def test_observation_starts_at_once_and_only_scaling_is_held_back(stage):
-    stand = await joining(stage, initial_delay=100.0)
-    begun = stand.now
-    await stand.run(1)
-    assert stand.status().probes >= 1
-    assert stand.state() is ShootState.HEALTHY
-    assert stand.reason() is VerdictReason.INITIAL_DELAY
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.run(60)
-        assert stand.reason() is VerdictReason.INITIAL_DELAY
-        assert stand.decision().would_be == "ScaleDown"
-        assert not stand.writes()
-        await stand.until(stand.writes)
-        assert stand.now - begun == pytest.approx(100, abs=1.2), "at once when it ends"
+async def test_observation_starts_at_once_and_only_scaling_is_held_back(lab):
+    harness = await joining(lab, initial_delay=100.0)
+    begun = harness.now
+    await harness.run(1)
+    assert harness.status().probes >= 1
+    assert harness.state() is ShootState.HEALTHY
+    assert harness.reason() is VerdictReason.INITIAL_DELAY
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.run(60)
+        assert harness.reason() is VerdictReason.INITIAL_DELAY
+        assert harness.decision().would_be == "ScaleDown"
+        assert not harness.writes()
+        await harness.until(harness.writes)
+        assert harness.now - begun == pytest.approx(100, abs=1.2), "at once when it ends"
 
 
 @pytest.mark.parametrize(("ago", "held"), [(0, 100), (60, 40), (99, 1), (100, 0), (5000, 0)])
-async def test_the_delay_counts_from_when_the_shoot_became_eligible(stage, ago, held):
-    stand = await joining(stage, ago=ago, initial_delay=100.0)
-    begun = stand.now
-    await stand.until(lambda: stand.decision().verdict == "ScaleUp", within=130)
-    assert stand.now - begun == pytest.approx(held, abs=1.2)
+async def test_the_delay_counts_from_when_the_shoot_became_eligible(lab, ago, held):
+    harness = await joining(lab, ago=ago, initial_delay=100.0)
+    begun = harness.now
+    await harness.until(lambda: harness.decision().verdict == "ScaleUp", within=130)
+    assert harness.now - begun == pytest.approx(held, abs=1.2)
 
 
 @pytest.mark.parametrize("ago", [-3600.0, None])
-async def test_a_time_in_the_future_and_none_at_all_count_as_now(stage, ago):
-    stand = await joining(stage, ago=ago, initial_delay=50.0)
-    begun = stand.now
-    await stand.until(lambda: stand.decision().verdict == "ScaleUp", within=130)
-    assert stand.now - begun == pytest.approx(50, abs=1.2)
+async def test_a_time_in_the_future_and_none_at_all_count_as_now(lab, ago):
+    harness = await joining(lab, ago=ago, initial_delay=50.0)
+    begun = harness.now
+    await harness.until(lambda: harness.decision().verdict == "ScaleUp", within=130)
+    assert harness.now - begun == pytest.approx(50, abs=1.2)
 
 
 @pytest.mark.parametrize("fresh", [0.0, 10.0])
-async def test_after_a_restart_a_reconciled_shoot_is_not_held_back(stage, fresh):
+async def test_after_a_restart_a_reconciled_shoot_is_not_held_back(lab, fresh):
     """However recent its last operation is: Gardener reconciles often."""
-    world = stage.world()
+    world = lab.world()
     world.add_shoot(SHOOT)
     with world.faults.path_cut(SHOOT):
-        await stage.clock.sleep(60)
-        world.patch_cluster(SHOOT, operation("Reconcile", stage.clock.now() - fresh))
-        await stage.clock.sleep(1)
-        stand = stage.prober(world, initial_delay=300.0)
-        begun = stand.now
-        await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 0)
-        assert stand.now - begun == pytest.approx(15, abs=2.5)
+        await lab.clock.sleep(60)
+        world.patch_cluster(SHOOT, operation("Reconcile", lab.clock.now() - fresh))
+        await lab.clock.sleep(1)
+        harness = lab.prober(world, initial_delay=300.0)
+        begun = harness.now
+        await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 0)
+        assert harness.now - begun == pytest.approx(15, abs=2.5)
 
 
-async def test_after_a_restart_a_shoot_that_was_just_created_is_held_back_for_what_is_left(stage):
-    world = stage.world()
+async def test_after_a_restart_a_shoot_that_was_just_created_is_held_back_for_what_is_left(lab):
+    world = lab.world()
     world.add_shoot(SHOOT)
-    world.patch_cluster(SHOOT, operation("Create", stage.clock.now() - 20))
-    await stage.clock.sleep(1)
-    stand = stage.prober(world, initial_delay=100.0)
-    begun = await stand.until(stand.probes)
-    await stand.until(lambda: stand.decision().verdict == "ScaleUp", within=130)
-    assert stand.now - begun == pytest.approx(79, abs=1.2)
+    world.patch_cluster(SHOOT, operation("Create", lab.clock.now() - 20))
+    await lab.clock.sleep(1)
+    harness = lab.prober(world, initial_delay=100.0)
+    begun = await harness.until(harness.probes)
+    await harness.until(lambda: harness.decision().verdict == "ScaleUp", within=130)
+    assert harness.now - begun == pytest.approx(79, abs=1.2)
 
 
 async def test_a_shoot_that_was_hibernated_when_clusters_were_first_listed_is_held_back_when_it_wakes(
-    stage,
+    lab,
 ):
     """It was not eligible then; now it has become so, and its nodes are only joining."""
-    world = stage.world()
+    world = lab.world()
     world.add_shoot(SHOOT)
     asleep = world.faults.hibernated(SHOOT)
-    await stage.clock.sleep(1)
-    stand = stage.prober(world, initial_delay=100.0)
-    await stand.run(600)
-    world.patch_cluster(SHOOT, operation("Reconcile", stand.now))
+    await lab.clock.sleep(1)
+    harness = lab.prober(world, initial_delay=100.0)
+    await harness.run(600)
+    world.patch_cluster(SHOOT, operation("Reconcile", harness.now))
     asleep.lift()
-    await stand.run(50)
-    assert stand.reason() is VerdictReason.INITIAL_DELAY
+    await harness.run(50)
+    assert harness.reason() is VerdictReason.INITIAL_DELAY
 
 
-async def test_a_restart_in_an_outage_that_ends_scales_nothing(stand):
+async def test_a_restart_in_an_outage_that_ends_scales_nothing(harness):
     """Leases that moved while nobody looked are no outage."""
-    await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.run(22)
-        await stand.kill()
-    second = stand.again()
+    await harness.run(60)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.run(22)
+        await harness.kill()
+    second = harness.again()
     await second.run(60)
     assert second.replicas() == (1, 1, 1)
     assert second.state() is ShootState.HEALTHY
 
 
 @pytest.mark.parametrize("after", [5, 15, 24])
-async def test_a_restart_in_mid_outage_costs_no_more_than_leases_take_to_be_known(stand, after):
-    await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT):
-        begun = stand.now
-        await stand.run(after)
-        await stand.kill()
-        second = stand.again()
+async def test_a_restart_in_mid_outage_costs_no_more_than_leases_take_to_be_known(harness, after):
+    await harness.run(60)
+    with harness.world.faults.path_cut(SHOOT):
+        begun = harness.now
+        await harness.run(after)
+        await harness.kill()
+        second = harness.again()
         await second.until(second.writes)
-        known = stand.world.known_at(SHOOT, since=begun)
+        known = harness.world.known_at(SHOOT, since=begun)
         assert second.now <= max(known + 1.5, begun + after + 16.5)
 
 
-async def test_a_start_in_mid_outage_waits_until_its_leases_are_known(stage):
-    world = stage.world()
+async def test_a_start_in_mid_outage_waits_until_its_leases_are_known(lab):
+    world = lab.world()
     world.add_shoot(SHOOT)
     with world.faults.path_cut(SHOOT):
-        await stage.clock.sleep(45)
-        stand = stage.prober(world)
-        begun = stand.now
-        await stand.run(0.5)
-        assert stand.reason() is VerdictReason.UNKNOWN_LEASES
-        await stand.until(stand.writes)
-        assert stand.now - begun == pytest.approx(15, abs=1.5)
+        await lab.clock.sleep(45)
+        harness = lab.prober(world)
+        begun = harness.now
+        await harness.run(0.5)
+        assert harness.reason() is VerdictReason.UNKNOWN_LEASES
+        await harness.until(harness.writes)
+        assert harness.now - begun == pytest.approx(15, abs=1.5)
 
 
-async def test_a_start_in_mid_protection_keeps_it_until_the_nodes_are_back(stage):
-    world = stage.world()
+async def test_a_start_in_mid_protection_keeps_it_until_the_nodes_are_back(lab):
+    world = lab.world()
     world.add_shoot(SHOOT)
-    first = stage.prober(world)
+    first = lab.prober(world)
     await first.run(60)
     with world.faults.path_cut(SHOOT):
         await first.protect()
         await first.kill()
-        second = stage.prober(world)
+        second = lab.prober(world)
         await second.run(120)
         assert second.replicas() == (0, 0, 0)
         assert second.state() is ShootState.PROTECTED
@@ -158,8 +158,8 @@ async def test_a_start_in_mid_protection_keeps_it_until_the_nodes_are_back(stage
     assert second.replicas() == (1, 1, 1)
 
 
-async def test_a_running_prober_is_not_held_back_by_a_new_operation(stand):
-    await stand.run(60)
-    stand.world.patch_cluster(SHOOT, operation("Reconcile", stand.now))
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
+async def test_a_running_prober_is_not_held_back_by_a_new_operation(harness):
+    await harness.run(60)
+    harness.world.patch_cluster(SHOOT, operation("Reconcile", harness.now))
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()

@@ -8,7 +8,7 @@ from app.core.model.policy import EndpointMode
 from app.core.model.probing import ShootState, VerdictReason
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from tests.prober.test_gated import Gate
-from tests.support.stands import GARDENER, SHOOT
+from tests.support.harness import GARDENER, SHOOT
 
 POLICY = replace(
     GARDENER,
@@ -24,76 +24,76 @@ def gate():
 
 
 @pytest.fixture
-async def stand(stage, gate):
+async def harness(lab, gate):
     """A healthy shoot in endpoint mode, and a gate that does what it is told."""
-    world = stage.world(external_secret_name=EXTERNAL_SECRET_NAME)
+    world = lab.world(external_secret_name=EXTERNAL_SECRET_NAME)
     world.add_shoot(SHOOT)
-    stand = stage.prober(world, POLICY)
-    stand.prober.registry.endpoints = gate
-    return stand
+    harness = lab.prober(world, POLICY)
+    harness.prober.registry.endpoints = gate
+    return harness
 
 
-async def next_probe_ends(stand):
-    seen = len(stand.probes())
-    await stand.until(lambda: len(stand.probes()) > seen)
+async def next_probe_ends(harness):
+    seen = len(harness.probes())
+    await harness.until(lambda: len(harness.probes()) > seen)
 
 
 async def test_a_probe_that_began_while_the_gate_was_closed_scales_nothing_after_it_opened(
-    stand, gate
+    harness, gate
 ):
     """The end of a false alarm: the canary is back at once, and an attempt of before still fails."""
-    await stand.run(60)
+    await harness.run(60)
     gate.close()
-    fault = stand.world.faults.path_cut(SHOOT)
-    await stand.until(lambda: stand.reason() is VerdictReason.GATED)
-    await stand.run(2)
+    fault = harness.world.faults.path_cut(SHOOT)
+    await harness.until(lambda: harness.reason() is VerdictReason.GATED)
+    await harness.run(2)
     gate.open()
-    await next_probe_ends(stand)
-    assert stand.reason() is VerdictReason.GATED
-    assert "open again since this probe began" in stand.decision().message
+    await next_probe_ends(harness)
+    assert harness.reason() is VerdictReason.GATED
+    assert "open again since this probe began" in harness.decision().message
     fault.lift()
-    await stand.until(lambda: stand.state() is ShootState.HEALTHY)
-    await stand.run(60)
-    assert not stand.writes()
+    await harness.until(lambda: harness.state() is ShootState.HEALTHY)
+    await harness.run(60)
+    assert not harness.writes()
 
 
-async def test_the_probe_that_reaches_the_threshold_is_held_back_as_well(stand, gate):
-    await stand.run(60)
+async def test_the_probe_that_reaches_the_threshold_is_held_back_as_well(harness, gate):
+    await harness.run(60)
     gate.close()
-    fault = stand.world.faults.path_cut(SHOOT)
-    await stand.until(lambda: "2 of 3 probes" in stand.decision().message)
-    await stand.run(2)
+    fault = harness.world.faults.path_cut(SHOOT)
+    await harness.until(lambda: "2 of 3 probes" in harness.decision().message)
+    await harness.run(2)
     gate.open()
-    await next_probe_ends(stand)
-    assert stand.reason() is VerdictReason.GATED
+    await next_probe_ends(harness)
+    assert harness.reason() is VerdictReason.GATED
     fault.lift()
-    await stand.run(60)
-    assert not stand.writes()
+    await harness.run(60)
+    assert not harness.writes()
 
 
-async def test_so_is_one_in_which_the_gate_closed_and_opened(stand, gate):
-    await stand.run(60)
-    fault = stand.world.faults.path_cut(SHOOT)
-    await stand.until(lambda: "2 of 3 probes" in stand.decision().message)
-    await stand.run(1)
+async def test_so_is_one_in_which_the_gate_closed_and_opened(harness, gate):
+    await harness.run(60)
+    fault = harness.world.faults.path_cut(SHOOT)
+    await harness.until(lambda: "2 of 3 probes" in harness.decision().message)
+    await harness.run(1)
     gate.close()
-    await stand.run(1)
+    await harness.run(1)
     gate.open()
-    await next_probe_ends(stand)
-    assert stand.reason() is VerdictReason.GATED
+    await next_probe_ends(harness)
+    assert harness.reason() is VerdictReason.GATED
     fault.lift()
-    await stand.run(60)
-    assert not stand.writes()
+    await harness.run(60)
+    assert not harness.writes()
 
 
-async def test_the_next_probe_comes_at_once_and_decides(stand, gate):
-    await stand.run(60)
+async def test_the_next_probe_comes_at_once_and_decides(harness, gate):
+    await harness.run(60)
     gate.close()
-    stand.world.faults.path_cut(SHOOT)
-    await stand.until(lambda: "2 of 3 probes" in stand.decision().message)
-    await stand.run(2)
+    harness.world.faults.path_cut(SHOOT)
+    await harness.until(lambda: "2 of 3 probes" in harness.decision().message)
+    await harness.run(2)
     gate.open()
-    await next_probe_ends(stand)
-    held = stand.now
-    await stand.until(stand.writes)
-    assert stand.now - held == pytest.approx(5.0, abs=0.2)  # one attempt on the external path
+    await next_probe_ends(harness)
+    held = harness.now
+    await harness.until(harness.writes)
+    assert harness.now - held == pytest.approx(5.0, abs=0.2)  # one attempt on the external path

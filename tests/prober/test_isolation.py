@@ -10,7 +10,7 @@ from app.core.metrics import Metrics
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.metering import Metering
 from app.simulation.traffic import Trouble
-from tests.support.stands import KCM, SHOOT
+from tests.support.harness import KCM, SHOOT
 
 pytestmark = pytest.mark.on_ports  # it puts a connector of its own into the world
 
@@ -46,126 +46,126 @@ class BrokenConnector:
         self._real.forget(namespace)
 
 
-async def broken(stage, error):
-    world = stage.world()
+async def broken(lab, error):
+    world = lab.world()
     world.add_shoot(SHOOT)
     world.add_shoot(OTHER)
     connector = world.connector = BrokenConnector(world.connector, error)
-    return stage.prober(world), connector
+    return lab.prober(world), connector
 
 
 async def test_a_runner_that_fails_unexpectedly_is_failing_and_started_again_1_s_doubling_to_60(
-    stage, logs
+    lab, logs
 ):
-    stand, connector = await broken(stage, ValueError("a bug"))
-    await stand.run(320)
+    harness, connector = await broken(lab, ValueError("a bug"))
+    await harness.run(320)
     tries = connector.tries
     apart = [round(b - a) for a, b in itertools.pairwise(tries)]
     assert apart[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert stand.state() is ShootState.FAILING
-    assert stand.reason() is VerdictReason.INTERNAL_ERROR
-    assert len(stand.told("RunnerFailed")) == len(tries)
+    assert harness.state() is ShootState.FAILING
+    assert harness.reason() is VerdictReason.INTERNAL_ERROR
+    assert len(harness.told("RunnerFailed")) == len(tries)
     failures = [entry for entry in logs if entry["event"] == "runner failed"]
     assert len(failures) == len(tries)
     assert all(entry["exc_info"] for entry in failures), "with its traceback"
 
 
-async def test_no_other_shoot_notices_a_runner_that_fails(stage):
-    stand, _ = await broken(stage, ValueError("a bug"))
-    await stand.run(60)
-    assert stand.state(OTHER) is ShootState.HEALTHY
-    with stand.world.faults.path_cut(OTHER):
-        await stand.protect(OTHER)
-    assert not stand.told("RunnerFailed", OTHER)
+async def test_no_other_shoot_notices_a_runner_that_fails(lab):
+    harness, _ = await broken(lab, ValueError("a bug"))
+    await harness.run(60)
+    assert harness.state(OTHER) is ShootState.HEALTHY
+    with harness.world.faults.path_cut(OTHER):
+        await harness.protect(OTHER)
+    assert not harness.told("RunnerFailed", OTHER)
 
 
-async def test_a_runner_that_failed_recovers_when_the_cause_is_gone(stage):
-    stand, connector = await broken(stage, KeyError("a bug"))
-    await stand.run(30)
+async def test_a_runner_that_failed_recovers_when_the_cause_is_gone(lab):
+    harness, connector = await broken(lab, KeyError("a bug"))
+    await harness.run(30)
     connector.broken = False
-    await stand.run(60)
-    assert stand.state() is ShootState.HEALTHY
+    await harness.run(60)
+    assert harness.state() is ShootState.HEALTHY
 
 
-async def test_a_runner_that_fails_while_throttled_keeps_to_the_wait(stage):
-    stand, connector = await broken(stage, ValueError("a bug"))
+async def test_a_runner_that_fails_while_throttled_keeps_to_the_wait(lab):
+    harness, connector = await broken(lab, ValueError("a bug"))
     connector.broken = False
-    await stand.run(60)
-    with stand.world.faults.throttled(SHOOT, 50.0):
-        await stand.until(lambda: stand.reason() is VerdictReason.THROTTLED)
-        at = stand.now
-        stand.prober.registry.runner(SHOOT)._due = None
-        stand.prober.registry.runner(SHOOT)._schedule.rouse()
-        await stand.until(lambda: stand.told("RunnerFailed"))
-        del stand.prober.registry.runner(SHOOT)._due
+    await harness.run(60)
+    with harness.world.faults.throttled(SHOOT, 50.0):
+        await harness.until(lambda: harness.reason() is VerdictReason.THROTTLED)
+        at = harness.now
+        harness.prober.registry.runner(SHOOT)._due = None
+        harness.prober.registry.runner(SHOOT)._schedule.rouse()
+        await harness.until(lambda: harness.told("RunnerFailed"))
+        del harness.prober.registry.runner(SHOOT)._due
         connector.broken = True
-        await stand.until(lambda: connector.tries)
-        assert stand.now - at >= 49
+        await harness.until(lambda: connector.tries)
+        assert harness.now - at >= 49
 
 
-async def test_an_unexpected_error_is_told_without_its_content(stage):
-    stand, _ = await broken(stage, ValueError("the token is hunter2"))
-    await stand.run(5)
-    assert not [n for n in stand.notices if "hunter2" in n.message]
-    assert "hunter2" not in stand.decision().message
+async def test_an_unexpected_error_is_told_without_its_content(lab):
+    harness, _ = await broken(lab, ValueError("the token is hunter2"))
+    await harness.run(5)
+    assert not [n for n in harness.notices if "hunter2" in n.message]
+    assert "hunter2" not in harness.decision().message
 
 
-async def test_a_refused_kubeconfig_is_no_crash(stage):
-    stand, _ = await broken(stage, CredentialRefused("exec", "users[0].user.exec is not accepted"))
-    await stand.run(60)
-    assert not stand.told("RunnerFailed")
-    assert stand.reason() is VerdictReason.CREDENTIALS_REFUSED
+async def test_a_refused_kubeconfig_is_no_crash(lab):
+    harness, _ = await broken(lab, CredentialRefused("exec", "users[0].user.exec is not accepted"))
+    await harness.run(60)
+    assert not harness.told("RunnerFailed")
+    assert harness.reason() is VerdictReason.CREDENTIALS_REFUSED
 
 
-async def many(stage, count, **options):
-    world = stage.world()
+async def many(lab, count, **options):
+    world = lab.world()
     names = [f"shoot--local--{n:03}" for n in range(count)]
     for name in names:
         world.add_shoot(name, nodes=3)
-    return stage.prober(world, **options), names
+    return lab.prober(world, **options), names
 
 
-async def test_shoots_that_hang_do_not_delay_the_others(stage):
+async def test_shoots_that_hang_do_not_delay_the_others(lab):
     """200 servers that take every request and answer none, and 20 that do."""
-    stand, names = await many(stage, 220)
-    await stand.run(15)
+    harness, names = await many(lab, 220)
+    await harness.run(15)
     for name in names[:200]:
-        stand.world.faults.trouble(name, Trouble(silent=True))
-    await stand.run(20)
-    stand.notices.clear()
-    await stand.run(40)
+        harness.world.faults.trouble(name, Trouble(silent=True))
+    await harness.run(20)
+    harness.notices.clear()
+    await harness.run(40)
     lags = [
-        n.numbers["lag"] for n in stand.notices if n.kind == "Look" and n.namespace in names[200:]
+        n.numbers["lag"] for n in harness.notices if n.kind == "Look" and n.namespace in names[200:]
     ]
     assert len(lags) >= 60
     assert max(lags) < 0.1
 
 
-async def test_a_probe_that_takes_longer_than_the_interval_does_not_make_the_next_one_late(stage):
+async def test_a_probe_that_takes_longer_than_the_interval_does_not_make_the_next_one_late(lab):
     """The lag is that of our own process: a slow server is none of it."""
-    stand, (name,) = await many(stage, 1, probe_interval=5.0)
-    await stand.run(20)
-    with stand.world.faults.latency(name, 4.0):
-        await stand.run(10)
-        stand.notices.clear()
-        await stand.run(60)
-    probes = [n.numbers for n in stand.notices if n.kind == "Look"]
+    harness, (name,) = await many(lab, 1, probe_interval=5.0)
+    await harness.run(20)
+    with harness.world.faults.latency(name, 4.0):
+        await harness.run(10)
+        harness.notices.clear()
+        await harness.run(60)
+    probes = [n.numbers for n in harness.notices if n.kind == "Look"]
     assert min(n["seconds"] for n in probes) > 5
     assert max(n["lag"] for n in probes) < 0.1
 
 
-async def test_scale_ups_after_a_mass_outage_begin_for_at_most_10_shoots_a_second(stage):
-    stand, names = await many(stage, 40)
-    await stand.run(30)
-    cuts = [stand.world.faults.path_cut(name) for name in names]
-    await stand.until(lambda: all(stand.world.replicas(n, KCM) == 0 for n in names))
-    await stand.run(3)
+async def test_scale_ups_after_a_mass_outage_begin_for_at_most_10_shoots_a_second(lab):
+    harness, names = await many(lab, 40)
+    await harness.run(30)
+    cuts = [harness.world.faults.path_cut(name) for name in names]
+    await harness.until(lambda: all(harness.world.replicas(n, KCM) == 0 for n in names))
+    await harness.run(3)
     for cut in cuts:
         cut.lift()
-    await stand.run(60)
+    await harness.run(60)
     begins = sorted(
         write.sent
-        for write in stand.world.journal.of("dependency-watchdog", name=KCM.name)
+        for write in harness.world.journal.of("dependency-watchdog", name=KCM.name)
         if write.patch["spec"]["replicas"] == 1
     )
     assert len(begins) == 40
@@ -173,22 +173,22 @@ async def test_scale_ups_after_a_mass_outage_begin_for_at_most_10_shoots_a_secon
         assert eleventh - first >= 1.0 - 0.01
 
 
-async def test_scale_downs_of_a_mass_outage_do_not_take_turns(stage):
-    stand, names = await many(stage, 40)
-    await stand.run(30)
+async def test_scale_downs_of_a_mass_outage_do_not_take_turns(lab):
+    harness, names = await many(lab, 40)
+    await harness.run(30)
     for name in names:
-        stand.world.faults.path_cut(name)
-    await stand.run(45)
+        harness.world.faults.path_cut(name)
+    await harness.run(45)
     for name in names:
-        known = stand.world.known_at(name, since=stand.now - 45)
-        (write,) = stand.world.journal.of("dependency-watchdog", name, KCM.name)
+        known = harness.world.known_at(name, since=harness.now - 45)
+        (write,) = harness.world.journal.of("dependency-watchdog", name, KCM.name)
         assert write.sent - known < 1.5
 
 
-async def test_a_runner_that_failed_is_counted(stage):
-    stand, connector = await broken(stage, ValueError("a bug"))
+async def test_a_runner_that_failed_is_counted(lab):
+    harness, connector = await broken(lab, ValueError("a bug"))
     metrics = Metrics()
-    stand.environment.notice_bus.subscribe(Metering(metrics).note)
-    await stand.run(30)
+    harness.environment.notice_bus.subscribe(Metering(metrics).note)
+    await harness.run(30)
     counted = metrics.registry.get_sample_value("dwd_runner_failures_total", {"loop": "prober"})
     assert counted == len(connector.tries) > 3

@@ -9,7 +9,7 @@ from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.metering import Metering
 from app.simulation.leadership import SimulatedLeadership
-from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
+from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
 WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
@@ -21,8 +21,8 @@ BOUNDARIES = [n * ROUND_TRIP / 4 for n in range(24)]
 """Seconds after a scaling run downwards began: each of its requests is not sent, sent, carried out, or answered."""
 
 
-def stage_world(stage, seed=1):
-    world = stage.world(seed=seed)
+def stage_world(lab, seed=1):
+    world = lab.world(seed=seed)
     world.add_shoot(SHOOT, replicas=COUNTS)
     return world
 
@@ -42,9 +42,9 @@ def nothing_lost(world):
 
 
 @pytest.mark.parametrize("after", BOUNDARIES)
-async def test_killed_at_any_point_of_the_way_down_the_next_process_finishes_it(stage, after):
-    world = stage_world(stage)
-    first = stage.prober(world, dependents=WITH_ETCD)
+async def test_killed_at_any_point_of_the_way_down_the_next_process_finishes_it(lab, after):
+    world = stage_world(lab)
+    first = lab.prober(world, dependents=WITH_ETCD)
     await first.run(60)
     with world.faults.path_cut(SHOOT):
         await first.until(lambda: first.told("FlowStarted"))
@@ -52,7 +52,7 @@ async def test_killed_at_any_point_of_the_way_down_the_next_process_finishes_it(
         await first.kill()
         assert nothing_lost(world)
         await first.run(3)
-        second = stage.prober(world, dependents=WITH_ETCD)
+        second = lab.prober(world, dependents=WITH_ETCD)
         await second.until(lambda: not any(counts(world).values()))
         assert nothing_lost(world)
     await second.run(150)
@@ -61,16 +61,16 @@ async def test_killed_at_any_point_of_the_way_down_the_next_process_finishes_it(
 
 
 @pytest.mark.parametrize("after", BOUNDARIES[::3])
-async def test_killed_on_the_way_down_and_back_the_next_process_undoes_it(stage, after):
-    world = stage_world(stage)
-    first = stage.prober(world, dependents=WITH_ETCD)
+async def test_killed_on_the_way_down_and_back_the_next_process_undoes_it(lab, after):
+    world = stage_world(lab)
+    first = lab.prober(world, dependents=WITH_ETCD)
     await first.run(60)
     with world.faults.path_cut(SHOOT):
         await first.until(lambda: first.told("FlowStarted"))
         await first.run(after)
         await first.kill()
     await first.run(30)
-    second = stage.prober(world, dependents=WITH_ETCD)
+    second = lab.prober(world, dependents=WITH_ETCD)
     await second.run(180)
     assert counts(world) == COUNTS
     assert not any(world.annotations(SHOOT, ref) for ref in ALL)
@@ -78,9 +78,9 @@ async def test_killed_on_the_way_down_and_back_the_next_process_undoes_it(stage,
 
 @pytest.mark.parametrize("offset", [n * ROUND_TRIP / 4 for n in range(6)])
 @pytest.mark.parametrize("which", ALL, ids=str)
-async def test_killed_at_any_point_of_the_way_up_the_next_process_finishes_it(stage, which, offset):
-    world = stage_world(stage)
-    first = stage.prober(world, dependents=WITH_ETCD)
+async def test_killed_at_any_point_of_the_way_up_the_next_process_finishes_it(lab, which, offset):
+    world = stage_world(lab)
+    first = lab.prober(world, dependents=WITH_ETCD)
     await first.run(60)
     with world.faults.path_cut(SHOOT):
         await first.protect()
@@ -96,7 +96,7 @@ async def test_killed_at_any_point_of_the_way_up_the_next_process_finishes_it(st
     await first.run(offset)
     await first.kill()
     assert nothing_lost(world)
-    second = stage.prober(world, dependents=WITH_ETCD)
+    second = lab.prober(world, dependents=WITH_ETCD)
     await second.run(180)
     assert counts(world) == COUNTS
     assert not any(world.annotations(SHOOT, ref) for ref in ALL)
@@ -104,11 +104,11 @@ async def test_killed_at_any_point_of_the_way_up_the_next_process_finishes_it(st
 
 
 @pytest.mark.parametrize("lag", [0.0, 0.005, 0.01, 0.015, 0.02, 1.0])
-async def test_two_instances_that_act_at_once_lose_no_saved_count(stage, lag):
-    world = stage_world(stage)
-    first = stage.prober(world, dependents=WITH_ETCD)
+async def test_two_instances_that_act_at_once_lose_no_saved_count(lab, lag):
+    world = stage_world(lab)
+    first = lab.prober(world, dependents=WITH_ETCD)
     await first.run(lag)
-    second = stage.prober(world, dependents=WITH_ETCD)
+    second = lab.prober(world, dependents=WITH_ETCD)
     for _ in range(3):
         await first.run(60)
         with world.faults.path_cut(SHOOT):
@@ -120,12 +120,12 @@ async def test_two_instances_that_act_at_once_lose_no_saved_count(stage, lag):
     assert second.state() is ShootState.HEALTHY
 
 
-async def test_two_instances_whose_watches_lag_lose_no_saved_count(stage):
+async def test_two_instances_whose_watches_lag_lose_no_saved_count(lab):
     """What each decides on is up to 3 s old: only the resourceVersion saves the count."""
-    world = stage.world(watch_delay=3.0)
+    world = lab.world(watch_delay=3.0)
     world.add_shoot(SHOOT, replicas=COUNTS)
-    first = stage.prober(world, dependents=WITH_ETCD)
-    stage.prober(world, dependents=WITH_ETCD)
+    first = lab.prober(world, dependents=WITH_ETCD)
+    lab.prober(world, dependents=WITH_ETCD)
     for _ in range(3):
         await first.run(60)
         with world.faults.path_cut(SHOOT):
@@ -135,16 +135,16 @@ async def test_two_instances_whose_watches_lag_lose_no_saved_count(stage):
         assert counts(world) == COUNTS
 
 
-async def test_a_standby_that_does_not_observe_asks_nobody_anything(stage):
-    world = stage_world(stage)
-    standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=False))
+async def test_a_standby_that_does_not_observe_asks_nobody_anything(lab):
+    world = stage_world(lab)
+    standby = lab.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=False))
     await standby.run(120)
     assert world.requests.live() == 0
 
 
-async def test_a_standby_that_observes_judges_and_writes_nothing(stage):
-    world = stage_world(stage)
-    standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=True))
+async def test_a_standby_that_observes_judges_and_writes_nothing(lab):
+    world = stage_world(lab)
+    standby = lab.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=True))
     await standby.run(60)
     with world.faults.path_cut(SHOOT):
         await standby.run(60)
@@ -153,10 +153,10 @@ async def test_a_standby_that_observes_judges_and_writes_nothing(stage):
         assert not standby.writes()
 
 
-async def test_a_standby_that_has_observed_takes_over_at_once(stage):
-    world = stage_world(stage)
+async def test_a_standby_that_has_observed_takes_over_at_once(lab):
+    world = stage_world(lab)
     leadership = SimulatedLeadership(leading=False, may_probe=True)
-    standby = stage.prober(world, leadership=leadership)
+    standby = lab.prober(world, leadership=leadership)
     await standby.run(60)
     with world.faults.path_cut(SHOOT):
         await standby.run(60)
@@ -167,12 +167,12 @@ async def test_a_standby_that_has_observed_takes_over_at_once(stage):
 
 
 async def test_a_standby_that_began_to_probe_when_the_leader_fell_silent_knows_the_leases_in_time(
-    stage,
+    lab,
 ):
     """The leader is killed in mid-outage, the standby looks for 10 s before it leads."""
-    world = stage_world(stage)
-    leader, leadership = stage.prober(world), SimulatedLeadership(leading=False, may_probe=False)
-    standby = stage.prober(world, leadership=leadership)
+    world = stage_world(lab)
+    leader, leadership = lab.prober(world), SimulatedLeadership(leading=False, may_probe=False)
+    standby = lab.prober(world, leadership=leadership)
     await leader.run(60)
     with world.faults.path_cut(SHOOT):
         await leader.run(15)
@@ -184,10 +184,10 @@ async def test_a_standby_that_began_to_probe_when_the_leader_fell_silent_knows_t
         await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=10)
 
 
-async def test_a_standby_stops_looking_when_the_lease_moves_again(stage):
-    world = stage_world(stage)
+async def test_a_standby_stops_looking_when_the_lease_moves_again(lab):
+    world = stage_world(lab)
     leadership = SimulatedLeadership(leading=False, may_probe=True)
-    standby = stage.prober(world, leadership=leadership)
+    standby = lab.prober(world, leadership=leadership)
     await standby.run(60)
     leadership.become(leading=False, may_probe=False)
     await standby.run(1)
@@ -196,10 +196,10 @@ async def test_a_standby_stops_looking_when_the_lease_moves_again(stage):
     assert world.requests.live() == 0
 
 
-async def test_a_standby_counts_no_protection_that_the_leader_began(stage):
-    world = stage_world(stage)
-    leader = stage.prober(world)
-    standby = stage.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=False))
+async def test_a_standby_counts_no_protection_that_the_leader_began(lab):
+    world = stage_world(lab)
+    leader = lab.prober(world)
+    standby = lab.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=False))
     counted = []
     for each in (leader, standby):
         metrics = Metrics()

@@ -13,7 +13,7 @@ from app.core.model.probing import Failure, PathReading, VerdictReason
 from app.core.model.shoots import Route, SecretView
 from app.prober.path_probe import PathProbe
 from app.prober.rules.consecutive import PendingWrites
-from tests.support.stands import GARDENER, SHOOT
+from tests.support.harness import GARDENER, SHOOT
 
 STAKES = PendingWrites(up_writes=False, down_writes=True, protected=False)
 

@@ -10,254 +10,254 @@ from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
-from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
+from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
 WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
 
 
-async def shoot(stage, *, wait=60, **options):
-    world = stage.world()
+async def shoot(lab, *, wait=60, **options):
+    world = lab.world()
     world.add_shoot(SHOOT, **options.pop("shoot", {}))
-    stand = stage.prober(world, **options)
-    await stand.run(wait)
-    return stand
+    harness = lab.prober(world, **options)
+    await harness.run(wait)
+    return harness
 
 
-def annotate(stand, ref, **keys):
+def annotate(harness, ref, **keys):
     body = {
         "metadata": {"annotations": {ann.PREFIX + k.replace("_", "-"): v for k, v in keys.items()}}
     }
-    stand.world.patch(SHOOT, ref, body)
+    harness.world.patch(SHOOT, ref, body)
 
 
 @pytest.mark.parametrize("value", ["1", "t", "T", "true", "True", "TRUE"])
-async def test_ignore_scaling_leaves_a_resource_alone_in_an_outage(stage, value):
-    stand = await shoot(stage)
-    annotate(stand, KCM, ignore_scaling=value)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.run(120)
-        assert stand.replicas() == (1, 0, 0)
-        assert not stand.writes(KCM)
+async def test_ignore_scaling_leaves_a_resource_alone_in_an_outage(lab, value):
+    harness = await shoot(lab)
+    annotate(harness, KCM, ignore_scaling=value)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.run(120)
+        assert harness.replicas() == (1, 0, 0)
+        assert not harness.writes(KCM)
 
 
 @pytest.mark.parametrize("value", ["0", "false", "F"])
-async def test_ignore_scaling_false_is_not_heeded_without_a_warning(stage, value):
-    stand = await shoot(stage)
-    annotate(stand, KCM, ignore_scaling=value)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-    assert stand.world.replicas(SHOOT, KCM) == 0
-    assert not stand.told("InvalidIgnoreScalingAnnotation")
+async def test_ignore_scaling_false_is_not_heeded_without_a_warning(lab, value):
+    harness = await shoot(lab)
+    annotate(harness, KCM, ignore_scaling=value)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+    assert harness.world.replicas(SHOOT, KCM) == 0
+    assert not harness.told("InvalidIgnoreScalingAnnotation")
 
 
 @pytest.mark.parametrize("value", ["yes", "", "tRUE", "1 "])
-async def test_any_other_value_of_ignore_scaling_is_not_heeded_with_a_warning(stage, value):
-    stand = await shoot(stage)
-    annotate(stand, KCM, ignore_scaling=value)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-    assert stand.world.replicas(SHOOT, KCM) == 0
-    (warning, *_) = stand.told("InvalidIgnoreScalingAnnotation")
+async def test_any_other_value_of_ignore_scaling_is_not_heeded_with_a_warning(lab, value):
+    harness = await shoot(lab)
+    annotate(harness, KCM, ignore_scaling=value)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+    assert harness.world.replicas(SHOOT, KCM) == 0
+    (warning, *_) = harness.told("InvalidIgnoreScalingAnnotation")
     assert warning.event
     assert warning.resource == KCM
 
 
 async def test_ignore_scaling_set_while_at_0_drops_the_key_keeps_the_count_and_says_left_at_0(
-    stage,
+    lab,
 ):
-    stand = await shoot(stage)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-        annotate(stand, KCM, ignore_scaling="true")
-        await stand.run(30)
-    await stand.run(180)
-    keys = stand.world.annotations(SHOOT, KCM)
+    harness = await shoot(lab)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+        annotate(harness, KCM, ignore_scaling="true")
+        await harness.run(30)
+    await harness.run(180)
+    keys = harness.world.annotations(SHOOT, KCM)
     assert ann.MELTDOWN not in keys
     assert keys[ann.REPLICAS] == "1"
-    assert stand.replicas() == (0, 1, 1)
-    assert [n for n in stand.notices if "left at 0" in n.message and n.event]
+    assert harness.replicas() == (0, 1, 1)
+    assert [n for n in harness.notices if "left at 0" in n.message and n.event]
 
 
 @pytest.mark.parametrize("saved", ["0", "-3", "many", "", "2147483648", "01", "1.5"])
-async def test_an_invalid_saved_count_means_1_with_a_warning(stage, saved):
-    stand = await shoot(stage)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-        annotate(stand, KCM, replicas=saved)
-    await stand.run(120)
-    assert stand.world.replicas(SHOOT, KCM) == 1
-    (warning, *_) = stand.told("InvalidReplicasAnnotation")
+async def test_an_invalid_saved_count_means_1_with_a_warning(lab, saved):
+    harness = await shoot(lab)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+        annotate(harness, KCM, replicas=saved)
+    await harness.run(120)
+    assert harness.world.replicas(SHOOT, KCM) == 1
+    (warning, *_) = harness.told("InvalidReplicasAnnotation")
     assert warning.event
 
 
-async def test_the_larger_of_saved_and_current_count_is_kept(stage):
+async def test_the_larger_of_saved_and_current_count_is_kept(lab):
     """Somebody scaled it up to 2 under protection, where 5 is saved."""
-    stand = await shoot(stage, shoot={"replicas": {"kube-controller-manager": 5, MCM: 1, CA: 1}})
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-        since = stand.world.annotations(SHOOT, KCM)[ann.SINCE]
-        stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
-        await stand.run(30)
-        keys = stand.world.annotations(SHOOT, KCM)
-        assert stand.world.replicas(SHOOT, KCM) == 0
+    harness = await shoot(lab, shoot={"replicas": {"kube-controller-manager": 5, MCM: 1, CA: 1}})
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+        since = harness.world.annotations(SHOOT, KCM)[ann.SINCE]
+        harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
+        await harness.run(30)
+        keys = harness.world.annotations(SHOOT, KCM)
+        assert harness.world.replicas(SHOOT, KCM) == 0
         assert keys[ann.REPLICAS] == "5"
         assert keys[ann.SINCE] == since, "a renewed scale-down keeps it"
-    await stand.run(120)
-    assert stand.world.replicas(SHOOT, KCM) == 5
+    await harness.run(120)
+    assert harness.world.replicas(SHOOT, KCM) == 5
 
 
-async def test_a_saved_count_without_the_meltdown_key_is_not_kept(stage):
-    stand = await shoot(stage, shoot={"replicas": {"kube-controller-manager": 3, MCM: 1, CA: 1}})
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.run(15)  # no scale-up verdict comes any more that would remove it
-        annotate(stand, KCM, replicas="7")
-        await stand.protect()
-        assert stand.world.annotations(SHOOT, KCM)[ann.REPLICAS] == "3"
+async def test_a_saved_count_without_the_meltdown_key_is_not_kept(lab):
+    harness = await shoot(lab, shoot={"replicas": {"kube-controller-manager": 3, MCM: 1, CA: 1}})
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.run(15)  # no scale-up verdict comes any more that would remove it
+        annotate(harness, KCM, replicas="7")
+        await harness.protect()
+        assert harness.world.annotations(SHOOT, KCM)[ann.REPLICAS] == "3"
 
 
-async def test_what_is_left_of_the_keys_is_removed_from_a_resource_that_is_up(stage):
-    stand = await shoot(stage)
-    annotate(stand, KCM, replicas="4", meltdown_protection_active="")
-    await stand.run(60)
-    assert not stand.world.annotations(SHOOT, KCM)
-    assert stand.world.replicas(SHOOT, KCM) == 1
+async def test_what_is_left_of_the_keys_is_removed_from_a_resource_that_is_up(lab):
+    harness = await shoot(lab)
+    annotate(harness, KCM, replicas="4", meltdown_protection_active="")
+    await harness.run(60)
+    assert not harness.world.annotations(SHOOT, KCM)
+    assert harness.world.replicas(SHOOT, KCM) == 1
 
 
-async def test_a_resource_at_0_without_keys_is_scaled_up_at_two_verdicts_15_s_apart(stage):
-    stand = await shoot(stage)
-    stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
-    at = stand.now
-    await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 1)
-    probes = [look for look in stand.probes() if at < look < stand.now]
+async def test_a_resource_at_0_without_keys_is_scaled_up_at_two_verdicts_15_s_apart(lab):
+    harness = await shoot(lab)
+    harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
+    at = harness.now
+    await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
+    probes = [look for look in harness.probes() if at < look < harness.now]
     assert probes[-1] - probes[0] >= 15 - 0.1
     assert probes[-2] - probes[0] < 15
-    await stand.run(6)
-    (found,) = stand.told("FoundAtZero")
+    await harness.run(6)
+    (found,) = harness.told("FoundAtZero")
     assert found.event
 
 
-async def test_a_hold_between_the_two_verdicts_does_not_start_anew(stage):
-    stand = await shoot(stage)
-    stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
-    probes = len(stand.probes())
-    await stand.until(lambda: len(stand.probes()) > probes)
-    first = stand.now
-    with stand.world.faults.api_down(SHOOT):
-        await stand.run(13)
-    await stand.until(lambda: stand.world.replicas(SHOOT, KCM) == 1)
-    assert stand.now - first < 32
+async def test_a_hold_between_the_two_verdicts_does_not_start_anew(lab):
+    harness = await shoot(lab)
+    harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
+    probes = len(harness.probes())
+    await harness.until(lambda: len(harness.probes()) > probes)
+    first = harness.now
+    with harness.world.faults.api_down(SHOOT):
+        await harness.run(13)
+    await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
+    assert harness.now - first < 32
 
 
-async def test_a_scale_down_between_the_two_verdicts_starts_anew(stage):
-    stand = await shoot(stage)
-    cut = stand.world.faults.path_cut(SHOOT)
-    await stand.run(15)
-    stand.world.patch(SHOOT, CA, {"spec": {"replicas": 0}})
-    await stand.protect()
+async def test_a_scale_down_between_the_two_verdicts_starts_anew(lab):
+    harness = await shoot(lab)
+    cut = harness.world.faults.path_cut(SHOOT)
+    await harness.run(15)
+    harness.world.patch(SHOOT, CA, {"spec": {"replicas": 0}})
+    await harness.protect()
     cut.lift()
-    await stand.until(lambda: stand.world.replicas(SHOOT, MCM) == 1, within=120)
-    assert stand.world.replicas(SHOOT, CA) == 0 or stand.told("FoundAtZero")
+    await harness.until(lambda: harness.world.replicas(SHOOT, MCM) == 1, within=120)
+    assert harness.world.replicas(SHOOT, CA) == 0 or harness.told("FoundAtZero")
 
 
-async def test_a_verdict_15_s_old_does_not_count_as_two(stage):
+async def test_a_verdict_15_s_old_does_not_count_as_two(lab):
     """The scaling run comes to CA 35 s after the only verdict so far, in which it was at 0."""
     rare = {"suspect_interval": 50.0, "probe_interval": 50.0, "success_threshold": 1}
-    stand = await shoot(stage, wait=120, **rare)
-    stand.world.patch(SHOOT, CA, {"spec": {"replicas": 0}})
+    harness = await shoot(lab, wait=120, **rare)
+    harness.world.patch(SHOOT, CA, {"spec": {"replicas": 0}})
     ours = {"metadata": {"annotations": {ann.MELTDOWN: "", ann.REPLICAS: "1"}}}
-    stand.world.patch(SHOOT, MCM, {**ours, "spec": {"replicas": 0}})
-    seen = len(stand.probes())
-    await stand.until(lambda: stand.world.replicas(SHOOT, CA) == 1, within=300)
-    assert len(stand.probes()) >= seen + 2
+    harness.world.patch(SHOOT, MCM, {**ours, "spec": {"replicas": 0}})
+    seen = len(harness.probes())
+    await harness.until(lambda: harness.world.replicas(SHOOT, CA) == 1, within=300)
+    assert len(harness.probes()) >= seen + 2
 
 
-async def test_a_resource_at_0_that_somebody_ignores_is_not_found_at_zero(stage):
-    stand = await shoot(stage)
-    annotate(stand, CA, ignore_scaling="true")
-    stand.world.patch(SHOOT, CA, {"spec": {"replicas": 0}})
-    await stand.run(120)
-    assert stand.world.replicas(SHOOT, CA) == 0
-    assert stand.state() is ShootState.HEALTHY
+async def test_a_resource_at_0_that_somebody_ignores_is_not_found_at_zero(lab):
+    harness = await shoot(lab)
+    annotate(harness, CA, ignore_scaling="true")
+    harness.world.patch(SHOOT, CA, {"spec": {"replicas": 0}})
+    await harness.run(120)
+    assert harness.world.replicas(SHOOT, CA) == 0
+    assert harness.state() is ShootState.HEALTHY
 
 
-async def test_another_kind_goes_down_by_annotations_then_scale_and_up_by_scale_then_removal(stage):
-    stand = await shoot(
-        stage,
+async def test_another_kind_goes_down_by_annotations_then_scale_and_up_by_scale_then_removal(lab):
+    harness = await shoot(
+        lab,
         shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}},
         dependents=WITH_ETCD,
     )
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-        assert stand.world.replicas(SHOOT, ETCD) == 0
-        assert stand.world.annotations(SHOOT, ETCD)[ann.REPLICAS] == "3"
-        assert [write.verb for write in stand.writes(ETCD)] == ["patch", "scale"]
-    await stand.run(180)
-    assert stand.world.replicas(SHOOT, ETCD) == 3
-    assert not stand.world.annotations(SHOOT, ETCD)
-    assert [write.verb for write in stand.writes(ETCD)] == ["patch", "scale", "scale", "patch"]
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+        assert harness.world.replicas(SHOOT, ETCD) == 0
+        assert harness.world.annotations(SHOOT, ETCD)[ann.REPLICAS] == "3"
+        assert [write.verb for write in harness.writes(ETCD)] == ["patch", "scale"]
+    await harness.run(180)
+    assert harness.world.replicas(SHOOT, ETCD) == 3
+    assert not harness.world.annotations(SHOOT, ETCD)
+    assert [write.verb for write in harness.writes(ETCD)] == ["patch", "scale", "scale", "patch"]
 
 
-async def test_another_kind_that_is_at_0_is_left_in_peace_under_protection(stage):
-    stand = await shoot(
-        stage, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
+async def test_another_kind_that_is_at_0_is_left_in_peace_under_protection(lab):
+    harness = await shoot(
+        lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.protect()
-        await stand.run(20)
-        stand.world.requests.reset()
-        await stand.run(100)
-        assert stand.world.requests.live(Host.SEED) == 0
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+        await harness.run(20)
+        harness.world.requests.reset()
+        await harness.run(100)
+        assert harness.world.requests.live(Host.SEED) == 0
 
 
-async def test_a_kind_without_scale_fails_and_the_others_go_on(stage):
+async def test_a_kind_without_scale_fails_and_the_others_go_on(lab):
     other = ResourceRef("example.org/v1", "Thing", "no-scale")
-    stand = await shoot(stage, dependents=(*GARDENER.dependents, replace(WITH_ETCD[-1], ref=other)))
+    harness = await shoot(lab, dependents=(*GARDENER.dependents, replace(WITH_ETCD[-1], ref=other)))
     body = {"apiVersion": other.api_version, "spec": {}}
-    stand.world.store.create(ObjectKey(other.kind, SHOOT, other.name), body)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.run(90)
-        assert stand.replicas() == (0, 0, 0)
-        assert "no scale" in stand.told("ScalingFailed")[0].message
+    harness.world.store.create(ObjectKey(other.kind, SHOOT, other.name), body)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.run(90)
+        assert harness.replicas() == (0, 0, 0)
+        assert "no scale" in harness.told("ScalingFailed")[0].message
 
 
-async def test_forbidden_scale_of_another_kind_fails_with_its_count_kept(stage):
-    stand = await shoot(
-        stage, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
+async def test_forbidden_scale_of_another_kind_fails_with_its_count_kept(lab):
+    harness = await shoot(
+        lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )
-    with stand.world.faults.path_cut(SHOOT):
-        with stand.world.faults.patch_forbidden("etcds/scale"):
-            await stand.run(90)
-            assert stand.world.replicas(SHOOT, ETCD) == 3
-            assert stand.world.annotations(SHOOT, ETCD)[ann.REPLICAS] == "3"
-        await stand.run(10)
-        assert stand.world.replicas(SHOOT, ETCD) == 0, "with the right back it is finished"
-    await stand.run(200)
-    assert stand.world.replicas(SHOOT, ETCD) == 3
+    with harness.world.faults.path_cut(SHOOT):
+        with harness.world.faults.patch_forbidden("etcds/scale"):
+            await harness.run(90)
+            assert harness.world.replicas(SHOOT, ETCD) == 3
+            assert harness.world.annotations(SHOOT, ETCD)[ann.REPLICAS] == "3"
+        await harness.run(10)
+        assert harness.world.replicas(SHOOT, ETCD) == 0, "with the right back it is finished"
+    await harness.run(200)
+    assert harness.world.replicas(SHOOT, ETCD) == 3
 
 
 @pytest.mark.on_ports  # over the real adapter the status of the object itself shows its pods
-async def test_a_scale_that_cannot_be_read_for_a_moment_fails_no_run(stage):
-    stand = await shoot(
-        stage, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
+async def test_a_scale_that_cannot_be_read_for_a_moment_fails_no_run(lab):
+    harness = await shoot(
+        lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.until(lambda: len(stand.writes(ETCD)) == 2)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.until(lambda: len(harness.writes(ETCD)) == 2)
         scale = Trouble(error_rate=1.0, verbs=frozenset({"get"}), what=frozenset({"etcds/scale"}))
-        with stand.world.faults.seed_trouble(scale):
-            await stand.run(5)
-        await stand.protect()
-    assert not stand.told("ScalingFailed")
+        with harness.world.faults.seed_trouble(scale):
+            await harness.run(5)
+        await harness.protect()
+    assert not harness.told("ScalingFailed")
 
 
-async def test_what_was_found_at_zero_waits_for_the_level_before_to_be_ready(stage):
-    stand = await shoot(stage)
-    with stand.world.faults.pods_stuck(SHOOT, KCM):
-        stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
-        await stand.run(3)
-        stand.world.patch(SHOOT, KCM, {"spec": {"replicas": 1}})
-        await stand.run(3)
-        stand.world.patch(SHOOT, MCM, {"spec": {"replicas": 0}})
-        await stand.run(120)
-        assert not stand.writes(MCM)
-    await stand.until(lambda: stand.world.replicas(SHOOT, MCM) == 1)
+async def test_what_was_found_at_zero_waits_for_the_level_before_to_be_ready(lab):
+    harness = await shoot(lab)
+    with harness.world.faults.pods_stuck(SHOOT, KCM):
+        harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
+        await harness.run(3)
+        harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 1}})
+        await harness.run(3)
+        harness.world.patch(SHOOT, MCM, {"spec": {"replicas": 0}})
+        await harness.run(120)
+        assert not harness.writes(MCM)
+    await harness.until(lambda: harness.world.replicas(SHOOT, MCM) == 1)

@@ -11,182 +11,184 @@ from app.core.model.probing import ShootState
 from app.core.ports import Watched
 from app.simulation.traffic import Host, Trouble
 from app.simulation.workloads import PodPace
-from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT, changed
+from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT, changed
 
 PATCHES = frozenset({"patch"})
 
 
-async def darken(stand):
+async def darken(harness):
     """The shoot's nodes lose their path."""
-    await stand.run(60)
-    stand.world.faults.path_cut(SHOOT)
+    await harness.run(60)
+    harness.world.faults.path_cut(SHOOT)
 
 
-async def test_one_patch_has_saved_count_meltdown_key_since_and_replicas(stand):
-    await darken(stand)
-    await stand.protect()
-    (write,) = stand.writes(KCM)
+async def test_one_patch_has_saved_count_meltdown_key_since_and_replicas(harness):
+    await darken(harness)
+    await harness.protect()
+    (write,) = harness.writes(KCM)
     keys = write.patch["metadata"]["annotations"]
     assert keys[ann.REPLICAS] == "1"
     assert keys[ann.MELTDOWN] == ""
     assert abs(parse_rfc3339(keys[ann.SINCE]) - write.sent) <= 1.0
     assert write.patch["spec"] == {"replicas": 0}
     assert write.patch["metadata"]["resourceVersion"]
-    assert len(stand.writes()) == 3
+    assert len(harness.writes()) == 3
 
 
-async def test_there_is_no_get_before_the_first_patch(stand):
-    await darken(stand)
-    stand.world.requests.reset()
-    await stand.protect()
-    assert stand.world.requests.live(Host.SEED, "get") == 0
-    assert stand.world.requests.live(Host.SEED) == 3
+async def test_there_is_no_get_before_the_first_patch(harness):
+    await darken(harness)
+    harness.world.requests.reset()
+    await harness.protect()
+    assert harness.world.requests.live(Host.SEED, "get") == 0
+    assert harness.world.requests.live(Host.SEED) == 3
 
 
-async def test_levels_go_in_ascending_order_and_all_of_one_level_at_once(stand):
-    await darken(stand)
-    await stand.protect()
-    (mcm,), (ca,), (kcm,) = stand.writes(MCM), stand.writes(CA), stand.writes(KCM)
+async def test_levels_go_in_ascending_order_and_all_of_one_level_at_once(harness):
+    await darken(harness)
+    await harness.protect()
+    (mcm,), (ca,), (kcm,) = harness.writes(MCM), harness.writes(CA), harness.writes(KCM)
     assert mcm.sent == ca.sent
     assert kcm.sent >= mcm.at
 
 
-async def test_the_next_level_does_not_wait_until_the_pods_are_gone(stage):
-    world = stage.world(pace=PodPace(gone=25.0))
+async def test_the_next_level_does_not_wait_until_the_pods_are_gone(lab):
+    world = lab.world(pace=PodPace(gone=25.0))
     world.add_shoot(SHOOT)
-    stand = stage.prober(world)
-    await stand.run(60)
+    harness = lab.prober(world)
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.until(lambda: stand.writes(KCM))
-        assert stand.writes(KCM)[0].sent - stand.writes(MCM)[0].at < 0.1
+        await harness.until(lambda: harness.writes(KCM))
+        assert harness.writes(KCM)[0].sent - harness.writes(MCM)[0].at < 0.1
 
 
 @pytest.mark.parametrize("slow", [1.5, 3.0])
-async def test_the_level_after_a_slow_patch_starts_1_s_after_it_was_sent(stand, slow):
-    await darken(stand)
-    with stand.world.faults.seed_trouble(Trouble(latency=slow, verbs=PATCHES)):
-        await stand.until(lambda: len(stand.writes()) == 3)
-    assert stand.writes(KCM)[0].sent - stand.writes(MCM)[0].sent == pytest.approx(1.0, abs=0.02)
+async def test_the_level_after_a_slow_patch_starts_1_s_after_it_was_sent(harness, slow):
+    await darken(harness)
+    with harness.world.faults.seed_trouble(Trouble(latency=slow, verbs=PATCHES)):
+        await harness.until(lambda: len(harness.writes()) == 3)
+    assert harness.writes(KCM)[0].sent - harness.writes(MCM)[0].sent == pytest.approx(1.0, abs=0.02)
 
 
-async def test_the_level_after_a_patch_that_never_answers_starts_1_s_after_it_was_sent(stand):
-    await darken(stand)
-    hanging = stand.world.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES))
-    await stand.until(lambda: stand.world.requests.live(Host.SEED, "patch") == 2)
-    sent = stand.now
-    await stand.until(lambda: stand.world.requests.live(Host.SEED, "patch") == 3)
-    assert stand.now - sent == pytest.approx(1.0, abs=0.05)
+async def test_the_level_after_a_patch_that_never_answers_starts_1_s_after_it_was_sent(harness):
+    await darken(harness)
+    hanging = harness.world.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES))
+    await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch") == 2)
+    sent = harness.now
+    await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch") == 3)
+    assert harness.now - sent == pytest.approx(1.0, abs=0.05)
     hanging.lift()
-    await stand.protect()
-    assert stand.replicas() == (0, 0, 0)
+    await harness.protect()
+    assert harness.replicas() == (0, 0, 0)
 
 
-async def test_a_missing_optional_dependent_and_a_slow_seed_hold_up_no_level_for_longer(stage):
+async def test_a_missing_optional_dependent_and_a_slow_seed_hold_up_no_level_for_longer(lab):
     """Whether it is really gone is read live; that must not eat the seconds that KCM has."""
-    world = stage.world()
+    world = lab.world()
     world.add_shoot(SHOOT, replicas={"kube-controller-manager": 1, "machine-controller-manager": 1})
-    stand = stage.prober(world)
-    await stand.run(60)
+    harness = lab.prober(world)
+    await harness.run(60)
     with (
         world.faults.path_cut(SHOOT),
         world.faults.seed_trouble(Trouble(silent=True, verbs=frozenset({"get"}))),
     ):
-        await stand.until(lambda: stand.writes(KCM))
-    assert stand.writes(KCM)[0].sent - stand.writes(MCM)[0].sent == pytest.approx(1.0, abs=0.05)
+        await harness.until(lambda: harness.writes(KCM))
+    assert harness.writes(KCM)[0].sent - harness.writes(MCM)[0].sent == pytest.approx(1.0, abs=0.05)
 
 
-async def test_a_missing_optional_dependent_is_skipped(stage):
-    world = stage.world()
+async def test_a_missing_optional_dependent_is_skipped(lab):
+    world = lab.world()
     world.add_shoot(SHOOT, replicas={"kube-controller-manager": 1, "machine-controller-manager": 1})
-    stand = stage.prober(world)
-    await stand.run(60)
+    harness = lab.prober(world)
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.protect()
-    await stand.run(120)
-    assert stand.state() is ShootState.HEALTHY
-    assert not stand.told("ScalingFailed")
+        await harness.protect()
+    await harness.run(120)
+    assert harness.state() is ShootState.HEALTHY
+    assert not harness.told("ScalingFailed")
 
 
-async def test_a_missing_required_dependent_fails_and_the_others_go_down(stage):
-    world = stage.world()
+async def test_a_missing_required_dependent_fails_and_the_others_go_down(lab):
+    world = lab.world()
     world.add_shoot(SHOOT, replicas={"kube-controller-manager": 1, "cluster-autoscaler": 1})
-    stand = stage.prober(world)
-    await stand.run(60)
+    harness = lab.prober(world)
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.protect()
+        await harness.protect()
         assert world.replicas(SHOOT, KCM) == 0
-        assert stand.told("ScalingFailed")[0].resource == MCM
+        assert harness.told("ScalingFailed")[0].resource == MCM
 
 
-async def test_onScaleDownFailure_stop_ends_the_flow_after_the_level_that_failed(stage):  # noqa: N802  the key's name
-    world = stage.world()
+async def test_onScaleDownFailure_stop_ends_the_flow_after_the_level_that_failed(lab):  # noqa: N802  the key's name
+    world = lab.world()
     world.add_shoot(SHOOT, replicas={"kube-controller-manager": 1, "cluster-autoscaler": 1})
-    stand = stage.prober(world, on_scale_down_failure=OnFailure.STOP)
-    await stand.run(60)
+    harness = lab.prober(world, on_scale_down_failure=OnFailure.STOP)
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.run(60)
+        await harness.run(60)
         assert world.replicas(SHOOT, CA) == 0, "it is of the same level"
         assert world.replicas(SHOOT, KCM) == 1
 
 
-async def test_a_forbidden_patch_fails_is_told_and_is_tried_at_every_further_verdict(stand):
-    await darken(stand)
-    with stand.world.faults.patch_forbidden():
-        await stand.run(60)
-        assert not stand.writes()
-        failed = stand.told("ScalingFailed")
+async def test_a_forbidden_patch_fails_is_told_and_is_tried_at_every_further_verdict(harness):
+    await darken(harness)
+    with harness.world.faults.patch_forbidden():
+        await harness.run(60)
+        assert not harness.writes()
+        failed = harness.told("ScalingFailed")
         assert {n.resource for n in failed} == {KCM, MCM, CA}
         assert all(n.event and n.severity == "error" for n in failed)
-        assert stand.state() is ShootState.FAILING
-    await stand.run(6)
-    assert stand.replicas() == (0, 0, 0)
+        assert harness.state() is ShootState.FAILING
+    await harness.run(6)
+    assert harness.replicas() == (0, 0, 0)
 
 
 @pytest.mark.parametrize("trouble", [Trouble(error_rate=1.0), Trouble(refused=True)])
-async def test_a_failing_patch_is_tried_again_until_it_is_accepted(stand, trouble):
-    await darken(stand)
-    wrong = stand.world.faults.seed_trouble(replace(trouble, verbs=PATCHES))
-    await stand.until(lambda: stand.world.requests.live(Host.SEED, "patch"))
-    await stand.run(3)
+async def test_a_failing_patch_is_tried_again_until_it_is_accepted(harness, trouble):
+    await darken(harness)
+    wrong = harness.world.faults.seed_trouble(replace(trouble, verbs=PATCHES))
+    await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
+    await harness.run(3)
     wrong.lift()
-    await stand.run(3)
-    assert stand.replicas() == (0, 0, 0)
-    assert len(stand.told("FlowStarted")) == 1
+    await harness.run(3)
+    assert harness.replicas() == (0, 0, 0)
+    assert len(harness.told("FlowStarted")) == 1
 
 
-async def test_a_429_on_a_patch_is_heeded_for_its_retry_after(stand):
-    await darken(stand)
-    wrong = stand.world.faults.seed_trouble(Trouble(throttled=True, retry_after=4.0, verbs=PATCHES))
-    await stand.until(lambda: stand.world.requests.live(Host.SEED, "patch"))
-    await stand.run(0.1)
+async def test_a_429_on_a_patch_is_heeded_for_its_retry_after(harness):
+    await darken(harness)
+    wrong = harness.world.faults.seed_trouble(
+        Trouble(throttled=True, retry_after=4.0, verbs=PATCHES)
+    )
+    await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
+    await harness.run(0.1)
     wrong.lift()
-    tried = stand.world.requests.live(Host.SEED, "patch")
-    await stand.run(3.5)
-    assert stand.world.requests.live(Host.SEED, "patch") - tried <= 1, "only KCM's first"
-    await stand.run(2)
-    assert stand.replicas() == (0, 0, 0)
+    tried = harness.world.requests.live(Host.SEED, "patch")
+    await harness.run(3.5)
+    assert harness.world.requests.live(Host.SEED, "patch") - tried <= 1, "only KCM's first"
+    await harness.run(2)
+    assert harness.replicas() == (0, 0, 0)
 
 
-async def test_patches_that_never_succeed_fail_at_the_timeout(stand):
-    await darken(stand)
-    with stand.world.faults.seed_trouble(Trouble(error_rate=1.0, verbs=PATCHES)):
-        await stand.until(lambda: stand.told("FlowStarted"))
-        begun = stand.now
-        await stand.until(lambda: stand.told("FlowEnded"), within=90)
-        assert stand.now - begun == pytest.approx(30, abs=3)
-        assert stand.told("FlowEnded")[0].severity == "error"
+async def test_patches_that_never_succeed_fail_at_the_timeout(harness):
+    await darken(harness)
+    with harness.world.faults.seed_trouble(Trouble(error_rate=1.0, verbs=PATCHES)):
+        await harness.until(lambda: harness.told("FlowStarted"))
+        begun = harness.now
+        await harness.until(lambda: harness.told("FlowEnded"), within=90)
+        assert harness.now - begun == pytest.approx(30, abs=3)
+        assert harness.told("FlowEnded")[0].severity == "error"
 
 
-async def test_a_conflict_rereads_and_decides_again(stage):
+async def test_a_conflict_rereads_and_decides_again(lab):
     """Somebody scaled KCM to 3 and the watch has not shown it: the saved count is 3 all the same."""
-    world = stage.world()
+    world = lab.world()
     world.add_shoot(SHOOT)
-    stand = stage.prober(world)
-    await stand.run(60)
+    harness = lab.prober(world)
+    await harness.run(60)
     with world.faults.watch_stalled(Watched.DEPENDENTS):
         world.patch(SHOOT, KCM, {"spec": {"replicas": 3}})
         with world.faults.path_cut(SHOOT):
-            await stand.until(lambda: stand.writes(KCM))
+            await harness.until(lambda: harness.writes(KCM))
     assert world.annotations(SHOOT, KCM)[ann.REPLICAS] == "3"
     assert world.replicas(SHOOT, KCM) == 0
 
@@ -206,62 +208,62 @@ def gone(world, ref):
 
 
 @pytest.mark.parametrize("became", [taken_down, ignored, gone])
-async def test_what_a_conflict_has_shown_is_known_while_the_watch_is_behind(stage, became):
+async def test_what_a_conflict_has_shown_is_known_while_the_watch_is_behind(lab, became):
     """The watch goes on showing a version that was refused: nobody sends a patch of that again, look after probe."""
-    world = stage.world()
+    world = lab.world()
     world.add_shoot(SHOOT)
-    stand = stage.prober(world)
-    await stand.run(60)
+    harness = lab.prober(world)
+    await harness.run(60)
     with world.faults.watch_stalled(Watched.DEPENDENTS), world.faults.path_cut(SHOOT):
         became(world, CA)
-        await stand.until(lambda: stand.writes(KCM))
-        await stand.run(60)
+        await harness.until(lambda: harness.writes(KCM))
+        await harness.run(60)
         assert world.requests.live(Host.SEED, "patch") == 3
-    assert stand.state() is ShootState.PROTECTED
+    assert harness.state() is ShootState.PROTECTED
 
 
-async def test_a_patch_that_was_carried_out_without_an_answer_is_reported_as_done(stand):
+async def test_a_patch_that_was_carried_out_without_an_answer_is_reported_as_done(harness):
     """The retry meets a conflict, re-reads, and finds its own work."""
-    await darken(stand)
-    await stand.until(lambda: stand.world.requests.live(Host.SEED, "patch"))
-    await stand.clock.sleep(0.012)  # it is carried out, and its answer is on the way
-    lost = stand.world.faults.seed_trouble(Trouble(latency=20.0, verbs=PATCHES))
-    assert stand.writes()
-    await stand.run(1)
+    await darken(harness)
+    await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
+    await harness.clock.sleep(0.012)  # it is carried out, and its answer is on the way
+    lost = harness.world.faults.seed_trouble(Trouble(latency=20.0, verbs=PATCHES))
+    assert harness.writes()
+    await harness.run(1)
     lost.lift()
-    await stand.protect()
-    assert {n.resource for n in stand.told("ScaledDown")} == {KCM, MCM, CA}
+    await harness.protect()
+    assert {n.resource for n in harness.told("ScaledDown")} == {KCM, MCM, CA}
 
 
-async def test_pods_that_do_not_go_within_the_timeout_are_reported_and_stop_nothing(stage):
-    world = stage.world(pace=PodPace(gone=600.0))
+async def test_pods_that_do_not_go_within_the_timeout_are_reported_and_stop_nothing(lab):
+    world = lab.world(pace=PodPace(gone=600.0))
     world.add_shoot(SHOOT)
-    stand = stage.prober(world)
-    await stand.run(60)
+    harness = lab.prober(world)
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.run(120)
-        assert stand.replicas() == (0, 0, 0)
-        assert "not until no pod is left" in stand.told("ScalingFailed")[0].message
+        await harness.run(120)
+        assert harness.replicas() == (0, 0, 0)
+        assert "not until no pod is left" in harness.told("ScalingFailed")[0].message
 
 
-async def test_initial_delay_on_the_way_down_is_waited_for_then_the_verdict_must_be_current(stage):
-    world = stage.world()
+async def test_initial_delay_on_the_way_down_is_waited_for_then_the_verdict_must_be_current(lab):
+    world = lab.world()
     world.add_shoot(SHOOT)
     delayed = changed(KCM, scale_down=ScalePolicy(1, initial_delay=8.0))
-    stand = stage.prober(world, dependents=delayed)
-    await stand.run(60)
+    harness = lab.prober(world, dependents=delayed)
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.until(lambda: stand.writes(KCM))
-        (kcm,), (mcm,) = stand.writes(KCM), stand.writes(MCM)
+        await harness.until(lambda: harness.writes(KCM))
+        (kcm,), (mcm,) = harness.writes(KCM), harness.writes(MCM)
         assert kcm.sent - mcm.at == pytest.approx(8.0, abs=0.1)
 
 
-async def test_a_new_leader_waits_for_what_is_left_of_a_delay_on_the_way_down(stage):
+async def test_a_new_leader_waits_for_what_is_left_of_a_delay_on_the_way_down(lab):
     """The one before was killed in the midst of it; the seed says since when the level below is at 0."""
-    world = stage.world()
+    world = lab.world()
     world.add_shoot(SHOOT)
     delayed = changed(KCM, scale_down=ScalePolicy(1, initial_delay=40.0))
-    first = stage.prober(world, dependents=delayed)
+    first = lab.prober(world, dependents=delayed)
     await first.run(60)
     with world.faults.path_cut(SHOOT):
         await first.until(lambda: first.writes(MCM))
@@ -273,83 +275,85 @@ async def test_a_new_leader_waits_for_what_is_left_of_a_delay_on_the_way_down(st
         assert kcm.sent - mcm.at == pytest.approx(40.0, abs=1.1)
 
 
-async def test_what_somebody_scales_up_in_mid_outage_goes_down_again_without_a_delay(stage):
+async def test_what_somebody_scales_up_in_mid_outage_goes_down_again_without_a_delay(lab):
     """Its level could start long ago."""
-    world = stage.world()
+    world = lab.world()
     world.add_shoot(SHOOT)
-    stand = stage.prober(world, dependents=changed(KCM, scale_down=ScalePolicy(1, 20.0)))
-    await stand.run(60)
+    harness = lab.prober(world, dependents=changed(KCM, scale_down=ScalePolicy(1, 20.0)))
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.protect()
-        await stand.run(30)
+        await harness.protect()
+        await harness.run(30)
         world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
-        await stand.until(lambda: world.replicas(SHOOT, KCM) == 0, within=10)
+        await harness.until(lambda: world.replicas(SHOOT, KCM) == 0, within=10)
 
 
-async def test_every_action_is_an_event_on_the_resource(stand):
-    await darken(stand)
-    await stand.protect()
-    assert {n.resource for n in stand.told("ScaledDown") if n.event} == {KCM, MCM, CA}
-    (started,) = stand.told("MeltdownProtectionStarted")
+async def test_every_action_is_an_event_on_the_resource(harness):
+    await darken(harness)
+    await harness.protect()
+    assert {n.resource for n in harness.told("ScaledDown") if n.event} == {KCM, MCM, CA}
+    (started,) = harness.told("MeltdownProtectionStarted")
     assert started.event
     assert "of 10 node leases are older than 30 s" in started.message
 
 
-async def test_a_write_whose_wait_was_ended_is_an_event_all_the_same(stage):
-    world = stage.world(pace=PodPace(gone=20.0))
+async def test_a_write_whose_wait_was_ended_is_an_event_all_the_same(lab):
+    world = lab.world(pace=PodPace(gone=20.0))
     world.add_shoot(SHOOT)
-    stand = stage.prober(world, GARDENER)
-    await stand.run(60)
+    harness = lab.prober(world, GARDENER)
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.until(lambda: len(stand.writes()) == 3)
-        await stand.run(1)
-        await stand.prober.stop("SIGTERM")
-    assert {n.resource for n in stand.told("ScaledDown") if n.event} == {KCM, MCM, CA}
+        await harness.until(lambda: len(harness.writes()) == 3)
+        await harness.run(1)
+        await harness.prober.stop("SIGTERM")
+    assert {n.resource for n in harness.told("ScaledDown") if n.event} == {KCM, MCM, CA}
 
 
-async def test_the_timeout_counts_from_the_first_request_and_not_from_the_delay_before_it(stage):
-    world = stage.world(pace=PodPace(gone=3.0))
+async def test_the_timeout_counts_from_the_first_request_and_not_from_the_delay_before_it(lab):
+    world = lab.world(pace=PodPace(gone=3.0))
     world.add_shoot(SHOOT)
     slow = changed(KCM, scale_down=ScalePolicy(1, initial_delay=12.0, timeout=5.0))
-    stand = stage.prober(world, dependents=slow)
-    await stand.run(60)
+    harness = lab.prober(world, dependents=slow)
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.protect()
-    assert not stand.told("ScalingFailed")
+        await harness.protect()
+    assert not harness.told("ScalingFailed")
 
 
-async def test_conflicts_that_never_end_fail_at_the_timeout(stand):
-    await darken(stand)
-    await stand.until(lambda: stand.told("FlowStarted"))
+async def test_conflicts_that_never_end_fail_at_the_timeout(harness):
+    await darken(harness)
+    await harness.until(lambda: harness.told("FlowStarted"))
     for n in range(4000):
-        stand.world.patch(SHOOT, KCM, {"metadata": {"labels": {"n": str(n)}}})
-        await stand.clock.sleep(0.01)
-    assert [n for n in stand.told("ScalingFailed") if "conflicting" in n.message]
-    assert stand.world.replicas(SHOOT, MCM) == 0
-    await stand.protect()
-    assert stand.world.annotations(SHOOT, KCM)[ann.REPLICAS] == "1"
+        harness.world.patch(SHOOT, KCM, {"metadata": {"labels": {"n": str(n)}}})
+        await harness.clock.sleep(0.01)
+    assert [n for n in harness.told("ScalingFailed") if "conflicting" in n.message]
+    assert harness.world.replicas(SHOOT, MCM) == 0
+    await harness.protect()
+    assert harness.world.annotations(SHOOT, KCM)[ann.REPLICAS] == "1"
 
 
-async def test_what_somebody_scales_up_while_pods_are_awaited_goes_down_at_the_next_verdict(stage):
+async def test_what_somebody_scales_up_while_pods_are_awaited_goes_down_at_the_next_verdict(lab):
     """The wait for pods only decides what is reported."""
     patient = tuple(
         replace(each, scale_down=replace(each.scale_down, timeout=60.0))
         for each in GARDENER.dependents
     )
-    world = stage.world(pace=PodPace(gone=1e6))
+    world = lab.world(pace=PodPace(gone=1e6))
     world.add_shoot(SHOOT)
-    stand = stage.prober(world, dependents=patient)
-    await darken(stand)
-    await stand.until(lambda: stand.writes(KCM))
-    await stand.run(3)
-    assert stand.state() is ShootState.PROTECTING, "its pods are still awaited"
+    harness = lab.prober(world, dependents=patient)
+    await darken(harness)
+    await harness.until(lambda: harness.writes(KCM))
+    await harness.run(3)
+    assert harness.state() is ShootState.PROTECTING, "its pods are still awaited"
     world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
-    await stand.until(lambda: stand.replicas() == (0, 0, 0), within=GARDENER.suspect_interval + 1)
+    await harness.until(
+        lambda: harness.replicas() == (0, 0, 0), within=GARDENER.suspect_interval + 1
+    )
     assert world.annotations(SHOOT, KCM)[ann.REPLICAS] == "2"
     assert (
         "Deployment/kube-controller-manager must be scaled down again"
-        in stand.told("FlowEnded")[0].message
+        in harness.told("FlowEnded")[0].message
     )
-    assert len(stand.writes()) == 4, "what is at 0 is not written again"
-    await stand.run(90)
-    assert stand.state() is ShootState.PROTECTED
+    assert len(harness.writes()) == 4, "what is at 0 is not written again"
+    await harness.run(90)
+    assert harness.state() is ShootState.PROTECTED

@@ -6,7 +6,7 @@ from app.core.model.probing import Decision, ShootState, Verdict, VerdictReason
 from app.core.model.workloads import Direction
 from app.prober.rules.state import StateInputs
 from app.prober.status import ShootStatus, StatusTracker
-from tests.support.stands import SHOOT
+from tests.support.harness import SHOOT
 
 HEALTHY = Decision(Verdict.SCALE_UP, VerdictReason.LEASES_RENEWED, "all is well", Verdict.SCALE_UP)
 WELL = StateInputs(HEALTHY)
@@ -14,13 +14,13 @@ FACTS = ShootStatus(SHOOT, decision=HEALTHY, facts=WELL)
 FAILED = replace(FACTS, scaling_failure="no", facts=replace(WELL, scaling_failed=True))
 
 
-def outlines_agree(stand):
-    registry = stand.prober.registry
+def outlines_agree(harness):
+    registry = harness.prober.registry
     return registry.summaries() == [each.summary for each in registry.statuses()]
 
 
-def only(stand):
-    (found,) = stand.prober.registry.summaries()
+def only(harness):
+    (found,) = harness.prober.registry.summaries()
     return found
 
 
@@ -64,30 +64,30 @@ def test_an_outline_keeps_the_instant_of_the_last_change():
     assert portrait.summary(SHOOT, WELL, 7.0).since == 1.0
 
 
-async def test_an_outline_says_the_same_as_the_whole_through_an_outage(stand):
+async def test_an_outline_says_the_same_as_the_whole_through_an_outage(harness):
     seen = set()
 
     def looked():
-        assert outlines_agree(stand)
-        seen.add(stand.state())
-        return stand.state() is ShootState.PROTECTED
+        assert outlines_agree(harness)
+        seen.add(harness.state())
+        return harness.state() is ShootState.PROTECTED
 
-    await stand.run(60)
-    with stand.world.faults.path_cut(SHOOT):
-        await stand.until(looked)
-    await stand.until(lambda: not looked() and stand.state() is ShootState.HEALTHY, within=120)
+    await harness.run(60)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.until(looked)
+    await harness.until(lambda: not looked() and harness.state() is ShootState.HEALTHY, within=120)
     assert seen >= {ShootState.HEALTHY, ShootState.PROTECTED, ShootState.RECOVERING}
 
 
-async def test_a_failed_run_is_in_the_outline(stand):
-    await stand.run(60)
-    with stand.world.faults.patch_forbidden(), stand.world.faults.path_cut(SHOOT):
-        await stand.until(lambda: only(stand).state is ShootState.FAILING)
-        assert outlines_agree(stand)
+async def test_a_failed_run_is_in_the_outline(harness):
+    await harness.run(60)
+    with harness.world.faults.patch_forbidden(), harness.world.faults.path_cut(SHOOT):
+        await harness.until(lambda: only(harness).state is ShootState.FAILING)
+        assert outlines_agree(harness)
 
 
-async def test_a_shoot_that_is_not_probed_has_an_outline(stand):
-    await stand.run(5)
-    stand.world.faults.hibernated(SHOOT)
-    await stand.until(lambda: stand.state() is ShootState.NOT_PROBED)
-    assert outlines_agree(stand)
+async def test_a_shoot_that_is_not_probed_has_an_outline(harness):
+    await harness.run(5)
+    harness.world.faults.hibernated(SHOOT)
+    await harness.until(lambda: harness.state() is ShootState.NOT_PROBED)
+    assert outlines_agree(harness)

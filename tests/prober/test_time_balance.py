@@ -6,7 +6,7 @@ from app.core.metrics import Metrics
 from app.core.model.probing import ShootState
 from app.core.reporting.metering import Metering
 from app.prober.rules.schedule import SHARE
-from tests.support.stands import KCM, SHOOT
+from tests.support.harness import KCM, SHOOT
 
 pytestmark = pytest.mark.on_ports  # it puts a connector of its own into the world
 
@@ -32,92 +32,92 @@ class CostlyConnector:
 
 
 @pytest.fixture
-def costly(stage):
+def costly(lab):
     def made(seconds):
-        world = stage.world()
+        world = lab.world()
         world.add_shoot(SHOOT)
         world.add_shoot(OTHER)
         connector = world.connector = CostlyConnector(world.connector, seconds)
-        return stage.prober(world), connector
+        return lab.prober(world), connector
 
     return made
 
 
-def apart(stand, namespace=SHOOT, since=0.0):
+def apart(harness, namespace=SHOOT, since=0.0):
     """Seconds between two probes, on average."""
-    probes = [at for at in stand.probes(namespace) if at > since]
+    probes = [at for at in harness.probes(namespace) if at > since]
     return (probes[-1] - probes[0]) / (len(probes) - 1)
 
 
 async def test_it_is_probed_as_rarely_as_it_takes_to_keep_to_its_share(costly):
-    stand, _ = costly(1.0)
-    await stand.run(1200)
+    harness, _ = costly(1.0)
+    await harness.run(1200)
     requests = 2  # the version, and the leases; contacts are left out
-    assert apart(stand, since=stand.now - 900) == pytest.approx(requests / SHARE, rel=0.1)
-    assert apart(stand, OTHER) < 13
+    assert apart(harness, since=harness.now - 900) == pytest.approx(requests / SHARE, rel=0.1)
+    assert apart(harness, OTHER) < 13
 
 
 async def test_its_state_stays_and_its_message_says_so(costly):
-    stand, _ = costly(1.0)
-    await stand.run(300)
-    assert stand.state() is ShootState.HEALTHY
-    assert "probed less often, as its answers take more than 5% of" in stand.status().message
-    assert "probed less often" not in stand.status(OTHER).message
+    harness, _ = costly(1.0)
+    await harness.run(300)
+    assert harness.state() is ShootState.HEALTHY
+    assert "probed less often, as its answers take more than 5% of" in harness.status().message
+    assert "probed less often" not in harness.status(OTHER).message
 
 
 async def test_it_is_told_once_and_again_when_it_is_over(costly):
-    stand, connector = costly(1.0)
-    await stand.run(600)
-    (told,) = stand.told("ProbedLessOften")
+    harness, connector = costly(1.0)
+    await harness.run(600)
+    (told,) = harness.told("ProbedLessOften")
     assert told.severity == "warning"
     connector.seconds = 0.0
-    await stand.run(120)
-    assert len(stand.told("ProbedAsUsual")) == 1
-    assert "probed less often" not in stand.status().message
-    assert apart(stand, since=stand.now - 50) < 13
+    await harness.run(120)
+    assert len(harness.told("ProbedAsUsual")) == 1
+    assert "probed less often" not in harness.status().message
+    assert apart(harness, since=harness.now - 50) < 13
 
 
 async def test_probes_that_were_put_off_are_counted(costly):
-    stand, _ = costly(1.0)
+    harness, _ = costly(1.0)
     metrics = Metrics()
-    stand.environment.notice_bus.subscribe(Metering(metrics).note)
-    await stand.run(300)
+    harness.environment.notice_bus.subscribe(Metering(metrics).note)
+    await harness.run(300)
     counted = metrics.registry.get_sample_value("dwd_probes_postponed_total")
     assert counted is not None
-    assert 3 <= counted < len(stand.probes())
+    assert 3 <= counted < len(harness.probes())
 
 
 async def test_a_large_shoot_within_its_share_is_probed_as_often_as_any_other(costly):
     """A probe of 5,000 nodes takes 0.1 s."""
-    stand, _ = costly(0.05)
-    await stand.run(600)
-    assert apart(stand) == pytest.approx(apart(stand, OTHER), rel=0.05)
-    assert not stand.told("ProbedLessOften")
+    harness, _ = costly(0.05)
+    await harness.run(600)
+    assert apart(harness) == pytest.approx(apart(harness, OTHER), rel=0.05)
+    assert not harness.told("ProbedLessOften")
 
 
 async def test_an_outage_of_a_large_shoot_is_protected_and_ends_as_that_of_any_other(costly):
     """A probe of 1,000 nodes takes 10 ms, their Nodes 50 ms; all of it three times over."""
-    stand, _ = costly(0.06)
-    await stand.run(60)
-    since, cuts = stand.now, [stand.world.faults.path_cut(each) for each in (SHOOT, OTHER)]
-    await stand.run(60)
+    harness, _ = costly(0.06)
+    await harness.run(60)
+    since, cuts = harness.now, [harness.world.faults.path_cut(each) for each in (SHOOT, OTHER)]
+    await harness.run(60)
     for namespace in (SHOOT, OTHER):
-        (write,) = stand.writes(KCM, namespace)
-        assert write.sent - stand.world.known_at(namespace, since=since) < 1.5
+        (write,) = harness.writes(KCM, namespace)
+        assert write.sent - harness.world.known_at(namespace, since=since) < 1.5
     for each in cuts:
         each.lift()
-    await stand.run(100)
-    assert stand.state() is ShootState.HEALTHY
-    assert not stand.told("ProbedLessOften")
+    await harness.run(100)
+    assert harness.state() is ShootState.HEALTHY
+    assert not harness.told("ProbedLessOften")
 
 
 async def test_nobody_can_have_it_probed_while_it_rests(costly):
-    stand, _ = costly(2.0)
-    await stand.until(lambda: stand.told("ProbedLessOften"), within=120)
-    runner = stand.prober.registry.runner(SHOOT)
+    harness, _ = costly(2.0)
+    await harness.until(lambda: harness.told("ProbedLessOften"), within=120)
+    runner = harness.prober.registry.runner(SHOOT)
     rests_until = runner._balance.rests_until
     assert runner.probe_now() >= rests_until
     runner.wake()
-    probes = len(stand.probes())
-    await stand.run(rests_until - stand.now - 0.5)
-    assert len(stand.probes()) == probes
+    probes = len(harness.probes())
+    await harness.run(rests_until - harness.now - 0.5)
+    assert len(harness.probes()) == probes

@@ -9,8 +9,8 @@ from app.core.model.scaling_runs import OperationPhase, ScaleRequest
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import Watched
 from app.simulation.traffic import Host
-from tests.prober.people import at_hand
-from tests.support.stands import CA, GARDENER, KCM, MCM, SHOOT
+from tests.prober.people import with_operator
+from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
 
 WIDGET = ResourceRef("example.org/v1", "Widget", "thing")
 NOT_SERVED = NotFound("the seed serves no Widget of example.org/v1")
@@ -21,19 +21,19 @@ follows."""
 
 
 @pytest.fixture(params=[OnFailure.CONTINUE, OnFailure.STOP])
-async def unserved(request, stage):
+async def unserved(request, lab):
     """A healthy shoot in a seed that serves no Widget, and a prober that is to scale one."""
-    world = stage.world()
+    world = lab.world()
     world.add_shoot(SHOOT)
     fault = world.faults.dependent_unavailable(WIDGET, NOT_SERVED)
     policies = {"on_scale_down_failure": request.param, "on_scale_up_failure": request.param}
-    stand = stage.prober(world, dependents=FIRST, **policies)
-    stand.fault = fault
-    return stand
+    harness = lab.prober(world, dependents=FIRST, **policies)
+    harness.fault = fault
+    return harness
 
 
-def scaling(stand):
-    (found,) = [each for each in stand.status().conditions if each.type == "ScalingSucceeded"]
+def scaling(harness):
+    (found,) = [each for each in harness.status().conditions if each.type == "ScalingSucceeded"]
     return found.status, found.message
 
 
@@ -87,82 +87,82 @@ async def test_it_takes_part_as_soon_as_it_is_served(unserved):
     assert unserved.state() is ShootState.HEALTHY
 
 
-async def test_what_may_not_be_listed_is_left_alone_as_nobody_would_see_it_come_back(stage):
+async def test_what_may_not_be_listed_is_left_alone_as_nobody_would_see_it_come_back(lab):
     """The right to read and to patch one does not make up for it."""
-    world = stage.world()
+    world = lab.world()
     world.add_shoot(SHOOT)
     world.faults.dependent_unavailable(MCM, NOT_LISTED)
-    stand = stage.prober(world)
-    await stand.run(60)
+    harness = lab.prober(world)
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.protect()
-        assert stand.replicas() == (0, 1, 0)
-    await stand.run(120)
-    assert stand.replicas() == (1, 1, 1)
-    assert {each.resource for each in stand.told("ScalingFailed")} == {MCM}
+        await harness.protect()
+        assert harness.replicas() == (0, 1, 0)
+    await harness.run(120)
+    assert harness.replicas() == (1, 1, 1)
+    assert {each.resource for each in harness.told("ScalingFailed")} == {MCM}
 
 
-async def test_optional_says_that_one_may_be_missing_and_not_that_it_may_be_out_of_reach(stage):
-    world = stage.world()
+async def test_optional_says_that_one_may_be_missing_and_not_that_it_may_be_out_of_reach(lab):
+    world = lab.world()
     world.add_shoot(SHOOT)
     world.faults.dependent_unavailable(CA, NOT_LISTED)
-    stand = stage.prober(world)
-    await stand.run(60)
+    harness = lab.prober(world)
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.protect()
-        assert stand.replicas() == (0, 0, 1)
-        assert {each.resource for each in stand.told("ScalingFailed")} == {CA}
+        await harness.protect()
+        assert harness.replicas() == (0, 0, 1)
+        assert {each.resource for each in harness.told("ScalingFailed")} == {CA}
 
 
-async def test_an_optional_one_of_a_kind_that_is_not_served_is_skipped(stage):
-    world = stage.world()
+async def test_an_optional_one_of_a_kind_that_is_not_served_is_skipped(lab):
+    world = lab.world()
     world.add_shoot(SHOOT)
     optional = DependentPolicy(WIDGET, ScalePolicy(0), ScalePolicy(0), optional=True)
-    stand = stage.prober(world, dependents=(optional, *GARDENER.dependents))
-    await stand.run(60)
+    harness = lab.prober(world, dependents=(optional, *GARDENER.dependents))
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
-        await stand.protect()
-        assert stand.replicas() == (0, 0, 0)
-    await stand.run(120)
-    assert stand.replicas() == (1, 1, 1)
-    assert not stand.told("ScalingFailed")
+        await harness.protect()
+        assert harness.replicas() == (0, 0, 0)
+    await harness.run(120)
+    assert harness.replicas() == (1, 1, 1)
+    assert not harness.told("ScalingFailed")
 
 
-async def test_where_none_is_available_nothing_is_decided(stage):
-    world = stage.world()
+async def test_where_none_is_available_nothing_is_decided(lab):
+    world = lab.world()
     world.add_shoot(SHOOT)
     for ref in (KCM, MCM, CA):
         world.faults.dependent_unavailable(ref, NOT_LISTED)
     world.faults.watch_not_synced(Watched.DEPENDENTS)
-    stand = stage.prober(world)
+    harness = lab.prober(world)
     with world.faults.path_cut(SHOOT):
-        await stand.run(90)
-        assert stand.reason() is VerdictReason.NOT_SYNCED
-        assert not stand.writes()
+        await harness.run(90)
+        assert harness.reason() is VerdictReason.NOT_SYNCED
+        assert not harness.writes()
 
 
-async def test_a_scale_up_by_hand_keeps_its_hold_though_it_fails_for_what_is_unavailable(stage):
-    hand = await at_hand(
-        stage, prepare=lambda world: world.faults.dependent_unavailable(CA, NOT_LISTED)
+async def test_a_scale_up_by_hand_keeps_its_hold_though_it_fails_for_what_is_unavailable(lab):
+    operator = await with_operator(
+        lab, prepare=lambda world: world.faults.dependent_unavailable(CA, NOT_LISTED)
     )
-    operation = await hand.ended((await hand.scale(Direction.DOWN)).id)
-    assert hand.stand.replicas() == (0, 0, 1)
-    operation = await hand.ended((await hand.scale(Direction.UP)).id)
+    operation = await operator.ended((await operator.scale(Direction.DOWN)).id)
+    assert operator.harness.replicas() == (0, 0, 1)
+    operation = await operator.ended((await operator.scale(Direction.UP)).id)
     assert operation.phase is OperationPhase.FAILED
     assert operation.message == (
         f"{CA}: list Deployment named {CA.name}: 403 (Forbidden): {NOT_LISTED}"
     )
-    await hand.done()
-    assert hand.stand.replicas() == (1, 1, 1)
+    await operator.done()
+    assert operator.harness.replicas() == (1, 1, 1)
 
 
-async def test_what_is_of_a_kind_that_is_not_served_is_shown_as_missing(stage):
-    world = stage.world()
+async def test_what_is_of_a_kind_that_is_not_served_is_shown_as_missing(lab):
+    world = lab.world()
     world.add_shoot(SHOOT)
     optional = DependentPolicy(WIDGET, ScalePolicy(0), ScalePolicy(0), optional=True)
-    stand = stage.prober(world, dependents=(optional, *GARDENER.dependents))
-    await stand.run(60)
-    views = await stand.prober.dependents.live(SHOOT)
+    harness = lab.prober(world, dependents=(optional, *GARDENER.dependents))
+    await harness.run(60)
+    views = await harness.prober.dependents.live(SHOOT)
     assert [ref for ref, view in views.items() if view is None] == [WIDGET]
 
 

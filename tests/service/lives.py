@@ -19,7 +19,7 @@ from app.core.tasks import Tasks
 from app.service.parts import Cluster, Configured, Core, ProberAdapters, WeederAdapters
 from app.service.service import Service
 from app.simulation.builders import World
-from tests.support.stands import GARDENER, SHOOT
+from tests.support.harness import GARDENER, SHOOT
 
 FREE = "127.0.0.1:0"
 SERVERS = ("health", "metrics", "API")

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from app.core.log import camel_case
 from app.core.model.weeding import Cause, ServiceKey
 from tests.service.lives import BOTH, SERVICE, Life, life
-from tests.support.stands import SHOOT
+from tests.support.harness import SHOOT
 
 HOUR = 3_600.0
 SHOOTS = [SHOOT, *(f"shoot--local--b{number}" for number in range(11))]

@@ -15,8 +15,8 @@ from app.core.reporting.notices import Notice, NoticeKind
 from app.service.selfview import ShootViews
 from tests.core.kube.server import until
 from tests.service.lives import BOTH, PROBER, WEEDER, living
+from tests.support.harness import SHOOT
 from tests.support.overrides import MemoryStore
-from tests.support.stands import SHOOT
 
 pytestmark = pytest.mark.looptime(False)
 

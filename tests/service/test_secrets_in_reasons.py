@@ -11,7 +11,7 @@ from app.core.model.weeding import ServiceKey
 from tests.core.kube.server import until
 from tests.service.lives import BOTH, SERVICE, living
 from tests.service.test_overrides import ask, store
-from tests.support.stands import SHOOT
+from tests.support.harness import SHOOT
 
 pytestmark = pytest.mark.looptime(False)
 

@@ -14,7 +14,7 @@ from app.core.tasks import SharedLoopDied
 from app.core.web.serving import AddressUnavailable
 from tests.core.kube.server import until
 from tests.service.lives import SERVERS, life, listens, living
-from tests.support.stands import SHOOT
+from tests.support.harness import SHOOT
 
 pytestmark = pytest.mark.looptime(False)
 

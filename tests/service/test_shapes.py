@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from app.core.model.weeding import Cause, ServiceKey
 from tests.core.kube.server import until
 from tests.service.lives import BOTH, PROBER, SERVERS, SERVICE, WEEDER, listens, living
-from tests.support.stands import SHOOT
+from tests.support.harness import SHOOT
 
 pytestmark = pytest.mark.looptime(False)
 

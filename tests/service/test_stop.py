@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from app.simulation.traffic import Host, Trouble
 from tests.service.lives import FLOW_LIMIT, WHOLE, Leaving, life, stopped
-from tests.support.stands import SHOOT
+from tests.support.harness import SHOOT
 
 PATCHES = frozenset({"patch"})
 CLUSTER_LIMIT = 0.6

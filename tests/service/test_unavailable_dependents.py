@@ -4,7 +4,7 @@ import pytest
 
 from app.core.errors import Forbidden
 from tests.service.lives import living
-from tests.support.stands import KCM, MCM
+from tests.support.harness import KCM, MCM
 
 pytestmark = pytest.mark.looptime(False)
 

@@ -13,7 +13,7 @@ from app.core.ports import Preparation
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
 from tests.service.lives import BOTH, FLOW_LIMIT, SERVICE, WEEDER, WHOLE, Leaving, life, stopped
-from tests.support.stands import SHOOT
+from tests.support.harness import SHOOT
 
 DELETES, PATCHES = frozenset({"delete"}), frozenset({"patch"})
 SHAPES = pytest.mark.parametrize("loops", [WEEDER, BOTH], ids=" and ".join)

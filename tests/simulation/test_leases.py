@@ -17,7 +17,7 @@ NAME = ("garden", "leader")
 
 
 def a_store(world):
-    return SimulatedLeaseStore(world.stage.api, world.store, world.clock, *NAME)
+    return SimulatedLeaseStore(world.parts.api, world.store, world.clock, *NAME)
 
 
 def a_term(world, holder="a", transitions=0):

@@ -36,7 +36,7 @@ from app.simulation.server import MemoryServers
 from app.simulation.server.executing import Script
 from app.simulation.traffic import ApiServer, ConnectionLoss, Host, RequestCount, Trouble
 from bench.exploration.timeline import Timeline
-from tests.support.stands import GARDENER, KCM, SHOOT
+from tests.support.harness import GARDENER, KCM, SHOOT
 
 EXTERNAL = "external"
 
@@ -254,7 +254,7 @@ async def test_a_machine_that_vanishes_leaves_its_connections_to_the_server():
 async def test_a_command_runs_in_a_container_over_a_websocket():
     async with meeting() as made:
         made.world.add_control_plane(SHOOT)
-        pod = made.world.stage.store.list("Pod", SHOOT)[0]
+        pod = made.world.parts.store.list("Pod", SHOOT)[0]
         made.servers.commands.say("true", script=Script(stdout=b"well"))
         execs = KubeExec(made.process.api)
         name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]

@@ -29,7 +29,7 @@ def pods_of(world):
             )
         )
         world.add_workload(Workload(namespace, "client", needs="server", init=True, times=EXACT))
-    return SimulatedProbedPods(world.stage, (SERVERS, CLIENTS, SERVERS), world.tasks)
+    return SimulatedProbedPods(world.parts, (SERVERS, CLIENTS, SERVERS), world.tasks)
 
 
 in_a_world = simulated(pods=pods_of)
@@ -128,7 +128,7 @@ async def test_of_namespaces_that_nobody_follows_nothing_is_seen(world, pods, cl
 
 @in_a_world
 async def test_there_is_one_watch_of_each_selector_while_anybody_is_followed(world, pods, clock):
-    watches = world.stage.watches
+    watches = world.parts.watches
     await clock.sleep(100)
     assert watches.open_now("Pod") == 0
     assert not pods.watch_state(A, SERVERS).synced
@@ -189,5 +189,5 @@ async def test_a_world_gives_the_selectors_of_a_policy(world, clock):
     ):
         seen = world.probed_pods(replace(policy, endpoint_probes=probes), world.tasks)
         await follow(seen, clock, A)
-        assert world.stage.watches.open_now("Pod") == watches
+        assert world.parts.watches.open_now("Pod") == watches
         assert watches == 0 or the_pod(seen).name == "server-0"

@@ -30,7 +30,7 @@ A = "shoot--demo--a"
 KCM = "kube-controller-manager"
 
 
-class Stage:
+class Lab:
     """Two worlds of the same shoots, and a scenario to be played on both."""
 
     def __init__(self, world, scenes, *, shoots=4, nodes=4, speed=1.0):
@@ -68,25 +68,25 @@ class Stage:
 
 @simulated()
 async def test_scenes_overlap_each_has_its_own_time(world):
-    stage = Stage(
+    lab = Lab(
         world,
         "- {after: 5s, do: path-cut, for: 30s}\n- {after: 10s, do: api-down, for: 5s}\n",
     )
-    assert await stage.played() == [
+    assert await lab.played() == [
         (5, "begins", 1, ("a",)),
         (15, "begins", 2, ("b",)),
         (20, "ends", 2, ("b",)),
         (35, "ends", 1, ("a",)),
     ]
-    assert stage.player.over
-    assert stage.player.running == ()
+    assert lab.player.over
+    assert lab.player.running == ()
 
 
 @simulated()
 async def test_speed_shortens_the_pauses_and_nothing_else(world):
     scenes = "- {after: 20s, do: path-cut, for: 30s}\n- {afterEnd: 40s, do: path-cut, for: 10s, times: 2, every: 15s}\n"
-    stage = Stage(world, scenes, speed=10)
-    assert [(at, kind) for at, kind, *_ in await stage.played()] == [
+    lab = Lab(world, scenes, speed=10)
+    assert [(at, kind) for at, kind, *_ in await lab.played()] == [
         (2, "begins"),
         (32, "ends"),
         (36, "begins"),
@@ -96,63 +96,63 @@ async def test_speed_shortens_the_pauses_and_nothing_else(world):
 
 @simulated()
 async def test_a_speed_below_one_makes_the_pauses_longer(world):
-    stage = Stage(world, "- {after: 20s, do: token-rotated}\n", speed=0.5)
-    assert [at for at, *_ in await stage.played()] == [40]
+    lab = Lab(world, "- {after: 20s, do: token-rotated}\n", speed=0.5)
+    assert [at for at, *_ in await lab.played()] == [40]
 
 
 @simulated()
 async def test_after_the_end_is_after_the_end_of_every_scene_before(world):
-    stage = Stage(
+    lab = Lab(
         world,
         "- {after: 0s, do: path-cut, for: 60s}\n- {after: 0s, do: path-cut, for: 10s}\n"
         "- {afterEnd: 5s, do: token-rotated}\n",
     )
-    assert (await stage.played())[-1] == (65, "ends", 3, ("c",))
+    assert (await lab.played())[-1] == (65, "ends", 3, ("c",))
 
 
 @simulated()
 async def test_a_scene_of_several_turns_lets_go_between_them(world):
-    stage = Stage(world, "- {after: 0s, do: api-down, for: 10s, times: 3, every: 25s}\n")
-    playing = stage.begin()
+    lab = Lab(world, "- {after: 0s, do: api-down, for: 10s, times: 3, every: 25s}\n")
+    playing = lab.begin()
     writable = []
     for at in (6, 16, 26, 36, 46, 56, 66):
-        await stage.clock.sleep_until(stage.began + at)
-        writable.append(stage.worlds[0].shoot(A).api.writable)
+        await lab.clock.sleep_until(lab.began + at)
+        writable.append(lab.worlds[0].shoot(A).api.writable)
     assert writable == [False, True, False, True, True, False, True]
-    assert [kind for _, kind, *_ in stage.told] == ["begins", "ends"], "told once"
+    assert [kind for _, kind, *_ in lab.told] == ["begins", "ends"], "told once"
     await playing
 
 
 @simulated()
 async def test_a_performance_says_until_when_it_lasts(world):
-    stage = Stage(world, "- {after: 0s, do: api-down, for: 10s, times: 3, every: 25s}\n")
-    playing = stage.begin()
-    await stage.clock.sleep(1)
-    (performance,) = stage.player.running
-    assert performance.ends == about(stage.began + 60)
+    lab = Lab(world, "- {after: 0s, do: api-down, for: 10s, times: 3, every: 25s}\n")
+    playing = lab.begin()
+    await lab.clock.sleep(1)
+    (performance,) = lab.player.running
+    assert performance.ends == about(lab.began + 60)
     await playing
 
 
 @simulated()
 async def test_what_is_cancelled_ends_what_it_has_begun(world):
-    stage = Stage(world, "- {after: 0s, do: api-down, for: 1h}\n")
-    playing = stage.begin()
-    await stage.clock.sleep(1)
-    assert not stage.worlds[0].shoot(A).api.writable
+    lab = Lab(world, "- {after: 0s, do: api-down, for: 1h}\n")
+    playing = lab.begin()
+    await lab.clock.sleep(1)
+    assert not lab.worlds[0].shoot(A).api.writable
     playing.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await playing
-    assert all(each.shoot(A).api.writable for each in stage.worlds)
-    assert not stage.player.over
+    assert all(each.shoot(A).api.writable for each in lab.worlds)
+    assert not lab.player.over
 
 
 @simulated()
 async def test_an_action_that_fails_ends_the_play_with_its_error(world):
-    stage = Stage(world, "- {after: 0s, do: kubeconfig-absent, for: 1m}\n")
-    first = stage.worlds[0]
-    first.store.delete(ObjectKey("Secret", A, first.stage.secret_name))
+    lab = Lab(world, "- {after: 0s, do: kubeconfig-absent, for: 1m}\n")
+    first = lab.worlds[0]
+    first.store.delete(ObjectKey("Secret", A, first.parts.secret_name))
     with pytest.raises(ExceptionGroup) as caught:
-        await stage.player.play()
+        await lab.player.play()
     assert isinstance(caught.value.exceptions[0], NotFound)
 
 
@@ -163,18 +163,18 @@ async def test_an_action_that_fails_ends_the_play_with_its_error(world):
 async def test_scenes_take_shoots_in_turn_those_in_none_first(world):
     scenes = "- {after: 1s, do: path-cut, for: 10s, shoots: 2}\n" * 2
     scenes += "- {after: 20s, do: token-rotated, shoots: 3}\n"
-    stage = Stage(world, scenes)
-    begun = [shoots for _, kind, _, shoots in await stage.played() if kind == "begins"]
+    lab = Lab(world, scenes)
+    begun = [shoots for _, kind, _, shoots in await lab.played() if kind == "begins"]
     assert begun == [("a", "b"), ("c", "d")]
-    assert stage.told[-1][3] == ("a", "b", "c")
+    assert lab.told[-1][3] == ("a", "b", "c")
 
 
 @simulated()
 async def test_a_scene_waits_until_a_shoot_is_free_and_takes_fewer_than_it_wants(world):
     scenes = "- {after: 0s, do: path-cut, for: 30s, shoots: 1}\n- {after: 1s, do: path-cut, for: 5s, shoots: 3}\n"
     scenes += "- {after: 1s, do: token-rotated}\n"
-    stage = Stage(world, scenes, shoots=2)
-    assert await stage.played() == [
+    lab = Lab(world, scenes, shoots=2)
+    assert await lab.played() == [
         (0, "begins", 1, ("a",)),
         (1, "begins", 2, ("b",)),
         (6, "ends", 2, ("b",)),
@@ -187,8 +187,8 @@ async def test_a_scene_waits_until_a_shoot_is_free_and_takes_fewer_than_it_wants
 async def test_named_shoots_may_be_in_several_scenes_at_once(world):
     scenes = "- {after: 0s, do: path-cut, for: 30s, shoots: a}\n"
     scenes += "- {after: 5s, do: storage-away, for: 5s, shoots: [a, c]}\n"
-    stage = Stage(world, scenes)
-    assert [each[:2] for each in await stage.played()] == [
+    lab = Lab(world, scenes)
+    assert [each[:2] for each in await lab.played()] == [
         (0, "begins"),
         (5, "begins"),
         (10, "ends"),
@@ -201,19 +201,19 @@ async def test_what_holds_one_change_at_a_time_is_changed_once_at_a_time(world):
     scenes = "- {after: 0s, do: kubeconfig-absent, for: 30s, shoots: a}\n"
     scenes += "- {after: 5s, do: kubeconfig-refused, for: 5s, shoots: b}\n"
     scenes += "- {after: 0s, do: kubeconfig-refused, for: 5s, shoots: all}\n"
-    stage = Stage(world, scenes)
-    begun = [(at, number) for at, kind, number, _ in await stage.played() if kind == "begins"]
+    lab = Lab(world, scenes)
+    begun = [(at, number) for at, kind, number, _ in await lab.played() if kind == "begins"]
     assert begun == [(0, 1), (5, 2), (30, 3)]
-    for each in stage.worlds:
+    for each in lab.worlds:
         assert await each.connect(A).version()
 
 
 @simulated()
 async def test_a_seed_wide_scene_has_every_shoot(world):
-    stage = Stage(world, "- {after: 0s, do: path-cut, for: 2m, shoots: all}\n")
-    playing = stage.begin()
-    await stage.clock.sleep(60)
-    for each in stage.worlds:
+    lab = Lab(world, "- {after: 0s, do: path-cut, for: 2m, shoots: all}\n")
+    playing = lab.begin()
+    await lab.clock.sleep(60)
+    for each in lab.worlds:
         namespaces = [f"shoot--demo--{name}" for name in "abcd"]
         assert all(len(each.not_ready_nodes(namespace)) == 4 for namespace in namespaces)
     await playing
@@ -221,10 +221,10 @@ async def test_a_seed_wide_scene_has_every_shoot(world):
 
 @simulated()
 async def test_the_same_happens_to_the_twin(world):
-    stage = Stage(world, "- {after: 0s, do: path-cut, for: 2m, with: {fraction: 0.5}}\n", nodes=10)
-    playing = stage.begin()
-    await stage.clock.sleep(70)
-    mine, twins = (each.not_ready_nodes(A) for each in stage.worlds)
+    lab = Lab(world, "- {after: 0s, do: path-cut, for: 2m, with: {fraction: 0.5}}\n", nodes=10)
+    playing = lab.begin()
+    await lab.clock.sleep(70)
+    mine, twins = (each.not_ready_nodes(A) for each in lab.worlds)
     assert len(mine) == 5
     assert mine == twins
     await playing
@@ -266,7 +266,7 @@ async def seed_call(world):
 async def gets_out(world):
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(1):
-            await world.stage.network.through()
+            await world.parts.network.through()
             return True
     return False
 
@@ -344,14 +344,14 @@ SEEN = [
 async def test_an_action_begins_and_ends(world, action, options, look, during, afterwards):
     given = f", with: {options}" if options else ""
     shoots = "" if ACTIONS[action].scope is ActionScope.SEED else ", shoots: a"
-    stage = Stage(world, f"- {{after: 1s, do: {action}, for: 1m{shoots}{given}}}\n")
-    assert await look(stage.worlds[0]) == afterwards, "before"
-    playing = stage.begin()
-    await stage.clock.sleep(35)
-    assert await asyncio.gather(*map(look, stage.worlds)) == [during, during]
+    lab = Lab(world, f"- {{after: 1s, do: {action}, for: 1m{shoots}{given}}}\n")
+    assert await look(lab.worlds[0]) == afterwards, "before"
+    playing = lab.begin()
+    await lab.clock.sleep(35)
+    assert await asyncio.gather(*map(look, lab.worlds)) == [during, during]
     await playing
-    await stage.clock.sleep(30)
-    assert await asyncio.gather(*map(look, stage.worlds)) == [afterwards, afterwards]
+    await lab.clock.sleep(30)
+    assert await asyncio.gather(*map(look, lab.worlds)) == [afterwards, afterwards]
 
 
 def test_every_action_that_lasts_is_looked_at_here():
@@ -362,38 +362,38 @@ def test_every_action_that_lasts_is_looked_at_here():
 async def test_a_rotated_token_ends_the_former_one_at_once_or_after_an_overlap(world):
     scenes = "- {after: 1s, do: token-rotated, shoots: a}\n"
     scenes += "- {after: 1s, do: token-rotated, shoots: b, with: {overlap: 1m}}\n"
-    stage = Stage(world, scenes)
-    former = {name: stage.worlds[0].connect(f"shoot--demo--{name}") for name in "ab"}
-    await stage.player.play()
+    lab = Lab(world, scenes)
+    former = {name: lab.worlds[0].connect(f"shoot--demo--{name}") for name in "ab"}
+    await lab.player.play()
     with pytest.raises(Unauthorized):
         await former["a"].version()
     assert await former["b"].version()
-    assert await stage.worlds[0].connect(A).version()
+    assert await lab.worlds[0].connect(A).version()
 
 
 @simulated()
 async def test_a_rotated_authority_is_named_by_the_secret(world):
-    stage = Stage(world, "- {after: 1s, do: ca-rotated}\n")
-    former = stage.worlds[0].connect(A)
-    await stage.player.play()
+    lab = Lab(world, "- {after: 1s, do: ca-rotated}\n")
+    former = lab.worlds[0].connect(A)
+    await lab.player.play()
     with pytest.raises(CertificateUntrusted):
         await former.version()
-    assert await stage.worlds[0].connect(A).version()
+    assert await lab.worlds[0].connect(A).version()
 
 
 @simulated()
 async def test_who_scaled_by_hand_leaves_a_protection_alone_when_he_takes_it_back(world):
-    stage = Stage(world, "- {after: 1s, do: manual-zero, for: 1m}\n")
-    playing = stage.begin()
-    await stage.clock.sleep(30)
-    stage.worlds[0].patch(A, KCM, {"metadata": {"annotations": {ann.MELTDOWN: ""}}})
+    lab = Lab(world, "- {after: 1s, do: manual-zero, for: 1m}\n")
+    playing = lab.begin()
+    await lab.clock.sleep(30)
+    lab.worlds[0].patch(A, KCM, {"metadata": {"annotations": {ann.MELTDOWN: ""}}})
     await playing
-    assert [each.replicas(A, KCM) for each in stage.worlds] == [0, 1]
+    assert [each.replicas(A, KCM) for each in lab.worlds] == [0, 1]
 
 
 @simulated()
 async def test_what_a_deployment_does_not_have_cannot_be_scaled_by_hand(world):
-    stage = Stage(world, "- {after: 1s, do: manual-zero, for: 1m}\n")
-    for each in stage.worlds:
+    lab = Lab(world, "- {after: 1s, do: manual-zero, for: 1m}\n")
+    for each in lab.worlds:
         each.store.delete(ObjectKey("Deployment", A, KCM))
-    assert len(await stage.played()) == 2
+    assert len(await lab.played()) == 2

@@ -337,7 +337,7 @@ async def test_a_deletion_of_another_pod_or_another_version_conflicts(world, clo
     key = ObjectKey("Pod", A, pod.name)
     for wrong in (DeleteOptions(uid="other"), DeleteOptions(pod.uid, "1")):
         with pytest.raises(Conflict):
-            world.stage.pods.delete(key, "test", wrong)
+            world.parts.pods.delete(key, "test", wrong)
     assert the_pod(world) == pod
     assert world.pod_deletions == ()
 

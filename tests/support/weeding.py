@@ -1,4 +1,4 @@
-"""A weeder on a simulated seed, on virtual time: what the tests of its loop stand on."""
+"""A weeder on a simulated seed, on virtual time: the harness of its tests."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -20,8 +20,8 @@ from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice, NoticeBus
 from app.core.tasks import Tasks
 from app.simulation.builders import World
+from app.simulation.parts import Fault, WorldParts
 from app.simulation.seed_pods import PodDeletion
-from app.simulation.stage import Fault, Stage
 from app.simulation.views import pod_view
 from app.simulation.weeder_seed import WEEDER, SimulatedWeederSeed
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
@@ -62,8 +62,8 @@ class Sent(NamedTuple):
 class RecordingSeed(SimulatedWeederSeed):
     """Keeps what was asked for."""
 
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage)
+    def __init__(self, lab: WorldParts) -> None:
+        super().__init__(lab)
         self.sent: list[Sent] = []
         self.reads: list[tuple[float, str]] = []
         """When a pod was read, and which."""
@@ -75,7 +75,7 @@ class RecordingSeed(SimulatedWeederSeed):
         return super().watch_pods(namespace, selector, changed, admitted)
 
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
-        self.reads.append((self._stage.clock.now(), name))
+        self.reads.append((self._parts.clock.now(), name))
         return await super().read_pod(namespace, name)
 
     async def delete_pod(
@@ -83,7 +83,7 @@ class RecordingSeed(SimulatedWeederSeed):
     ) -> None:
         def started() -> None:
             starting()
-            self.sent.append(Sent(self._stage.clock.now(), name, uid, resource_version))
+            self.sent.append(Sent(self._parts.clock.now(), name, uid, resource_version))
 
         await super().delete_pod(
             namespace, name, uid=uid, resource_version=resource_version, starting=started
@@ -91,14 +91,14 @@ class RecordingSeed(SimulatedWeederSeed):
 
 
 @dataclass
-class WeederStand:
+class WeederHarness:
     """A world, a weeder on it, and what it told."""
 
     world: World
     weeder: WeederRunner
     seed: "RecordingSeed"
     environment: WeederEnvironment
-    again: Callable[..., "WeederStand"]
+    again: Callable[..., "WeederHarness"]
     """Starts another process of the same configuration on the same world; options replace the first one's."""
     notices: list[Notice] = field(default_factory=list)
 
@@ -187,7 +187,7 @@ class WeederStand:
         """What weeders deleted, in the seed's own books."""
         return [
             each
-            for each in self.world.stage.pods.deletions
+            for each in self.world.parts.pods.deletions
             if each.by == WEEDER and namespace in (None, each.pod.namespace)
         ]
 
@@ -195,7 +195,7 @@ class WeederStand:
         return [each.pod.name for each in self.deleted(namespace)]
 
     def pods(self, namespace: str = NAMESPACE) -> list[PodView]:
-        return [pod_view(obj) for obj in self.world.stage.store.list("Pod", namespace)]
+        return [pod_view(obj) for obj in self.world.parts.store.list("Pod", namespace)]
 
     def waiting(self, namespace: str = NAMESPACE) -> list[PodView]:
         """Pods with a container in CrashLoopBackOff."""
@@ -205,12 +205,12 @@ class WeederStand:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
-class WeederStage:
+class WeederLab:
     """Makes worlds and weeders, and ends them."""
 
     def __init__(self, tasks: Tasks, clock: Clock) -> None:
         self.tasks, self.clock = tasks, clock
-        self._stands: list[WeederStand] = []
+        self._harnesses: list[WeederHarness] = []
 
     def world(self, *, seed: int = 1, **options) -> World:
         return World(self.clock, self.tasks, seed=seed, **options)
@@ -225,9 +225,9 @@ class WeederStage:
         dry_run: bool = False,
         deletions_a_second: float = 20.0,
         **changes,
-    ) -> WeederStand:
+    ) -> WeederHarness:
         """Starts a weeder on `world`, a process of its own, with a watch of its own."""
-        tasks, seed = Tasks(self.clock), RecordingSeed(world.stage)
+        tasks, seed = Tasks(self.clock), RecordingSeed(world.parts)
         seed.select(policy.services)
         environment = WeederEnvironment.create(
             replace(policy, **changes),
@@ -242,7 +242,7 @@ class WeederStage:
             dry_run=dry_run,
         )
 
-        def again(**other) -> WeederStand:
+        def again(**other) -> WeederHarness:
             same = {
                 "leadership": leadership,
                 "pauses": pauses,
@@ -251,16 +251,16 @@ class WeederStage:
             }
             return self.weeder(world, policy, **{**same, **changes, **other})
 
-        stand = WeederStand(world, WeederRunner(environment), seed, environment, again)
-        environment.notice_bus.subscribe(stand.notices.append)
+        harness = WeederHarness(world, WeederRunner(environment), seed, environment, again)
+        environment.notice_bus.subscribe(harness.notices.append)
         environment.notice_bus.subscribe(Metering(environment.metrics).note)
         _ = tasks.shared(seed.run, "simulated watch of slices")
-        stand.weeder.start()
-        self._stands.append(stand)
-        return stand
+        harness.weeder.start()
+        self._harnesses.append(harness)
+        return harness
 
     async def close(self) -> None:
         """Ends all weeders; not gently: virtual time ended with the test, so nothing can be waited for."""
-        for stand in self._stands:
-            await stand.kill()
-        assert not [stand for stand in self._stands if stand.died]
+        for harness in self._harnesses:
+            await harness.kill()
+        assert not [harness for harness in self._harnesses if harness.died]

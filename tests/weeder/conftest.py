@@ -6,22 +6,22 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.tasks import Tasks
-from tests.support.weeding import NAMESPACE, WeederStage, WeederStand
+from tests.support.weeding import NAMESPACE, WeederHarness, WeederLab
 
 
 @pytest.fixture
-async def stage() -> AsyncIterator[WeederStage]:
+async def lab() -> AsyncIterator[WeederLab]:
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    made = WeederStage(tasks, clock)
+    made = WeederLab(tasks, clock)
     yield made
     await made.close()
     await tasks.stop()
 
 
 @pytest.fixture
-async def stand(stage: WeederStage) -> WeederStand:
+async def harness(lab: WeederLab) -> WeederHarness:
     """One control plane that runs well, and a weeder with Gardener's file."""
-    world = stage.world()
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
-    return stage.weeder(world)
+    return lab.weeder(world)

@@ -24,21 +24,21 @@ def logs():
 
 
 @pytest.fixture
-async def slow(stage):
+async def slow(lab):
     """One deletion a second."""
-    world = stage.world()
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
-    return stage.weeder(world, leadership=SimulatedLeadership(), deletions_a_second=1.0)
+    return lab.weeder(world, leadership=SimulatedLeadership(), deletions_a_second=1.0)
 
 
-async def test_a_standby_deletes_nothing_and_opens_no_watch_of_pods(stage):
-    world = stage.world()
+async def test_a_standby_deletes_nothing_and_opens_no_watch_of_pods(lab):
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
-    stand = stage.weeder(world, leadership=SimulatedLeadership(leading=False))
-    await stand.recover(*THREE, settle=60)
-    assert stand.seed.sent == []
-    assert stand.seed.most_watches == 0
-    assert stand.status().ready, "it follows the services all the same"
+    harness = lab.weeder(world, leadership=SimulatedLeadership(leading=False))
+    await harness.recover(*THREE, settle=60)
+    assert harness.seed.sent == []
+    assert harness.seed.most_watches == 0
+    assert harness.status().ready, "it follows the services all the same"
 
 
 async def test_when_leadership_is_lost_in_mid_recovery_nothing_is_sent_any_more(slow):
@@ -51,18 +51,20 @@ async def test_when_leadership_is_lost_in_mid_recovery_nothing_is_sent_any_more(
     assert slow.seed.open_watches == 0
 
 
-async def test_a_deletion_that_waits_to_be_sent_when_leadership_is_lost_is_not(stand, monkeypatch):
-    original, leadership = stand.seed.delete_pod, stand.world.leadership
+async def test_a_deletion_that_waits_to_be_sent_when_leadership_is_lost_is_not(
+    harness, monkeypatch
+):
+    original, leadership = harness.seed.delete_pod, harness.world.leadership
 
     async def wait_first(namespace, name, **more):
-        await stand.run(2)
+        await harness.run(2)
         await original(namespace, name, **more)
 
-    monkeypatch.setattr(stand.seed, "delete_pod", wait_first)
-    await stand.recover(SCHEDULER)
+    monkeypatch.setattr(harness.seed, "delete_pod", wait_first)
+    await harness.recover(SCHEDULER)
     leadership.become(leading=False)
-    await stand.run(10)
-    assert stand.seed.sent == []
+    await harness.run(10)
+    assert harness.seed.sent == []
 
 
 async def test_when_leadership_is_won_back_the_recovery_is_taken_up(slow):
@@ -90,122 +92,122 @@ async def test_a_clean_stop_finishes_what_was_sent_and_sends_nothing_more(slow):
     assert len(slow.seed.sent) == 1
 
 
-async def test_a_clean_stop_waits_for_deletions_of_recoveries_long_replaced(stand, monkeypatch):
+async def test_a_clean_stop_waits_for_deletions_of_recoveries_long_replaced(harness, monkeypatch):
     """A service that comes and goes many times a second pushes them out of what is remembered."""
     monkeypatch.setattr("app.weeder.registry._PAST", 1)
     monkeypatch.setattr("app.weeder.rules.caps._FREE", 100)
-    trouble = stand.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE))
-    await stand.recover(SCHEDULER, settle=0.2)
-    assert len(stand.seed.sent) == 1
+    trouble = harness.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE))
+    await harness.recover(SCHEDULER, settle=0.2)
+    assert len(harness.seed.sent) == 1
     for _ in range(8):
-        _ = stand.weeder.registry.begin(API, "Asked", 60.0)
-        await stand.run(0.01)
-    await stand.weeder.stop()
-    assert stand.told("PodWeeded"), "it has been answered"
+        _ = harness.weeder.registry.begin(API, "Asked", 60.0)
+        await harness.run(0.01)
+    await harness.weeder.stop()
+    assert harness.told("PodWeeded"), "it has been answered"
     trouble.lift()
 
 
-async def test_after_a_clean_stop_nothing_begins(stand):
-    await stand.weeder.stop()
-    await stand.recover(*THREE)
-    assert stand.recoveries() == ()
-    assert stand.seed.sent == []
+async def test_after_a_clean_stop_nothing_begins(harness):
+    await harness.weeder.stop()
+    await harness.recover(*THREE)
+    assert harness.recoveries() == ()
+    assert harness.seed.sent == []
 
 
-async def test_a_stop_leaves_no_task_and_no_watch(stand):
+async def test_a_stop_leaves_no_task_and_no_watch(harness):
     before = len(asyncio.all_tasks())
-    await stand.recover(*THREE, settle=0.2)
-    await stand.stop()
-    assert stand.seed.open_watches == 0
+    await harness.recover(*THREE, settle=0.2)
+    await harness.stop()
+    assert harness.seed.open_watches == 0
     assert len(asyncio.all_tasks()) < before
 
 
 async def test_a_process_that_stood_still_beyond_the_end_of_a_recovery_sends_nothing(
-    stand, monkeypatch
+    harness, monkeypatch
 ):
     """Stopped and continued: what was about to be sent is stale, whichever timer comes first."""
     waits = []
 
     async def wait_first(namespace, name, *, starting, **more):
         waits.append(starting)
-        await stand.run(1000)
+        await harness.run(1000)
 
-    monkeypatch.setattr(stand.seed, "delete_pod", wait_first)
-    await stand.recover(SCHEDULER)
-    later = stand.now + 400
+    monkeypatch.setattr(harness.seed, "delete_pod", wait_first)
+    await harness.recover(SCHEDULER)
+    later = harness.now + 400
     with monkeypatch.context() as patch:
-        patch.setattr(stand.environment.clock, "now", lambda: later)
+        patch.setattr(harness.environment.clock, "now", lambda: later)
         with pytest.raises(Exception, match="ended"):
             waits[0]()
-    assert stand.recovery().end is None
+    assert harness.recovery().end is None
 
 
-async def break_once(stand, monkeypatch, times=1):
+async def break_once(harness, monkeypatch, times=1):
     """The watch of pods fails in a way that nobody foresaw."""
     broken: list[float] = []
-    original = stand.seed.watch_pods
+    original = harness.seed.watch_pods
 
     def fail(*args):
         if len(broken) < times:
-            broken.append(stand.now)
+            broken.append(harness.now)
             raise RuntimeError("a bug")
         return original(*args)
 
-    monkeypatch.setattr(stand.seed, "watch_pods", fail)
+    monkeypatch.setattr(harness.seed, "watch_pods", fail)
     return broken
 
 
-async def test_a_recovery_that_fails_is_counted_shown_and_started_again(stand, monkeypatch, logs):
-    await break_once(stand, monkeypatch)
-    await stand.recover(SCHEDULER, settle=0.5)
-    assert "RuntimeError" in stand.status().failing
-    assert stand.count("dwd_runner_failures_total", loop="weeder") == 1
-    assert len(stand.told("RunnerFailed")) == 1
+async def test_a_recovery_that_fails_is_counted_shown_and_started_again(harness, monkeypatch, logs):
+    await break_once(harness, monkeypatch)
+    await harness.recover(SCHEDULER, settle=0.5)
+    assert "RuntimeError" in harness.status().failing
+    assert harness.count("dwd_runner_failures_total", loop="weeder") == 1
+    assert len(harness.told("RunnerFailed")) == 1
     (told,) = [line for line in logs if line["log_level"] == "error"]
     assert isinstance(told["exc_info"], RuntimeError), "with its traceback"
-    await stand.run(1)
-    assert len(stand.names()) == 1
-    assert stand.status().failing is None
+    await harness.run(1)
+    assert len(harness.names()) == 1
+    assert harness.status().failing is None
 
 
-async def test_it_is_started_again_after_1_s_doubling_to_60(stand, monkeypatch):
-    broken = await break_once(stand, monkeypatch, times=100)
-    await stand.recover(SCHEDULER, settle=250)
+async def test_it_is_started_again_after_1_s_doubling_to_60(harness, monkeypatch):
+    broken = await break_once(harness, monkeypatch, times=100)
+    await harness.recover(SCHEDULER, settle=250)
     pauses = [round(later - each) for each, later in itertools.pairwise(broken)]
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-async def test_other_recoveries_do_not_notice(stand, monkeypatch):
-    stand.world.add_control_plane(OTHER.namespace)
-    await break_once(stand, monkeypatch, times=100)
-    await stand.recover(SCHEDULER)
+async def test_other_recoveries_do_not_notice(harness, monkeypatch):
+    harness.world.add_control_plane(OTHER.namespace)
+    await break_once(harness, monkeypatch, times=100)
+    await harness.recover(SCHEDULER)
     monkeypatch.undo()
-    await stand.recover(SCHEDULER, key=OTHER)
-    assert len(stand.names(OTHER.namespace)) == 1
-    assert stand.status(OTHER).failing is None
-    assert not stand.died
+    await harness.recover(SCHEDULER, key=OTHER)
+    assert len(harness.names(OTHER.namespace)) == 1
+    assert harness.status(OTHER).failing is None
+    assert not harness.died
 
 
-async def test_one_that_fails_until_its_time_is_over_ends(stand, monkeypatch):
-    await break_once(stand, monkeypatch, times=100)
-    await stand.recover(SCHEDULER, settle=400)
-    assert stand.recovery().end is End.COMPLETED
-    assert stand.status().failing is None
+async def test_one_that_fails_until_its_time_is_over_ends(harness, monkeypatch):
+    await break_once(harness, monkeypatch, times=100)
+    await harness.recover(SCHEDULER, settle=400)
+    assert harness.recovery().end is End.COMPLETED
+    assert harness.status().failing is None
 
 
-async def test_one_that_fails_can_be_ended_while_it_waits(stand, monkeypatch):
-    broken = await break_once(stand, monkeypatch, times=100)
-    await stand.recover(SCHEDULER, settle=20)
-    _ = await stand.lose()
+async def test_one_that_fails_can_be_ended_while_it_waits(harness, monkeypatch):
+    broken = await break_once(harness, monkeypatch, times=100)
+    await harness.recover(SCHEDULER, settle=20)
+    _ = await harness.lose()
     number = len(broken)
-    await stand.run(4)
-    assert stand.recovery().end is End.LOST
+    await harness.run(4)
+    assert harness.recovery().end is End.LOST
     assert len(broken) == number
 
 
-async def test_a_timeout_that_is_none_of_its_own_is_a_failure_and_not_its_end(stand, monkeypatch):
+async def test_a_timeout_that_is_none_of_its_own_is_a_failure_and_not_its_end(harness, monkeypatch):
     failed: list[float] = []
-    original = stand.seed.watch_pods
+    original = harness.seed.watch_pods
 
     def watch_pods(*args):
         watch = original(*args)
@@ -213,26 +215,26 @@ async def test_a_timeout_that_is_none_of_its_own_is_a_failure_and_not_its_end(st
 
         async def time_out():
             if not failed:
-                failed.append(stand.now)
+                failed.append(harness.now)
                 raise TimeoutError("of a library")
             await run()
 
         monkeypatch.setattr(watch, "run", time_out)
         return watch
 
-    monkeypatch.setattr(stand.seed, "watch_pods", watch_pods)
-    await stand.recover(SCHEDULER)
-    await stand.run(2)
+    monkeypatch.setattr(harness.seed, "watch_pods", watch_pods)
+    await harness.recover(SCHEDULER)
+    await harness.run(2)
     assert failed
-    assert stand.recovery().end is None
-    assert len(stand.names()) == 1
+    assert harness.recovery().end is None
+    assert len(harness.names()) == 1
 
 
 async def test_a_deletion_that_fails_unexpectedly_fails_its_recovery_which_starts_again(
-    stand, monkeypatch
+    harness, monkeypatch
 ):
     broken: list[str] = []
-    original = stand.seed.delete_pod
+    original = harness.seed.delete_pod
 
     async def fail_once(namespace, name, **more):
         if not broken:
@@ -240,13 +242,13 @@ async def test_a_deletion_that_fails_unexpectedly_fails_its_recovery_which_start
             raise RuntimeError("a bug")
         await original(namespace, name, **more)
 
-    monkeypatch.setattr(stand.seed, "delete_pod", fail_once)
-    await stand.recover(SCHEDULER, settle=0.3)
-    assert "RuntimeError" in stand.status().failing
-    assert stand.count("dwd_runner_failures_total", loop="weeder") == 1
-    await stand.run(10)
-    assert len(stand.names()) == 1
-    assert stand.count("dwd_weeder_recoveries_total", service=API.service) == 1, "the same one"
+    monkeypatch.setattr(harness.seed, "delete_pod", fail_once)
+    await harness.recover(SCHEDULER, settle=0.3)
+    assert "RuntimeError" in harness.status().failing
+    assert harness.count("dwd_runner_failures_total", loop="weeder") == 1
+    await harness.run(10)
+    assert len(harness.names()) == 1
+    assert harness.count("dwd_weeder_recoveries_total", service=API.service) == 1, "the same one"
 
 
 async def test_pods_that_went_while_it_was_down_are_not_asked_for(slow, monkeypatch):

@@ -29,42 +29,42 @@ TROUBLES = [
 ]
 
 
-def shown(stand, *workloads):
+def shown(harness, *workloads):
     """What is shown of pods of these workloads, the newest recovery's."""
-    return [each for each in stand.recovery().spared if each.pod.startswith(workloads)]
+    return [each for each in harness.recovery().spared if each.pod.startswith(workloads)]
 
 
-def reasons(stand, *workloads):
-    return [each.reason for each in shown(stand, *workloads)]
+def reasons(harness, *workloads):
+    return [each.reason for each in shown(harness, *workloads)]
 
 
 @pytest.fixture
-async def slow(stage):
+async def slow(lab):
     """One deletion in 20 s."""
-    world = stage.world()
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
-    return stage.weeder(world, deletions_a_second=0.05)
+    return lab.weeder(world, deletions_a_second=0.05)
 
 
 # Refused for good.
 
 
-async def test_pods_whose_deletion_is_forbidden_are_shown_as_such(stand):
-    with stand.world.faults.pods_forbidden("delete"):
-        await stand.recover(*THREE, settle=8)
-    assert stand.recovery().end is End.FORBIDDEN
-    assert reasons(stand, *THREE) == [KeepReason.FORBIDDEN] * 3
-    (first, *_) = [each for each in shown(stand, *THREE) if "forbidden" in each.message.lower()]
+async def test_pods_whose_deletion_is_forbidden_are_shown_as_such(harness):
+    with harness.world.faults.pods_forbidden("delete"):
+        await harness.recover(*THREE, settle=8)
+    assert harness.recovery().end is End.FORBIDDEN
+    assert reasons(harness, *THREE) == [KeepReason.FORBIDDEN] * 3
+    (first, *_) = [each for each in shown(harness, *THREE) if "forbidden" in each.message.lower()]
     assert first.pod
 
 
-async def test_a_refusal_in_passing_is_shown_only_while_it_lasts(stand):
-    with stand.world.faults.pods_forbidden("delete"):
-        await stand.recover(SCHEDULER, settle=1)
-        assert reasons(stand, SCHEDULER) == [KeepReason.FORBIDDEN]
-    await stand.run(8)
-    assert len(stand.names()) == 1
-    assert KeepReason.FORBIDDEN not in reasons(stand, SCHEDULER)
+async def test_a_refusal_in_passing_is_shown_only_while_it_lasts(harness):
+    with harness.world.faults.pods_forbidden("delete"):
+        await harness.recover(SCHEDULER, settle=1)
+        assert reasons(harness, SCHEDULER) == [KeepReason.FORBIDDEN]
+    await harness.run(8)
+    assert len(harness.names()) == 1
+    assert KeepReason.FORBIDDEN not in reasons(harness, SCHEDULER)
 
 
 # Not answered as it should be.
@@ -72,77 +72,77 @@ async def test_a_refusal_in_passing_is_shown_only_while_it_lasts(stand):
 
 @pytest.mark.parametrize(("trouble", "message"), TROUBLES)
 async def test_a_pod_that_is_asked_for_in_vain_is_shown_with_what_the_server_said(
-    stand, trouble, message
+    harness, trouble, message
 ):
-    with stand.world.faults.seed_trouble(trouble):
-        await stand.recover(SCHEDULER, settle=7)
-        (pod,) = shown(stand, SCHEDULER)
+    with harness.world.faults.seed_trouble(trouble):
+        await harness.recover(SCHEDULER, settle=7)
+        (pod,) = shown(harness, SCHEDULER)
         assert pod.reason is KeepReason.REFUSED
         assert message in pod.message
-        assert stand.recovery().end is None
+        assert harness.recovery().end is None
 
 
 @pytest.mark.parametrize(("trouble", "message"), TROUBLES)
-async def test_it_is_shown_so_after_the_end_too(stand, trouble, message):
+async def test_it_is_shown_so_after_the_end_too(harness, trouble, message):
     """It has had its turn; that it waits for another one is not why it is still there."""
-    with stand.world.faults.seed_trouble(trouble):
-        await stand.recover(SCHEDULER, settle=7)
-        _ = await stand.lose()
-        await stand.run(6)
-    assert stand.recovery().end is End.LOST
-    (pod,) = shown(stand, SCHEDULER)
+    with harness.world.faults.seed_trouble(trouble):
+        await harness.recover(SCHEDULER, settle=7)
+        _ = await harness.lose()
+        await harness.run(6)
+    assert harness.recovery().end is End.LOST
+    (pod,) = shown(harness, SCHEDULER)
     assert pod.reason is KeepReason.REFUSED
     assert message in pod.message
 
 
-async def test_it_vanishes_when_it_is_deleted_after_all(stand):
-    with stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
-        await stand.recover(SCHEDULER, settle=2)
-        (before,) = shown(stand, SCHEDULER)
-    await stand.run(20)
-    assert stand.names() == [before.pod]
-    assert before.pod not in {each.pod for each in stand.recovery().spared}
+async def test_it_vanishes_when_it_is_deleted_after_all(harness):
+    with harness.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
+        await harness.recover(SCHEDULER, settle=2)
+        (before,) = shown(harness, SCHEDULER)
+    await harness.run(20)
+    assert harness.names() == [before.pod]
+    assert before.pod not in {each.pod for each in harness.recovery().spared}
 
 
-async def test_it_vanishes_when_it_runs_again(stand):
-    with stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
-        await stand.recover(SCHEDULER, restarts=2, settle=2)
-        assert reasons(stand, SCHEDULER) == [KeepReason.REFUSED]
-        await stand.run(60)
-        assert reasons(stand, SCHEDULER) == [KeepReason.NOT_WAITING]
-        _ = await stand.lose()
-    assert reasons(stand, SCHEDULER) == []
+async def test_it_vanishes_when_it_runs_again(harness):
+    with harness.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
+        await harness.recover(SCHEDULER, restarts=2, settle=2)
+        assert reasons(harness, SCHEDULER) == [KeepReason.REFUSED]
+        await harness.run(60)
+        assert reasons(harness, SCHEDULER) == [KeepReason.NOT_WAITING]
+        _ = await harness.lose()
+    assert reasons(harness, SCHEDULER) == []
 
 
-async def test_it_vanishes_when_somebody_else_has_deleted_it(stand):
-    with stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
-        await stand.recover(SCHEDULER, settle=2)
-        (before,) = shown(stand, SCHEDULER)
-        stand.world.store.delete(ObjectKey("Pod", NAMESPACE, before.pod))
-        await stand.run(5)
-    assert before.pod not in {each.pod for each in stand.recovery().spared}
+async def test_it_vanishes_when_somebody_else_has_deleted_it(harness):
+    with harness.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
+        await harness.recover(SCHEDULER, settle=2)
+        (before,) = shown(harness, SCHEDULER)
+        harness.world.store.delete(ObjectKey("Pod", NAMESPACE, before.pod))
+        await harness.run(5)
+    assert before.pod not in {each.pod for each in harness.recovery().spared}
 
 
-async def test_a_deletion_that_is_answered_after_the_end_is_no_spared_pod(stand):
-    with stand.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE)):
-        await stand.recover(SCHEDULER, settle=0.5)
-        _ = await stand.lose()
-        await stand.run(6)
-    assert [each.result for each in stand.recovery().deletions] == [DeletionResult.DELETED]
-    assert reasons(stand, SCHEDULER) == []
+async def test_a_deletion_that_is_answered_after_the_end_is_no_spared_pod(harness):
+    with harness.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE)):
+        await harness.recover(SCHEDULER, settle=0.5)
+        _ = await harness.lose()
+        await harness.run(6)
+    assert [each.result for each in harness.recovery().deletions] == [DeletionResult.DELETED]
+    assert reasons(harness, SCHEDULER) == []
 
 
-async def test_one_that_was_asked_for_in_vain_first_is_none_either(stand):
-    with stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
-        await stand.recover(SCHEDULER, settle=0.5)
-        assert reasons(stand, SCHEDULER) == [KeepReason.REFUSED]
-    with stand.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE)):
-        await stand.until(lambda: len(stand.seed.sent) == 2)
-        _ = await stand.lose()
-        assert reasons(stand, SCHEDULER) == [KeepReason.REFUSED]
-        await stand.run(6)
-    assert len(stand.names()) == 1
-    assert reasons(stand, SCHEDULER) == []
+async def test_one_that_was_asked_for_in_vain_first_is_none_either(harness):
+    with harness.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
+        await harness.recover(SCHEDULER, settle=0.5)
+        assert reasons(harness, SCHEDULER) == [KeepReason.REFUSED]
+    with harness.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE)):
+        await harness.until(lambda: len(harness.seed.sent) == 2)
+        _ = await harness.lose()
+        assert reasons(harness, SCHEDULER) == [KeepReason.REFUSED]
+        await harness.run(6)
+    assert len(harness.names()) == 1
+    assert reasons(harness, SCHEDULER) == []
 
 
 # Dropped.
@@ -159,16 +159,16 @@ async def test_pods_that_were_still_queued_at_the_end_are_shown_as_dropped(slow)
     assert all("waited for its turn" in each.message for each in dropped)
 
 
-async def test_pods_that_were_queued_when_the_right_was_found_missing_are_forbidden_too(stage):
+async def test_pods_that_were_queued_when_the_right_was_found_missing_are_forbidden_too(lab):
     """They have not been asked for: the first of them had the answer for all."""
-    world = stage.world()
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
-    stand = stage.weeder(world, deletions_a_second=1.0)
+    harness = lab.weeder(world, deletions_a_second=1.0)
     with world.faults.pods_forbidden("delete"):
-        await stand.recover(*FIVE, settle=20)
-    assert stand.recovery().end is End.FORBIDDEN
-    assert len({each.pod for each in stand.seed.sent}) <= 3
-    assert reasons(stand, *FIVE) == [KeepReason.FORBIDDEN] * 5
+        await harness.recover(*FIVE, settle=20)
+    assert harness.recovery().end is End.FORBIDDEN
+    assert len({each.pod for each in harness.seed.sent}) <= 3
+    assert reasons(harness, *FIVE) == [KeepReason.FORBIDDEN] * 5
 
 
 # What there is room for.

@@ -11,163 +11,167 @@ from tests.support.weeding import API, ETCD, NAMESPACE
 SCHEDULER = "kube-scheduler"
 
 
-async def test_each_deletion_is_an_event_on_the_owner_with_its_reason_and_numbers(stand):
-    await stand.recover(SCHEDULER)
-    (told,) = stand.told("PodWeeded")
+async def test_each_deletion_is_an_event_on_the_owner_with_its_reason_and_numbers(harness):
+    await harness.recover(SCHEDULER)
+    (told,) = harness.told("PodWeeded")
     assert told.kind is NoticeKind.WEED
     assert told.event
     assert told.resource.kind == "ReplicaSet"
     assert told.resource.name.startswith(SCHEDULER)
-    (owner,) = {pod.owner.uid for pod in stand.world.pods(NAMESPACE, SCHEDULER)}
+    (owner,) = {pod.owner.uid for pod in harness.world.pods(NAMESPACE, SCHEDULER)}
     assert told.resource_uid == owner
     assert "kube-apiserver is ready again" in told.message
     assert "would have waited 299 s more" in told.message or "300 s more" in told.message
-    assert told.numbers["pod"] == stand.names()[0]
+    assert told.numbers["pod"] == harness.names()[0]
 
 
-async def test_of_a_bare_pod_the_event_is_on_the_pod(stage):
-    world = stage.world()
+async def test_of_a_bare_pod_the_event_is_on_the_pod(lab):
+    world = lab.world()
     world.add_control_plane(NAMESPACE, bare=True)
-    stand = stage.weeder(world, weed_bare_pods=True)
-    await stand.recover("migration-check")
-    (told,) = stand.told("PodWeeded")
+    harness = lab.weeder(world, weed_bare_pods=True)
+    await harness.recover("migration-check")
+    (told,) = harness.told("PodWeeded")
     assert (told.resource.kind, told.resource.name) == ("Pod", "migration-check")
-    assert told.resource_uid == stand.deleted()[0].uid
+    assert told.resource_uid == harness.deleted()[0].uid
 
 
-async def test_what_is_done_is_counted_by_service_and_result(stand):
-    await stand.recover(SCHEDULER, "gardener-resource-manager")
-    assert stand.count("dwd_weeder_recoveries_total", service=API.service) == 1
-    assert stand.count("dwd_weeder_pod_deletions_total", service=API.service, result="deleted") == 3
+async def test_what_is_done_is_counted_by_service_and_result(harness):
+    await harness.recover(SCHEDULER, "gardener-resource-manager")
+    assert harness.count("dwd_weeder_recoveries_total", service=API.service) == 1
+    assert (
+        harness.count("dwd_weeder_pod_deletions_total", service=API.service, result="deleted") == 3
+    )
 
 
-async def test_a_cap_is_an_event_for_the_first_pod_of_each_owner_and_counted_for_each(stage):
-    world = stage.world()
+async def test_a_cap_is_an_event_for_the_first_pod_of_each_owner_and_counted_for_each(lab):
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
-    stand = stage.weeder(world, max_deletions_per_workload=1)
-    await stand.recover("gardener-resource-manager", settle=3)
-    stand.crash("gardener-resource-manager")
-    await stand.run(3)
-    told = stand.told("WeedingCapped")
+    harness = lab.weeder(world, max_deletions_per_workload=1)
+    await harness.recover("gardener-resource-manager", settle=3)
+    harness.crash("gardener-resource-manager")
+    await harness.run(3)
+    told = harness.told("WeedingCapped")
     assert len(told) == 2
     assert [notice.event for notice in told] == [True, False]
     assert told[0].severity is Severity.WARNING
     assert "2 are allowed" in told[0].message
-    assert stand.count("dwd_weeder_pod_deletions_total", service=API.service, result="capped") == 2
+    assert (
+        harness.count("dwd_weeder_pod_deletions_total", service=API.service, result="capped") == 2
+    )
 
 
-async def test_the_beginning_and_the_end_of_a_recovery_are_told(stand):
-    await stand.recover(SCHEDULER)
-    await stand.run(300)
-    (began,), (ended,) = stand.told("WeedingStarted"), stand.told("WeedingEnded")
+async def test_the_beginning_and_the_end_of_a_recovery_are_told(harness):
+    await harness.recover(SCHEDULER)
+    await harness.run(300)
+    (began,), (ended,) = harness.told("WeedingStarted"), harness.told("WeedingEnded")
     assert "kube-apiserver is ready again" in began.message
     assert ended.numbers["deleted"] == 1
-    assert all(notice.kind is NoticeKind.WEED for notice in stand.notices)
+    assert all(notice.kind is NoticeKind.WEED for notice in harness.notices)
 
 
-async def test_the_api_sees_what_was_deleted_and_what_was_not_and_why(stand):
-    await stand.recover(SCHEDULER)
-    stand.crash("cloud-controller-manager", restarts=1)
-    await stand.run(1)
-    status = stand.status()
+async def test_the_api_sees_what_was_deleted_and_what_was_not_and_why(harness):
+    await harness.recover(SCHEDULER)
+    harness.crash("cloud-controller-manager", restarts=1)
+    await harness.run(1)
+    status = harness.status()
     assert status.ready
     (running,) = status.recoveries
     assert running.phase is Phase.WATCHING
     assert running.cause is Cause.BECAME_READY
     (deletion,) = running.deletions
-    assert deletion.pod == stand.names()[0]
+    assert deletion.pod == harness.names()[0]
     assert deletion.owner.kind == "ReplicaSet"
     spared = {each.pod[:24]: each.reason for each in running.spared}
     assert spared["cloud-controller-manager"] is KeepReason.SHORT_BACKOFF
     assert KeepReason.NOT_WAITING in spared.values()
 
 
-async def test_of_an_ended_recovery_only_pods_that_waited_are_kept(stand):
-    stand.world.pauses.pause(NAMESPACE)
-    await stand.recover(SCHEDULER)
-    _ = await stand.lose()
-    kept = stand.recovery().spared
+async def test_of_an_ended_recovery_only_pods_that_waited_are_kept(harness):
+    harness.world.pauses.pause(NAMESPACE)
+    await harness.recover(SCHEDULER)
+    _ = await harness.lose()
+    kept = harness.recovery().spared
     assert [each.reason for each in kept] == [KeepReason.PAUSED]
 
 
-async def test_a_pod_that_is_queued_after_all_is_not_shown_as_spared(stage):
-    world = stage.world()
+async def test_a_pod_that_is_queued_after_all_is_not_shown_as_spared(lab):
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
-    stand = stage.weeder(world, deletions_a_second=0.05)
+    harness = lab.weeder(world, deletions_a_second=0.05)
     world.pauses.pause(NAMESPACE)
-    await stand.recover(SCHEDULER, "cloud-controller-manager")
+    await harness.recover(SCHEDULER, "cloud-controller-manager")
     world.pauses.resume(NAMESPACE)
-    await stand.run(2)
-    assert len(stand.names()) == 1
-    assert stand.recovery().queued == 1
-    assert not [each for each in stand.recovery().spared if each.reason is KeepReason.PAUSED]
+    await harness.run(2)
+    assert len(harness.names()) == 1
+    assert harness.recovery().queued == 1
+    assert not [each for each in harness.recovery().spared if each.reason is KeepReason.PAUSED]
 
 
-async def test_services_that_never_came_back_are_not_listed(stand):
-    await stand.recover()
-    assert [each.key for each in stand.weeder.controller.statuses()] == [API]
-    assert stand.status(ETCD).recoveries == ()
+async def test_services_that_never_came_back_are_not_listed(harness):
+    await harness.recover()
+    assert [each.key for each in harness.weeder.controller.statuses()] == [API]
+    assert harness.status(ETCD).recoveries == ()
 
 
-async def test_a_service_that_is_away_is_shown_as_such(stand):
-    await stand.recover()
-    lost = stand.now
-    _ = await stand.lose()
-    assert not stand.status().ready
-    assert stand.status().since >= lost
+async def test_a_service_that_is_away_is_shown_as_such(harness):
+    await harness.recover()
+    lost = harness.now
+    _ = await harness.lose()
+    assert not harness.status().ready
+    assert harness.status().since >= lost
 
 
-async def test_the_end_is_told_when_the_deletions_have_been_answered(stand):
+async def test_the_end_is_told_when_the_deletions_have_been_answered(harness):
     """Else it would tell of fewer than there were."""
     slow = Trouble(latency=3.0, verbs=frozenset({"delete"}))
-    with stand.world.faults.seed_trouble(slow):
-        await stand.recover(SCHEDULER, "cloud-controller-manager", settle=0.5)
-        _ = await stand.lose()
-        await stand.run(1)
-        assert stand.recovery().end is End.LOST
-        assert stand.told("WeedingEnded") == []
-        await stand.run(3)
-    (told,) = stand.told("WeedingEnded")
+    with harness.world.faults.seed_trouble(slow):
+        await harness.recover(SCHEDULER, "cloud-controller-manager", settle=0.5)
+        _ = await harness.lose()
+        await harness.run(1)
+        assert harness.recovery().end is End.LOST
+        assert harness.told("WeedingEnded") == []
+        await harness.run(3)
+    (told,) = harness.told("WeedingEnded")
     assert told.numbers["deleted"] == 2
-    assert stand.reasons()[-3:] == ["PodWeeded", "PodWeeded", "WeedingEnded"]
+    assert harness.reasons()[-3:] == ["PodWeeded", "PodWeeded", "WeedingEnded"]
 
 
-async def test_pods_that_were_gone_are_not_among_the_deleted(stand):
-    with stand.world.faults.seed_trouble(Trouble(latency=2.0, verbs=frozenset({"delete"}))):
-        await stand.recover(SCHEDULER, "cloud-controller-manager", settle=0.5)
-        (gone,) = stand.world.pods(NAMESPACE, SCHEDULER)
-        stand.world.store.delete(ObjectKey("Pod", NAMESPACE, gone.name))
-        await stand.run(5)
-    _ = await stand.lose()
-    (told,) = stand.told("WeedingEnded")
-    assert told.numbers["deleted"] == len(stand.names()) == 1
+async def test_pods_that_were_gone_are_not_among_the_deleted(harness):
+    with harness.world.faults.seed_trouble(Trouble(latency=2.0, verbs=frozenset({"delete"}))):
+        await harness.recover(SCHEDULER, "cloud-controller-manager", settle=0.5)
+        (gone,) = harness.world.pods(NAMESPACE, SCHEDULER)
+        harness.world.store.delete(ObjectKey("Pod", NAMESPACE, gone.name))
+        await harness.run(5)
+    _ = await harness.lose()
+    (told,) = harness.told("WeedingEnded")
+    assert told.numbers["deleted"] == len(harness.names()) == 1
 
 
-async def test_a_clean_stop_tells_the_end_after_what_was_answered(stand):
+async def test_a_clean_stop_tells_the_end_after_what_was_answered(harness):
     slow = Trouble(latency=3.0, verbs=frozenset({"delete"}))
-    with stand.world.faults.seed_trouble(slow):
-        await stand.recover(SCHEDULER, settle=0.5)
-        await stand.stop()
-    assert stand.reasons()[-2:] == ["PodWeeded", "WeedingEnded"]
-    (told,) = stand.told("WeedingEnded")
+    with harness.world.faults.seed_trouble(slow):
+        await harness.recover(SCHEDULER, settle=0.5)
+        await harness.stop()
+    assert harness.reasons()[-2:] == ["PodWeeded", "WeedingEnded"]
+    (told,) = harness.told("WeedingEnded")
     assert told.numbers["deleted"] == 1
 
 
-async def test_the_end_tells_of_all_deletions_also_where_not_all_are_kept(stage, monkeypatch):
+async def test_the_end_tells_of_all_deletions_also_where_not_all_are_kept(lab, monkeypatch):
     monkeypatch.setattr("app.weeder.recovery_log._MOST", 2)
-    world = stage.world()
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
-    stand = stage.weeder(world)
-    await stand.recover(SCHEDULER, "gardener-resource-manager", "csi-driver-controller")
-    _ = await stand.lose()
-    assert len(stand.recovery().deletions) == 2
-    (told,) = stand.told("WeedingEnded")
-    assert told.numbers["deleted"] == len(stand.names()) == 4
+    harness = lab.weeder(world)
+    await harness.recover(SCHEDULER, "gardener-resource-manager", "csi-driver-controller")
+    _ = await harness.lose()
+    assert len(harness.recovery().deletions) == 2
+    (told,) = harness.told("WeedingEnded")
+    assert told.numbers["deleted"] == len(harness.names()) == 4
 
 
-async def test_the_owner_of_a_pod_is_told_why_it_was_deleted_in_words_of_its_own(stand):
-    await stand.recover(SCHEDULER)
-    (told,) = stand.told("PodWeeded")
+async def test_the_owner_of_a_pod_is_told_why_it_was_deleted_in_words_of_its_own(harness):
+    await harness.recover(SCHEDULER)
+    (told,) = harness.told("PodWeeded")
     assert re.fullmatch(
         rf"Pod {told.numbers['pod']} was deleted, so that it starts again at once: kube-apiserver, which it depends "
         r"on, is ready again, and its container \S+ would have waited \d+ s more\.",

@@ -13,81 +13,81 @@ from tests.weeder.test_start import GET, came_back, gap
 
 
 @pytest.mark.parametrize("watch_duration", [300.0, 90.0], ids=["weeded for", "left alone"])
-async def test_since_when_a_service_is_ready_is_known_after_a_start(stage, watch_duration):
+async def test_since_when_a_service_is_ready_is_known_after_a_start(lab, watch_duration):
     """Nobody saw it come back: its pods have told it."""
-    world = await came_back(stage)
-    stand = stage.weeder(world, watch_duration=watch_duration)
-    await stand.run(3)
-    assert len(stand.recoveries()) == (watch_duration > 103)
-    assert stand.now - stand.status().since == pytest.approx(103, abs=2)
+    world = await came_back(lab)
+    harness = lab.weeder(world, watch_duration=watch_duration)
+    await harness.run(3)
+    assert len(harness.recoveries()) == (watch_duration > 103)
+    assert harness.now - harness.status().since == pytest.approx(103, abs=2)
 
 
-async def test_a_wait_that_the_server_asks_for_is_waited_before_a_pod_is_read_again(stage):
-    world = await came_back(stage)
+async def test_a_wait_that_the_server_asks_for_is_waited_before_a_pod_is_read_again(lab):
+    world = await came_back(lab)
     throttled = Trouble(throttled=True, retry_after=25.0, verbs=GET)
     with world.faults.seed_trouble(throttled):
-        stand = stage.weeder(world)
-        await stand.run(10)
-    await stand.run(20)
-    times = [at for at, name in stand.seed.reads if name.startswith(API_SERVER)]
+        harness = lab.weeder(world)
+        await harness.run(10)
+    await harness.run(20)
+    times = [at for at, name in harness.seed.reads if name.startswith(API_SERVER)]
     assert times[1] - times[0] == pytest.approx(25, abs=0.5)
-    assert len(stand.names()) == 1
+    assert len(harness.names()) == 1
 
 
-async def test_when_a_pod_behind_it_is_ready_for_long_no_other_is_read(stage):
+async def test_when_a_pod_behind_it_is_ready_for_long_no_other_is_read(lab):
     """None of them can make it later."""
-    world = await came_back(stage)
-    stand = stage.weeder(world, watch_duration=90.0)
-    await stand.run(5)
+    world = await came_back(lab)
+    harness = lab.weeder(world, watch_duration=90.0)
+    await harness.run(5)
     assert len(world.pods(NAMESPACE, API_SERVER)) == 2
-    assert len([name for _, name in stand.seed.reads if name.startswith(API_SERVER)]) == 1
+    assert len([name for _, name in harness.seed.reads if name.startswith(API_SERVER)]) == 1
 
 
-async def test_a_gap_does_not_take_the_place_of_a_question_that_waits(stage):
+async def test_a_gap_does_not_take_the_place_of_a_question_that_waits(lab):
     """It was asked about a longer time."""
-    world = await came_back(stage)
-    stand = stage.weeder(world)
-    await stand.run(5)
+    world = await came_back(lab)
+    harness = lab.weeder(world)
+    await harness.run(5)
     found: list[Question] = []
-    check = ReadySince(stand.environment, lambda question, _: found.append(question))
+    check = ReadySince(harness.environment, lambda question, _: found.append(question))
     check.ask(Question(API, Cause.STARTED))
-    check.ask(Question(API, Cause.GAP, heard=stand.now))
-    _ = stand.environment.tasks.once(check.run, "questions")
-    await stand.run(1)
+    check.ask(Question(API, Cause.GAP, heard=harness.now))
+    _ = harness.environment.tasks.once(check.run, "questions")
+    await harness.run(1)
     assert [each.cause for each in found] == [Cause.STARTED]
 
 
-async def test_one_that_came_back_before_a_gap_and_not_within_it_is_none(stage):
+async def test_one_that_came_back_before_a_gap_and_not_within_it_is_none(lab):
     """It is ready for less than `watchDuration`, but was heard of after it had come back."""
-    world = await came_back(stage)
+    world = await came_back(lab)
     with world.faults.seed_trouble(Trouble(error_rate=1.0, verbs=GET)):
-        stand = stage.weeder(world)
-        await stand.run(60)
-    assert stand.recoveries() == (), "at the start nobody could tell"
+        harness = lab.weeder(world)
+        await harness.run(60)
+    assert harness.recoveries() == (), "at the start nobody could tell"
 
     async def one_pod_more():
         pod, _ = world.pods(NAMESPACE, API_SERVER)
         world.delete_pod(NAMESPACE, pod.name)
 
-    reads = len(stand.seed.reads)
-    await gap(stand, 20, one_pod_more)
-    assert len(stand.seed.reads) > reads
-    assert stand.now - stand.status().since < 300
-    assert stand.recoveries() == ()
+    reads = len(harness.seed.reads)
+    await gap(harness, 20, one_pod_more)
+    assert len(harness.seed.reads) > reads
+    assert harness.now - harness.status().since < 300
+    assert harness.recoveries() == ()
 
 
-async def test_two_slices_of_which_one_is_gone_after_a_gap_are_no_recovery(stand):
-    stand.world.split_service(NAMESPACE, API_SERVER, 2)
-    await stand.run(5)
-    assert len(stand.world.slices(*API)) == 2
+async def test_two_slices_of_which_one_is_gone_after_a_gap_are_no_recovery(harness):
+    harness.world.split_service(NAMESPACE, API_SERVER, 2)
+    await harness.run(5)
+    assert len(harness.world.slices(*API)) == 2
 
     async def one_slice_less():
-        stand.world.split_service(NAMESPACE, API_SERVER, 1)
+        harness.world.split_service(NAMESPACE, API_SERVER, 1)
 
-    await gap(stand, 20, one_slice_less)
-    assert len(stand.seed.slices(API)) == 1
-    assert stand.status().ready
-    assert stand.recoveries() == ()
+    await gap(harness, 20, one_slice_less)
+    assert len(harness.seed.slices(API)) == 1
+    assert harness.status().ready
+    assert harness.recoveries() == ()
 
 
 # Clocks, and what is not told.
@@ -101,27 +101,27 @@ def tell_ready_since(world, at):
         world.store.patch(ObjectKey("Pod", NAMESPACE, pod.name), patch, status=True)
 
 
-async def test_a_kubelet_whose_clock_is_ahead_at_the_start_makes_no_recovery_longer(stage):
-    world = await came_back(stage)
-    tell_ready_since(world, stage.clock.now() + 1000)
-    stand = stage.weeder(world)
-    await stand.run(2)
-    assert stand.recovery().until - stand.recovery().began <= 300
-    assert len(stand.names()) == 1
+async def test_a_kubelet_whose_clock_is_ahead_at_the_start_makes_no_recovery_longer(lab):
+    world = await came_back(lab)
+    tell_ready_since(world, lab.clock.now() + 1000)
+    harness = lab.weeder(world)
+    await harness.run(2)
+    assert harness.recovery().until - harness.recovery().began <= 300
+    assert len(harness.names()) == 1
 
 
-async def test_a_kubelet_whose_clock_is_far_behind_at_the_start_is_believed(stage):
+async def test_a_kubelet_whose_clock_is_far_behind_at_the_start_is_believed(lab):
     """Its service seems to be ready for long: nothing is deleted that need not be."""
-    world = await came_back(stage)
-    tell_ready_since(world, stage.clock.now() - 1000)
-    stand = stage.weeder(world)
-    await stand.run(10)
-    assert stand.recoveries() == ()
+    world = await came_back(lab)
+    tell_ready_since(world, lab.clock.now() - 1000)
+    harness = lab.weeder(world)
+    await harness.run(10)
+    assert harness.recoveries() == ()
 
 
-async def test_at_the_start_a_service_without_pods_behind_it_is_left_alone(stage):
+async def test_at_the_start_a_service_without_pods_behind_it_is_left_alone(lab):
     """Nobody can be asked since when it is ready."""
-    world = await came_back(stage)
+    world = await came_back(lab)
     for each in world.slices(*API):
         key = ObjectKey("EndpointSlice", NAMESPACE, each.name)
         endpoints = [
@@ -129,9 +129,9 @@ async def test_at_the_start_a_service_without_pods_behind_it_is_left_alone(stage
             for endpoint in world.store.get(key)["endpoints"]
         ]
         world.store.patch(key, {"endpoints": endpoints})
-    stand = stage.weeder(world)
-    await stand.run(10)
-    assert stand.status().ready
-    assert stand.status().since is None
-    assert not [name for _, name in stand.seed.reads if name.startswith(API_SERVER)]
-    assert stand.recoveries() == ()
+    harness = lab.weeder(world)
+    await harness.run(10)
+    assert harness.status().ready
+    assert harness.status().since is None
+    assert not [name for _, name in harness.seed.reads if name.startswith(API_SERVER)]
+    assert harness.recoveries() == ()

@@ -20,140 +20,140 @@ REFUSED = 8.0
 OTHER = ServiceKey("shoot--local--b", API.service)
 
 
-def results(stand, result):
-    return stand.count("dwd_weeder_pod_deletions_total", service=API.service, result=result)
+def results(harness, result):
+    return harness.count("dwd_weeder_pod_deletions_total", service=API.service, result=result)
 
 
-def gaps(stand):
-    times = [each.at for each in stand.seed.sent]
+def gaps(harness):
+    times = [each.at for each in harness.seed.sent]
     return [round(later - before) for before, later in itertools.pairwise(times)]
 
 
-async def test_a_deletion_that_is_accepted_is_done(stand):
-    await stand.recover(SCHEDULER)
-    await stand.run(60)
-    assert len(stand.seed.sent) == 1
-    assert results(stand, "deleted") == 1
+async def test_a_deletion_that_is_accepted_is_done(harness):
+    await harness.recover(SCHEDULER)
+    await harness.run(60)
+    assert len(harness.seed.sent) == 1
+    assert results(harness, "deleted") == 1
 
 
-async def test_a_pod_that_is_gone_is_done_and_no_error(stand):
-    await stand.recover()
-    stand.crash(SCHEDULER)
-    with stand.world.faults.seed_trouble(Trouble(latency=1.0, verbs=DELETE)):
-        await stand.until(lambda: stand.seed.sent)
-    stand.world.store.delete(ObjectKey("Pod", NAMESPACE, stand.seed.sent[0].pod))
-    await stand.run(20)
-    assert results(stand, "gone") == 1
-    assert len(stand.seed.sent) == 1
-    assert not stand.told("PodWeeded")
+async def test_a_pod_that_is_gone_is_done_and_no_error(harness):
+    await harness.recover()
+    harness.crash(SCHEDULER)
+    with harness.world.faults.seed_trouble(Trouble(latency=1.0, verbs=DELETE)):
+        await harness.until(lambda: harness.seed.sent)
+    harness.world.store.delete(ObjectKey("Pod", NAMESPACE, harness.seed.sent[0].pod))
+    await harness.run(20)
+    assert results(harness, "gone") == 1
+    assert len(harness.seed.sent) == 1
+    assert not harness.told("PodWeeded")
 
 
-async def keep_touching(stand, seconds, every=0.1):
+async def keep_touching(harness, seconds, every=0.1):
     """Somebody writes the pod all the time, so that each deletion comes too late."""
     for _ in range(round(seconds / every)):
-        for pod in stand.world.pods(NAMESPACE, SCHEDULER):
-            patch = {"metadata": {"annotations": {"touched": str(stand.now)}}}
-            stand.world.store.patch(ObjectKey("Pod", NAMESPACE, pod.name), patch)
-        await stand.run(every)
+        for pod in harness.world.pods(NAMESPACE, SCHEDULER):
+            patch = {"metadata": {"annotations": {"touched": str(harness.now)}}}
+            harness.world.store.patch(ObjectKey("Pod", NAMESPACE, pod.name), patch)
+        await harness.run(every)
 
 
-async def test_a_conflict_is_judged_again_on_the_next_version_at_most_once_a_second(stand):
-    slow = stand.world.faults.seed_trouble(Trouble(latency=0.4, verbs=DELETE))
-    await stand.recover(SCHEDULER, settle=0)
-    await keep_touching(stand, 10.0)
-    assert stand.names() == []
-    sent = stand.seed.sent
+async def test_a_conflict_is_judged_again_on_the_next_version_at_most_once_a_second(harness):
+    slow = harness.world.faults.seed_trouble(Trouble(latency=0.4, verbs=DELETE))
+    await harness.recover(SCHEDULER, settle=0)
+    await keep_touching(harness, 10.0)
+    assert harness.names() == []
+    sent = harness.seed.sent
     assert 5 <= len(sent) <= 11
     assert all(later.at - each.at >= 1 for each, later in itertools.pairwise(sent))
     assert len({each.resource_version for each in sent}) == len(sent)
-    assert results(stand, "conflict") >= 5
-    await stand.run(3)
-    assert len(stand.names()) == 1
+    assert results(harness, "conflict") >= 5
+    await harness.run(3)
+    assert len(harness.names()) == 1
     slow.lift()
 
 
-async def test_after_a_conflict_the_same_version_is_not_asked_for_again(stand, monkeypatch):
+async def test_after_a_conflict_the_same_version_is_not_asked_for_again(harness, monkeypatch):
     async def refuse(*_, starting, **__):
         starting()
-        tries.append(stand.now)
+        tries.append(harness.now)
         raise Conflict("the object has been modified", status=409)
 
     tries: list[float] = []
-    monkeypatch.setattr(stand.seed, "delete_pod", refuse)
-    await stand.recover(SCHEDULER)
-    await stand.run(100)
+    monkeypatch.setattr(harness.seed, "delete_pod", refuse)
+    await harness.recover(SCHEDULER)
+    await harness.run(100)
     assert len(tries) == 1
 
 
-async def test_a_refusal_is_reported_and_ends_this_recovery(stand):
-    with stand.world.faults.pods_forbidden("delete"):
-        await stand.recover(*THREE, settle=REFUSED)
-    await stand.run(60)
-    assert stand.names() == []
-    ended = stand.recovery()
+async def test_a_refusal_is_reported_and_ends_this_recovery(harness):
+    with harness.world.faults.pods_forbidden("delete"):
+        await harness.recover(*THREE, settle=REFUSED)
+    await harness.run(60)
+    assert harness.names() == []
+    ended = harness.recovery()
     assert ended.end is End.FORBIDDEN
     assert "forbidden" in ended.trouble
-    assert stand.seed.open_watches == 0
-    (told,) = stand.told("WeedingEnded")
+    assert harness.seed.open_watches == 0
+    (told,) = harness.told("WeedingEnded")
     assert told.severity == "error"
-    assert stand.told("PodNotWeeded")
-    assert results(stand, "error") == len(stand.seed.sent)
+    assert harness.told("PodNotWeeded")
+    assert results(harness, "error") == len(harness.seed.sent)
 
 
-async def test_after_a_refusal_nothing_more_is_sent(stage):
-    world = stage.world()
+async def test_after_a_refusal_nothing_more_is_sent(lab):
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
-    stand = stage.weeder(world, deletions_a_second=1)
+    harness = lab.weeder(world, deletions_a_second=1)
     with world.faults.pods_forbidden("delete"):
-        await stand.recover(*THREE, settle=REFUSED)
-        sent = len(stand.seed.sent)
-        await stand.run(60)
-    assert 1 <= len(stand.seed.sent) == sent <= 3
+        await harness.recover(*THREE, settle=REFUSED)
+        sent = len(harness.seed.sent)
+        await harness.run(60)
+    assert 1 <= len(harness.seed.sent) == sent <= 3
 
 
-async def test_a_server_that_refuses_for_a_moment_as_it_starts_ends_nothing(stand):
-    with stand.world.faults.pods_forbidden("delete"):
-        await stand.recover(*THREE)
-    await stand.run(10)
-    assert len(stand.names()) == 3
-    assert stand.recovery().end is None
+async def test_a_server_that_refuses_for_a_moment_as_it_starts_ends_nothing(harness):
+    with harness.world.faults.pods_forbidden("delete"):
+        await harness.recover(*THREE)
+    await harness.run(10)
+    assert len(harness.names()) == 3
+    assert harness.recovery().end is None
 
 
-async def test_after_a_refusal_other_namespaces_go_on(stand):
-    stand.world.add_control_plane(OTHER.namespace)
-    both = await stand.lose(OTHER)
-    with stand.world.faults.pods_forbidden("delete"):
-        await stand.recover(*THREE, settle=REFUSED)
-    assert stand.recovery().end is End.FORBIDDEN
-    stand.crash(SCHEDULER, namespace=OTHER.namespace)
+async def test_after_a_refusal_other_namespaces_go_on(harness):
+    harness.world.add_control_plane(OTHER.namespace)
+    both = await harness.lose(OTHER)
+    with harness.world.faults.pods_forbidden("delete"):
+        await harness.recover(*THREE, settle=REFUSED)
+    assert harness.recovery().end is End.FORBIDDEN
+    harness.crash(SCHEDULER, namespace=OTHER.namespace)
     both.lift()
-    await stand.run(1)
-    assert len(stand.names(OTHER.namespace)) == 1
+    await harness.run(1)
+    assert len(harness.names(OTHER.namespace)) == 1
 
 
-async def test_after_a_refusal_the_next_recovery_tries_anew(stand):
-    with stand.world.faults.pods_forbidden("delete"):
-        await stand.recover(*THREE, settle=REFUSED)
-    assert stand.recovery().end is End.FORBIDDEN
-    await stand.recover(SCHEDULER)
-    assert len(stand.names(NAMESPACE)) >= 1
+async def test_after_a_refusal_the_next_recovery_tries_anew(harness):
+    with harness.world.faults.pods_forbidden("delete"):
+        await harness.recover(*THREE, settle=REFUSED)
+    assert harness.recovery().end is End.FORBIDDEN
+    await harness.recover(SCHEDULER)
+    assert len(harness.names(NAMESPACE)) >= 1
 
 
-async def test_where_pods_may_not_be_listed_the_recovery_says_so_and_ends(stand):
-    with stand.world.faults.pods_forbidden("list"):
-        await stand.recover(SCHEDULER, settle=10)
-    assert stand.recovery().end is End.FORBIDDEN
-    assert "cannot list pods" in stand.recovery().trouble
+async def test_where_pods_may_not_be_listed_the_recovery_says_so_and_ends(harness):
+    with harness.world.faults.pods_forbidden("list"):
+        await harness.recover(SCHEDULER, settle=10)
+    assert harness.recovery().end is End.FORBIDDEN
+    assert "cannot list pods" in harness.recovery().trouble
 
 
-async def test_a_429_is_asked_again_after_its_retry_after(stand):
+async def test_a_429_is_asked_again_after_its_retry_after(harness):
     throttled = Trouble(throttled=True, retry_after=7.0, verbs=DELETE)
-    with stand.world.faults.seed_trouble(throttled):
-        await stand.recover(SCHEDULER, settle=22.5)
-    assert gaps(stand) == [7, 7, 7]
-    await stand.run(7)
-    assert len(stand.names()) == 1
-    assert len({each.resource_version for each in stand.seed.sent}) == 1, "the same preconditions"
+    with harness.world.faults.seed_trouble(throttled):
+        await harness.recover(SCHEDULER, settle=22.5)
+    assert gaps(harness) == [7, 7, 7]
+    await harness.run(7)
+    assert len(harness.names()) == 1
+    assert len({each.resource_version for each in harness.seed.sent}) == 1, "the same preconditions"
 
 
 @pytest.mark.parametrize(
@@ -166,96 +166,96 @@ async def test_a_429_is_asked_again_after_its_retry_after(stand):
     ],
     ids=["429", "429 at once", "5xx", "refused"],
 )
-async def test_without_a_retry_after_it_is_asked_again_after_1_s_doubling_to_30(stand, trouble):
-    with stand.world.faults.seed_trouble(trouble):
-        await stand.recover(SCHEDULER, settle=125)
-    assert gaps(stand) == [1, 2, 4, 8, 16, 30, 30, 30]
-    await stand.run(31)
-    assert len(stand.names()) == 1
+async def test_without_a_retry_after_it_is_asked_again_after_1_s_doubling_to_30(harness, trouble):
+    with harness.world.faults.seed_trouble(trouble):
+        await harness.recover(SCHEDULER, settle=125)
+    assert gaps(harness) == [1, 2, 4, 8, 16, 30, 30, 30]
+    await harness.run(31)
+    assert len(harness.names()) == 1
 
 
-async def test_it_is_asked_again_only_while_the_facts_hold(stand):
-    throttled = stand.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE))
-    await stand.recover(SCHEDULER, restarts=2, settle=60)
-    assert stand.names() == []
+async def test_it_is_asked_again_only_while_the_facts_hold(harness):
+    throttled = harness.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE))
+    await harness.recover(SCHEDULER, restarts=2, settle=60)
+    assert harness.names() == []
     throttled.lift()
-    await stand.run(30)
-    assert stand.names() == [], "its wait was over long ago"
-    assert len(stand.seed.sent) <= 4
+    await harness.run(30)
+    assert harness.names() == [], "its wait was over long ago"
+    assert len(harness.seed.sent) <= 4
 
 
-async def test_a_request_without_an_answer_is_asked_again_and_counts_to_the_cap(stage):
+async def test_a_request_without_an_answer_is_asked_again_and_counts_to_the_cap(lab):
     """It may have deleted the pod."""
-    world = stage.world()
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
-    stand = stage.weeder(world, max_deletions_per_workload=1)
+    harness = lab.weeder(world, max_deletions_per_workload=1)
     with world.faults.seed_trouble(Trouble(silent=True, verbs=DELETE)):
-        await stand.recover(SCHEDULER, settle=10)
-        assert len(stand.seed.sent) == 2
+        await harness.recover(SCHEDULER, settle=10)
+        assert len(harness.seed.sent) == 2
         (pod,) = world.pods(NAMESPACE, SCHEDULER)
         world.delete_pod(NAMESPACE, pod.name)
-        await stand.run(5)
-        stand.crash(SCHEDULER)
-    await stand.run(30)
-    assert stand.names() == [], "the one that there may be has been used"
-    assert "CapReached" in [each.reason for each in stand.recovery().spared]
+        await harness.run(5)
+        harness.crash(SCHEDULER)
+    await harness.run(30)
+    assert harness.names() == [], "the one that there may be has been used"
+    assert "CapReached" in [each.reason for each in harness.recovery().spared]
 
 
-async def test_a_deletion_that_was_carried_out_but_not_answered_is_not_repeated(stand):
+async def test_a_deletion_that_was_carried_out_but_not_answered_is_not_repeated(harness):
     """The second request finds the pod changed, or gone."""
-    with stand.world.faults.seed_trouble(Trouble(latency=8.0, verbs=DELETE)):
-        await stand.recover(SCHEDULER, settle=4.5)
-        assert len(stand.names()) == 1
-    await stand.run(60)
-    assert len(stand.names()) == 1
-    uids = {each.uid for each in stand.seed.sent}
+    with harness.world.faults.seed_trouble(Trouble(latency=8.0, verbs=DELETE)):
+        await harness.recover(SCHEDULER, settle=4.5)
+        assert len(harness.names()) == 1
+    await harness.run(60)
+    assert len(harness.names()) == 1
+    uids = {each.uid for each in harness.seed.sent}
     assert len(uids) == 1
 
 
-async def test_no_answer_and_then_a_404_still_counts_to_the_cap(stage):
-    world = stage.world()
+async def test_no_answer_and_then_a_404_still_counts_to_the_cap(lab):
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
-    stand = stage.weeder(world, max_deletions_per_workload=1)
+    harness = lab.weeder(world, max_deletions_per_workload=1)
     away = world.faults.seed_trouble(Trouble(silent=True, verbs=DELETE))
-    fault = await stand.lose()
-    stand.crash(SCHEDULER)
+    fault = await harness.lose()
+    harness.crash(SCHEDULER)
     fault.lift()
-    await stand.until(lambda: stand.seed.sent)
+    await harness.until(lambda: harness.seed.sent)
     stalled = world.faults.pod_watch_stalled(PodWatched.PODS)
-    await stand.run(4)
-    world.store.delete(ObjectKey("Pod", NAMESPACE, stand.seed.sent[0].pod))
-    await stand.run(1.5)
+    await harness.run(4)
+    world.store.delete(ObjectKey("Pod", NAMESPACE, harness.seed.sent[0].pod))
+    await harness.run(1.5)
     away.lift()
-    await stand.run(5)
-    assert results(stand, "gone") == 1
+    await harness.run(5)
+    assert results(harness, "gone") == 1
     stalled.lift()
-    await stand.run(5)
-    stand.crash(SCHEDULER)
-    await stand.run(15)
-    assert stand.names() == []
+    await harness.run(5)
+    harness.crash(SCHEDULER)
+    await harness.run(15)
+    assert harness.names() == []
 
 
-async def test_while_a_deletion_is_on_its_way_again_no_other_recovery_asks_for_the_same(stage):
-    world = stage.world()
+async def test_while_a_deletion_is_on_its_way_again_no_other_recovery_asks_for_the_same(lab):
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
     same = GARDENER_WEEDER.services[API.service]
-    stand = stage.weeder(world, WeederPolicy({ETCD.service: same, API.service: same}))
+    harness = lab.weeder(world, WeederPolicy({ETCD.service: same, API.service: same}))
     with world.faults.seed_trouble(Trouble(silent=True, verbs=DELETE)):
-        faults = [await stand.lose(ETCD), await stand.lose(API)]
-        stand.crash(SCHEDULER)
+        faults = [await harness.lose(ETCD), await harness.lose(API)]
+        harness.crash(SCHEDULER)
         for fault in faults:
             fault.lift()
-        await stand.run(60)
-    times = sorted(each.at for each in stand.seed.sent)
+        await harness.run(60)
+    times = sorted(each.at for each in harness.seed.sent)
     assert len(times) >= 3
     assert all(later - each >= 5 for each, later in itertools.pairwise(times))
 
 
 @pytest.mark.parametrize("between", [Conflict, NotFound], ids=["409", "404"])
-async def test_an_answer_that_is_no_refusal_begins_their_count_anew(stand, monkeypatch, between):
+async def test_an_answer_that_is_no_refusal_begins_their_count_anew(harness, monkeypatch, between):
     """Who may not delete pods is told so for those that are gone or changed, too."""
     answers = [Forbidden, Forbidden, between, Forbidden, Forbidden]
-    original = stand.seed.delete_pod
+    original = harness.seed.delete_pod
 
     async def answer(namespace, name, *, starting, **more):
         if not answers:
@@ -265,25 +265,25 @@ async def test_an_answer_that_is_no_refusal_begins_their_count_anew(stand, monke
         error = answers.pop(0)
         raise error(f"pods {name}")
 
-    monkeypatch.setattr(stand.seed, "delete_pod", answer)
-    await stand.recover(*THREE, settle=15)
+    monkeypatch.setattr(harness.seed, "delete_pod", answer)
+    await harness.recover(*THREE, settle=15)
     assert answers == []
-    assert stand.recovery().end is None
-    assert len(stand.names()) == 2
+    assert harness.recovery().end is None
+    assert len(harness.names()) == 2
 
 
 async def test_a_deletion_that_waits_to_be_sent_when_the_right_is_found_missing_is_not(
-    stand, monkeypatch
+    harness, monkeypatch
 ):
     waits = []
 
     async def wait_first(namespace, name, *, starting, **more):
         waits.append(starting)
-        await stand.run(1000)
+        await harness.run(1000)
 
-    monkeypatch.setattr(stand.seed, "delete_pod", wait_first)
-    await stand.recover(SCHEDULER)
-    recovery = stand.weeder.registry.running(API)
+    monkeypatch.setattr(harness.seed, "delete_pod", wait_first)
+    await harness.recover(SCHEDULER)
+    recovery = harness.weeder.registry.running(API)
     waits[0]()
     recovery._deletions.refusal = Forbidden("pods is forbidden")
     assert recovery.running, "it ends as soon as it is its turn"
@@ -291,38 +291,38 @@ async def test_a_deletion_that_waits_to_be_sent_when_the_right_is_found_missing_
         waits[0]()
 
 
-async def sent_for_two_services(stage, trouble, seconds):
+async def sent_for_two_services(lab, trouble, seconds):
     """When deletions were sent of one pod that two services wait for."""
-    world = stage.world()
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
     same = GARDENER_WEEDER.services[API.service]
-    stand = stage.weeder(world, WeederPolicy({ETCD.service: same, API.service: same}))
+    harness = lab.weeder(world, WeederPolicy({ETCD.service: same, API.service: same}))
     with world.faults.seed_trouble(trouble):
-        faults = [await stand.lose(ETCD), await stand.lose(API)]
-        stand.crash(SCHEDULER)
+        faults = [await harness.lose(ETCD), await harness.lose(API)]
+        harness.crash(SCHEDULER)
         for fault in faults:
             fault.lift()
-        await stand.run(seconds)
-        assert stand.watching(ETCD)
-        assert stand.watching(API)
-    return stand
+        await harness.run(seconds)
+        assert harness.watching(ETCD)
+        assert harness.watching(API)
+    return harness
 
 
-async def test_what_the_server_asks_to_wait_is_waited_by_two_recoveries_of_one_pod(stage):
+async def test_what_the_server_asks_to_wait_is_waited_by_two_recoveries_of_one_pod(lab):
     throttled = Trouble(throttled=True, retry_after=60.0, verbs=DELETE)
-    stand = await sent_for_two_services(stage, throttled, 100)
-    assert gaps(stand) == [60]
+    harness = await sent_for_two_services(lab, throttled, 100)
+    assert gaps(harness) == [60]
 
 
-async def test_pauses_of_two_recoveries_of_one_pod_double_together(stage):
-    stand = await sent_for_two_services(stage, Trouble(throttled=True, verbs=DELETE), 65)
-    assert gaps(stand) == [1, 2, 4, 8, 16, 30]
+async def test_pauses_of_two_recoveries_of_one_pod_double_together(lab):
+    harness = await sent_for_two_services(lab, Trouble(throttled=True, verbs=DELETE), 65)
+    assert gaps(harness) == [1, 2, 4, 8, 16, 30]
 
 
-async def test_a_recovery_that_replaces_another_waits_as_long_as_that_would_have(stand):
+async def test_a_recovery_that_replaces_another_waits_as_long_as_that_would_have(harness):
     throttled = Trouble(throttled=True, retry_after=60.0, verbs=DELETE)
-    with stand.world.faults.seed_trouble(throttled):
-        await stand.recover(SCHEDULER)
-        _ = stand.weeder.registry.begin(API, Cause.ASKED, 300.0)
-        await stand.run(70)
-    assert gaps(stand) == [60]
+    with harness.world.faults.seed_trouble(throttled):
+        await harness.recover(SCHEDULER)
+        _ = harness.weeder.registry.begin(API, Cause.ASKED, 300.0)
+        await harness.run(70)
+    assert gaps(harness) == [60]

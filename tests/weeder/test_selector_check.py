@@ -17,103 +17,103 @@ POLICY = WeederPolicy({API.service: (LabelSelector((CONTROL_PLANE,)), RENAMED)})
 
 
 @pytest.fixture
-async def stand(stage):
-    world = stage.world()
+async def harness(lab):
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
-    return stage.weeder(world, POLICY)
+    return lab.weeder(world, POLICY)
 
 
-def gauge(stand, number):
-    return stand.count("dwd_weeder_selector_matches", service=API.service, selector=str(number))
+def gauge(harness, number):
+    return harness.count("dwd_weeder_selector_matches", service=API.service, selector=str(number))
 
 
-async def test_a_selector_that_matches_nothing_for_an_hour_is_reported(stand):
-    await stand.run(HOUR - 10)
-    assert stand.weeder.selectors.troubles() == ()
+async def test_a_selector_that_matches_nothing_for_an_hour_is_reported(harness):
+    await harness.run(HOUR - 10)
+    assert harness.weeder.selectors.troubles() == ()
     with capture_logs() as logs:
-        await stand.run(20)
-    assert stand.weeder.selectors.troubles() == ("kube-apiserver, selector 1: no pod matches",)
+        await harness.run(20)
+    assert harness.weeder.selectors.troubles() == ("kube-apiserver, selector 1: no pod matches",)
     (told,) = [line for line in logs if "no pod anywhere" in line["event"]]
     assert told["log_level"] == "warning"
     assert told["labels"] == "role=renamed"
 
 
-async def test_what_each_selector_matches_is_a_metric_at_once(stand):
-    await stand.run(1)
-    assert (gauge(stand, 0), gauge(stand, 1)) == (1, 0)
+async def test_what_each_selector_matches_is_a_metric_at_once(harness):
+    await harness.run(1)
+    assert (gauge(harness, 0), gauge(harness, 1)) == (1, 0)
 
 
-async def test_when_it_matches_again_that_is_over(stand):
-    await stand.run(HOUR + 10)
-    stand.world.add_workload(Workload(NAMESPACE, "new", labels={"role": "renamed"}))
-    await stand.run(HOUR)
-    assert stand.weeder.selectors.troubles() == ()
-    assert gauge(stand, 1) == 1
+async def test_when_it_matches_again_that_is_over(harness):
+    await harness.run(HOUR + 10)
+    harness.world.add_workload(Workload(NAMESPACE, "new", labels={"role": "renamed"}))
+    await harness.run(HOUR)
+    assert harness.weeder.selectors.troubles() == ()
+    assert gauge(harness, 1) == 1
 
 
-async def test_a_pod_in_any_namespace_will_do(stand):
-    stand.world.add_workload(Workload("shoot--local--b", "one", labels={"role": "renamed"}))
-    await stand.run(HOUR + 10)
-    assert stand.weeder.selectors.troubles() == ()
+async def test_a_pod_in_any_namespace_will_do(harness):
+    harness.world.add_workload(Workload("shoot--local--b", "one", labels={"role": "renamed"}))
+    await harness.run(HOUR + 10)
+    assert harness.weeder.selectors.troubles() == ()
 
 
-async def test_it_is_asked_once_an_hour_with_one_request_for_each_selector(stand):
-    await stand.run(3 * HOUR + 10)
-    assert stand.world.requests.total(verb="list", what="pods") == 4 * 2
+async def test_it_is_asked_once_an_hour_with_one_request_for_each_selector(harness):
+    await harness.run(3 * HOUR + 10)
+    assert harness.world.requests.total(verb="list", what="pods") == 4 * 2
 
 
-async def test_an_hour_without_answers_reports_nothing(stand):
-    with stand.world.faults.seed_trouble(Trouble(error_rate=1.0)):
-        await stand.run(HOUR + 200)
-    assert stand.weeder.selectors.troubles() == ()
-    assert not stand.died
+async def test_an_hour_without_answers_reports_nothing(harness):
+    with harness.world.faults.seed_trouble(Trouble(error_rate=1.0)):
+        await harness.run(HOUR + 200)
+    assert harness.weeder.selectors.troubles() == ()
+    assert not harness.died
 
 
-async def test_after_a_failure_it_is_asked_again_a_minute_later(stand):
-    with stand.world.faults.seed_trouble(Trouble(error_rate=1.0)):
-        await stand.run(10)
-    await stand.run(61)
-    assert gauge(stand, 0) == 1
+async def test_after_a_failure_it_is_asked_again_a_minute_later(harness):
+    with harness.world.faults.seed_trouble(Trouble(error_rate=1.0)):
+        await harness.run(10)
+    await harness.run(61)
+    assert gauge(harness, 0) == 1
 
 
-async def test_only_the_leader_asks(stage):
-    world = stage.world()
+async def test_only_the_leader_asks(lab):
+    world = lab.world()
     world.add_control_plane(NAMESPACE)
     leadership = SimulatedLeadership(leading=False)
-    stand = stage.weeder(world, POLICY, leadership=leadership)
-    await stand.run(100)
+    harness = lab.weeder(world, POLICY, leadership=leadership)
+    await harness.run(100)
     assert world.requests.total(verb="list", what="pods") == 0
     leadership.become(leading=True)
-    await stand.run(10)
-    assert gauge(stand, 0) == 1
+    await harness.run(10)
+    assert gauge(harness, 0) == 1
 
 
-async def test_one_that_matched_in_between_needs_a_whole_hour_again(stand, monkeypatch):
+async def test_one_that_matched_in_between_needs_a_whole_hour_again(harness, monkeypatch):
     answers = {RENAMED: [False, True, False, False]}
 
     async def any_pod(selector):
         return answers[selector].pop(0) if selector in answers else True
 
-    monkeypatch.setattr(stand.seed, "any_pod", any_pod)
-    await stand.run(2 * HOUR + 10)
+    monkeypatch.setattr(harness.seed, "any_pod", any_pod)
+    await harness.run(2 * HOUR + 10)
     assert len(answers[RENAMED]) == 1, "asked three times"
-    assert stand.weeder.selectors.troubles() == ()
-    await stand.run(HOUR)
-    assert stand.weeder.selectors.troubles() == ("kube-apiserver, selector 1: no pod matches",)
+    assert harness.weeder.selectors.troubles() == ()
+    await harness.run(HOUR)
+    assert harness.weeder.selectors.troubles() == ("kube-apiserver, selector 1: no pod matches",)
 
 
 async def test_a_selector_that_cannot_be_checked_keeps_no_other_from_being_checked(
-    stand, monkeypatch
+    harness, monkeypatch
 ):
     async def any_pod(selector):
         if selector != RENAMED:
             raise Unreachable("no answer within 10 s")
         return False
 
-    monkeypatch.setattr(stand.seed, "any_pod", any_pod)
+    monkeypatch.setattr(harness.seed, "any_pod", any_pod)
     with capture_logs() as logs:
-        await stand.run(HOUR + 70)
-    assert stand.weeder.selectors.troubles() == ("kube-apiserver, selector 1: no pod matches",)
+        await harness.run(HOUR + 70)
+    assert harness.weeder.selectors.troubles() == ("kube-apiserver, selector 1: no pod matches",)
     told = [line for line in logs if "could not be checked" in line["event"]]
     assert {line["service"] for line in told} == {API.service}
-    assert not stand.died
+    assert not harness.died

@@ -169,7 +169,7 @@ class DemoRun:
             return shipped
         canary = None
         if scenario.canary:
-            canary = Canary(seed.world.stage.network.through)
+            canary = Canary(seed.world.parts.network.through)
             opened.push_async_callback(canary.close)
             await canary.open()
         text = prober_file(read_text(shipped), scenario.mode, canary.address if canary else None)

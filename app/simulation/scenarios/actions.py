@@ -12,8 +12,8 @@ from app.core.config.yaml_nodes import NodeKind, describe, kind
 from app.core.errors import NotFound
 from app.core.model import workloads as ann
 from app.simulation.builders import CONTROLLERS, World
+from app.simulation.parts import Fault
 from app.simulation.scenarios.model import ActionScope, Begin, Touches
-from app.simulation.stage import Fault
 from app.simulation.store import StoreEvent
 from app.simulation.traffic import Storage, Trouble
 from app.simulation.workloads import API_SERVER, ETCD, ETCD_SERVICE, Workload, control_plane

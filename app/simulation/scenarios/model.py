@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.simulation.builders import World
-from app.simulation.stage import Fault
+from app.simulation.parts import Fault
 
 Begin = Callable[[World, str], Fault | None]
 """Lets it happen to the shoot of a control-plane namespace; returns what ends it, if anything does."""

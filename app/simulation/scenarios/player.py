@@ -8,6 +8,7 @@ from typing import assert_never
 
 from app.core.clock import Clock
 from app.simulation.builders import World
+from app.simulation.parts import Fault
 from app.simulation.scenarios.casting import Part
 from app.simulation.scenarios.model import (
     Everyone,
@@ -19,7 +20,6 @@ from app.simulation.scenarios.model import (
     Some,
     Touches,
 )
-from app.simulation.stage import Fault
 
 
 @dataclass(frozen=True, slots=True)

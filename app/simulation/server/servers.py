@@ -60,7 +60,7 @@ class Fronts:
         self, name: str, route: Route, loop: asyncio.AbstractEventLoop | None = None
     ) -> tuple[web.Server, ApiServer]:
         """Makes the API server of a shoot, or of the seed, for a route; `loop` None: the one that is running."""
-        shoot = self._world.stage.shoots.get(name)
+        shoot = self._world.parts.shoots.get(name)
         premise = self._seed() if shoot is None else self._shoot(shoot, route)
         return web.Server(
             ServerFront(premise).handle,
@@ -73,22 +73,22 @@ class Fronts:
     def prepare(self, name: str) -> None:
         """Creates the Namespaces of a shoot, for clients that list them; the stores themselves need none."""
         _make_namespace(self._world.store, name)
-        _make_namespace(self._world.stage.shoots[name].store, manifests.LEASES)
+        _make_namespace(self._world.parts.shoots[name].store, manifests.LEASES)
 
     def _seed(self) -> Premise:
-        stage = self._world.stage
+        parts = self._world.parts
         return Premise(
             name=SEED,
             host=Host.SEED,
-            clock=stage.clock,
-            store=stage.store,
-            api=stage.api,
-            catalog=Catalog(SEED_RESOURCES, stage.store),
+            clock=parts.clock,
+            store=parts.store,
+            api=parts.api,
+            catalog=Catalog(SEED_RESOURCES, parts.store),
             version=VERSION,
             user_of=self._user_of,
             allowed=self._allowed,
             wrote=self._wrote,
-            delete=stage.pods.delete,
+            delete=parts.pods.delete,
             identities=self._world.identities,
             commands=self.commands,
             stalled=self._stalled,
@@ -128,21 +128,21 @@ class Fronts:
 
     def _unavailable(self, kind: str, name: str) -> ClusterError | None:
         """Returns the error of a dependent that a fault makes unavailable."""
-        found = self._world.stage.unavailable.items()
+        found = self._world.parts.unavailable.items()
         return next((error for ref, error in found if (ref.kind, ref.name) == (kind, name)), None)
 
     def _stalled(self, kind: str) -> bool:
         """Returns whether a fault stops the delivery of watches of a kind."""
-        stage = self._world.stage
-        theirs = kind in stage.watches.stalled or kind in stage.watches.muted
-        return theirs or stage.caches.frozen(watched(ObjectKey(kind, "", "")))
+        parts = self._world.parts
+        theirs = kind in parts.watches.stalled or kind in parts.watches.muted
+        return theirs or parts.caches.frozen(watched(ObjectKey(kind, "", "")))
 
     def _allowed(self, user: str, attributes: Mapping[str, str]) -> bool:
         resource = attributes.get("resource", "")
         if attributes.get("subresource"):
             resource += f"/{attributes['subresource']}"
         verb = attributes.get("verb", "")
-        if self._world.stage.api.forbids(SimulatedRequest(Host.SEED, verb, resource)):
+        if self._world.parts.api.forbids(SimulatedRequest(Host.SEED, verb, resource)):
             return False
         asked = (verb, attributes.get("group", ""), resource, attributes.get("name", ""))
         denied = {
@@ -186,10 +186,10 @@ class SimulatedServers:
         if (SEED, Route.INTERNAL) not in self._running:
             self._place.show(SEED, self._fronts.seed_ca)
             await self._serve(SEED, Route.INTERNAL)
-        for name in self._world.stage.shoots:
+        for name in self._world.parts.shoots:
             if (name, Route.INTERNAL) not in self._running:
                 self._fronts.prepare(name)
-                for route in self._world.stage.secret_names:
+                for route in self._world.parts.secret_names:
                     await self._serve(name, route)
 
     async def stop(self) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from app.core.ports import Starting
 from app.simulation.deletion import DeleteOptions
 from app.simulation.leadership import SimulatedPauses
-from app.simulation.stage import Stage
+from app.simulation.parts import WorldParts
 from app.simulation.store import Object, ObjectKey
 from app.simulation.weeder_seed import SimulatedWeederSeed
 from bench.exploration.timeline import Machine
@@ -69,9 +69,9 @@ class ProcessPauses:
 class BookedPods:
     """The pods of the seed as one process reaches them: each deletion that is accepted is noted."""
 
-    def __init__(self, stage: Stage, books: Deletions) -> None:
-        self._pods: SeedPods = stage.pods
-        self._store, self._books = stage.store, books
+    def __init__(self, parts: WorldParts, books: Deletions) -> None:
+        self._pods: SeedPods = parts.pods
+        self._store, self._books = parts.store, books
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the pods have
         return getattr(self._pods, name)
@@ -87,8 +87,8 @@ class BookedPods:
 class BookedSeed(SimulatedWeederSeed):
     """The seed as one process has it: each deletion is noted at the instant at which it is sent."""
 
-    def __init__(self, stage: Stage, books: Deletions) -> None:
-        super().__init__(stage)
+    def __init__(self, parts: WorldParts, books: Deletions) -> None:
+        super().__init__(parts)
         self._books = books
 
     async def delete_pod(

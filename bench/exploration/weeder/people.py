@@ -8,7 +8,7 @@ from bench.exploration.people import Act, Deed
 from bench.exploration.weeder.draws import PlaneHand
 
 if TYPE_CHECKING:
-    from app.simulation.stage import Fault
+    from app.simulation.parts import Fault
 
 Free = Callable[[str], bool]
 _OWNERS: Final = ("ReplicaSet", "StatefulSet")

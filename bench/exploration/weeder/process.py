@@ -62,7 +62,7 @@ class WeederProcess(Life):
             elected=around.recipe.elected,
         )
         self._surroundings = around
-        self.streams = ProcessStreams(around.world.stage.watches, machine)
+        self.streams = ProcessStreams(around.world.parts.watches, machine)
         namespaces = [plane.namespace for plane in around.recipe.planes]
         self.pauses = ProcessPauses(around.world.pauses, machine, namespaces)
         self.weeder: WeederRunner | None = None
@@ -86,9 +86,9 @@ class WeederProcess(Life):
     # As `Life`.
 
     def _connect(self) -> None:
-        stage = self._world.stage
-        own = {"api": self._api, "watches": self.streams, "pods": BookedPods(stage, self)}
-        self._seed = BookedSeed(replace(stage, **cast("Any", own)), self)
+        parts = self._world.parts
+        own = {"api": self._api, "watches": self.streams, "pods": BookedPods(parts, self)}
+        self._seed = BookedSeed(replace(parts, **cast("Any", own)), self)
         self._seed.select(self._surroundings.recipe.policy.services)
         _ = self._tasks.shared(self._seed.run, "watch of slices")
         _ = self._tasks.once(self._learn_pauses, "list of overrides")

@@ -12,7 +12,7 @@ from tests.api.fakes import (
     FakeShoots,
     FakeWeeders,
 )
-from tests.api.streaming.listening import Stand
+from tests.api.streaming.listening import Harness
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def endpoints():
 
 
 @pytest.fixture
-async def stand(*, shoots, scaling_runs, weeders, overrides, process, authority, endpoints):
-    found = Stand.create(
+async def harness(*, shoots, scaling_runs, weeders, overrides, process, authority, endpoints):
+    found = Harness.create(
         endpoints=endpoints,
         shoots=shoots,
         scaling_runs=scaling_runs,

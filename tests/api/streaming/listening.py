@@ -115,7 +115,7 @@ class Client:
 
 
 @dataclass
-class Stand:
+class Harness:
     """The application with its streams, on facts that a test changes."""
 
     given: object
@@ -143,10 +143,10 @@ class Stand:
         app = create_api(
             given, health=Health(), metrics=metrics, middleware=middleware, streams=streams
         )
-        stand = cls(given, streams, app, clock, tasks, metrics)
+        harness = cls(given, streams, app, clock, tasks, metrics)
         if start:
             streams.start(tasks)
-        return stand
+        return harness
 
     def begin(self, *args, **more) -> Client:
         """A client that has just sent its request."""

@@ -72,14 +72,14 @@ def watched(shoots, monkeypatch):
     return asked
 
 
-async def test_a_change_of_a_shoot_is_told_within_a_tenth_of_a_second(stand, shoots):
+async def test_a_change_of_a_shoot_is_told_within_a_tenth_of_a_second(harness, shoots):
     shoots.add(healthy(), healthy(OTHER))
-    client = await stand.listen()
+    client = await harness.listen()
     assert client.events == [], "it begins with what changes next"
     shoots.add(protected())
-    began = stand.clock.now()
-    stand.look(NAMESPACE)
-    await stand.run(0.3)
+    began = harness.clock.now()
+    harness.look(NAMESPACE)
+    await harness.run(0.3)
     [event] = client.events
     assert (event.name, event.data["namespace"], event.data["state"]) == (
         "shoot",
@@ -90,27 +90,27 @@ async def test_a_change_of_a_shoot_is_told_within_a_tenth_of_a_second(stand, sho
     assert event.data == client.data("shoot")[0]
 
 
-async def test_the_data_are_what_a_read_of_the_shoot_says(stand, shoots):
+async def test_the_data_are_what_a_read_of_the_shoot_says(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     shoots.add(protected())
-    stand.look(NAMESPACE)
-    await stand.run(0.3)
-    prober = stand.given.prober
+    harness.look(NAMESPACE)
+    await harness.run(0.3)
+    prober = harness.given.prober
     shown = presenting.shoot(protected(), prober.policy, prober.overrides.effective(NAMESPACE))
     assert client.data("shoot") == [shown.model_dump(mode="json", by_alias=True)]
 
 
-async def test_probes_that_change_nothing_but_times_and_counts_are_told_to_nobody(stand, shoots):
+async def test_probes_that_change_nothing_but_times_and_counts_are_told_to_nobody(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     for number in range(20):
         again = replace(
             healthy(), last_probe=NOW + number, next_probe=NOW + number + 30, probes=900 + number
         )
         shoots.add(replace(again, probe_seconds=0.01 * number, read_at=NOW + number))
-        stand.look(NAMESPACE)
-        await stand.run(1.0)
+        harness.look(NAMESPACE)
+        await harness.run(1.0)
     assert client.events == []
 
 
@@ -127,130 +127,130 @@ async def test_probes_that_change_nothing_but_times_and_counts_are_told_to_nobod
     ],
     ids=lambda change: next(iter(change)),
 )
-async def test_every_other_field_is(stand, shoots, change):
+async def test_every_other_field_is(harness, shoots, change):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     shoots.add(replace(healthy(), **change))
-    stand.look(NAMESPACE)
-    await stand.run(0.3)
+    harness.look(NAMESPACE)
+    await harness.run(0.3)
     assert client.names == ["shoot"]
 
 
-async def test_many_signs_within_a_moment_are_one_probe_and_one_event(stand, shoots, monkeypatch):
+async def test_many_signs_within_a_moment_are_one_probe_and_one_event(harness, shoots, monkeypatch):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     asked = watched(shoots, monkeypatch)
     for number in range(100):
         shoots.add(replace(healthy(), message=f"{number}"))
-        stand.look(NAMESPACE)
-        await stand.run(0.01)
-    await stand.run(0.3)
+        harness.look(NAMESPACE)
+        await harness.run(0.01)
+    await harness.run(0.3)
     assert len(client.events) <= 7
     assert len(asked) <= 7
     assert client.events[-1].data["message"] == "99", "the last word is told"
 
 
-async def test_what_a_watch_shows_is_told_without_a_notice(stand, shoots):
+async def test_what_a_watch_shows_is_told_without_a_notice(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     shoots.add(replace(healthy(), resources={KCM: workload(KCM, 0)}))
-    stand.streams.seed_changed(SeedChange(Watched.DEPENDENTS, NAMESPACE))
-    await stand.run(0.3)
+    harness.streams.seed_changed(SeedChange(Watched.DEPENDENTS, NAMESPACE))
+    await harness.run(0.3)
     assert client.data("shoot")[0]["resources"][0]["replicas"]["spec"] == 0
 
 
 @pytest.mark.parametrize("what", [Watched.MACHINES, Watched.SECRETS])
-async def test_what_is_no_part_of_a_shoot_makes_nobody_probe(stand, shoots, monkeypatch, what):
+async def test_what_is_no_part_of_a_shoot_makes_nobody_probe(harness, shoots, monkeypatch, what):
     shoots.add(healthy())
-    await stand.listen()
+    await harness.listen()
     asked = watched(shoots, monkeypatch)
-    stand.streams.seed_changed(SeedChange(what, NAMESPACE))
-    await stand.run(0.3)
+    harness.streams.seed_changed(SeedChange(what, NAMESPACE))
+    await harness.run(0.3)
     assert asked == []
 
 
-async def test_a_shoot_that_is_gone_is_told_once(stand, shoots):
+async def test_a_shoot_that_is_gone_is_told_once(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     del shoots.known[NAMESPACE]
-    stand.note(NoticeKind.LIFECYCLE, NAMESPACE)
-    stand.note(NoticeKind.LIFECYCLE, "shoot--never--was")
-    await stand.run(0.3)
-    stand.note(NoticeKind.LIFECYCLE, NAMESPACE)
-    await stand.run(0.3)
+    harness.note(NoticeKind.LIFECYCLE, NAMESPACE)
+    harness.note(NoticeKind.LIFECYCLE, "shoot--never--was")
+    await harness.run(0.3)
+    harness.note(NoticeKind.LIFECYCLE, NAMESPACE)
+    await harness.run(0.3)
     assert [(each.name, each.data) for each in client.events] == [
         ("shoot-gone", {"namespace": NAMESPACE})
     ]
 
 
-async def test_a_new_shoot_is_told(stand, shoots):
-    client = await stand.listen()
+async def test_a_new_shoot_is_told(harness, shoots):
+    client = await harness.listen()
     shoots.add(healthy())
-    stand.note(NoticeKind.LIFECYCLE, NAMESPACE)
-    await stand.run(0.3)
+    harness.note(NoticeKind.LIFECYCLE, NAMESPACE)
+    await harness.run(0.3)
     assert client.names == ["shoot"]
 
 
 async def test_each_step_of_a_run_is_told_whether_it_comes_with_a_notice_or_not(
-    stand, scaling_runs
+    harness, scaling_runs
 ):
-    client = await stand.listen()
+    client = await harness.listen()
     scaling_runs.add(operation())
-    stand.note(NoticeKind.SCALE, NAMESPACE)
-    await stand.run(0.3)
+    harness.note(NoticeKind.SCALE, NAMESPACE)
+    await harness.run(0.3)
     scaling_runs.add(operation(step=StepPhase.RUNNING))
-    await stand.run(1.3)
+    await harness.run(1.3)
     scaling_runs.add(operation(OperationPhase.DONE, StepPhase.DONE))
-    await stand.run(1.3)
+    await harness.run(1.3)
     scaling_runs.add(operation(OperationPhase.FAILED), operation(name="op-2"))
-    await stand.run(5)
+    await harness.run(5)
     told = [(each["phase"], each["steps"][0]["phase"]) for each in client.data("operation")]
     assert told == [("Running", "Waiting"), ("Running", "Running"), ("Done", "Done")]
 
 
-async def test_a_run_that_is_over_before_anybody_looked_is_told_all_the_same(stand, scaling_runs):
+async def test_a_run_that_is_over_before_anybody_looked_is_told_all_the_same(harness, scaling_runs):
     scaling_runs.add(operation(OperationPhase.DONE, name="op-0"))
-    client = await stand.listen()
+    client = await harness.listen()
     scaling_runs.add(operation(OperationPhase.FAILED))
-    stand.note(NoticeKind.SCALE, NAMESPACE)
-    await stand.run(0.3)
+    harness.note(NoticeKind.SCALE, NAMESPACE)
+    await harness.run(0.3)
     assert [each["id"] for each in client.data("operation")] == ["op-1"]
 
 
-async def test_a_recovery_is_told_with_its_numbers_and_without_its_pods(stand, weeders):
-    client = await stand.listen()
+async def test_a_recovery_is_told_with_its_numbers_and_without_its_pods(harness, weeders):
+    client = await harness.listen()
     weeders.add(service(recovery(deletions=2_000, queued=3)))
-    stand.note(NoticeKind.WEED, NAMESPACE, service=ETCD.service)
-    await stand.run(0.3)
+    harness.note(NoticeKind.WEED, NAMESPACE, service=ETCD.service)
+    await harness.run(0.3)
     [data] = client.data("weeder")
     assert (data["namespace"], data["service"]) == ETCD
     assert (data["recovery"]["deletions"], data["recovery"]["queued"]) == (2_000, 3)
     assert len(str(data)) < 1_000
 
 
-async def test_a_recovery_that_runs_is_looked_at_each_second_until_it_has_ended(stand, weeders):
-    client = await stand.listen()
+async def test_a_recovery_that_runs_is_looked_at_each_second_until_it_has_ended(harness, weeders):
+    client = await harness.listen()
     weeders.add(service(recovery(phase=Phase.OPENING)))
-    stand.note(NoticeKind.WEED, NAMESPACE, service=ETCD.service)
-    await stand.run(0.3)
+    harness.note(NoticeKind.WEED, NAMESPACE, service=ETCD.service)
+    await harness.run(0.3)
     weeders.add(service(recovery()))
-    await stand.run(1.3)
+    await harness.run(1.3)
     weeders.add(service(recovery(phase=Phase.ENDED, ended=NOW, end=End.LOST)))
-    await stand.run(1.3)
+    await harness.run(1.3)
     weeders.add(service(recovery(phase=Phase.ENDED, ended=NOW, end=End.COMPLETED)))
-    await stand.run(5)
+    await harness.run(5)
     told = [each["recovery"]["phase"] for each in client.data("weeder")]
     assert told == ["Opening", "Watching", "Ended"]
     assert client.data("weeder")[-1]["recovery"]["end"] == "ServiceLost"
 
 
 async def test_a_pause_and_its_end_are_told_with_the_shoot_that_they_cover(
-    stand, shoots, overrides
+    harness, shoots, overrides
 ):
     shoots.add(healthy(), healthy(OTHER))
-    client = await stand.listen()
+    client = await harness.listen()
     await overrides.set_pause(NAMESPACE, pause())
-    await stand.run(0.3)
+    await harness.run(0.3)
     [told] = client.data("override")
     assert (told["namespace"], told["kind"], told["resource"]) == (NAMESPACE, "pause", None)
     assert (told["author"], told["before"]) == ("alice", None)
@@ -258,79 +258,79 @@ async def test_a_pause_and_its_end_are_told_with_the_shoot_that_they_cover(
     [shoot] = client.data("shoot")
     assert (shoot["namespace"], shoot["pause"]["covers"]) == (NAMESPACE, "shoot")
     await overrides.end_pause(NAMESPACE)
-    await stand.run(0.3)
+    await harness.run(0.3)
     told = client.data("override")[1]
     assert (told["before"]["author"], told["after"], told["author"]) == ("alice", None, None)
     assert [each["pause"] for each in client.data("shoot")][1:] == [None]
 
 
 async def test_an_end_is_his_who_ended_it_and_a_beginning_his_who_signed_it(
-    stand, shoots, overrides
+    harness, shoots, overrides
 ):
     shoots.add(healthy())
     await overrides.set_pause(NAMESPACE, pause())
-    client = await stand.listen()
+    client = await harness.listen()
     ended = {"override": "pause", "action": "EndOverride"}
     begun = {"override": "hold", "action": "SetOverride"}
     await overrides.set_hold(NAMESPACE, hold(author="carol"))
     await overrides.end_pause(NAMESPACE)
-    stand.note(NoticeKind.OVERRIDE, NAMESPACE, author="bob", **ended)
-    stand.note(NoticeKind.OVERRIDE, NAMESPACE, author="carol", **begun)
-    await stand.run(0.3)
+    harness.note(NoticeKind.OVERRIDE, NAMESPACE, author="bob", **ended)
+    harness.note(NoticeKind.OVERRIDE, NAMESPACE, author="carol", **begun)
+    await harness.run(0.3)
     told = {each["kind"]: each["author"] for each in client.data("override")}
     assert told == {"pause": "bob", "hold": "carol"}
 
 
-async def test_an_end_that_nobody_claims_is_nobodys(stand, shoots, overrides):
+async def test_an_end_that_nobody_claims_is_nobodys(harness, shoots, overrides):
     shoots.add(healthy())
     await overrides.set_pause(NAMESPACE, pause())
-    client = await stand.listen()
+    client = await harness.listen()
     await overrides.set_hold(NAMESPACE, hold(author="carol"))
     await overrides.end_pause(NAMESPACE)
-    stand.note(NoticeKind.OVERRIDE, NAMESPACE, override="pause", action="EndOverride")
-    stand.note(
+    harness.note(NoticeKind.OVERRIDE, NAMESPACE, override="pause", action="EndOverride")
+    harness.note(
         NoticeKind.OVERRIDE, NAMESPACE, author="carol", override="hold", action="SetOverride"
     )
-    await stand.run(0.3)
+    await harness.run(0.3)
     told = {each["kind"]: each["author"] for each in client.data("override")}
     assert told == {"pause": None, "hold": "carol"}
 
 
 async def test_a_pause_of_all_is_one_override_without_namespace_and_an_event_of_each_shoot(
-    stand, shoots, overrides
+    harness, shoots, overrides
 ):
     shoots.add(healthy(), healthy(OTHER))
-    client = await stand.listen()
+    client = await harness.listen()
     await overrides.set_pause(ALL_SHOOTS, pause())
-    await stand.run(0.3)
+    await harness.run(0.3)
     [told] = client.data("override")
     assert (told["namespace"], told["kind"], told["after"]["covers"]) == (None, "pause", "all")
     assert {each["namespace"] for each in client.data("shoot")} == {NAMESPACE, OTHER}
 
 
-async def test_the_end_of_a_pause_by_the_clock_is_told(stand, shoots, overrides):
+async def test_the_end_of_a_pause_by_the_clock_is_told(harness, shoots, overrides):
     shoots.add(healthy())
     await overrides.set_pause(NAMESPACE, pause(seconds=10))
-    client = await stand.listen()
+    client = await harness.listen()
     overrides.now = NOW + 11
     for listener in overrides.listeners:
         listener()
-    await stand.run(0.3)
+    await harness.run(0.3)
     assert [each["after"] for each in client.data("override")] == [None]
 
 
-async def test_ignore_scaling_is_told_with_who_did_it_where_a_notice_says_so(stand, shoots):
+async def test_ignore_scaling_is_told_with_who_did_it_where_a_notice_says_so(harness, shoots):
     shoots.add(replace(healthy(), resources={KCM: workload(KCM)}))
-    client = await stand.listen()
+    client = await harness.listen()
     ignored = replace(workload(KCM), annotations={ann.IGNORE_SCALING: "true"})
     shoots.add(replace(healthy(), resources={KCM: ignored}))
-    stand.streams.seed_changed(SeedChange(Watched.DEPENDENTS, NAMESPACE))
+    harness.streams.seed_changed(SeedChange(Watched.DEPENDENTS, NAMESPACE))
     marked = {"override": "ignore-scaling", "action": "SetOverride"}
-    stand.note(NoticeKind.OVERRIDE, NAMESPACE, author="bob", **marked)
-    await stand.run(0.3)
+    harness.note(NoticeKind.OVERRIDE, NAMESPACE, author="bob", **marked)
+    await harness.run(0.3)
     shoots.add(replace(healthy(), resources={KCM: workload(KCM)}))
-    stand.streams.seed_changed(SeedChange(Watched.DEPENDENTS, NAMESPACE))
-    await stand.run(0.3)
+    harness.streams.seed_changed(SeedChange(Watched.DEPENDENTS, NAMESPACE))
+    await harness.run(0.3)
     told = [
         (each["kind"], each["resource"], each["author"], each["before"], each["after"])
         for each in client.data("override")
@@ -353,22 +353,22 @@ async def test_ignore_scaling_is_told_with_who_did_it_where_a_notice_says_so(sta
         (f"namespace={NAMESPACE}&kind=operation", {"operation"}),
     ],
 )
-async def test_filters_leave_out_the_rest(stand, shoots, scaling_runs, overrides, query, found):
+async def test_filters_leave_out_the_rest(harness, shoots, scaling_runs, overrides, query, found):
     shoots.add(healthy())
-    client = await stand.listen(query)
+    client = await harness.listen(query)
     await overrides.set_pause(NAMESPACE, pause())
     scaling_runs.add(operation())
-    stand.note(NoticeKind.SCALE, NAMESPACE)
-    await stand.run(0.3)
+    harness.note(NoticeKind.SCALE, NAMESPACE)
+    await harness.run(0.3)
     assert set(client.names) == found
 
 
-async def test_attempts_are_told_to_those_who_ask_for_them_once_for_each_moment(stand, shoots):
+async def test_attempts_are_told_to_those_who_ask_for_them_once_for_each_moment(harness, shoots):
     shoots.add(healthy())
-    asked, usual = await stand.listen("kind=audit"), await stand.listen()
+    asked, usual = await harness.listen("kind=audit"), await harness.listen()
     for number in range(100):
-        stand.given.audit.note(Attempt(f"r{number}", "PUT", "/x", "10.0.0.1", 403, caller="eve"))
-    await stand.run(0.3)
+        harness.given.audit.note(Attempt(f"r{number}", "PUT", "/x", "10.0.0.1", 403, caller="eve"))
+    await harness.run(0.3)
     assert asked.names == ["audit"]
     assert asked.data("audit") == [{"time": asked.data("audit")[0]["time"]}], (
         "not who, and not what"
@@ -376,36 +376,38 @@ async def test_attempts_are_told_to_those_who_ask_for_them_once_for_each_moment(
     assert usual.names == []
 
 
-async def test_a_process_with_the_weeder_alone_tells_of_the_weeder(stand, process, weeders, shoots):
+async def test_a_process_with_the_weeder_alone_tells_of_the_weeder(
+    harness, process, weeders, shoots
+):
     process.loops = (Loop.WEEDER,)
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     shoots.add(protected())
     weeders.add(service(recovery()))
-    stand.look(NAMESPACE)
-    stand.note(NoticeKind.WEED, NAMESPACE, service=ETCD.service)
-    await stand.run(0.3)
+    harness.look(NAMESPACE)
+    harness.note(NoticeKind.WEED, NAMESPACE, service=ETCD.service)
+    await harness.run(0.3)
     assert client.names == ["weeder"]
 
 
-async def test_nothing_is_drawn_while_nobody_listens(stand, shoots, monkeypatch):
+async def test_nothing_is_drawn_while_nobody_listens(harness, shoots, monkeypatch):
     shoots.add(healthy())
     asked = watched(shoots, monkeypatch)
     for _ in range(10):
-        stand.look(NAMESPACE)
-        await stand.run(1)
+        harness.look(NAMESPACE)
+        await harness.run(1)
     assert asked == []
-    client = await stand.listen()
+    client = await harness.listen()
     assert asked
     await client.leave()
-    await stand.run(70)
+    await harness.run(70)
     asked.clear()
-    stand.look(NAMESPACE)
-    await stand.run(1)
+    harness.look(NAMESPACE)
+    await harness.run(1)
     assert asked == []
 
 
-async def test_drawing_many_shoots_lets_others_have_the_loop(stand, shoots, monkeypatch):
+async def test_drawing_many_shoots_lets_others_have_the_loop(harness, shoots, monkeypatch):
     shoots.add(*(healthy(f"shoot--{n}") for n in range(500)))
     turn = 0
     rendered: Counter[int] = Counter()
@@ -418,16 +420,16 @@ async def test_drawing_many_shoots_lets_others_have_the_loop(stand, shoots, monk
     async def another():
         nonlocal turn
         while True:
-            await stand.clock.sleep(0.001)
+            await harness.clock.sleep(0.001)
             turn += 1
 
     monkeypatch.setattr(shoots, "status", status)
     task = asyncio.ensure_future(another())
-    client = await stand.listen()
+    client = await harness.listen()
     for n in range(500):
         shoots.add(protected(f"shoot--{n}"))
-        stand.look(f"shoot--{n}")
-    await stand.run(1)
+        harness.look(f"shoot--{n}")
+    await harness.run(1)
     task.cancel()
     assert len(client.events) == 500
     assert max(rendered.values()) <= 50

@@ -13,16 +13,16 @@ OPEN = (gate(),)
 
 
 @pytest.fixture
-async def change(stand, shoots, endpoints):
+async def change(harness, shoots, endpoints):
     """Begins with one probe, and tells of the next ones; returns what a client heard."""
     shoots.add(healthy())
     endpoints.found[NAMESPACE], endpoints.closing[NAMESPACE] = (endpoint(),), OPEN
-    client = await stand.listen()
+    client = await harness.listen()
 
     async def to(*views, gates=OPEN):
         endpoints.found[NAMESPACE], endpoints.closing[NAMESPACE] = views, gates
-        stand.streams.shoot_changed(NAMESPACE)
-        await stand.run(0.3)
+        harness.streams.shoot_changed(NAMESPACE)
+        await harness.run(0.3)
         return client.data("shoot")
 
     return to

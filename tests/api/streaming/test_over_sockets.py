@@ -11,7 +11,7 @@ from app.core.web import connections
 from app.core.web.serving import HttpServer
 from tests.api.facts import NAMESPACE, healthy
 from tests.api.fakes import FakeShoots
-from tests.api.streaming.listening import Stand, parsed
+from tests.api.streaming.listening import Harness, parsed
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -30,19 +30,19 @@ def shoots():
 @pytest.fixture
 async def served(shoots):
     """The application behind its server, on a real socket."""
-    stand = Stand.create(shoots=shoots, most_each=MANY)
+    harness = Harness.create(shoots=shoots, most_each=MANY)
 
     async def identified(scope, receive, send):
         scope["state"]["caller"] = CALLER
-        await stand.app(scope, receive, send)
+        await harness.app(scope, receive, send)
 
     server = HttpServer("api", identified, "127.0.0.1", 0)
     serving = asyncio.ensure_future(server.run())
-    yield stand, server, serving
+    yield harness, server, serving
     server.stop()
     await serving
     server.close()
-    await stand.tasks.stop()
+    await harness.tasks.stop()
 
 
 async def opened(server):
@@ -60,9 +60,9 @@ async def many(server):
     return await asyncio.gather(*(opened(server) for _ in range(MANY)))
 
 
-def change(stand, shoots, message):
+def change(harness, shoots, message):
     shoots.add(replace(healthy(), message=message))
-    stand.look(NAMESPACE)
+    harness.look(NAMESPACE)
 
 
 async def until(so):
@@ -72,19 +72,19 @@ async def until(so):
 
 
 async def test_a_change_reaches_a_hundred_streams_within_a_second(served, shoots):
-    stand, server, _ = served
+    harness, server, _ = served
     clients = await many(server)
-    assert len(stand.streams) == MANY
-    change(stand, shoots, "a change for all")
+    assert len(harness.streams) == MANY
+    change(harness, shoots, "a change for all")
     async with asyncio.timeout(1):
         await asyncio.gather(*(reader.readuntil(b"a change for all") for reader, _ in clients))
     for _, writer in clients:
         writer.close()
-    await until(lambda: len(stand.streams) == 0)
+    await until(lambda: len(harness.streams) == 0)
 
 
 async def test_a_hundred_streams_do_not_hold_up_the_stop_and_each_has_a_proper_end(served):
-    stand, server, serving = served
+    harness, server, serving = served
     clients = await many(server)
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -96,45 +96,45 @@ async def test_a_hundred_streams_do_not_hold_up_the_stop_and_each_has_a_proper_e
         assert b"event: end\n" in rest
         assert rest.endswith(b"0\r\n\r\n"), "the answer is whole"
         writer.close()
-    assert len(stand.streams) == 0
+    assert len(harness.streams) == 0
 
 
 async def test_the_process_may_end_them_before_its_server_stops(served):
-    stand, server, _ = served
+    harness, server, _ = served
     reader, writer = await opened(server)
-    stand.streams.stop()
+    harness.streams.stop()
     async with asyncio.timeout(1):
         assert (await reader.readuntil(b"0\r\n\r\n")).count(b"event: end\n") == 1
     writer.close()
 
 
 async def test_a_client_that_vanishes_gives_its_place_back(served):
-    stand, server, _ = served
+    harness, server, _ = served
     _, writer = await opened(server)
     writer.transport.abort()
-    await until(lambda: len(stand.streams) == 0)
+    await until(lambda: len(harness.streams) == 0)
 
 
 async def test_a_client_that_does_not_read_is_cut_off_and_the_others_hear_everything(
     served, shoots, monkeypatch
 ):
     monkeypatch.setattr(connections, "_STALLED", 0.5)
-    stand, server, _ = served
+    harness, server, _ = served
     deaf = socket.socket()
     deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     deaf.setblocking(False)
     await asyncio.get_running_loop().sock_connect(deaf, server.address)
     await asyncio.get_running_loop().sock_sendall(deaf, REQUEST)
     reader, writer = await opened(server)
-    await until(lambda: len(stand.streams) == 2)
+    await until(lambda: len(harness.streams) == 2)
     for number in range(20):  # far more than the buffers on the way
         body = f"event: x\ndata: {number}\n: {'x' * 300_000}\n\n".encode()
-        stand.streams.sources.feed.publish("shoot", NAMESPACE, body)
+        harness.streams.sources.feed.publish("shoot", NAMESPACE, body)
         async with asyncio.timeout(1):
             while not (await reader.readline()).startswith(b"data: %d\n" % number):
                 pass
-    await until(lambda: len(stand.streams) == 1)
-    change(stand, shoots, "still there")
+    await until(lambda: len(harness.streams) == 1)
+    change(harness, shoots, "still there")
     async with asyncio.timeout(1):
         while b"still there" not in await reader.readline():
             pass
@@ -143,13 +143,13 @@ async def test_a_client_that_does_not_read_is_cut_off_and_the_others_hear_everyt
 
 
 async def test_what_comes_over_the_socket_can_be_read_by_the_rules_of_the_format(served, shoots):
-    stand, server, _ = served
+    harness, server, _ = served
     reader, writer = await asyncio.open_connection(*server.address, limit=2**20)
     writer.write(REQUEST.replace(b"\r\n\r\n", b"\r\nLast-Event-ID: 1\r\nConnection: close\r\n\r\n"))
     head = await reader.readuntil(b"\r\n\r\n")
     assert b"transfer-encoding: chunked" in head.lower()
     begun = await reader.readuntil(b"event: snapshot-end")
-    change(stand, shoots, 'line\nbreak \r "quoted" \x00 \u2028 ü')
+    change(harness, shoots, 'line\nbreak \r "quoted" \x00 \u2028 ü')
     await asyncio.sleep(0.3)
     server.stop()
     text = unchunked(begun + await reader.read()).decode()

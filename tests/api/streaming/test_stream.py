@@ -19,15 +19,15 @@ from app.core.model.weeding import End, Phase
 from app.core.reporting.notices import NoticeKind
 from tests.api.auth.conftest import FakeReviewer
 from tests.api.facts import NAMESPACE, NOW, healthy, pause, protected
-from tests.api.streaming.listening import Stand
+from tests.api.streaming.listening import Harness
 from tests.api.streaming.test_changes import OTHER, operation, recovery, service
 
 
-async def change(stand, shoots, message, namespace=NAMESPACE):
+async def change(harness, shoots, message, namespace=NAMESPACE):
     """The shoot says something else."""
     shoots.add(replace(healthy(namespace), message=message))
-    stand.look(namespace)
-    await stand.run(0.3)
+    harness.look(namespace)
+    await harness.run(0.3)
 
 
 def messages(client):
@@ -37,8 +37,8 @@ def messages(client):
 # How it begins.
 
 
-async def test_it_is_what_no_proxy_keeps_back_and_says_when_to_connect_again(stand):
-    client = await stand.listen()
+async def test_it_is_what_no_proxy_keeps_back_and_says_when_to_connect_again(harness):
+    client = await harness.listen()
     assert client.status == 200
     assert client.headers["content-type"].startswith("text/event-stream")
     assert client.headers["cache-control"] == "no-cache"
@@ -48,69 +48,71 @@ async def test_it_is_what_no_proxy_keeps_back_and_says_when_to_connect_again(sta
     assert 1_000 <= retry <= 5_000
 
 
-async def test_clients_are_not_all_told_to_connect_again_at_the_same_time(stand):
-    clients = [await stand.listen() for _ in range(5)]
+async def test_clients_are_not_all_told_to_connect_again_at_the_same_time(harness):
+    clients = [await harness.listen() for _ in range(5)]
     assert len({each.text.partition("retry: ")[2].partition("\n")[0] for each in clients}) == 5
 
 
-async def test_it_begins_only_when_it_would_miss_nothing_any_more(stand, shoots):
+async def test_it_begins_only_when_it_would_miss_nothing_any_more(harness, shoots):
     """A client that asks for the list once it has the head of the answer has missed no change."""
     shoots.add(*(healthy(f"shoot--{n}") for n in range(200)))
-    client = stand.begin()
+    client = harness.begin()
     while client.status is None:
-        await stand.run(0.001)
+        await harness.run(0.001)
     shoots.add(protected("shoot--199"))
-    stand.look("shoot--199")
-    await stand.run(0.3)
+    harness.look("shoot--199")
+    await harness.run(0.3)
     assert client.names == ["shoot"]
 
 
 # Resuming.
 
 
-async def test_a_client_that_comes_back_is_told_what_it_missed_once(stand, shoots):
+async def test_a_client_that_comes_back_is_told_what_it_missed_once(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen()
-    await change(stand, shoots, "1")
+    client = await harness.listen()
+    await change(harness, shoots, "1")
     await client.leave()
-    await change(stand, shoots, "2")
-    await change(stand, shoots, "3")
-    back = await stand.listen(last_id=client.last_id)
+    await change(harness, shoots, "2")
+    await change(harness, shoots, "3")
+    back = await harness.listen(last_id=client.last_id)
     assert messages(back) == ["2", "3"]
     assert back.names == ["shoot", "shoot"], "no gap"
-    await change(stand, shoots, "4")
+    await change(harness, shoots, "4")
     assert messages(back) == ["2", "3", "4"]
 
 
-async def test_a_client_that_was_told_nothing_yet_can_resume_as_well(stand, shoots):
+async def test_a_client_that_was_told_nothing_yet_can_resume_as_well(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     assert client.last_id is not None
     await client.leave()
-    await change(stand, shoots, "missed")
-    assert messages(await stand.listen(last_id=client.last_id)) == ["missed"]
+    await change(harness, shoots, "missed")
+    assert messages(await harness.listen(last_id=client.last_id)) == ["missed"]
 
 
-async def test_a_filter_that_hides_everything_does_not_make_a_client_lose_its_place(stand, shoots):
+async def test_a_filter_that_hides_everything_does_not_make_a_client_lose_its_place(
+    harness, shoots
+):
     shoots.add(healthy(), healthy(OTHER))
-    client = await stand.listen(f"namespace={OTHER}")
+    client = await harness.listen(f"namespace={OTHER}")
     first = client.last_id
-    await change(stand, shoots, "hidden")
-    await stand.run(16)
+    await change(harness, shoots, "hidden")
+    await harness.run(16)
     assert client.events == []
     assert client.last_id != first
 
 
 @pytest.mark.parametrize("last_id", ["deadbeef-3", "", "rubbish", "\xff\xfe", "9" * 5_000])
 async def test_an_unknown_id_gets_a_gap_and_everything_as_it_is_now_then_what_changes(
-    stand, shoots, scaling_runs, weeders, overrides, last_id
+    harness, shoots, scaling_runs, weeders, overrides, last_id
 ):
     shoots.add(healthy(), protected(OTHER))
     scaling_runs.add(operation(), operation(OperationPhase.DONE, name="op-2"))
     weeders.add(service(recovery(), recovery(phase=Phase.ENDED, ended=NOW, end=End.LOST)))
     await overrides.set_pause(NAMESPACE, pause())
     await overrides.set_pause(ALL_SHOOTS, pause())
-    client = await stand.listen(last_id=last_id)
+    client = await harness.listen(last_id=last_id)
     assert client.names[0] == "gap"
     assert client.names[-1] == "snapshot-end"
     assert sorted(client.names[1:-1]) == [
@@ -120,69 +122,71 @@ async def test_an_unknown_id_gets_a_gap_and_everything_as_it_is_now_then_what_ch
     assert {each["namespace"] for each in client.data("shoot")} == {NAMESPACE, OTHER}
     assert [each["id"] for each in client.data("operation")] == ["op-1"], "what runs"
     assert {each["namespace"] for each in client.data("override")} == {NAMESPACE, None}
-    await change(stand, shoots, "next")
+    await change(harness, shoots, "next")
     assert client.names[-1] == "shoot"
     assert client.data("shoot")[-1]["message"] == "next"
 
 
-async def test_a_snapshot_that_broke_off_is_not_taken_for_a_whole_one(stand, shoots):
+async def test_a_snapshot_that_broke_off_is_not_taken_for_a_whole_one(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen(last_id="deadbeef-3")
+    client = await harness.listen(last_id="deadbeef-3")
     *inside, end = client.arrived
     assert [each.id for each in inside] == [None] * len(inside), "whoever loses it begins anew"
     assert end.name == "snapshot-end"
     assert end.id is not None
 
 
-async def test_a_snapshot_has_what_the_filter_asks_for(stand, shoots, scaling_runs, overrides):
+async def test_a_snapshot_has_what_the_filter_asks_for(harness, shoots, scaling_runs, overrides):
     shoots.add(healthy(), healthy(OTHER))
     scaling_runs.add(operation())
     await overrides.set_pause(ALL_SHOOTS, pause())
-    client = await stand.listen(f"namespace={OTHER}", last_id="x")
+    client = await harness.listen(f"namespace={OTHER}", last_id="x")
     assert client.names == ["gap", "shoot", "override", "snapshot-end"]
-    client = await stand.listen("kind=operation", last_id="x")
+    client = await harness.listen("kind=operation", last_id="x")
     assert client.names == ["gap", "operation", "snapshot-end"]
 
 
-async def test_a_snapshot_has_nothing_that_is_over(stand, shoots, scaling_runs, weeders, overrides):
+async def test_a_snapshot_has_nothing_that_is_over(
+    harness, shoots, scaling_runs, weeders, overrides
+):
     shoots.add(healthy())
     scaling_runs.add(operation())
     weeders.add(service(recovery()))
     await overrides.set_pause(NAMESPACE, pause())
-    await stand.listen()
+    await harness.listen()
     scaling_runs.add(operation(OperationPhase.DONE))
     weeders.add(service(recovery(phase=Phase.ENDED, ended=NOW, end=End.LOST)))
     await overrides.end_pause(NAMESPACE)
     del shoots.known[NAMESPACE]
-    stand.note(NoticeKind.LIFECYCLE, NAMESPACE)
-    await stand.run(2)
-    client = await stand.listen(last_id="x")
+    harness.note(NoticeKind.LIFECYCLE, NAMESPACE)
+    await harness.run(2)
+    client = await harness.listen(last_id="x")
     assert client.names == ["gap", "snapshot-end"]
 
 
-async def test_whoever_was_away_while_nobody_listened_gets_a_gap(stand, shoots):
+async def test_whoever_was_away_while_nobody_listened_gets_a_gap(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     await client.leave()
-    await stand.run(70)
-    back = await stand.listen(last_id=client.last_id)
+    await harness.run(70)
+    back = await harness.listen(last_id=client.last_id)
     assert back.names == ["gap", "shoot", "snapshot-end"]
 
 
-async def test_whoever_missed_more_than_is_remembered_gets_a_gap(stand, shoots):
+async def test_whoever_missed_more_than_is_remembered_gets_a_gap(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     await client.leave()
     for _ in range(5_000):
-        stand.streams.sources.feed.publish("shoot", NAMESPACE, b"")
-    back = await stand.listen(last_id=client.last_id)
+        harness.streams.sources.feed.publish("shoot", NAMESPACE, b"")
+    back = await harness.listen(last_id=client.last_id)
     assert back.names[0] == "gap"
 
 
-async def test_an_id_of_another_process_is_unknown_here(stand, shoots):
+async def test_an_id_of_another_process_is_unknown_here(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen()
-    other = Stand.create(seed=8, shoots=shoots)
+    client = await harness.listen()
+    other = Harness.create(seed=8, shoots=shoots)
     back = await other.listen(last_id=client.last_id)
     assert back.names == ["gap", "shoot", "snapshot-end"]
     assert back.last_id.partition("-")[0] != client.last_id.partition("-")[0]
@@ -192,20 +196,20 @@ async def test_an_id_of_another_process_is_unknown_here(stand, shoots):
 # What keeps it open.
 
 
-async def test_a_heartbeat_comes_after_15_seconds_of_silence_and_is_no_event(stand, shoots):
+async def test_a_heartbeat_comes_after_15_seconds_of_silence_and_is_no_event(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen()
-    await stand.run(15.1)
+    client = await harness.listen()
+    await harness.run(15.1)
     assert client.text.count(": heartbeat\n") == 1
-    await stand.run(30)
+    await harness.run(30)
     assert client.text.count(": heartbeat\n") == 3
     assert client.events == []
 
 
-async def test_the_caller_is_reviewed_again_every_minute(stand, authority):
-    await stand.listen()
+async def test_the_caller_is_reviewed_again_every_minute(harness, authority):
+    await harness.listen()
     assert [each[1:] for each in authority.asked] == [(Call.LIST, "")]
-    await stand.run(601)
+    await harness.run(601)
     assert 10 <= len(authority.asked) - 1 <= 12
     assert set(authority.asked) == {("tester", Call.LIST, "")}
 
@@ -213,32 +217,32 @@ async def test_the_caller_is_reviewed_again_every_minute(stand, authority):
 async def test_the_seed_is_asked_each_time_and_a_denial_ends_the_stream_within_a_minute(shoots):
     reviewer, metrics = FakeReviewer({("tester", Call.LIST.access(""))}), Metrics()
     reviews = ReviewService(reviewer, Clock.of_loop(), metrics)
-    stand = Stand.create(shoots=shoots, authority=BySeed(reviews, DecisionCounter(metrics)))
-    client = await stand.listen()
-    await stand.run(601)
+    harness = Harness.create(shoots=shoots, authority=BySeed(reviews, DecisionCounter(metrics)))
+    client = await harness.listen()
+    await harness.run(601)
     assert 10 <= len(reviewer.asked) - 1 <= 12
     reviewer.away()
-    await stand.run(240)
+    await harness.run(240)
     assert not client.complete
     reviewer.mend()
-    await stand.run(61)
+    await harness.run(61)
     reviewer.rights.clear()
-    await stand.run(60)
+    await harness.run(60)
     assert client.complete
-    await stand.close()
+    await harness.close()
 
 
 # What ends it.
 
 
-async def test_a_caller_who_may_not_listen_is_refused(stand, authority):
+async def test_a_caller_who_may_not_listen_is_refused(harness, authority):
     authority.refuses = Problem(ProblemType.FORBIDDEN, "eve may not list shoots")
-    client = await stand.listen()
+    client = await harness.listen()
     assert (client.status, client.problem["detail"]) == (403, "eve may not list shoots")
-    assert len(stand.streams) == 0
+    assert len(harness.streams) == 0
 
 
-async def test_attempts_are_for_those_who_may_read_the_audit(stand, authority, monkeypatch):
+async def test_attempts_are_for_those_who_may_read_the_audit(harness, authority, monkeypatch):
     asked = []
 
     async def check(caller, call, namespace="", *, again=False):
@@ -247,224 +251,226 @@ async def test_attempts_are_for_those_who_may_read_the_audit(stand, authority, m
             raise Problem(ProblemType.FORBIDDEN, "eve may not read the audit")
 
     monkeypatch.setattr(authority, "check", check)
-    client = await stand.listen("kind=audit&kind=shoot")
+    client = await harness.listen("kind=audit&kind=shoot")
     assert (client.status, client.problem["detail"]) == (403, "eve may not read the audit")
-    assert (await stand.listen("kind=shoot")).status == 200
+    assert (await harness.listen("kind=shoot")).status == 200
 
     async def fine(caller, call, namespace="", *, again=False):
         asked.append((call, again))
 
     monkeypatch.setattr(authority, "check", fine)
-    assert (await stand.listen("kind=audit")).status == 200
-    await stand.run(61)
+    assert (await harness.listen("kind=audit")).status == 200
+    await harness.run(61)
     assert (Call.READ_AUDIT, True) in asked, "and it is reviewed, too"
 
 
 @pytest.mark.parametrize("kind", [ProblemType.FORBIDDEN, ProblemType.FEATURE_OFF])
-async def test_a_denial_ends_the_stream_within_a_minute(stand, shoots, authority, kind):
+async def test_a_denial_ends_the_stream_within_a_minute(harness, shoots, authority, kind):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     authority.refuses = Problem(kind, "eve may not list shoots")
-    await stand.run(61)
+    await harness.run(61)
     assert client.complete
     assert client.task.done()
     assert [(each.name, each.data) for each in client.events] == [
         ("end", {"reason": "eve may not list shoots"})
     ]
-    await change(stand, shoots, "secret")
+    await change(harness, shoots, "secret")
     assert "secret" not in client.text
-    assert len(stand.streams) == 0
+    assert len(harness.streams) == 0
 
 
-async def test_a_token_that_is_worth_nothing_any_more_ends_the_stream_within_a_minute(stand):
-    client = await stand.listen()
+async def test_a_token_that_is_worth_nothing_any_more_ends_the_stream_within_a_minute(harness):
+    client = await harness.listen()
 
     async def refused():
         raise Problem(ProblemType.UNAUTHENTICATED, "the token has expired")
 
     client.scope["state"]["still"] = StillAuthenticated(refused)
-    await stand.run(61)
+    await harness.run(61)
     assert client.complete
     assert client.events[0].data == {"reason": "the token has expired"}
 
 
-async def test_a_review_that_takes_long_holds_up_no_event(stand, shoots, authority, monkeypatch):
+async def test_a_review_that_takes_long_holds_up_no_event(harness, shoots, authority, monkeypatch):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
 
     async def slow(*_, again):
-        await stand.clock.sleep(1_000)
+        await harness.clock.sleep(1_000)
 
     monkeypatch.setattr(authority, "check", slow)
-    await stand.run(62)
-    await change(stand, shoots, "in time")
+    await harness.run(62)
+    await change(harness, shoots, "in time")
     assert messages(client) == ["in time"]
 
 
-async def test_a_client_that_leaves_is_forgotten(stand):
-    client = await stand.listen()
-    assert len(stand.streams) == 1
+async def test_a_client_that_leaves_is_forgotten(harness):
+    client = await harness.listen()
+    assert len(harness.streams) == 1
     await client.leave()
-    assert len(stand.streams) == 0
+    assert len(harness.streams) == 0
 
 
 async def test_a_client_that_leaves_before_the_stream_began_is_forgotten(shoots):
-    stand = Stand.create(shoots=shoots, start=False)
-    client = stand.begin()
-    await stand.run(1)
+    harness = Harness.create(shoots=shoots, start=False)
+    client = harness.begin()
+    await harness.run(1)
     assert client.status is None
     await client.leave()
-    assert len(stand.streams) == 0
-    await stand.close()
+    assert len(harness.streams) == 0
+    await harness.close()
 
 
-async def test_a_client_that_does_not_read_is_dropped_and_nobody_waits_for_it(stand, shoots):
+async def test_a_client_that_does_not_read_is_dropped_and_nobody_waits_for_it(harness, shoots):
     shoots.add(healthy())
-    slow, quick = await stand.listen(), await stand.listen()
+    slow, quick = await harness.listen(), await harness.listen()
     slow.reading.clear()
     for number in range(40):
-        await change(stand, shoots, f"{number}")
-        await stand.run(1)
+        await change(harness, shoots, f"{number}")
+        await harness.run(1)
     assert messages(quick) == [f"{number}" for number in range(40)]
     assert all(b.at - a.at < 2 for a, b in zip(quick.events, quick.events[1:], strict=False))
     assert slow.task.done()
     assert not slow.complete, "it would have to read the end as well"
-    assert len(stand.streams) == 1
+    assert len(harness.streams) == 1
 
 
 async def test_a_client_that_reads_too_slowly_is_dropped_when_what_it_needs_is_forgotten(
-    stand, shoots
+    harness, shoots
 ):
     shoots.add(healthy())
-    slow = await stand.listen()
+    slow = await harness.listen()
     slow.reading.clear()
-    await change(stand, shoots, "first")
+    await change(harness, shoots, "first")
     for _ in range(5_000):
-        stand.streams.sources.feed.publish("shoot", NAMESPACE, b"event: shoot\ndata: {}\n\n")
+        harness.streams.sources.feed.publish("shoot", NAMESPACE, b"event: shoot\ndata: {}\n\n")
     slow.reading.set()
-    await stand.run(0.1)
+    await harness.run(0.1)
     assert slow.task.done()
     assert slow.names == ["shoot", "end"]
     assert slow.events[1].data["reason"].startswith("too slow: change ")
 
 
-async def test_a_loss_of_leadership_ends_every_stream_and_the_next_is_503(stand, process):
-    clients = [await stand.listen() for _ in range(3)]
+async def test_a_loss_of_leadership_ends_every_stream_and_the_next_is_503(harness, process):
+    clients = [await harness.listen() for _ in range(3)]
     process.leading = False
-    stand.streams.leadership_changed()
-    await stand.run(0.3)
+    harness.streams.leadership_changed()
+    await harness.run(0.3)
     for each in clients:
         assert each.complete
         assert each.names == ["end"]
         assert "leads" in each.events[0].data["reason"]
-    back = await stand.listen(last_id=clients[0].last_id)
+    back = await harness.listen(last_id=clients[0].last_id)
     assert (back.status, back.problem["leader"]["identity"]) == (503, "dwd-7f9")
 
 
-async def test_a_loss_of_leadership_is_noticed_within_a_second_though_nobody_tells(stand, process):
-    client = await stand.listen()
+async def test_a_loss_of_leadership_is_noticed_within_a_second_though_nobody_tells(
+    harness, process
+):
+    client = await harness.listen()
     process.leading = False
-    await stand.run(1.2)
+    await harness.run(1.2)
     assert client.names == ["end"]
 
 
-async def test_leading_one_more_loop_makes_clients_begin_anew(stand, process, shoots):
+async def test_leading_one_more_loop_makes_clients_begin_anew(harness, process, shoots):
     process.stands_by = (Loop.PROBER,)
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     process.stands_by = ()
-    stand.streams.leadership_changed()
-    await stand.run(0.3)
+    harness.streams.leadership_changed()
+    await harness.run(0.3)
     assert client.names == ["end"]
-    back = await stand.listen(last_id=client.last_id)
+    back = await harness.listen(last_id=client.last_id)
     assert back.names == ["gap", "shoot", "snapshot-end"]
 
 
-async def test_a_process_that_stops_ends_every_stream_at_once_and_begins_no_other(stand):
-    clients = [await stand.listen() for _ in range(5)]
-    stand.streams.stop()
-    await stand.run(0.01)
+async def test_a_process_that_stops_ends_every_stream_at_once_and_begins_no_other(harness):
+    clients = [await harness.listen() for _ in range(5)]
+    harness.streams.stop()
+    await harness.run(0.01)
     assert all(each.complete and each.names == ["end"] for each in clients)
-    assert (await stand.listen()).status == 503
+    assert (await harness.listen()).status == 503
 
 
-async def test_a_server_that_stops_ends_its_streams_at_once(stand):
-    client = await stand.listen()
+async def test_a_server_that_stops_ends_its_streams_at_once(harness):
+    client = await harness.listen()
     client.stopping.set()
-    await stand.run(0.01)
+    await harness.run(0.01)
     assert client.complete
     assert client.names == ["end"]
 
 
 async def test_a_stream_that_has_not_begun_ends_as_well(shoots):
-    stand = Stand.create(shoots=shoots, start=False)
-    client = stand.begin()
-    await stand.run(1)
-    stand.streams.stop()
-    await stand.run(0.01)
+    harness = Harness.create(shoots=shoots, start=False)
+    client = harness.begin()
+    await harness.run(1)
+    harness.streams.stop()
+    await harness.run(0.01)
     assert (client.status, client.names, client.complete) == (200, ["end"], True)
-    await stand.close()
+    await harness.close()
 
 
-async def test_a_client_that_does_not_read_does_not_hold_up_the_stop(stand, shoots):
+async def test_a_client_that_does_not_read_does_not_hold_up_the_stop(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     client.reading.clear()
-    await change(stand, shoots, "unread")
-    stand.streams.stop()
-    await stand.run(0.5)
+    await change(harness, shoots, "unread")
+    harness.streams.stop()
+    await harness.run(0.5)
     assert client.task.done()
 
 
 async def test_an_unexpected_failure_of_drawing_ends_the_streams_and_is_counted_and_mended(
-    stand, shoots, monkeypatch
+    harness, shoots, monkeypatch
 ):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     with monkeypatch.context() as broken:
         broken.setattr(shoots, "status", lambda _: 1 / 0)
-        await change(stand, shoots, "x")
+        await change(harness, shoots, "x")
     assert client.complete
     assert client.names == ["end"]
     assert "ZeroDivisionError" in client.events[0].data["reason"]
     assert (
-        stand.metrics.registry.get_sample_value("dwd_runner_failures_total", {"loop": "events"})
+        harness.metrics.registry.get_sample_value("dwd_runner_failures_total", {"loop": "events"})
         == 1
     )
-    await stand.run(2)
-    back = await stand.listen(last_id=client.last_id)
+    await harness.run(2)
+    back = await harness.listen(last_id=client.last_id)
     assert back.names == ["gap", "shoot", "snapshot-end"]
 
 
 # How many there may be.
 
 
-async def test_a_caller_has_ten_streams_at_most_and_others_are_not_in_his_way(stand):
-    first = [await stand.listen() for _ in range(10)]
-    refused = await stand.listen()
+async def test_a_caller_has_ten_streams_at_most_and_others_are_not_in_his_way(harness):
+    first = [await harness.listen() for _ in range(10)]
+    refused = await harness.listen()
     assert refused.status == 429
     assert refused.headers["retry-after"] == "10"
     assert "tester has 10 streams" in refused.problem["detail"]
-    assert (await stand.listen(caller="other")).status == 200
+    assert (await harness.listen(caller="other")).status == 200
     await first[0].leave()
-    assert (await stand.listen()).status == 200
+    assert (await harness.listen()).status == 200
 
 
-async def test_there_are_two_hundred_in_all(stand):
+async def test_there_are_two_hundred_in_all(harness):
     for number in range(MOST):
-        stand.begin(caller=f"caller-{number // 10}")
-    await stand.run(1)
-    assert len(stand.streams) == MOST
-    assert (await stand.listen(caller="one-more")).status == 429
-    assert len(stand.streams) == MOST
+        harness.begin(caller=f"caller-{number // 10}")
+    await harness.run(1)
+    assert len(harness.streams) == MOST
+    assert (await harness.listen(caller="one-more")).status == 429
+    assert len(harness.streams) == MOST
 
 
-async def test_a_refused_one_takes_no_place(stand):
+async def test_a_refused_one_takes_no_place(harness):
     for _ in range(10):
-        await stand.listen()
+        await harness.listen()
     for _ in range(50):
-        assert (await stand.listen()).status == 429
-    assert len(stand.streams) == 10
+        assert (await harness.listen()).status == 429
+    assert len(harness.streams) == 10
 
 
 # Bad input, standby.
@@ -482,36 +488,36 @@ async def test_a_refused_one_takes_no_place(stand):
         ("limit=5", "query.limit"),
     ],
 )
-async def test_a_filter_that_is_none_is_422(stand, query, path):
-    client = await stand.listen(query)
+async def test_a_filter_that_is_none_is_422(harness, query, path):
+    client = await harness.listen(query)
     assert client.status == 422
     assert client.problem["errors"][0]["path"].startswith(path)
-    assert len(stand.streams) == 0
+    assert len(harness.streams) == 0
 
 
 @pytest.mark.parametrize("loops", [(Loop.PROBER,), (Loop.WEEDER,), (Loop.PROBER, Loop.WEEDER)])
-async def test_a_standby_is_503_with_the_leader(stand, process, loops):
+async def test_a_standby_is_503_with_the_leader(harness, process, loops):
     process.loops, process.leading = loops, False
-    client = await stand.listen()
+    client = await harness.listen()
     assert client.status == 503
     assert client.problem["leader"]["identity"] == "dwd-7f9"
 
 
 @pytest.mark.parametrize("stands_by", [Loop.PROBER, Loop.WEEDER])
-async def test_who_leads_one_of_two_loops_answers(stand, process, stands_by):
+async def test_who_leads_one_of_two_loops_answers(harness, process, stands_by):
     process.stands_by = (stands_by,)
-    assert (await stand.listen()).status == 200
+    assert (await harness.listen()).status == 200
 
 
 # What the metrics say of it.
 
 
-async def test_a_stream_is_no_request_that_took_an_hour(stand, shoots):
+async def test_a_stream_is_no_request_that_took_an_hour(harness, shoots):
     shoots.add(healthy())
-    client = await stand.listen()
+    client = await harness.listen()
     await asyncio.sleep(3_600)
     await client.leave()
-    value = stand.metrics.registry.get_sample_value
+    value = harness.metrics.registry.get_sample_value
     labels = {"handler": "/api/v1/events", "method": "GET"}
     assert value("http_requests_total", labels | {"status": "200"}) == 1
     assert value("http_request_duration_seconds_sum", labels) < 60

@@ -9,8 +9,8 @@ from app.core.reporting.history import History
 from app.core.tasks import Tasks
 from app.service.selfview import ShootViews
 from tests.api.fakes import FakeProcess
-from tests.api.streaming.listening import Stand
-from tests.support.stands import KCM, SHOOT, Stage
+from tests.api.streaming.listening import Harness
+from tests.support.harness import KCM, SHOOT, Lab
 
 
 @pytest.fixture
@@ -18,10 +18,10 @@ async def loop():
     """A prober, and the streams that tell of it."""
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    stage = Stage(tasks, clock, on_ports=True)
-    world = stage.world()
+    lab = Lab(tasks, clock, on_ports=True)
+    world = lab.world()
     world.add_shoot(SHOOT)
-    prober = stage.prober(world)
+    prober = lab.prober(world)
     environment, overrides = prober.environment, prober.environment.overrides
     view = ProberView(
         ShootViews(prober.prober.registry, History()),
@@ -30,19 +30,19 @@ async def loop():
         prober.prober.scaling_runs,
         prober.prober.dependents,
     )
-    stand = Stand.create(process=FakeProcess(loops=(Loop.PROBER,)), prober=view)
-    environment.notice_bus.subscribe(stand.streams.note)
-    world.seed.subscribe(stand.streams.seed_changed)
-    yield prober, stand
-    await stand.close()
-    await stage.close()
+    harness = Harness.create(process=FakeProcess(loops=(Loop.PROBER,)), prober=view)
+    environment.notice_bus.subscribe(harness.streams.note)
+    world.seed.subscribe(harness.streams.seed_changed)
+    yield prober, harness
+    await harness.close()
+    await lab.close()
     await tasks.stop()
 
 
 async def test_a_healthy_shoot_is_looked_at_again_and_again_and_nobody_is_told(loop):
-    prober, stand = loop
+    prober, harness = loop
     await prober.run(60)
-    client = await stand.listen()
+    client = await harness.listen()
     probes = len(prober.probes())
     await prober.run(600)
     assert len(prober.probes()) > probes + 20
@@ -51,9 +51,9 @@ async def test_a_healthy_shoot_is_looked_at_again_and_again_and_nobody_is_told(l
 
 
 async def test_an_outage_is_told_from_its_first_sign_to_its_end(loop):
-    prober, stand = loop
+    prober, harness = loop
     await prober.run(60)
-    client = await stand.listen()
+    client = await harness.listen()
     with prober.world.faults.path_cut(SHOOT):
         await prober.run(120)
     await prober.run(200)
@@ -79,9 +79,9 @@ async def test_an_outage_is_told_from_its_first_sign_to_its_end(loop):
 
 
 async def test_the_scale_down_is_told_within_half_a_second_of_its_write(loop):
-    prober, stand = loop
+    prober, harness = loop
     await prober.run(60)
-    client = await stand.listen()
+    client = await harness.listen()
     with prober.world.faults.path_cut(SHOOT):
         await prober.protect()
         [write, *_] = prober.writes(KCM)
@@ -95,10 +95,10 @@ async def test_the_scale_down_is_told_within_half_a_second_of_its_write(loop):
 
 
 async def test_whoever_comes_in_the_midst_of_it_sees_it_all(loop):
-    prober, stand = loop
+    prober, harness = loop
     await prober.run(60)
     with prober.world.faults.path_cut(SHOOT):
         await prober.protect()
-        client = await stand.listen(last_id="elsewhere-1")
+        client = await harness.listen(last_id="elsewhere-1")
     assert client.names[:2] == ["gap", "shoot"]
     assert client.data("shoot")[0]["state"] == "Protected"

@@ -89,27 +89,27 @@ class Call:
         """Whether it stands for a decision about what was there, which somebody else's change makes void."""
         return self.what in {"set_pause", "end_pause", "set_hold", "end_hold"}
 
-    def of(self, desk):
+    def of(self, service):
         reason, until = f"r{self.number}", NOW + 600
         match self.what:
             case "set_pause":
-                return desk.set_pause(self.key, Pause(Scope.ALL, reason, "api", NOW, until))
+                return service.set_pause(self.key, Pause(Scope.ALL, reason, "api", NOW, until))
             case "end_pause":
-                return desk.end_pause(self.key)
+                return service.end_pause(self.key)
             case "set_hold":
                 up, name = Direction.UP, self.operation
                 hold = Hold(reason, "api", NOW, until, up, name, done=False)
-                return desk.set_hold(self.key, hold)
+                return service.set_hold(self.key, hold)
             case "finish":
-                return desk.finish_hold(self.key, self.operation)
+                return service.finish_hold(self.key, self.operation)
             case "end_hold":
-                return desk.end_hold(self.key)
+                return service.end_hold(self.key)
             case _:
-                return desk.end_hold(self.key, operation=self.operation)
+                return service.end_hold(self.key, operation=self.operation)
 
 
 class Replica:
-    """A desk whose requests wait to be let go, and what must be true of each of its calls."""
+    """A service whose requests wait to be let go, and what must be true of each of its calls."""
 
     def __init__(self, name, server):
         self.name, self.server = name, server
@@ -118,7 +118,7 @@ class Replica:
         self.store.held = True
         self.store.before = self._wait
         self.cache = OverrideCache(self.store, clock, Metrics())
-        self.desk = OverrideService(OverrideWriter(self.store, self.cache), self.cache, clock)
+        self.service = OverrideService(OverrideWriter(self.store, self.cache), self.cache, clock)
         self.gate: asyncio.Future[None] | None = None
         self.task: asyncio.Task[object] | None = None
         self.outcomes: list[str] = []
@@ -140,7 +140,7 @@ class Replica:
         seen = {} if self.cache.document is None else self.cache.document.data
         self.basis = part(seen, call.key, call.kind)
         self.server.who = self.name
-        self.task = asyncio.ensure_future(call.of(self.desk))
+        self.task = asyncio.ensure_future(call.of(self.service))
         await self._settle(self.task)
 
     async def go(self):

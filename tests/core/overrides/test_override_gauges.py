@@ -19,7 +19,7 @@ EXPIRY = "dwd_override_expiry_timestamp_seconds"
 START = 1_800_000_000.0
 
 
-class Stand:
+class Harness:
     def __init__(self, *, per_shoot=True):
         self.now = START
         self.clock = Clock(START, lambda: self.now - START)
@@ -52,8 +52,8 @@ class Stand:
 
 
 @pytest.fixture
-async def stand():
-    return Stand()
+async def harness():
+    return Harness()
 
 
 def kinds(**counts):
@@ -61,17 +61,17 @@ def kinds(**counts):
     return {(kind,): number for kind, number in {**base, **counts}.items()}
 
 
-async def test_without_overrides_every_kind_is_zero_and_nothing_expires(stand):
-    assert stand.samples(ACTIVE) == kinds()
-    assert stand.samples(EXPIRY) == {}
+async def test_without_overrides_every_kind_is_zero_and_nothing_expires(harness):
+    assert harness.samples(ACTIVE) == kinds()
+    assert harness.samples(EXPIRY) == {}
 
 
-async def test_each_kind_is_counted_and_says_when_it_ends(stand):
-    stand.write("shoot--a", pause=60, hold=90)
-    stand.write("shoot--b", pause=70)
-    stand.write(ALL_SHOOTS, pause=80)
-    assert stand.samples(ACTIVE) == kinds(**{"pause": 2, "hold": 1, "global-pause": 1})
-    assert stand.samples(EXPIRY) == {
+async def test_each_kind_is_counted_and_says_when_it_ends(harness):
+    harness.write("shoot--a", pause=60, hold=90)
+    harness.write("shoot--b", pause=70)
+    harness.write(ALL_SHOOTS, pause=80)
+    assert harness.samples(ACTIVE) == kinds(**{"pause": 2, "hold": 1, "global-pause": 1})
+    assert harness.samples(EXPIRY) == {
         ("shoot--a", "pause"): START + 60,
         ("shoot--a", "hold"): START + 90,
         ("shoot--b", "pause"): START + 70,
@@ -79,43 +79,43 @@ async def test_each_kind_is_counted_and_says_when_it_ends(stand):
     }
 
 
-async def test_what_has_ended_is_not_counted(stand):
-    stand.write("shoot--a", pause=60, hold=90)
-    stand.now += 60
-    assert stand.samples(ACTIVE) == kinds(hold=1)
-    assert set(stand.samples(EXPIRY)) == {("shoot--a", "hold")}
+async def test_what_has_ended_is_not_counted(harness):
+    harness.write("shoot--a", pause=60, hold=90)
+    harness.now += 60
+    assert harness.samples(ACTIVE) == kinds(hold=1)
+    assert set(harness.samples(EXPIRY)) == {("shoot--a", "hold")}
 
 
-async def test_a_key_that_cannot_be_read_is_invalid_and_no_pause_until_it_is_mended(stand):
-    stand.store.kubectl_set("shoot--a", "{")
-    assert stand.samples(ACTIVE) == kinds(invalid=1)
-    assert stand.samples(EXPIRY) == {("shoot--a", "invalid"): START + 3_600}
-    stand.now += 4_000
-    assert stand.samples(ACTIVE) == kinds(invalid=1)
-    assert stand.samples(EXPIRY) == {}
+async def test_a_key_that_cannot_be_read_is_invalid_and_no_pause_until_it_is_mended(harness):
+    harness.store.kubectl_set("shoot--a", "{")
+    assert harness.samples(ACTIVE) == kinds(invalid=1)
+    assert harness.samples(EXPIRY) == {("shoot--a", "invalid"): START + 3_600}
+    harness.now += 4_000
+    assert harness.samples(ACTIVE) == kinds(invalid=1)
+    assert harness.samples(EXPIRY) == {}
 
 
-async def test_a_standby_tells_nothing(stand):
-    stand.write("shoot--a", pause=60)
-    stand.leads = False
-    assert stand.samples(ACTIVE) == stand.samples(EXPIRY) == {}
+async def test_a_standby_tells_nothing(harness):
+    harness.write("shoot--a", pause=60)
+    harness.leads = False
+    assert harness.samples(ACTIVE) == harness.samples(EXPIRY) == {}
 
 
 async def test_without_series_for_shoots_only_the_end_of_what_is_for_all_is_told():
-    stand = Stand(per_shoot=False)
-    stand.write("shoot--a", pause=60)
-    stand.write(ALL_SHOOTS, pause=80)
-    assert set(stand.samples(EXPIRY)) == {(ALL_SHOOTS, "global-pause")}
-    assert stand.samples(ACTIVE)[("pause",)] == 1
+    harness = Harness(per_shoot=False)
+    harness.write("shoot--a", pause=60)
+    harness.write(ALL_SHOOTS, pause=80)
+    assert set(harness.samples(EXPIRY)) == {(ALL_SHOOTS, "global-pause")}
+    assert harness.samples(ACTIVE)[("pause",)] == 1
 
 
-async def test_keys_without_number_do_not_make_series_without_number(stand):
+async def test_keys_without_number_do_not_make_series_without_number(harness):
     keys = [*(f"k{number}" for number in range(5_000)), ALL_SHOOTS]
-    stand.store.kubectl(dict.fromkeys(keys, "{"))
-    following = asyncio.ensure_future(stand.cache.run())
+    harness.store.kubectl(dict.fromkeys(keys, "{"))
+    following = asyncio.ensure_future(harness.cache.run())
     await asyncio.sleep(1)
     following.cancel()
-    found = stand.samples(EXPIRY)
+    found = harness.samples(EXPIRY)
     assert len(found) == MOST_KEYS
     assert (ALL_SHOOTS, "invalid") in found
-    assert stand.samples(ACTIVE)[("invalid",)] == 5_001
+    assert harness.samples(ACTIVE)[("invalid",)] == 5_001

@@ -49,7 +49,7 @@ class Sink:
         return [body["reason"] for _, body in self.taken]
 
 
-class Stand:
+class Harness:
     def __init__(self):
         self.clock = Clock.of_loop()
         self.metrics = Metrics()
@@ -85,8 +85,8 @@ class Stand:
 
 
 @pytest.fixture
-async def stand():
-    found = Stand()
+async def harness():
+    found = Harness()
     yield found
     await found.tasks.stop()
 
@@ -95,10 +95,10 @@ async def settle(seconds=1.0):
     await asyncio.sleep(seconds)
 
 
-async def test_an_event_is_on_the_dependent_in_the_control_plane_namespace(stand):
-    stand.tell()
+async def test_an_event_is_on_the_dependent_in_the_control_plane_namespace(harness):
+    harness.tell()
     await settle()
-    ((namespace, body),) = stand.sink.taken
+    ((namespace, body),) = harness.sink.taken
     assert namespace == body["metadata"]["namespace"] == NS
     assert body["regarding"] == {
         "apiVersion": "apps/v1",
@@ -158,84 +158,84 @@ def test_trouble_is_a_warning_and_its_end_is_not(reason, severity, kind):
     assert body_of(reason=reason, severity=severity)["type"] == kind
 
 
-async def test_what_is_no_event_or_has_no_resource_is_not_written(stand):
-    stand.tell(event=False)
-    stand.tell(resource=None)
+async def test_what_is_no_event_or_has_no_resource_is_not_written(harness):
+    harness.tell(event=False)
+    harness.tell(resource=None)
     await settle()
-    assert stand.sink.taken == []
+    assert harness.sink.taken == []
 
 
-async def test_only_the_leader_writes(stand):
-    stand.leads = False
-    stand.tell()
+async def test_only_the_leader_writes(harness):
+    harness.leads = False
+    harness.tell()
     await settle()
-    assert stand.sink.taken == []
+    assert harness.sink.taken == []
 
 
-async def test_what_was_queued_while_leading_is_not_written_after(stand):
-    stand.tell()
-    stand.leads = False
+async def test_what_was_queued_while_leading_is_not_written_after(harness):
+    harness.tell()
+    harness.leads = False
     await settle()
-    assert stand.sink.times == []
+    assert harness.sink.times == []
 
 
-async def test_the_same_within_5_minutes_is_told_once(stand):
+async def test_the_same_within_5_minutes_is_told_once(harness):
     for _ in range(3):
-        stand.tell("ScalingFailed", "conflict")
-        stand.tell("InvalidReplicasAnnotation", "not one")
+        harness.tell("ScalingFailed", "conflict")
+        harness.tell("InvalidReplicasAnnotation", "not one")
         await settle(60)
-    assert stand.sink.reasons == ["ScalingFailed", "InvalidReplicasAnnotation"]
+    assert harness.sink.reasons == ["ScalingFailed", "InvalidReplicasAnnotation"]
     await settle(200)
-    stand.tell("ScalingFailed", "conflict")
+    harness.tell("ScalingFailed", "conflict")
     await settle()
-    assert stand.sink.reasons[-1] == "ScalingFailed"
-    assert len(stand.sink.taken) == 3
+    assert harness.sink.reasons[-1] == "ScalingFailed"
+    assert len(harness.sink.taken) == 3
 
 
-async def test_the_same_on_another_resource_or_with_another_note_is_told(stand):
-    stand.tell()
-    stand.tell(resource=MCM)
-    stand.tell(message="scaled from 3")
+async def test_the_same_on_another_resource_or_with_another_note_is_told(harness):
+    harness.tell()
+    harness.tell(resource=MCM)
+    harness.tell(message="scaled from 3")
     await settle()
-    assert len(stand.sink.taken) == 3
+    assert len(harness.sink.taken) == 3
 
 
-async def test_down_up_and_down_again_within_5_minutes_are_three_events(stand):
+async def test_down_up_and_down_again_within_5_minutes_are_three_events(harness):
     for reason in ("ScaledDown", "ScaledUp", "ScaledDown"):
-        stand.tell(reason)
+        harness.tell(reason)
         await settle()
-    assert stand.sink.reasons == ["ScaledDown", "ScaledUp", "ScaledDown"]
+    assert harness.sink.reasons == ["ScaledDown", "ScaledUp", "ScaledDown"]
 
 
-async def test_100_events_go_at_once_and_then_200_a_second(stand):
+async def test_100_events_go_at_once_and_then_200_a_second(harness):
     begin = asyncio.get_running_loop().time()
-    stand.flood(500)
+    harness.flood(500)
     await settle(30)
-    at = [round(time - begin, 2) for time in stand.sink.times]
+    at = [round(time - begin, 2) for time in harness.sink.times]
     assert at[99] == 0
     assert at[101] > 0
     assert at[499] == pytest.approx(2.0, abs=0.05)
 
 
-async def test_at_most_10_events_are_on_their_way(stand):
-    stand.sink.seconds = 0.5
-    stand.flood(100)
+async def test_at_most_10_events_are_on_their_way(harness):
+    harness.sink.seconds = 0.5
+    harness.flood(100)
     await settle(10)
-    assert stand.sink.most == 10
-    assert len(stand.sink.taken) == 100
+    assert harness.sink.most == 10
+    assert len(harness.sink.taken) == 100
 
 
-async def test_the_events_of_100_shoots_that_are_scaled_at_once_are_there_within_2_s(stand):
+async def test_the_events_of_100_shoots_that_are_scaled_at_once_are_there_within_2_s(harness):
     """At a seed that takes 30 ms for each."""
-    stand.sink.seconds = 0.03
+    harness.sink.seconds = 0.03
     begin = asyncio.get_running_loop().time()
     for number in range(100):
-        stand.tell("MeltdownProtectionStarted", f"{number}")
+        harness.tell("MeltdownProtectionStarted", f"{number}")
         for resource in (KCM, MCM, KCM._replace(name="cluster-autoscaler")):
-            stand.tell("ScaledDown", f"{number}", resource)
+            harness.tell("ScaledDown", f"{number}", resource)
     await settle(10)
-    assert len(stand.sink.times) == 400
-    late = sorted(time + stand.sink.seconds - begin for time in stand.sink.times)
+    assert len(harness.sink.times) == 400
+    late = sorted(time + harness.sink.seconds - begin for time in harness.sink.times)
     assert late[int(0.99 * 400)] <= 2
 
 
@@ -248,151 +248,151 @@ MOST_IMPORTANT_FIRST = (
 )
 
 
-def of_every_importance(stand, number):
+def of_every_importance(harness, number):
     """So many of each, the least important first."""
     for each in range(number):
-        weeding(stand, "PodWeeded", f"{each}")
+        weeding(harness, "PodWeeded", f"{each}")
     for reason in reversed(MOST_IMPORTANT_FIRST[:-1]):
         for each in range(number):
-            stand.tell(reason, f"{each}")
+            harness.tell(reason, f"{each}")
 
 
-async def test_the_most_important_go_first_and_the_oldest_of_them(stand):
-    of_every_importance(stand, 50)
+async def test_the_most_important_go_first_and_the_oldest_of_them(harness):
+    of_every_importance(harness, 50)
     await settle(10)
-    assert stand.sink.reasons == [each for each in MOST_IMPORTANT_FIRST for _ in range(50)]
-    notes = [body["note"] for _, body in stand.sink.taken]
+    assert harness.sink.reasons == [each for each in MOST_IMPORTANT_FIRST for _ in range(50)]
+    notes = [body["note"] for _, body in harness.sink.taken]
     assert notes[:50] == [f"{each}" for each in range(50)]
 
 
-async def test_what_comes_later_and_is_more_important_overtakes(stand):
-    stand.sink.seconds = 1.0
-    stand.flood(30)
+async def test_what_comes_later_and_is_more_important_overtakes(harness):
+    harness.sink.seconds = 1.0
+    harness.flood(30)
     await settle(0.5)
-    stand.tell("MeltdownProtectionStarted")
+    harness.tell("MeltdownProtectionStarted")
     await settle(2)
-    assert stand.sink.reasons.index("MeltdownProtectionStarted") < 20
+    assert harness.sink.reasons.index("MeltdownProtectionStarted") < 20
 
 
-async def test_where_too_many_wait_the_least_important_are_dropped_counted_and_told(stand):
+async def test_where_too_many_wait_the_least_important_are_dropped_counted_and_told(harness):
     with capture_logs() as lines:
-        of_every_importance(stand, 600)
+        of_every_importance(harness, 600)
         await settle(30)
-    kept = {each: stand.sink.reasons.count(each) for each in MOST_IMPORTANT_FIRST}
+    kept = {each: harness.sink.reasons.count(each) for each in MOST_IMPORTANT_FIRST}
     assert list(kept.values()) == [600, 600, 600, 200, 0]
-    assert stand.lost("queue") == 1_000
+    assert harness.lost("queue") == 1_000
     assert [line["number"] for line in lines if "dropped" in line["event"]] == [1_000]
 
 
-async def test_of_equally_important_ones_the_last_is_dropped(stand):
-    stand.flood(2_100)
+async def test_of_equally_important_ones_the_last_is_dropped(harness):
+    harness.flood(2_100)
     await settle(30)
-    assert len(stand.sink.taken) == 2_000
-    assert stand.sink.taken[-1][1]["note"] == "scaled 1999"
+    assert len(harness.sink.taken) == 2_000
+    assert harness.sink.taken[-1][1]["note"] == "scaled 1999"
 
 
-async def test_nothing_is_lost_until_there_is_something(stand):
-    assert (stand.lost("queue"), stand.lost("seed")) == (0, 0)
+async def test_nothing_is_lost_until_there_is_something(harness):
+    assert (harness.lost("queue"), harness.lost("seed")) == (0, 0)
 
 
-async def test_forbidden_switches_the_feature_off_and_is_told_once(stand):
-    stand.sink.fails = Forbidden("create events is forbidden")
+async def test_forbidden_switches_the_feature_off_and_is_told_once(harness):
+    harness.sink.fails = Forbidden("create events is forbidden")
     with capture_logs() as lines:
         for number in range(3):
-            stand.tell(message=f"{number}")
+            harness.tell(message=f"{number}")
             await settle(1300)
-            assert stand.off == 1
-    assert len(stand.sink.times) == 1, "no request within the hour"
+            assert harness.off == 1
+    assert len(harness.sink.times) == 1, "no request within the hour"
     assert len(lines) == 1
-    assert stand.writer.off == "create events is forbidden"
+    assert harness.writer.off == "create events is forbidden"
 
 
-async def test_after_an_hour_it_is_tried_again_and_comes_back(stand):
-    stand.sink.fails = Forbidden("no")
-    stand.tell()
+async def test_after_an_hour_it_is_tried_again_and_comes_back(harness):
+    harness.sink.fails = Forbidden("no")
+    harness.tell()
     await settle(3700)
-    stand.sink.fails = None
-    stand.tell(message="after")
+    harness.sink.fails = None
+    harness.tell(message="after")
     await settle()
-    assert [body["note"] for _, body in stand.sink.taken] == ["after"]
-    assert (stand.off, stand.writer.off) == (0, None)
+    assert [body["note"] for _, body in harness.sink.taken] == ["after"]
+    assert (harness.off, harness.writer.off) == (0, None)
 
 
-async def test_still_forbidden_after_an_hour_is_not_told_again(stand):
-    stand.sink.fails = Forbidden("no")
+async def test_still_forbidden_after_an_hour_is_not_told_again(harness):
+    harness.sink.fails = Forbidden("no")
     with capture_logs() as lines:
         for number in range(4):
-            stand.tell(message=f"{number}")
+            harness.tell(message=f"{number}")
             await settle(3700)
-    assert (len(stand.sink.times), len(lines)) == (4, 1)
+    assert (len(harness.sink.times), len(lines)) == (4, 1)
 
 
-async def test_an_event_that_cannot_be_written_is_lost_and_the_first_of_a_row_is_told(stand):
-    stand.sink.fails = Unreachable("refused")
+async def test_an_event_that_cannot_be_written_is_lost_and_the_first_of_a_row_is_told(harness):
+    harness.sink.fails = Unreachable("refused")
     with capture_logs() as lines:
-        stand.flood(3)
+        harness.flood(3)
         await settle(10)
-        stand.sink.fails = None
-        stand.tell(message="last")
+        harness.sink.fails = None
+        harness.tell(message="last")
         await settle()
-    assert [body["note"] for _, body in stand.sink.taken] == ["last"]
+    assert [body["note"] for _, body in harness.sink.taken] == ["last"]
     assert [line["log_level"] for line in lines] == ["warning", "debug", "debug"]
-    assert stand.lost("seed") == 3
+    assert harness.lost("seed") == 3
 
 
-async def test_a_seed_that_does_not_answer_holds_up_no_more_than_10_s(stand):
-    stand.sink.hangs = True
-    stand.flood(10)
+async def test_a_seed_that_does_not_answer_holds_up_no_more_than_10_s(harness):
+    harness.sink.hangs = True
+    harness.flood(10)
     await settle(5)
-    stand.sink.hangs = False
-    stand.tell(message="next")
+    harness.sink.hangs = False
+    harness.tell(message="next")
     await settle(4.5)
-    assert stand.sink.taken == []
+    assert harness.sink.taken == []
     await settle(1)
-    assert [body["note"] for _, body in stand.sink.taken] == ["next"]
-    assert stand.lost("seed") == 10
+    assert [body["note"] for _, body in harness.sink.taken] == ["next"]
+    assert harness.lost("seed") == 10
 
 
-async def test_an_event_for_which_there_is_no_room_waits_until_there_is(stand):
+async def test_an_event_for_which_there_is_no_room_waits_until_there_is(harness):
     """As at a seed that throttles; it is asked once a second, however many wait."""
-    stand.sink.fails = Throttled("429")
+    harness.sink.fails = Throttled("429")
     with capture_logs() as lines:
-        stand.flood(300)
+        harness.flood(300)
         await settle(20)
-        assert len(stand.sink.times) <= 10 + 20
-        stand.sink.fails = None
+        assert len(harness.sink.times) <= 10 + 20
+        harness.sink.fails = None
         await settle(5)
-    assert len(stand.sink.taken) == 300
+    assert len(harness.sink.taken) == 300
     assert lines == []
 
 
-async def test_a_pause_that_the_seed_asks_for_is_kept_by_all(stand):
-    stand.sink.fails = Throttled("429", retry_after=7.0)
-    stand.tell()
+async def test_a_pause_that_the_seed_asks_for_is_kept_by_all(harness):
+    harness.sink.fails = Throttled("429", retry_after=7.0)
+    harness.tell()
     await settle(1)
-    stand.tell("MeltdownProtectionStarted")
+    harness.tell("MeltdownProtectionStarted")
     await settle(19)
-    first, second, third = stand.sink.times
+    first, second, third = harness.sink.times
     assert (second - first, third - second) == (pytest.approx(7.0), pytest.approx(7.0))
 
 
-async def test_an_event_is_given_up_where_there_is_no_room_for_a_minute(stand):
-    stand.sink.fails = Throttled("the request budget for the seed is used up")
+async def test_an_event_is_given_up_where_there_is_no_room_for_a_minute(harness):
+    harness.sink.fails = Throttled("the request budget for the seed is used up")
     with capture_logs() as lines:
-        stand.tell()
+        harness.tell()
         await settle(65)
     assert [line["log_level"] for line in lines] == ["warning"]
-    assert 55 <= len(stand.sink.times) <= 62
-    assert stand.lost("seed") == 1
+    assert 55 <= len(harness.sink.times) <= 62
+    assert harness.lost("seed") == 1
 
 
-async def test_an_event_that_waits_for_room_is_dropped_by_one_that_leads_no_more(stand):
-    stand.sink.fails = Throttled("the request budget for the seed is used up")
-    stand.tell()
+async def test_an_event_that_waits_for_room_is_dropped_by_one_that_leads_no_more(harness):
+    harness.sink.fails = Throttled("the request budget for the seed is used up")
+    harness.tell()
     await settle(5)
-    stand.leads, stand.sink.fails = False, None
+    harness.leads, harness.sink.fails = False, None
     await settle(5)
-    assert stand.sink.taken == []
+    assert harness.sink.taken == []
 
 
 # The weeder: on the owner of the pod, which is no configured dependent.
@@ -400,19 +400,19 @@ async def test_an_event_that_waits_for_room_is_dropped_by_one_that_leads_no_more
 OWNER = ResourceRef("apps/v1", "ReplicaSet", "kube-scheduler-5d")
 
 
-def weeding(stand, reason, message, **more):
+def weeding(harness, reason, message, **more):
     numbers = {"service": "kube-apiserver", "pod": "kube-scheduler-5d-x", "action": "Delete"}
     facts: dict[str, Any] = {"resource": OWNER, "resource_uid": "uid-of-the-owner", "event": True}
     facts |= more
-    stand.writer.note(
-        Notice(NoticeKind.WEED, NS, stand.clock.now(), reason, message, numbers=numbers, **facts)
+    harness.writer.note(
+        Notice(NoticeKind.WEED, NS, harness.clock.now(), reason, message, numbers=numbers, **facts)
     )
 
 
-async def test_a_deletion_is_a_normal_event_on_the_owner_with_its_own_uid(stand):
-    weeding(stand, "PodWeeded", "deleted pod kube-scheduler-5d-x")
+async def test_a_deletion_is_a_normal_event_on_the_owner_with_its_own_uid(harness):
+    weeding(harness, "PodWeeded", "deleted pod kube-scheduler-5d-x")
     await settle()
-    ((_, body),) = stand.sink.taken
+    ((_, body),) = harness.sink.taken
     assert (body["reason"], body["action"], body["type"]) == ("PodWeeded", "Delete", "Normal")
     assert body["note"] == "deleted pod kube-scheduler-5d-x"
     assert body["regarding"] == {
@@ -424,51 +424,51 @@ async def test_a_deletion_is_a_normal_event_on_the_owner_with_its_own_uid(stand)
     }
 
 
-async def test_a_cap_that_is_reached_is_a_warning_on_the_owner(stand):
-    weeding(stand, "WeedingCapped", "pod x: 5 were deleted", severity=Severity.WARNING)
+async def test_a_cap_that_is_reached_is_a_warning_on_the_owner(harness):
+    weeding(harness, "WeedingCapped", "pod x: 5 were deleted", severity=Severity.WARNING)
     await settle()
-    ((_, body),) = stand.sink.taken
+    ((_, body),) = harness.sink.taken
     assert (body["reason"], body["action"], body["type"]) == ("WeedingCapped", "Delete", "Warning")
     assert body["regarding"]["uid"] == "uid-of-the-owner"
 
 
-async def test_each_pod_of_an_owner_is_an_event_of_its_own(stand):
+async def test_each_pod_of_an_owner_is_an_event_of_its_own(harness):
     for pod in "abc":
-        weeding(stand, "PodWeeded", f"deleted pod {pod}")
-    weeding(stand, "WeedingCapped", "the next one", event=False)
+        weeding(harness, "PodWeeded", f"deleted pod {pod}")
+    weeding(harness, "WeedingCapped", "the next one", event=False)
     await settle()
-    assert stand.sink.reasons == ["PodWeeded"] * 3
+    assert harness.sink.reasons == ["PodWeeded"] * 3
 
 
-async def test_a_bare_pod_is_told_of_itself(stand):
-    weeding(stand, "PodWeeded", "deleted", resource=ResourceRef("v1", "Pod", "bare"))
+async def test_a_bare_pod_is_told_of_itself(harness):
+    weeding(harness, "PodWeeded", "deleted", resource=ResourceRef("v1", "Pod", "bare"))
     await settle()
-    ((_, body),) = stand.sink.taken
+    ((_, body),) = harness.sink.taken
     assert (body["regarding"]["kind"], body["regarding"]["apiVersion"]) == ("Pod", "v1")
 
 
-async def test_a_storm_of_weeding_takes_no_place_that_scaling_needs(stand):
+async def test_a_storm_of_weeding_takes_no_place_that_scaling_needs(harness):
     for number in range(3_000):
-        weeding(stand, "PodWeeded", f"deleted pod {number}")
-    stand.flood(500)
+        weeding(harness, "PodWeeded", f"deleted pod {number}")
+    harness.flood(500)
     await settle(30)
-    assert stand.sink.reasons.count("ScaledDown") == 500
-    assert stand.sink.reasons.count("PodWeeded") == 1_500
+    assert harness.sink.reasons.count("ScaledDown") == 500
+    assert harness.sink.reasons.count("PodWeeded") == 1_500
 
 
-async def test_a_standby_writes_of_what_a_person_asked_it_for_and_of_nothing_else(stand):
-    stand.leads = False
+async def test_a_standby_writes_of_what_a_person_asked_it_for_and_of_nothing_else(harness):
+    harness.leads = False
     for kind, reason in ((NoticeKind.SCALE, "ScaledDown"), (NoticeKind.OVERRIDE, "OverrideSet")):
-        stand.writer.note(Notice(kind, NS, 1.0, reason, "so", resource=KCM, event=True))
+        harness.writer.note(Notice(kind, NS, 1.0, reason, "so", resource=KCM, event=True))
     await asyncio.sleep(1)
-    assert stand.sink.reasons == ["OverrideSet"]
+    assert harness.sink.reasons == ["OverrideSet"]
 
 
-async def test_an_override_that_is_set_removed_and_set_again_is_told_each_time(stand):
+async def test_an_override_that_is_set_removed_and_set_again_is_told_each_time(harness):
     for reason in ("OverrideSet", "OverrideEnded", "OverrideSet"):
         notice = Notice(
             NoticeKind.OVERRIDE, NS, 1.0, reason, f"{reason} by alice", resource=KCM, event=True
         )
-        stand.writer.note(notice)
+        harness.writer.note(notice)
         await asyncio.sleep(1)
-    assert stand.sink.reasons == ["OverrideSet", "OverrideEnded", "OverrideSet"]
+    assert harness.sink.reasons == ["OverrideSet", "OverrideEnded", "OverrideSet"]

@@ -14,7 +14,7 @@ from app.prober.rules import manual
 from app.prober.rules.manual import HoldAction, ManualContext
 from app.prober.rules.scaling import ScalingStep, Why
 from tests.prober.rules.facts import NOW
-from tests.support.stands import CA, GARDENER, KCM, MCM
+from tests.support.harness import CA, GARDENER, KCM, MCM
 
 UP, DOWN = Direction.UP, Direction.DOWN
 RUNNING = Hold(

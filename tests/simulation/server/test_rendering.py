@@ -9,7 +9,7 @@ from app.simulation.server import answers, rendering, tables
 from app.simulation.server.catalog import SEED_RESOURCES, Catalog
 from app.simulation.server.writing import AlreadyExists
 from app.simulation.store import ObjectKey, Store
-from tests.support.stands import KCM
+from tests.support.harness import KCM
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
 

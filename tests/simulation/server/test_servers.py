@@ -33,7 +33,7 @@ class Landscape:
         self.world, self.servers, self.session = world, servers, session
 
     def shoot_config(self, name=SHOOT):
-        secret = self.world.store.get(ObjectKey("Secret", name, self.world.stage.secret_name))
+        secret = self.world.store.get(ObjectKey("Secret", name, self.world.parts.secret_name))
         return yaml.safe_load(_decoded(secret["data"]["kubeconfig"]))
 
     async def ask(self, path, config=None, token=None, *, method="GET", body=None):

@@ -1,4 +1,4 @@
-"""A prober on a simulated seed, on virtual time: what the tests of the loop stand on."""
+"""A prober on a simulated seed, on virtual time: the harness of its tests."""
 
 import random
 from collections.abc import Callable
@@ -35,7 +35,7 @@ MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
 CA = ResourceRef("apps/v1", "Deployment", "cluster-autoscaler")
 SHOOT = "shoot--local--a"
 STEP = 0.01
-"""How finely `Stand.until` looks, in seconds."""
+"""How finely `Harness.until` looks, in seconds."""
 
 _AMPLE = 1_000
 """A budget of requests that no test of the loop uses up; those of the adapter are about budgets."""
@@ -60,13 +60,13 @@ def changed(ref: ResourceRef, **changes: object) -> tuple[DependentPolicy, ...]:
 
 
 @dataclass
-class Stand:
+class Harness:
     """A world, a prober on it, and what it told."""
 
     world: World
     prober: Prober
     environment: ProberEnvironment
-    again: Callable[[], "Stand"]
+    again: Callable[[], "Harness"]
     """Starts another process of the same configuration on the same world."""
     process: SimulatedProcess | None = None
     """Its adapters; None where it uses the ports of the simulation."""
@@ -145,7 +145,7 @@ def endpoint_doors(world: World, policy: ProberPolicy, tasks: Tasks) -> Endpoint
     return EndpointAdapters(world.handlers, world.probed_pods(policy, tasks))
 
 
-class Stage:
+class Lab:
     """Makes worlds and probers, and ends them."""
 
     def __init__(self, tasks: Tasks, clock: Clock, *, on_ports: bool = False) -> None:
@@ -153,7 +153,7 @@ class Stage:
         self.tasks = tasks
         self.clock = clock
         self._on_ports = on_ports
-        self._stands: list[Stand] = []
+        self._harnesses: list[Harness] = []
         self._servers: dict[int, MemoryServers] = {}
 
     def world(self, *, seed: int = 1, **options) -> World:
@@ -171,7 +171,7 @@ class Stage:
         dry_run: bool = False,
         store: MemoryStore | None = None,
         **changes,
-    ) -> Stand:
+    ) -> Harness:
         """Starts a prober on `world`, a process of its own; a second one on the same world is a second instance.
 
         With a `store` it has overrides, else there are none.
@@ -205,20 +205,20 @@ class Stage:
             endpoints=endpoint_doors(world, changed, tasks),
         )
 
-        def again() -> Stand:
+        def again() -> Harness:
             next_store = None if store is None else store.replica()
             return self.prober(
                 world, policy, leadership=leadership, dry_run=dry_run, store=next_store, **changes
             )
 
-        stand = Stand(world, Prober(environment), environment, again, process)
-        environment.notice_bus.subscribe(stand.notices.append)
+        harness = Harness(world, Prober(environment), environment, again, process)
+        environment.notice_bus.subscribe(harness.notices.append)
         if process is not None:
             begin: Any = process.adapters.begin
             _ = tasks.once(begin, "begin")
-        stand.prober.start()
-        self._stands.append(stand)
-        return stand
+        harness.prober.start()
+        self._harnesses.append(harness)
+        return harness
 
     def _process(
         self, world: World, core: Core, policy: ProberPolicy, *, dry_run: bool
@@ -227,7 +227,7 @@ class Stage:
         return SimulatedProcess(
             self._servers[id(world)],
             core,
-            name=f"prober {len(self._stands) + 1}",
+            name=f"prober {len(self._harnesses) + 1}",
             user=WATCHDOG,
             prober=policy,
             dry_run=dry_run,
@@ -237,5 +237,5 @@ class Stage:
 
     async def close(self) -> None:
         """Ends all probers; not gently: virtual time ended with the test, so nothing can be waited for."""
-        for stand in self._stands:
-            await stand.kill()
+        for harness in self._harnesses:
+            await harness.kill()

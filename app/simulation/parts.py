@@ -49,7 +49,7 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Stage:
+class WorldParts:
     """The parts of a world, which faults, servers and players share."""
 
     clock: Clock
@@ -94,17 +94,17 @@ NOWHERE: Final = "https://api.gone.invalid"
 class Kubeconfigs:
     """Writes the kubeconfig Secrets of shoots."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, parts: WorldParts) -> None:
+        self._parts = parts
 
     @property
     def routes(self) -> tuple[Route, ...]:
         """The routes that have a Secret."""
-        return tuple(self._stage.secret_names)
+        return tuple(self._parts.secret_names)
 
     def key(self, namespace: str, route: Route) -> ObjectKey:
         """Returns the key of a route's Secret."""
-        return ObjectKey("Secret", namespace, self._stage.secret_names[route])
+        return ObjectKey("Secret", namespace, self._parts.secret_names[route])
 
     def content(
         self,
@@ -115,16 +115,16 @@ class Kubeconfigs:
         server: str | None = None,
     ) -> bytes:
         """Builds a kubeconfig; arguments that are not given default to correct values, such as the newest token."""
-        shoot = self._stage.shoots[namespace]
+        shoot = self._parts.shoots[namespace]
         user = {"token": shoot.newest_token} if user is None else user
-        url = server or self._stage.place.url(namespace, route)
+        url = server or self._parts.place.url(namespace, route)
         return manifests.kubeconfig(namespace, url, shoot.authority(route), user)
 
     def create(self, namespace: str, route: Route) -> None:
         """Creates the Secret with a correct kubeconfig."""
         body = manifests.secret(self.content(namespace, route))
-        born = manifests.born(body, self._stage.clock.now())
-        self._stage.store.create(self.key(namespace, route), born)
+        born = manifests.born(body, self._parts.clock.now())
+        self._parts.store.create(self.key(namespace, route), born)
 
     def write(
         self,
@@ -136,7 +136,7 @@ class Kubeconfigs:
     ) -> None:
         """Writes another kubeconfig into the Secret."""
         content = self.content(namespace, route, user=user, server=server)
-        self._stage.write(self.key(namespace, route), manifests.secret(content), GARDENLET)
+        self._parts.write(self.key(namespace, route), manifests.secret(content), GARDENLET)
 
     def write_all(self, namespace: str) -> None:
         """Writes a correct kubeconfig into each Secret of the shoot."""
