@@ -1,8 +1,12 @@
 """Waits on virtual time until something is so, and looks only when something may have changed."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
+
+_SETTLING: Counter[int] = Counter()
+"""How many tasks of an event loop wait for the present instant to end."""
 
 
 async def wait_until(so: Callable[[], object], within: float) -> None:
@@ -14,11 +18,20 @@ async def wait_until(so: Callable[[], object], within: float) -> None:
     loop: Any = asyncio.get_running_loop()
     last = loop.time() + within
     while True:
-        while loop._ready:  # noqa: ASYNC110 - what else this instant brings
-            await asyncio.sleep(0)
+        await _settled(loop)
         if so():
             return
         now = loop.time()
         assert now < last, f"not within {within:g} s"
         timers = (timer.when() for timer in loop._scheduled[:1])
         await asyncio.sleep(min(max(next(timers, last), now), last) - now)
+
+
+async def _settled(loop: Any) -> None:
+    """Waits until nothing is left to run at this instant but others that wait for the same."""
+    _SETTLING[id(loop)] += 1
+    try:
+        while len(loop._ready) >= _SETTLING[id(loop)]:  # noqa: ASYNC110 - there is no event for it
+            await asyncio.sleep(0)
+    finally:
+        _SETTLING[id(loop)] -= 1
