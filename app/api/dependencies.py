@@ -1,10 +1,15 @@
-"""Dependencies of the routes: the context, loops that this instance leads, subjects of the path, and authorization."""
+"""What routes are made with: their routers, and their dependencies.
+
+Dependencies give the context, loops that this instance leads, subjects of the path, and authorization.
+"""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from pydantic.alias_generators import to_camel
 
 from app.api import schemas
 from app.api.auth.authorization import Call
@@ -21,6 +26,16 @@ from app.prober.status import ShootStatus
 # Seconds that a call waits for the first list of a process that was just started (rules 8, callers).
 _LISTED_WITHIN: Final = 2.0
 _CHECK_INTERVAL: Final = 0.05
+
+
+def operation_id(route: APIRoute) -> str:
+    """The operation id: the name of the route's function in camelCase, which is a contract for generated clients."""
+    return to_camel(route.name)
+
+
+def api_router(tag: str) -> APIRouter:
+    """A router for calls of the API, all with one tag."""
+    return APIRouter(tags=[tag], generate_unique_id_function=operation_id)
 
 
 async def context(request: Request) -> Context:

@@ -12,9 +12,8 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from pydantic.alias_generators import to_camel, to_pascal
+from pydantic.alias_generators import to_pascal
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from app.api import examples, health
@@ -228,11 +227,6 @@ _RULES: Final[Mapping[str, frozenset[int]]] = {
     "cancelOperation": frozenset({409, 410}),
     "weedNow": frozenset({409}),
 }
-
-
-def operation_id(route: APIRoute) -> str:
-    """The operation id: the name of the route's function in camelCase, which is a contract for generated clients."""
-    return to_camel(route.name)
 
 
 def complete(app: FastAPI) -> None:

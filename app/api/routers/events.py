@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.auth.authentication import still_authenticated
@@ -12,6 +12,7 @@ from app.api.auth.authorization import Call
 from app.api.dependencies import (
     AnyContext,
     allowed,
+    api_router,
     caller_of,
     leading_prober,
     leading_weeder,
@@ -24,7 +25,7 @@ from app.api.views import Context
 from app.core.model.policy import Loop
 from app.core.reporting.changes import USUAL, ChangeKind, Wanted
 
-router = APIRouter(tags=["events"])
+router = api_router("events")
 
 _EXAMPLE: Final = """\
 retry: 2000

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from app.api.dependencies import (
     LeadingProber,
     OptionalReason,
     allowed,
+    api_router,
     caller_of,
     known_shoot,
     listed_in_time,
@@ -28,7 +29,7 @@ from app.core.model.overrides import Hold
 from app.core.model.scaling_runs import ScaleRequest, ScalingRunStatus, Trigger
 from app.prober.status import ShootStatus
 
-router = APIRouter(tags=["flows"])
+router = api_router("flows")
 
 _IF_MATCH: Final = (
     "The ETag of the plan, or of `resources`: nothing is done if they have changed since."

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
@@ -15,6 +15,7 @@ from app.api.dependencies import (
     DryRun,
     OptionalReason,
     allowed,
+    api_router,
     caller_of,
     check_here,
     known_shoot,
@@ -100,7 +101,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-router = APIRouter(tags=["overrides"])
+router = api_router("overrides")
 
 _OF_SHOOT: Final = "/api/v1/shoots/{namespace}/pause"
 _OF_ALL: Final = "/api/v1/pause"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
@@ -15,6 +15,7 @@ from app.api.dependencies import (
     DryRun,
     OptionalReason,
     allowed,
+    api_router,
     caller_of,
     known_shoot,
     planned,
@@ -32,7 +33,7 @@ from app.core.model.overrides import IgnoreRequest
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
 
-router = APIRouter(tags=["resources"])
+router = api_router("resources")
 
 _PATH: Final = "/api/v1/shoots/{namespace}/resources"
 _IGNORE: Final = _PATH + "/{kind}/{name}/ignore-scaling"

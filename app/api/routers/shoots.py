@@ -3,13 +3,13 @@
 from enum import StrEnum
 from typing import Annotated, assert_never
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import Field
 
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
-from app.api.dependencies import LeadingProber, OptionalReason, allowed, known_shoot
+from app.api.dependencies import LeadingProber, OptionalReason, allowed, api_router, known_shoot
 from app.api.parameters import PageKey, PageQuery, TokenRefused, cut
 from app.api.presenting import time
 from app.api.problems import Problem, ProblemType
@@ -20,7 +20,7 @@ from app.core.ports import OverridesView
 from app.prober.rules.state import severity
 from app.prober.status import ShootSummary
 
-router = APIRouter(tags=["shoots"])
+router = api_router("shoots")
 
 
 class ShootOrder(StrEnum):

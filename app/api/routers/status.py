@@ -3,13 +3,13 @@
 from collections import Counter
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import Field
 
 from app.api import config_view, presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
-from app.api.dependencies import AnyContext, allowed
+from app.api.dependencies import AnyContext, allowed, api_router
 from app.api.parameters import PageKey, PageQuery, TokenRefused, cut
 from app.api.problems import Problem, ProblemType
 from app.api.views import Context, ProcessView
@@ -21,7 +21,7 @@ from app.core.model.probing import ShootState
 from app.core.ports import Permission
 from app.core.reporting.audit import AuditRecord
 
-router = APIRouter(tags=["status"])
+router = api_router("status")
 
 
 @router.get("/api/v1/status", dependencies=[allowed(Call.LIST)])
@@ -76,7 +76,7 @@ def _permission(lacking: Permission) -> schemas.MissingPermission:
 # /api/v1/config: the effective configuration and the log level; the processes of both loops answer, each about itself.
 
 
-config_router = APIRouter(tags=["config"])
+config_router = api_router("config")
 
 _PATH: Final = "/api/v1/config"
 
@@ -108,7 +108,7 @@ async def set_log_level(request: Request, body: schemas.LogLevelOrder) -> schema
 # GET /api/v1/audit: attempts to change something through this process.
 
 
-audit_router = APIRouter(tags=["audit"])
+audit_router = api_router("audit")
 
 
 class AuditQuery(PageQuery):

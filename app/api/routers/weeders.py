@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Body, Query, Request, Response
+from fastapi import Body, Query, Request, Response
 from pydantic import Field
 
 from app.api import operations_view, schemas
@@ -14,6 +14,7 @@ from app.api.dependencies import (
     AnyContext,
     LeadingWeeder,
     allowed,
+    api_router,
     caller_of,
     known_service,
     listed_in_time,
@@ -26,7 +27,7 @@ from app.api.views import Context
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import Cause, ServiceKey, ServiceStatus
 
-router = APIRouter(tags=["weeders"])
+router = api_router("weeders")
 
 _PATH: Final = "/api/v1/weeders"
 _ONE: Final = _PATH + "/{namespace}/{service}"
