@@ -73,12 +73,6 @@ class Resource(_Shape, frozen=True):
     protection_active: bool | None = None
 
 
-class Changes(_Shape, frozen=True):
-    """What a call would change, as asked for with `dryRun`."""
-
-    changes: tuple[object, ...] = ()
-
-
 class Pause(_Shape, frozen=True):
     """A pause that is in force."""
 

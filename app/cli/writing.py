@@ -8,7 +8,6 @@ from rich.text import Text
 
 from app.cli import answers
 from app.cli.answers import (
-    Changes,
     Operation,
     Page,
     Pause,
@@ -137,23 +136,14 @@ async def pause(session: Session, settings: PauseSettings, words: tuple[str, ...
 async def resume(session: Session, settings: ResumeSettings, words: tuple[str, ...]) -> None:
     """`dwd resume`: end the pause of one shoot or of all, or a hold."""
     where = path("shoots", words[0], "hold") if settings.hold else _pause_path(words)
-    # The answer has no body: what there is to end is asked for before, for people only.
-    there = session.printer.for_people and await _would_change(session, where)
+    # What was there before is not asked for, as that would be a request and an audit record of its own.
     if settings.hold:
-        line = f"{words[0]}: {'the hold has ended' if there else 'there was no hold'}"
+        line = f"{words[0]}: no hold any more"
     elif words:
-        was = "its own pause has ended" if there else "it had no pause of its own"
-        line = f"{words[0]}: {was}; a pause of all shoots, if there is one, stays in force"
+        line = f"{words[0]}: no pause of its own any more; a pause of all shoots, if there is one, stays in force"
     else:
-        was = "the pause has ended" if there else "there was no pause of all"
-        line = f"all shoots: {was}; pauses of single shoots stay in force"
+        line = "all shoots: no pause of all any more; pauses of single shoots stay in force"
     await _done(session, ApiCall("DELETE", where, query=reason_query(settings.reason)), line)
-
-
-async def _would_change(session: Session, where: str) -> bool:
-    """Whether DELETE of this path would end anything now."""
-    data = await _asked(session, ApiCall("DELETE", where, query={"dryRun": "true"}))
-    return bool(answers.of(Changes, data or {}).changes)
 
 
 def _pause_path(words: tuple[str, ...]) -> str:

@@ -108,8 +108,7 @@ def test_a_pause_and_its_end(real):
     pause = real.overrides.entry(NAMESPACE).pause
     assert (pause.reason, pause.until - pause.created_at) == ("because", 7200)
     assert "paused scaleDown" in done(real.dwd("shoots"))
-    assert "its own pause has ended" in done(real.dwd("resume", NAMESPACE))
-    assert "it had no pause of its own" in done(real.dwd("resume", NAMESPACE))
+    assert "no pause of its own any more" in done(real.dwd("resume", NAMESPACE))
     assert real.overrides.entry(NAMESPACE).pause is None
 
 
@@ -173,7 +172,7 @@ def test_a_scale_that_a_rule_forbids(error, note, real):
 
 
 def test_the_end_of_a_hold(real):
-    assert done(real.dwd("resume", NAMESPACE, "--hold")) == f"{NAMESPACE}: the hold has ended\n"
+    assert done(real.dwd("resume", NAMESPACE, "--hold")) == f"{NAMESPACE}: no hold any more\n"
 
 
 def test_probe(real):
