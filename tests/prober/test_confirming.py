@@ -70,7 +70,7 @@ async def test_nodes_that_stop_being_candidates_before_the_confirming_reading_ma
     def machines_fail(_):
         for n in range(9):
             harness.world.machine_phase(SHOOT, f"machine-{n}", "Failed")
-        harness.world._lab.caches.catch_up()
+        harness.world._parts.caches.catch_up()
 
     await before_the_confirming_reading(harness, machines_fail)
     assert harness.reason() is VerdictReason.NOT_CONFIRMED

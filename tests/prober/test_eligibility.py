@@ -27,7 +27,7 @@ def empty(lab, last=None, **options):
     world.add_shoot(SHOOT, **options)
     if last is not None:
         world.patch_cluster(SHOOT, operation(*last))
-    world._lab.caches.catch_up()
+    world._parts.caches.catch_up()
     return world
 
 
