@@ -100,7 +100,7 @@ def of_keys(line: TlsLine, number: int = 20_000) -> TlsLine:
 
 def of_an_end(line: TlsLine, number: int) -> TlsLine:
     """Has a last request ready, and changes of keys that the server finds when it ends the connection."""
-    line.tls.write(request("GET /", "Connection: close"))
+    line.tls.write(request("GET /livez", "Connection: close"))
     return of_keys(line, number)
 
 
