@@ -224,7 +224,7 @@ class BoundedReader(ResponseHandler):
     def _go_on(self) -> None:
         self._waits = False
         if self._tls is not None:
-            self._tls.granted = True
+            self._tls.grant()
         if self._end is not None and not self._unparsed and self.transport is not None:
             self._unparsed = b"" if self._tls is None else self._tls.rest()
         self._parse()

@@ -1,4 +1,4 @@
-"""TLS towards servers that may be hostile: records are opened in short stretches, and handshakes run in a thread.
+"""TLS with servers and callers that may be hostile: records are opened, and handshakes performed, in short stretches.
 
 Opening a TLS record takes 1.5 µs, whether it carries 16 KiB or one byte, and a key update takes 20 µs for 27 bytes.
 What the receive buffer of one socket holds can therefore block the event loop for half a second before the HTTP parser
@@ -6,15 +6,19 @@ sees a byte, because asyncio and uvloop hand OpenSSL everything that has arrived
 `BoundedTls` stands between the event loop and OpenSSL: it hands the bytes on in slices and reports "no more data" when
 a stretch is over, although there is more. Its reader then waits for its turn in the fair queue.
 
-A handshake cannot be interrupted, and the server chooses the keys, chains and name constraints that decide whether it
-takes 0.4 ms or 400 ms. OpenSSL releases the GIL for it, so it runs in a thread; the event loop gets the connection when
-the handshake is complete (`secured`). docs/decisions/0043 has the measurements.
+A handshake cannot be interrupted. Towards a server, that chooses the keys, chains and name constraints that decide
+whether it takes 0.4 ms or 400 ms. OpenSSL releases the GIL for it, so it runs in a thread. With a caller, it takes what
+our own key takes, 0.2 to 5 ms, but hundreds of callers may begin at once: each has its turn in the fair queue. Either
+way the event loop gets the connection when the handshake is complete (`secured`, `accepted`). docs/decisions/0043 has
+the measurements.
 """
 
 import asyncio
+import contextlib
 import errno
 import os
 import ssl
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, Final, Self, cast
 
@@ -77,6 +81,10 @@ class BoundedContext(ssl.SSLContext):
         return BoundedTls(wrapped, incoming, handed, outgoing, self.consumer)
 
 
+# Passed to the event loop with a connection of a caller, whose own context need not be a `BoundedContext`.
+_HANDS_OVER: Final = BoundedContext()
+
+
 class BoundedTls:
     """An `ssl.SSLObject` that may report that it needs more data although there is some."""
 
@@ -101,6 +109,8 @@ class BoundedTls:
         self.consumer = consumer
         self._outgoing = said
         """Where the event loop picks up outgoing bytes."""
+        self._complete = False
+        """Whether the handshake was completed before the event loop got the connection."""
         self._received = self._carried = self._records = 0
         self._begun: float | None = None
         """When the current stretch began; None between stretches."""
@@ -110,37 +120,46 @@ class BoundedTls:
         """Called when the overhead exceeds its limit: the reader has to abort the connection."""
         self.weighed = True
         """Whether the overhead is limited; not on a WebSocket, where small pieces are normal."""
-        self.granted = False
-        """Whether the reader's turn has come, so that the next stretch may begin whatever others have taken."""
+        self._granted = False
+        """Whether the next stretch may begin whatever others have taken."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever that is
         """Delegates everything else to the wrapped object."""
         return getattr(self._wrapped, name)
 
     def do_handshake(self) -> None:
-        """Performs the handshake in one stretch, however long it takes."""
-        seconds, error = self._shake_hands()
+        """Performs the handshake, unless it is complete, in one stretch, however long it takes."""
+        if self._complete:
+            return
+        seconds, error = self._shake_hands(self._arrived.pending)
         self.consumer.charge(seconds)
         if error is not None:
             raise error
 
     async def advance(self) -> bool:
-        """Advances the handshake in a thread; returns whether it is complete, otherwise it needs more data.
+        """Advances the handshake; returns whether it is complete, otherwise it needs more data.
+
+        It runs in a thread towards a server, and in turns of the consumer with a caller.
 
         Raises:
             ssl.SSLError: the handshake failed.
         """
-        seconds, error = await asyncio.to_thread(self._shake_hands)
-        self.consumer.charge(seconds, beside=True)
+        called = self._wrapped.server_side
+        if called:
+            await self.consumer.turn()
+            seconds, error = self._shake_hands(_SLICE)
+        else:
+            seconds, error = await asyncio.to_thread(self._shake_hands, self._arrived.pending)
+        self.consumer.charge(seconds, beside=not called)
         if error is not None and not isinstance(error, ssl.SSLWantReadError):
             raise error
         return error is None
 
-    def _shake_hands(self) -> tuple[float, ssl.SSLError | None]:
-        """Advances the handshake in any thread; returns the seconds that it took, and its error."""
+    def _shake_hands(self, most: int) -> tuple[float, ssl.SSLError | None]:
+        """Advances the handshake in any thread by `most` bytes; returns the seconds that it took, and its error."""
         begun, failed = stopwatch(), None
         try:
-            self._hand(self._arrived.pending)
+            self._hand(most)
             self._wrapped.do_handshake()
         except ssl.SSLError as error:
             failed = error
@@ -150,15 +169,26 @@ class BoundedTls:
         """Continues this connection on other buffers."""
         if self._arrived.pending:
             incoming.write(self._arrived.read())
-        self._arrived, self._outgoing = incoming, outgoing
+        self._arrived, self._outgoing, self._complete = incoming, outgoing, True
         return self
 
     def unwrap(self) -> None:
-        self._hand(self._arrived.pending)
+        """Ends the connection as `ssl.SSLObject.unwrap` does, but does not wait for a peer that sends too much.
+
+        Raises:
+            ssl.SSLWantReadError: the peer has not ended it yet.
+        """
+        if self._begun is None and self.consumer.may_begin and not self._handed.pending:
+            self._hand(_SLICE)
+        begun = stopwatch()
         try:
             self._wrapped.unwrap()
+        except ssl.SSLWantReadError:
+            if not self._arrived.pending:
+                raise
         finally:
             self._hand_out()
+            self.consumer.charge(stopwatch() - begun)
 
     def write(self, data: bytes) -> int:
         try:
@@ -199,12 +229,26 @@ class BoundedTls:
             finally:
                 self._hand_out()
 
+    def grant(self) -> None:
+        """The reader's turn has come: a stretch may begin now, or in the next turn of the event loop."""
+        self._granted = True
+        soon = asyncio.get_running_loop().call_soon
+        soon(soon, self._revoke)
+
+    def _revoke(self) -> None:
+        # Otherwise many readers that had nothing to read could begin in the same turn later.
+        self._granted = False
+
     def rest(self) -> bytes:
         """Returns more of what arrived before the connection ended; empty if nothing is left or the stretch is over."""
         try:
             return bytes(self.read(_SLICE))
         except ssl.SSLError:
             return b""
+
+    def weigh_anew(self) -> None:
+        """Forgets the overhead so far: small requests of a caller may have more overhead than content."""
+        self._received = self._carried = 0
 
     def _carry(self, found: bytes | int) -> bytes | int:
         self._carried += found if isinstance(found, int) else len(found)
@@ -227,11 +271,11 @@ class BoundedTls:
     def _begin_stretch(self) -> None:
         # without a reader nobody would ask for another turn
         readable = self._handed.pending or self._arrived.pending
-        waits = readable and not self.granted and self.interrupted is not _nothing
+        waits = readable and not self._granted and self.interrupted is not _nothing
         if waits and not self.consumer.may_begin:
             self.interrupted()
             raise ssl.SSLWantReadError
-        self.granted = False
+        self._granted = False
         self._begun = stopwatch()
 
     def _look_at_time(self) -> None:
@@ -281,6 +325,12 @@ class Greeting(asyncio.Protocol):
         self.ended = True
         self.more.set()
 
+    async def heard(self) -> None:
+        """Waits until there are bytes, or the connection has ended."""
+        while not (self.arrived.pending or self.ended):
+            self.more.clear()
+            await self.more.wait()
+
 
 async def secured(
     transport: asyncio.Transport,
@@ -289,7 +339,7 @@ async def secured(
     host: str | None,
     protocol: asyncio.Protocol,
 ) -> asyncio.Transport:
-    """Performs the TLS handshake on a plain connection and returns the encrypted transport.
+    """Performs the TLS handshake with a server on a plain connection and returns the encrypted transport.
 
     `protocol` receives what follows; its `connection_made` is not called.
 
@@ -298,26 +348,57 @@ async def secured(
         ConnectionError: the connection ended.
     """
     said = ssl.MemoryBIO()
-    try:
+    with _aborting(transport):
         tls = context.wrap_bio(greeting.arrived, said, server_hostname=host)
-        tls.wasteful = transport.abort
         await _shake_hands(transport, greeting, tls, said)
-        greeting.shaken.append(tls)
-        loop = asyncio.get_running_loop()
-        made = await loop.start_tls(transport, protocol, context, server_hostname=host)
+        return await _hand_over(transport, greeting, tls, protocol, context, host)
+
+
+async def accepted(
+    transport: asyncio.Transport,
+    greeting: Greeting,
+    context: ssl.SSLContext,
+    consumer: Consumer,
+    make: Callable[[], asyncio.Protocol],
+) -> None:
+    """Performs the TLS handshake with a caller on a plain connection, and then starts the protocol that `make` returns.
+
+    It begins when the caller has sent something. `consumer` is charged for the connection.
+
+    Raises:
+        ssl.SSLError: the handshake failed.
+        ConnectionError: the connection ended.
+    """
+    said, handed = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with _aborting(transport):
+        await greeting.heard()
+        wrapped = context.wrap_bio(handed, said, server_side=True)
+        tls = BoundedTls(wrapped, greeting.arrived, handed, said, consumer)
+        await _shake_hands(transport, greeting, tls, said)
+        made = await _hand_over(transport, greeting, tls, greeting, _HANDS_OVER)
+        if greeting.ended:
+            raise _ended()
+        protocol = make()
+        made.set_protocol(protocol)
+        protocol.connection_made(made)
+        if greeting.arrived.pending:  # asyncio, unlike uvloop, passes on the first bytes at once
+            protocol.data_received(greeting.arrived.read())
+
+
+@contextlib.contextmanager
+def _aborting(transport: asyncio.Transport) -> Iterator[None]:
+    """Aborts the connection if anything fails."""
+    try:
+        yield
     except BaseException:
         transport.abort()
         raise
-    finally:
-        greeting.shaken.clear()
-    if made is None:
-        raise _ended()
-    return made
 
 
 async def _shake_hands(
     transport: asyncio.Transport, greeting: Greeting, tls: BoundedTls, said: ssl.MemoryBIO
 ) -> None:
+    tls.wasteful = transport.abort
     done = False
     while not done:
         try:
@@ -325,11 +406,31 @@ async def _shake_hands(
         finally:
             if said.pending and not transport.is_closing():
                 transport.write(said.read())  # also after a failure, to send the alert
-        while not (done or greeting.arrived.pending or greeting.ended):
-            greeting.more.clear()
-            await greeting.more.wait()
+        if not done:
+            await greeting.heard()
         if transport.is_closing() and (done or not greeting.arrived.pending):
             raise _ended()
+
+
+async def _hand_over(
+    transport: asyncio.Transport,
+    greeting: Greeting,
+    tls: BoundedTls,
+    protocol: asyncio.Protocol,
+    context: BoundedContext,
+    host: str | None = None,
+) -> asyncio.Transport:
+    """Hands a connection whose handshake is complete to the event loop."""
+    greeting.shaken.append(tls)
+    try:
+        made = await asyncio.get_running_loop().start_tls(
+            transport, protocol, context, server_side=tls.server_side, server_hostname=host
+        )
+    finally:
+        greeting.shaken.clear()
+    if made is None:
+        raise _ended()
+    return made
 
 
 def _ended() -> ConnectionError:

@@ -32,6 +32,13 @@ def change_keys(tls: ssl.SSLObject) -> None:
     library.SSL_do_handshake(session)
 
 
+def renegotiate(tls: ssl.SSLObject) -> None:
+    """Asks for another handshake (TLS 1.2), which Python has no word for."""
+    library, session = _openssl(tls)
+    library.SSL_renegotiate(session)
+    library.SSL_do_handshake(session)
+
+
 def _openssl(tls: ssl.SSLObject) -> tuple[ctypes.CDLL, ctypes.c_void_p]:
     """OpenSSL's own object, which Python does not give away: the second pointer of its wrapper."""
     head = object.__basicsize__
@@ -132,9 +139,7 @@ class Talk:
 
     def renegotiate(self) -> None:
         """Asks for another handshake (TLS 1.2)."""
-        library, session = _openssl(self._tls)
-        library.SSL_renegotiate(session)
-        library.SSL_do_handshake(session)
+        renegotiate(self._tls)
         self._flush()
 
     # What an API server would say.

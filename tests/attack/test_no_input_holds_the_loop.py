@@ -8,7 +8,6 @@ import asyncio
 import base64
 import json
 import socket
-import ssl
 import subprocess
 import sys
 from collections import Counter
@@ -41,14 +40,11 @@ from app.core.model.shoots import SecretView
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.audit import AuditLog
 from app.core.tasks import Tasks
-from app.core.tls import load_tls, server_context
 from app.core.web.serving import HttpServer
 from app.realcluster import RealCluster
 from app.service.parts import Configured, Core
 from app.service.service import Service
 from bench.hostile.kinds import KINDS
-from bench.hostile.servers import offer_only
-from bench.hostile.talk import change_keys
 from tests.api.facts import healthy
 from tests.api.fakes import FakeOverrides, FakeShoots, application, context
 from tests.attack.test_attack import serving_beside
@@ -572,81 +568,6 @@ def say(address, data: bytes) -> None:
                 pass
 
 
-class TlsLine:
-    """A client that decides on each of its records."""
-
-    def __init__(self, address, group: bytes = b"") -> None:
-        context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
-        context.check_hostname = False
-        if group:
-            offer_only(context, group)
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self._incoming, self._outgoing)
-        self._line = socket.create_connection(address)
-        self._line.settimeout(1.0)
-
-    def shake_hands(self) -> "TlsLine":
-        while True:
-            try:
-                self.tls.do_handshake()
-            except ssl.SSLWantReadError:
-                self.send()
-                if not (heard := self._line.recv(MIB)):
-                    raise ConnectionResetError from None
-                self._incoming.write(heard)
-            else:
-                self.send()
-                return self
-
-    def send(self) -> None:
-        self._line.sendall(self._outgoing.read())
-
-    def end(self) -> None:
-        self._line.close()
-
-
-def records(address) -> None:
-    line = TlsLine(address).shake_hands()
-    for byte in b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000:
-        line.tls.write(bytes([byte]))
-    line.send()
-    line.end()
-
-
-def keys(address) -> None:
-    line = TlsLine(address).shake_hands()
-    for _ in range(20_000):
-        change_keys(line.tls)
-    line.send()
-    line.end()
-
-
-def handshakes(address) -> None:
-    for _ in range(50):
-        TlsLine(address).shake_hands().end()
-
-
-def handshakes_of(group: bytes):
-    def shake(address) -> None:
-        for _ in range(5):
-            line = TlsLine(address, group)
-            try:
-                line.shake_hands()
-            finally:
-                line.end()
-
-    return shake
-
-
-TLS_CALLERS = {
-    "records of one byte": records,
-    "changes of keys": keys,
-    "handshakes": handshakes,
-    "handshakes with a large group": handshakes_of(b"ffdhe8192"),
-    "handshakes with another curve": handshakes_of(b"secp521r1"),
-}
-
-
 async def called(attack, tls=None):
     """What held the loop while somebody called like that."""
     known = FakeShoots()
@@ -691,17 +612,3 @@ def together(address, data: bytes) -> None:
 @pytest.mark.parametrize("name", CALLERS)
 def test_thirty_callers_at_once_do_not_hold_the_loop(name):
     assert not on_uvloop(called(lambda address: together(address, CALLERS[name])))
-
-
-@pytest.mark.parametrize("name", TLS_CALLERS)
-def test_no_caller_holds_the_loop_by_tls(name, tmp_path):
-    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-    certificate.write_bytes(SERVER_PAIR.certificate)
-    key.write_bytes(SERVER_PAIR.key)
-    key.chmod(0o600)
-
-    async def attacked():
-        files = await load_tls(certificate, key, Clock.system())
-        return await called(TLS_CALLERS[name], server_context(files))
-
-    assert not on_uvloop(attacked())

@@ -1,6 +1,8 @@
 """TLS that comes in crumbs, or is expensive: opened in stretches, refused, or never agreed on."""
 
+import asyncio
 import ssl
+from contextlib import suppress
 
 import pytest
 
@@ -150,6 +152,58 @@ def test_what_came_before_the_end_can_still_be_read(pair):
     pair.far.write(b"last words")
     assert pair.near.rest() == b"last words"
     assert pair.near.rest() == b""
+
+
+def test_the_end_is_not_waited_for_where_more_has_come_than_a_slice(pair):
+    for _ in range(1000):
+        change_keys(pair.far)
+    before = pair.to_client.pending
+    pair.near.unwrap()
+    assert before - pair.to_client.pending <= 16 * 1024
+    assert pair.to_client.pending
+
+
+def test_the_end_is_waited_for_where_nothing_has_come(pair):
+    with pytest.raises(ssl.SSLWantReadError):
+        pair.near.unwrap()
+
+
+async def test_a_turn_that_is_not_used_at_once_is_lost(pair):
+    pair.near.grant()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    pair.client.consumer.charge(TIME_SLICE)  # others have used up this turn
+    pair.far.write(b"x")
+    assert pair.read() == b""
+    assert pair.interrupted == 1
+    pair.near.grant()
+    assert pair.read() == b"x"
+
+
+@pytest.mark.looptime(False)
+async def test_one_caller_shakes_hands_in_each_turn():
+    consumer, done = Consumer(), []
+
+    async def accept(number):
+        hello, heard, said = ssl.MemoryBIO(), ssl.MemoryBIO(), ssl.MemoryBIO()
+        with suppress(ssl.SSLWantReadError):
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).wrap_bio(
+                ssl.MemoryBIO(), hello, server_hostname="a"
+            ).do_handshake()
+        wrapped = server_context().wrap_bio(heard, said, server_side=True)
+        assert not await BoundedTls(wrapped, hello, heard, said, consumer).advance()
+        assert said.pending
+        done.append(number)
+
+    accepting = [asyncio.ensure_future(accept(number)) for number in range(10)]
+    most = 0
+    while len(done) < 10:
+        before = len(done)
+        await asyncio.sleep(0)
+        most = max(most, len(done) - before)
+    await asyncio.gather(*accepting)
+    assert most == 1
+    assert consumer.spent > 0
 
 
 def cheap():

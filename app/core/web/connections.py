@@ -7,12 +7,14 @@ h11 is lenient where a proxy in front may read another request than we do: lines
 headers, several lengths of a body. Such requests are refused before the application sees them (threat T29).
 
 h11 parses all bytes that have arrived in one stretch: 64 KiB in chunks of one byte block the event loop for 70 ms. Here
-they are parsed in slices, and whatever a peer causes, parsing and answering, takes its turns in a fair queue (threat
-T18; `app.core.fair_queue`). A body whose framing outweighs its content is refused.
+they are parsed in slices, and whatever a peer causes, handshakes, TLS records (`app.core.bounded_tls`), parsing and
+answering, takes its turns in a fair queue (threat T18; `app.core.fair_queue`). A body whose framing outweighs its
+content is refused; a connection that changes its TLS keys without end is aborted.
 """
 
 import asyncio
 import sys
+from functools import cached_property
 from typing import Any, Final, cast
 
 import h11
@@ -21,6 +23,7 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from app.core.bounded_tls import BoundedTls
 from app.core.clock import stopwatch
 from app.core.fair_queue import TIME_SLICE, Consumer
 from app.core.web.peers import Peers, Proxies
@@ -89,8 +92,9 @@ class Line:
         pause = self.peers.pace(self.peer)
         return max(pause, _PENALTY) if status in _REFUSED else pause
 
+    @cached_property
     def consumer(self) -> Consumer:
-        """Returns who is charged for its event-loop time."""
+        """Who is charged for its event-loop time."""
         return self.peers.consumer(self.peer, many=self.proxies is not None)
 
     def drop(self) -> None:
@@ -119,7 +123,8 @@ class Connection(H11Protocol):
         self._stalled_since: float | None = None
         self._status = 0
         self._resting: asyncio.TimerHandle | None = None
-        self._consumer = line.consumer()
+        self._consumer = line.consumer
+        self._tls: BoundedTls | None = None
         self._parser = self.conn = _Parser(config.h11_max_incomplete_event_size)
         self._unparsed = b""
         """Received bytes that the parser has not seen."""
@@ -139,6 +144,11 @@ class Connection(H11Protocol):
         self._line.connection = self
         self._lingering = _Lingering(transport, self)
         super().connection_made(cast("asyncio.Transport", self._lingering))
+        tls = transport.get_extra_info("ssl_object")
+        if isinstance(tls, BoundedTls):
+            self._tls = tls
+            tls.interrupted, tls.wasteful = self._wait_for_turn, transport.abort
+            self._wait_for_turn()  # there may be more with the last bytes of the handshake
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It has ended."""
@@ -152,6 +162,8 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Buffers received bytes, and parses them if there is time in this turn of the event loop."""
+        if self._tls is not None:
+            self._tls.end_slice()
         if self._lingering.discards(data):
             return
         if self._head_since is None and self.waiting:
@@ -204,6 +216,8 @@ class Connection(H11Protocol):
         if self.transport.is_closing():
             self._unparsed = b""
             return
+        if self._tls is not None:
+            self._tls.grant()
         self._parse()
         if not self._waits:
             self._lingering.turn_came()
@@ -280,6 +294,8 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """Continues with the next request, with a delay if the peer sends too many."""
         self._head_since = None
+        if self._tls is not None:
+            self._tls.weigh_anew()
         pause = self._line.pause(self._status)
         if pause <= 0 or self.transport.is_closing():
             super().on_response_complete()

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import uvicorn
 
+from app.core.bounded_tls import Greeting, accepted
 from app.core.errors import WatchdogError
 from app.core.web.connections import Connection, Line
 from app.core.web.peers import Network, Peers, Proxies, peer_of
@@ -110,13 +111,18 @@ class _Server(uvicorn.Server):
 
     async def _open(self, found: socket.socket, line: Line) -> None:
         """Performs the TLS handshake, if any, and starts the connection."""
+
+        def make() -> Connection:
+            return Connection(self.config, self.server_state, line, self.stopping)
+
         try:
-            await self._loop.connect_accepted_socket(
-                lambda: Connection(self.config, self.server_state, line, self.stopping),
-                found,
-                ssl=self._tls,
-                ssl_handshake_timeout=None if self._tls is None else _HANDSHAKE,
-            )
+            if self._tls is None:
+                await self._loop.connect_accepted_socket(make, found)
+                return
+            greeting = Greeting()
+            async with asyncio.timeout(_HANDSHAKE):
+                plain, _ = await self._loop.connect_accepted_socket(lambda: greeting, found)
+                await accepted(plain, greeting, self._tls, line.consumer, make)
         except OSError:  # also if the input is not TLS, or too slow
             found.close()
             line.release()

@@ -8,9 +8,11 @@ from contextlib import suppress
 
 import pytest
 
+from app.core import bounded_tls
 from app.core.tls import load_chain
 from app.core.web import connections, serving
 from app.core.web.serving import HttpServer, stopping_of
+from bench.hostile.talk import change_keys
 from tests.support.certs import Authority
 
 pytestmark = pytest.mark.looptime(False)
@@ -370,6 +372,69 @@ async def test_handshakes_that_hang_keep_nobody_out(serve, tls, trusting):
     assert (await head(reader)).startswith(b"HTTP/1.1 200")
     assert server.connections == 3
     await closed(writer, *(each[1] for each in lines))
+
+
+async def test_a_request_in_the_same_packet_as_the_end_of_the_handshake_is_answered(
+    serve, tls, trusting
+):
+    server = await serve(tls=tls)
+    reader, writer = await connect(server)
+    heard, said = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = trusting.wrap_bio(heard, said)
+    while True:
+        try:
+            client.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            writer.write(said.read())
+            heard.write(await asyncio.wait_for(reader.read(65_536), 3))
+    client.write(get())
+    writer.write(said.read())
+    answer = b""
+    while not answer:
+        heard.write(await asyncio.wait_for(reader.read(65_536), 3))
+        with suppress(ssl.SSLWantReadError):
+            answer = client.read(65_536)
+    assert answer.startswith(b"HTTP/1.1 200")
+    await closed(writer)
+
+
+@pytest.mark.parametrize("proxies", [[], [ipaddress.ip_network("127.0.0.1")]])
+async def test_small_requests_over_tls_are_answered_as_long_as_they_come(
+    serve, tls, trusting, monkeypatch, proxies
+):
+    monkeypatch.setattr(bounded_tls, "_MOST_WASTED", 1_024)
+    server = await serve(tls=tls, proxies=proxies)
+    reader, writer = await asyncio.open_connection(*server.address, ssl=trusting)
+    for _ in range(80):  # 22 bytes of each are overhead
+        writer.write(get())
+        assert (await head(reader)).startswith(b"HTTP/1.1 200")
+        assert await reader.readexactly(2) == b"ok"
+    await closed(writer)
+
+
+async def test_a_caller_that_changes_its_keys_without_end_is_cut_off(serve, tls, trusting):
+    server = await serve(tls=tls)
+    reader, writer = await asyncio.open_connection(*server.address, ssl=trusting)
+    writer.write(get())
+    assert (await head(reader)).startswith(b"HTTP/1.1 200")
+    line = writer.get_extra_info("ssl_object")
+    with suppress(ConnectionError):
+        for _ in range(60):
+            for _ in range(100):
+                change_keys(line)
+            writer.write(b"\r\n")  # asyncio sends what is ready with it
+            await writer.drain()
+            await asyncio.sleep(0)
+    assert b"200" not in await rest(reader)
+    await until_gone(server)
+    await closed(writer)
+
+
+async def until_gone(server):
+    async with asyncio.timeout(3):
+        while server.connections:  # noqa: ASYNC110 - nothing there tells us
+            await asyncio.sleep(0.01)
 
 
 async def test_a_certificate_that_is_loaded_later_is_shown_from_then_on(

@@ -24,9 +24,9 @@ AUTHORITY = Authority.create()
 FIRST, SECOND = AUTHORITY.server(), AUTHORITY.server()
 
 
-def rsa_pair() -> Pair:
+def rsa_pair(bits=2048) -> Pair:
     """A certificate that vouches for itself, with a key of another kind."""
-    key = rsa.generate_private_key(65537, 2048)
+    key = rsa.generate_private_key(65537, bits)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
     made = made.not_valid_before(dt.datetime(2020, 1, 1)).not_valid_after(dt.datetime(2120, 1, 1))  # noqa: DTZ001 - the builder takes UTC without saying so
