@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.problems import MEDIA_TYPE
 from app.api.schemas import Leader
 from app.api.views import ProcessView
+from app.core.clock import stopwatch
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
 
@@ -236,14 +237,14 @@ def paced(parts: Iterable[str], process: ProcessView) -> Response:
 
     async def slices() -> AsyncIterator[str]:
         made: list[str] = []
-        began = process.now()
+        began = stopwatch()
         for part in parts:
             made.append(part)
-            if (took := process.now() - began) > _SLICE:
+            if (took := stopwatch() - began) > _SLICE:
                 yield "".join(made)
                 made.clear()
                 await process.sleep(min(took, _LONGEST_PAUSE))
-                began = process.now()
+                began = stopwatch()
         yield "".join(made)
 
     return StreamingResponse(slices(), media_type="text/html", headers=HEADERS)
