@@ -1,6 +1,7 @@
 """`dwd --service-account`: a token that the seed makes for an operator's kubeconfig is one that the API takes."""
 
 import asyncio
+from itertools import count
 
 import pytest
 
@@ -22,9 +23,11 @@ ACCOUNT = "dwd-operator"
 def headers(arena, tmp_path):
     """Makes a token with the kubeconfig of an administrator, or of somebody else."""
 
+    numbers = count()
+
     async def make(name=ACCOUNT, token=None):
         mine = arena.admin_token if token is None else token
-        path = tmp_path / "config"
+        path = tmp_path / f"config-{next(numbers)}"  # two may be made side by side
         path.write_text(objects.kubeconfig("seed", arena.proxy.url, arena.ca.encode(), mine))
         account = ServiceAccount(arena.namespace, name)
         tokens = minted_tokens(account, ShootsSettings(), {"KUBECONFIG": str(path)}, Clock.system())
