@@ -442,8 +442,10 @@ class LivingSeed:
         if version == 7 and plural == "endpointslices":
             field = field.replace(b"true", b"false")
         if version != 8:
-            field = b"%s,%s" % (field, self._field)  # of two values the last one is read
-            meta = b"%s,%s" % (LABELS, self._meta)
+            # Of two values the last one is read: in the list the slice's own, so that its service is seen to come back.
+            own_last = version == 7 and plural == "endpointslices"
+            field = b",".join((self._field, field) if own_last else (field, self._field))
+            meta = b",".join((self._meta, LABELS) if own_last else (LABELS, self._meta))
         return thing(name, field, meta, namespace, version)
 
 

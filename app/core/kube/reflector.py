@@ -13,11 +13,13 @@ last good record (`replica.Replica`).
 watch without contact for 90 s counts as stale (rules 4.1).
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Final, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 import structlog
@@ -113,6 +115,22 @@ MOST_PAGE: Final = 4 * MIB
 """Bytes of one page: splitting it blocks the event loop for 35 ms at worst. etcd accepts objects of 1.5 MiB."""
 # Bytes of objects that are decoded before the event loop gets a turn.
 _AT_ONCE: Final = 1 << 18
+_TURNS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def _turn_for(size: int, clock: Clock) -> AsyncIterator[None]:
+    """Gives an object of so many bytes a turn of the event loop of its own, if it is large.
+
+    Each watch of the seed may bring one in the same turn, and the whole of a turn is what all others wait for.
+    """
+    if size <= _AT_ONCE:
+        yield
+        return
+    async with _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        await clock.sleep(0)
+        yield
+        await clock.sleep(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +446,8 @@ class Reflector(Generic[T]):
         """Decodes objects into `found`, yielding to the event loop in between; returns their size in bytes."""
         size, turn = 0, _AT_ONCE
         for item in items:
-            key, _, record = await self._decode(item, problem, cut=cut)
+            async with _turn_for(len(item), self._clock):
+                key, _, record = await self._decode(item, problem, cut=cut)
             if record is not None:
                 found[key] = record
             size += len(item)
@@ -492,12 +511,14 @@ class Reflector(Generic[T]):
 
     async def _apply(self, line: bytes) -> None:
         try:
-            event, cut = await self._event(line)
+            async with _turn_for(len(line), self._clock):
+                event, cut = await self._event(line)
             if event.type == "ERROR":
                 raise decoding.status_error(self._asked("watch"), event.object)
             if event.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
                 raise BadAnswer(f"{self._asked('watch')}: an event of an unknown type")
-            version = await self._take(event, cut=cut)
+            async with _turn_for(len(line), self._clock):
+                version = await self._take(event, cut=cut)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise BadAnswer(
                 f"{self._asked('watch')}: an event cannot be decoded: {error}"
