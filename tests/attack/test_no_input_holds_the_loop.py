@@ -442,10 +442,12 @@ class LivingSeed:
         if version == 7 and plural == "endpointslices":
             field = field.replace(b"true", b"false")
         if version != 8:
-            # Of two values the last one is read: in the list the slice's own, so that its service is seen to come back.
-            own_last = version == 7 and plural == "endpointslices"
+            # Of two values the last one is read. A slice keeps its labels, and is not ready in the list, so that its
+            # service is seen to come back.
+            slices = plural == "endpointslices"
+            own_last = slices and version == 7
             field = b",".join((self._field, field) if own_last else (field, self._field))
-            meta = b",".join((self._meta, LABELS) if own_last else (LABELS, self._meta))
+            meta = b",".join((self._meta, LABELS) if slices else (LABELS, self._meta))
         return thing(name, field, meta, namespace, version)
 
 
