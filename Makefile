@@ -30,7 +30,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: $(STAMP)  ## the main job on the embedded simulated seed, with the API on localhost
 	@$(BIN)/dwd demo
 
-test: $(STAMP)  ## all tests on virtual time: some 13,000 in 12 minutes
+test: $(STAMP)  ## all tests on virtual time: some 13,000 in 8 minutes
 	$(BIN)/python -m pytest -q $(FAST)
 
 test-suites: $(STAMP)  ## what takes real time, and needs Python only: whole processes, the demo, attacks; 20 minutes
