@@ -11,6 +11,9 @@ REAL_TIME := tests/contract tests/scenarios tests/demo tests/page/test_browser.p
 	tests/cli/test_program.py tests/cli/test_portforward.py tests/prober/test_montecarlo.py tests/prober/test_detection.py
 # What measures the event loop: nothing else runs beside it.
 ALONE := tests/attack tests/api/test_scrapes.py
+# What is measured in real time may fail because of what else the machine did: those that failed are measured once more,
+# by themselves, and have to hold then.
+AGAIN := --last-failed --last-failed-no-failures=none
 FAST := --numprocesses=auto --dist=worksteal $(REAL_TIME:%=--ignore=%) $(ALONE:%=--ignore=%)
 
 .PHONY: demo test test-suites check test-page pictures test-kube opponent explore lock bench montecarlo clean fmt \
@@ -35,7 +38,7 @@ test: $(STAMP)  ## all tests on virtual time: some 13,000 in 8 minutes
 
 test-suites: $(STAMP)  ## what takes real time, and needs Python only: whole processes, the demo, attacks; 20 minutes
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile $(REAL_TIME)
-	$(BIN)/python -m pytest -q $(ALONE)
+	$(BIN)/python -m pytest -q $(ALONE) || $(BIN)/python -m pytest -q $(AGAIN) $(ALONE)
 
 fmt: $(STAMP)
 	$(BIN)/ruff format .
@@ -63,7 +66,7 @@ test-kube: $(STAMP)  ## the suites on a real kube-apiserver and etcd, and the ch
 	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform)}" && \
 	KUBEBUILDER_ASSETS="$$assets" $(REAL) -m real tests/contract && \
 	KUBEBUILDER_ASSETS="$$assets" $(REAL) -m real --numprocesses=auto --dist=loadfile tests/chart && \
-	KUBEBUILDER_ASSETS="$$assets" $(REAL) tests/e2e
+	{ KUBEBUILDER_ASSETS="$$assets" $(REAL) tests/e2e || KUBEBUILDER_ASSETS="$$assets" $(REAL) $(AGAIN) tests/e2e; }
 
 image:  ## the image, by docker, podman, buildah or none of them (docs/image.md)
 	hack/image/build

@@ -174,11 +174,16 @@ class LeaseProbe:
         reading = NodeReading(nodes, await self._machines(), self._env.clock.now())
         judgements = await self._judged(subject, new_connection=consistent)
         candidacy = await self._consumer.finish(_judge_nodes(reading, subject.conditions))
+        many = len(judgements) > _TOGETHER  # each step over 10,000 of them takes a turn of the loop
+        if many:
+            await self._consumer.turn()
         now = self._env.clock.now()
         self.memory.candidacy = candidacy
         self.memory.exclusions = self.memory.exclusions.under(subject.conditions).with_reading(
             judgements, candidacy, now
         )
+        if many:
+            await self._consumer.turn()
         return consecutive.tally_with_nodes(judgements, candidacy)
 
     async def _machines(self) -> tuple[MachineView, ...]:
