@@ -481,8 +481,8 @@ async def lived_with(origin, seed):
     return dog.too_long, told, seed.watched
 
 
-# A Cluster with 64,000 conditions takes up to 59 ms beside everything else on a slow machine: above the limit, and to be
-# mended. By itself it keeps to it (the test above).
+# A Cluster with 64,000 conditions takes up to 59 ms beside everything else on a slow machine: above the limit, and to
+# be mended. By itself it keeps to it (the test above).
 LIVED = [name for name in OBJECTS if name != "a thousand workers"]
 
 

@@ -645,7 +645,9 @@ def test_ctrl_c_ends_it_as_it_ends_other_commands(api):
 def test_the_browser_is_opened_at_the_address(api, tmp_path):
     browser = tmp_path / "browser"
     opened = tmp_path / "opened"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part; mv {opened}.part {opened}; sleep 5\n')
+    browser.write_text(
+        f'#!/bin/sh\necho "$1" > {opened}.part; mv {opened}.part {opened}; sleep 5\n'
+    )
     browser.chmod(0o755)
     process, line = begun(api, BROWSER=f"{browser} %s &")
     for _ in range(200):
