@@ -113,8 +113,8 @@ _LIST_ANEW_AFTER: Final = 5
 _BACKOFF: Final = Backoff(first=1.0, most=30.0)
 MOST_PAGE: Final = 4 * MIB
 """Bytes of one page: splitting it blocks the event loop for 35 ms at worst. etcd accepts objects of 1.5 MiB."""
-# Bytes of objects that are decoded before the event loop gets a turn.
-_AT_ONCE: Final = 1 << 18
+DECODED_AT_ONCE: Final = 256 * 1024
+"""Bytes of objects that are decoded before the event loop gets a turn."""
 _TURNS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
 
 
@@ -124,7 +124,7 @@ async def _turn_for(size: int, clock: Clock) -> AsyncIterator[None]:
 
     Each watch of the seed may bring one in the same turn, and the whole of a turn is what all others wait for.
     """
-    if size <= _AT_ONCE:
+    if size <= DECODED_AT_ONCE:
         yield
         return
     async with _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
@@ -444,7 +444,7 @@ class Reflector(Generic[T]):
         cut: bool,
     ) -> int:
         """Decodes objects into `found`, yielding to the event loop in between; returns their size in bytes."""
-        size, turn = 0, _AT_ONCE
+        size, turn = 0, DECODED_AT_ONCE
         for item in items:
             async with _turn_for(len(item), self._clock):
                 key, _, record = await self._decode(item, problem, cut=cut)
@@ -452,7 +452,7 @@ class Reflector(Generic[T]):
                 found[key] = record
             size += len(item)
             if size >= turn:
-                turn = size + _AT_ONCE
+                turn = size + DECODED_AT_ONCE
                 await self._clock.sleep(0)
         return size
 

@@ -9,10 +9,10 @@ import msgspec
 from app.core.clock import Clock
 from app.core.errors import LimitExceeded, NotFound
 from app.core.kube import decoding
-from app.core.kube.byte_budget import MIB
 from app.core.kube.client import ApiRequest
 from app.core.kube.decoding.envelope import METADATA_LIST, name_if_protected, raw_page
 from app.core.kube.failures import RequestedRight
+from app.core.kube.reflector import DECODED_AT_ONCE, MOST_PAGE
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi, within
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
@@ -108,10 +108,6 @@ class Resources:
 
 
 _PAGE: Final = 500
-# Most bytes of a page, as of a list of the reflector: what is split in one stretch.
-_MOST_PAGE: Final = 4 * MIB
-# Bytes of metadata that are decoded without a turn of the loop in between.
-_AT_ONCE: Final = 256 * 1024
 
 
 class UnconfiguredScan:
@@ -164,7 +160,7 @@ class UnconfiguredScan:
         while True:
             params = {"limit": str(limit)} | ({"continue": continues} if continues else {})
             request = ApiRequest(
-                asked, resource.path(), WITHIN, params, most=_MOST_PAGE, accept=METADATA_LIST
+                asked, resource.path(), WITHIN, params, most=MOST_PAGE, accept=METADATA_LIST
             )
             try:
                 page = await self._api.call(request, read)
@@ -179,7 +175,7 @@ class UnconfiguredScan:
                 with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                     if (protected := name_if_protected(item)) is not None:
                         found.append(protected)
-                if (size := size + len(item)) >= _AT_ONCE:
+                if (size := size + len(item)) >= DECODED_AT_ONCE:
                     size = 0
                     await self._clock.sleep(0)
             if not page.continues:
