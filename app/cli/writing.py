@@ -7,15 +7,7 @@ from typing import Final
 from rich.text import Text
 
 from app.cli import answers
-from app.cli.answers import (
-    Operation,
-    Page,
-    Pause,
-    Plan,
-    ProbeRequest,
-    Recovery,
-    Resource,
-)
+from app.cli.answers import Operation, Page, Pause, Plan, ProbeRequest, Recovery, Resource
 from app.cli.client import ApiCall
 from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit, ServerRefused

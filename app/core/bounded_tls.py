@@ -82,7 +82,7 @@ class BoundedContext(ssl.SSLContext):
 
 
 # Passed to the event loop with a connection of a caller, whose own context need not be a `BoundedContext`.
-_HANDS_OVER: Final = BoundedContext()
+_HANDOVER_CONTEXT: Final = BoundedContext()
 
 
 class BoundedTls:
@@ -144,13 +144,13 @@ class BoundedTls:
         Raises:
             ssl.SSLError: the handshake failed.
         """
-        called = self._wrapped.server_side
-        if called:
+        with_caller = self._wrapped.server_side
+        if with_caller:
             await self.consumer.turn()
             seconds, error = self._shake_hands(_SLICE)
         else:
             seconds, error = await asyncio.to_thread(self._shake_hands, self._arrived.pending)
-        self.consumer.charge(seconds, beside=not called)
+        self.consumer.charge(seconds, beside=not with_caller)
         if error is not None and not isinstance(error, ssl.SSLWantReadError):
             raise error
         return error is None
@@ -375,7 +375,7 @@ async def accepted(
         wrapped = context.wrap_bio(handed, said, server_side=True)
         tls = BoundedTls(wrapped, greeting.arrived, handed, said, consumer)
         await _shake_hands(transport, greeting, tls, said)
-        made = await _hand_over(transport, greeting, tls, greeting, _HANDS_OVER)
+        made = await _hand_over(transport, greeting, tls, greeting, _HANDOVER_CONTEXT)
         if greeting.ended:
             raise _ended()
         protocol = make()

@@ -173,17 +173,19 @@ class LeaseProbe:
         )
         reading = NodeReading(nodes, await self._machines(), self._env.clock.now())
         judgements = await self._judged(subject, new_connection=consistent)
-        candidacy = await self._consumer.finish(_judge_nodes(reading, subject.conditions))
-        many = len(judgements) > _TOGETHER  # each step over 10,000 of them takes a turn of the loop
-        if many:
-            await self._consumer.turn()
-        now = self._env.clock.now()
-        self.memory.candidacy = candidacy
-        self.memory.exclusions = self.memory.exclusions.under(subject.conditions).with_reading(
-            judgements, candidacy, now
+        return await self._consumer.finish(self._weigh(reading, judgements, subject.conditions))
+
+    def _weigh(
+        self, reading: NodeReading, judgements: tuple[Judgement, ...], conditions: PoolConditions
+    ) -> Steps[Tally]:
+        """Remembers which nodes count and counts their leases, in steps that the event loop can interleave."""
+        candidacy = yield from _judge_nodes(reading, conditions)
+        yield
+        exclusions = self.memory.exclusions.under(conditions).with_reading(
+            judgements, candidacy, self._env.clock.now()
         )
-        if many:
-            await self._consumer.turn()
+        self.memory.candidacy, self.memory.exclusions = candidacy, exclusions
+        yield
         return consecutive.tally_with_nodes(judgements, candidacy)
 
     async def _machines(self) -> tuple[MachineView, ...]:

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.model.probing import Verdict, VerdictReason
 from app.simulation.traffic import Trouble
-from tests.support.harness import SHOOT, STEP
+from tests.support.harness import SHOOT
 
 
 def verdicts(harness, verdict):
@@ -175,5 +175,5 @@ async def test_the_probes_come_after_the_interval_with_jitter(harness):
     await harness.run(300)
     probes = harness.probes()
     apart = [b - a for a, b in itertools.pairwise(probes)]
-    assert all(10 - STEP <= each <= 12 + STEP for each in apart)
+    assert all(9.99 <= each <= 12.01 for each in apart)
     assert max(apart) - min(apart) > 0.5

@@ -34,8 +34,6 @@ KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
 CA = ResourceRef("apps/v1", "Deployment", "cluster-autoscaler")
 SHOOT = "shoot--local--a"
-STEP = 0.01
-"""How finely `Harness.until` looks, in seconds."""
 
 _AMPLE = 1_000
 """A budget of requests that no test of the loop uses up; those of the adapter are about budgets."""
