@@ -127,8 +127,8 @@ class Harness:
     clients: list[Client] = field(default_factory=list)
 
     @classmethod
-    def create(cls, *, most_each=10, start=True, seed=7, prober=None, **facts):
-        clock = Clock.of_loop()
+    def create(cls, *, most_each=10, start=True, seed=7, prober=None, clock=None, **facts):
+        clock = clock or Clock.of_loop()
         tasks, metrics = Tasks(clock), Metrics()
         given = context(**facts)
         if prober is not None:  # a real one

@@ -30,7 +30,8 @@ async def loop():
         prober.prober.scaling_runs,
         prober.prober.dependents,
     )
-    harness = Harness.create(process=FakeProcess(loops=(Loop.PROBER,)), prober=view)
+    # One clock for both: fixtures run in real time, so a second one would be late by what the set-up took.
+    harness = Harness.create(process=FakeProcess(loops=(Loop.PROBER,)), prober=view, clock=clock)
     environment.notice_bus.subscribe(harness.streams.note)
     world.seed.subscribe(harness.streams.seed_changed)
     yield prober, harness
