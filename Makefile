@@ -15,6 +15,12 @@ ALONE := tests/attack tests/api/test_scrapes.py
 # by themselves, and have to hold then.
 AGAIN := --last-failed --last-failed-no-failures=none
 FAST := --numprocesses=auto --dist=worksteal $(REAL_TIME:%=--ignore=%) $(ALONE:%=--ignore=%)
+# The longest of them run without coverage, which makes Python two to three times as slow: documents and the chart, which
+# cover nothing of the program, and whole stories, which cover what the tests of their parts cover.
+UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_codes.py tests/cli/test_page.py \
+	tests/core/overrides/test_interleavings.py tests/core/reporting/test_audit.py tests/core/web/test_serving.py \
+	tests/prober/test_carried_on.py tests/prober/test_kills.py tests/prober/test_pauses.py \
+	tests/prober/test_reachability.py tests/prober/test_releases.py tests/weeder/test_storm.py
 
 .PHONY: demo test test-suites check test-page pictures test-kube opponent explore lock bench montecarlo clean fmt \
 	image image-root test-image sbom outdated licences
@@ -33,10 +39,10 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: $(STAMP)  ## the main job on the embedded simulated seed, with the API on localhost
 	@$(BIN)/dwd demo
 
-test: $(STAMP)  ## all tests on virtual time: some 13,000 in 8 minutes
+test: $(STAMP)  ## all tests on virtual time: some 13,000 in 5 minutes
 	$(BIN)/python -m pytest -q $(FAST)
 
-test-suites: $(STAMP)  ## what takes real time, and needs Python only: whole processes, the demo, attacks; 20 minutes
+test-suites: $(STAMP)  ## what takes real time, and needs Python only: whole processes, the demo, attacks; 19 minutes
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile $(REAL_TIME) || $(BIN)/python -m pytest -q $(AGAIN) $(REAL_TIME)
 	$(BIN)/python -m pytest -q $(ALONE) || $(BIN)/python -m pytest -q $(AGAIN) $(ALONE)
 
@@ -50,10 +56,11 @@ check: $(STAMP)  ## format, lint, types, import contracts, coverage
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q $(FAST)
+	$(BIN)/coverage run -m pytest -q $(FAST) $(UNTRACED:%=--ignore=%)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=90
 	$(BIN)/coverage report --fail-under=100 --include='app/prober/rules/*,app/weeder/rules/*'
+	$(BIN)/python -m pytest -q $(FAST) $(UNTRACED)
 
 test-page: $(STAMP)  ## the page in a real Chromium (Debian's package chromium; npm fetches axe-core, as its lock file pins it)
 	$(BIN)/python -m pytest -q tests/page tests/api/test_page.py tests/api/test_page_plots.py
