@@ -328,6 +328,16 @@ def test_a_shoot_that_cannot_be_decoded_says_why_and_keeps_its_cluster(shoot):
     assert (view.name, view.resource_version) == ("shoot--a--b", "5")
 
 
+def test_a_worker_has_at_most_32_node_conditions():
+    def view(number):
+        conditions = [f"C{each}" for each in range(number)]
+        worker = {"name": "w", "machineControllerManager": {"nodeConditions": conditions}}
+        return decoding.cluster(cluster({"spec": {"provider": {"workers": [worker]}}})).shoot
+
+    assert len(view(32).workers[0].node_conditions) == 32
+    assert isinstance(view(33), Undecodable)
+
+
 @pytest.mark.parametrize("spec", [None, [], "x"])
 def test_a_cluster_of_which_only_the_name_can_be_read_is_undecodable(spec):
     view = decoding.cluster(raw({"metadata": {"name": "c", "resourceVersion": "1"}, "spec": spec}))

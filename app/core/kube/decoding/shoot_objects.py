@@ -224,7 +224,7 @@ def _too_long() -> LimitExceeded:
 
 
 # Node conditions of each worker pool, of which there may be a thousand; Gardener's default is five.
-_CONDITIONS: Final = msgspec.Meta(max_length=64)
+_CONDITIONS: Final = msgspec.Meta(max_length=32)
 
 
 class _Hibernation(Struct):
