@@ -5,7 +5,8 @@ Weeder, overrides and probed pods use them; they send their requests through `Ap
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple, Protocol
 
 from app.core.clock import Clock
@@ -57,26 +58,43 @@ class OpenWatches:
         self._clock = clock
         self._streams: dict[tuple[str, str], list[SimulatedWatch]] = {}
         self._open: Counter[str] = Counter()
+        self._served: list[tuple[str, Callable[[], None]]] = []
+        """The open watches of the API servers: their kinds, and what cuts them."""
         seed.subscribe(self._heard)
 
     def open_now(self, kind: str) -> int:
         """Returns the number of open watches of a kind."""
         return self._open[kind]
 
+    @contextmanager
+    def serving(self, kind: str, cut: Callable[[], None]) -> Iterator[None]:
+        """Counts a watch of an API server as long as it is open; `cut` breaks its connection."""
+        served = (kind, cut)
+        self._served.append(served)
+        self._count(kind, 1)
+        try:
+            yield
+        finally:
+            self._served.remove(served)
+            self._count(kind, -1)
+
+    def _count(self, kind: str, by: int) -> None:
+        self._open[kind] += by
+        self.most[kind] = max(self.most[kind], self._open[kind])
+
     def open(self, stream: SimulatedWatch, missed: Iterable[StoreEvent]) -> None:
         """Opens a watch and sends it the changes in `missed`."""
         for event in missed:
             self._send(stream, event)
         self._streams.setdefault((stream.kind, stream.namespace), []).append(stream)
-        self._open[stream.kind] += 1
-        self.most[stream.kind] = max(self.most[stream.kind], self._open[stream.kind])
+        self._count(stream.kind, 1)
 
     def close(self, stream: SimulatedWatch) -> None:
         """Closes a watch if it is open."""
         streams = self._streams.get((stream.kind, stream.namespace), [])
         if stream in streams:
             streams.remove(stream)
-            self._open[stream.kind] -= 1
+            self._count(stream.kind, -1)
 
     def cut(self, kind: str) -> None:
         """Breaks the connections of all watches of a kind; pending events are lost."""
@@ -84,6 +102,9 @@ class OpenWatches:
             for stream in streams if each == kind else ():
                 stream.cut = True
                 stream.news.set()
+        for each, cut in self._served:
+            if each == kind:
+                cut()
 
     def stall(self, kind: str, *, contact_ago: float = 0.0) -> None:
         """Stops delivery for a kind; the last contact was `contact_ago` seconds before now."""

@@ -14,7 +14,9 @@ from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer, ShootRepor
 from app.simulation.demo.seed import build
 from app.simulation.demo.show import Show
 from app.simulation.scenarios.casting import cast
+from app.simulation.memory import MemoryPlace
 from app.simulation.scenarios.scenario_file import find_scenario, parse_scenario
+from app.simulation.server import MemoryServers
 from tests.docs.pages import ROOT
 from tests.simulation.worlds import simulated
 from tests.support.harness import Lab
@@ -86,10 +88,10 @@ class Answers:
 class Watched:
     """A demo without processes."""
 
-    def __init__(self, world: World, scenario, parts, seed, *, stays=True):
+    def __init__(self, world: World, scenario, parts, seed, servers, *, stays=True):
         self.clock, self.tasks = world.clock, world._tasks
         self.parts = parts
-        self.seed = seed
+        self.seed, self.servers = seed, servers
         self.screen = Screen(stays=stays)
         self.show = Show(self.clock, scenario.name, self.parts, self.seed, self.screen, ["a hint"])
 
@@ -115,9 +117,9 @@ def policy_of(scenario, *, gate=True):
 
 
 async def watched(world, scenario, *, shoots=2, nodes=4, stays=True):
-    parts = cast(shoots, nodes, scenario.own)
-    seed = await build(world.clock, world._tasks, scenario, parts, DemoSettings())
-    return Watched(world, scenario, parts, seed, stays=stays)
+    parts, place = cast(shoots, nodes, scenario.own), MemoryPlace()
+    seed = await build(world.clock, world._tasks, scenario, parts, DemoSettings(), place)
+    return Watched(world, scenario, parts, seed, MemoryServers(seed.world, place), stays=stays)
 
 
 @simulated()
@@ -241,9 +243,11 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
     world,
 ):
     demo = await watched(world, STORY, shoots=12, nodes=5)
-    lab = Lab(demo.tasks, demo.clock, on_ports=True)
+    lab = Lab(demo.tasks, demo.clock)
+    lab.serve(demo.seed.world, demo.servers)
     harness = lab.prober(demo.seed.world)
     weeders = WeederLab(demo.tasks, demo.clock)
+    weeders.serve(demo.seed.world, demo.servers)
     weeders.weeder(demo.seed.world)
     demo.begin(Prober(harness))
     await demo.clock.sleep(45)
@@ -277,7 +281,8 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
 @simulated()
 async def test_in_a_scenario_of_false_alarms_nothing_is_scaled(world):
     demo = await watched(world, FALSE_ALARMS, shoots=14, nodes=4)
-    lab = Lab(demo.tasks, demo.clock, on_ports=True)
+    lab = Lab(demo.tasks, demo.clock)
+    lab.serve(demo.seed.world, demo.servers)
     harness = lab.prober(demo.seed.world)
     demo.begin(Prober(harness))
     await harness.until(lambda: demo.seed.player.over, within=600)
@@ -309,7 +314,8 @@ async def at_the_end_of_the_seeds_network(demo, harness):
 @simulated()
 async def test_a_gate_keeps_a_false_alarm_of_the_seeds_network_from_scaling_anything(world):
     demo = await watched(world, SEED_NETWORK, shoots=4)
-    lab = Lab(demo.tasks, demo.clock, on_ports=True)
+    lab = Lab(demo.tasks, demo.clock)
+    lab.serve(demo.seed.world, demo.servers)
     harness = lab.prober(demo.seed.world, policy_of(SEED_NETWORK))
     states, replicas = await at_the_end_of_the_seeds_network(demo, harness)
     assert (ShootState.SUSPECT, "Gated") in states
@@ -337,7 +343,8 @@ async def test_a_gate_keeps_a_false_alarm_of_the_seeds_network_from_scaling_anyt
 @simulated()
 async def test_without_the_gate_every_shoot_would_have_been_scaled(world):
     demo = await watched(world, SEED_NETWORK, shoots=4)
-    lab = Lab(demo.tasks, demo.clock, on_ports=True)
+    lab = Lab(demo.tasks, demo.clock)
+    lab.serve(demo.seed.world, demo.servers)
     harness = lab.prober(demo.seed.world, policy_of(SEED_NETWORK, gate=False))
     states, replicas = await at_the_end_of_the_seeds_network(demo, harness)
     assert ShootState.PROTECTED in {each[0] for each in states}
@@ -351,8 +358,10 @@ async def test_without_the_gate_every_shoot_would_have_been_scaled(world):
 @simulated()
 async def test_an_etcd_outage_is_told_pod_by_pod_and_compared_with_the_twin(world):
     demo = await watched(world, ETCD, shoots=3)
-    lab = Lab(demo.tasks, demo.clock, on_ports=True)
+    lab = Lab(demo.tasks, demo.clock)
+    lab.serve(demo.seed.world, demo.servers)
     weeders = WeederLab(demo.tasks, demo.clock)
+    weeders.serve(demo.seed.world, demo.servers)
     weeders.weeder(demo.seed.world)
     harness = lab.prober(demo.seed.world)
     demo.begin(Prober(harness))

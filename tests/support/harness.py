@@ -157,8 +157,12 @@ class Lab:
     def world(self, *, seed: int = 1, **options) -> World:
         place = MemoryPlace()
         world = World(self.clock, self.tasks, seed=seed, place=place, **options)
-        self._servers[id(world)] = MemoryServers(world, place)
+        self.serve(world, MemoryServers(world, place))
         return world
+
+    def serve(self, world: World, servers: MemoryServers) -> None:
+        """Takes a world that was made elsewhere, with its API servers."""
+        self._servers[id(world)] = servers
 
     def prober(
         self,

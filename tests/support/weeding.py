@@ -1,8 +1,9 @@
 """A weeder on a simulated seed, on virtual time: the harness of its tests."""
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from app.core.clock import Clock
 from app.core.metrics import Metrics
@@ -15,21 +16,26 @@ from app.core.model.weeding import (
     ServiceStatus,
     WeederPolicy,
 )
-from app.core.ports import Leadership, Pauses, Starting
+from app.core.ports import Leadership, Pauses, Starting, WeederSeed
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import Notice, NoticeBus
+from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.parts import Fault, WorldParts
+from app.simulation.memory import MemoryPlace
+from app.simulation.parts import Fault
+from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.seed_pods import PodDeletion
+from app.simulation.server import MemoryServers
 from app.simulation.views import pod_view
-from app.simulation.weeder_seed import WEEDER, SimulatedWeederSeed
+from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
 from tests.support.waiting import wait_until
 
 NAMESPACE = "shoot--local--a"
+_AMPLE = 1_000
+"""A budget of requests that no test of the loop uses up; those of the adapter are about budgets."""
 ETCD = ServiceKey(NAMESPACE, ETCD_SERVICE)
 API = ServiceKey(NAMESPACE, API_SERVER)
 
@@ -59,33 +65,45 @@ class Sent(NamedTuple):
     resource_version: str
 
 
-class RecordingSeed(SimulatedWeederSeed):
-    """Keeps what was asked for."""
+class RecordingSeed:
+    """The seed as the weeder sees it, by the real adapter; keeps what was asked for."""
 
-    def __init__(self, lab: WorldParts) -> None:
-        super().__init__(lab)
+    def __init__(self, real: WeederSeed, world: World) -> None:
+        self._real, self._world = real, world
         self.sent: list[Sent] = []
         self.reads: list[tuple[float, str]] = []
         """When a pod was read, and which."""
         self.watched: list[LabelSelector | None] = []
         """What each watch of pods selects."""
+        self.subscribe, self.watch_state = real.subscribe, real.watch_state
+        self.services, self.slices, self.any_pod = real.services, real.slices, real.any_pod
+
+    @property
+    def open_watches(self) -> int:
+        """The number of open watches of pods."""
+        return self._world.parts.watches.open_now("Pod")
+
+    @property
+    def most_watches(self) -> int:
+        """The maximum number of watches of pods that were open at the same time."""
+        return self._world.parts.watches.most["Pod"]
 
     def watch_pods(self, namespace, selector, changed, admitted):
         self.watched.append(selector)
-        return super().watch_pods(namespace, selector, changed, admitted)
+        return self._real.watch_pods(namespace, selector, changed, admitted)
 
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
-        self.reads.append((self._parts.clock.now(), name))
-        return await super().read_pod(namespace, name)
+        self.reads.append((self._world.clock.now(), name))
+        return await self._real.read_pod(namespace, name)
 
     async def delete_pod(
         self, namespace: str, name: str, *, uid: str, resource_version: str, starting: Starting
     ) -> None:
         def started() -> None:
             starting()
-            self.sent.append(Sent(self._parts.clock.now(), name, uid, resource_version))
+            self.sent.append(Sent(self._world.clock.now(), name, uid, resource_version))
 
-        await super().delete_pod(
+        await self._real.delete_pod(
             namespace, name, uid=uid, resource_version=resource_version, starting=started
         )
 
@@ -96,8 +114,9 @@ class WeederHarness:
 
     world: World
     weeder: WeederRunner
-    seed: "RecordingSeed"
+    seed: RecordingSeed
     environment: WeederEnvironment
+    process: SimulatedProcess
     again: Callable[..., "WeederHarness"]
     """Starts another process of the same configuration on the same world; options replace the first one's."""
     notices: list[Notice] = field(default_factory=list)
@@ -148,6 +167,8 @@ class WeederHarness:
     async def kill(self) -> None:
         """Ends the weeder as kill -9 does: nothing is finished."""
         await self.environment.tasks.stop()
+        self.process.network.killed()
+        await self.process.adapters.close()
 
     async def stop(self) -> None:
         """Ends the weeder as SIGTERM does."""
@@ -211,9 +232,17 @@ class WeederLab:
     def __init__(self, tasks: Tasks, clock: Clock) -> None:
         self.tasks, self.clock = tasks, clock
         self._harnesses: list[WeederHarness] = []
+        self._servers: dict[int, MemoryServers] = {}
 
     def world(self, *, seed: int = 1, **options) -> World:
-        return World(self.clock, self.tasks, seed=seed, **options)
+        place = MemoryPlace()
+        world = World(self.clock, self.tasks, seed=seed, place=place, **options)
+        self.serve(world, MemoryServers(world, place))
+        return world
+
+    def serve(self, world: World, servers: MemoryServers) -> None:
+        """Takes a world that was made elsewhere, with its API servers."""
+        self._servers[id(world)] = servers
 
     def weeder(
         self,
@@ -227,17 +256,30 @@ class WeederLab:
         **changes,
     ) -> WeederHarness:
         """Starts a weeder on `world`, a process of its own, with a watch of its own."""
-        tasks, seed = Tasks(self.clock), RecordingSeed(world.parts)
-        seed.select(policy.services)
+        tasks, changed = Tasks(self.clock), replace(policy, **changes)
+        core = core_of(self.clock, tasks, random.Random(7))
+        process = SimulatedProcess(
+            self._servers[id(world)],
+            core,
+            name=f"weeder {len(self._harnesses) + 1}",
+            user=WEEDER,
+            weeder=changed,
+            dry_run=dry_run,
+            kube_api_qps=_AMPLE,
+            kube_api_burst=_AMPLE,
+        )
+        adapters = process.adapters.weeder
+        assert adapters is not None
+        seed = RecordingSeed(adapters.seed, world)
         environment = WeederEnvironment.create(
-            replace(policy, **changes),
+            changed,
             seed,
             world.leadership if leadership is None else leadership,
             pauses=world.pauses if pauses is None else pauses,
             clock=self.clock,
             tasks=tasks,
-            notice_bus=NoticeBus(),
-            metrics=Metrics(),
+            notice_bus=core.notice_bus,
+            metrics=core.metrics,
             deletions_a_second=deletions_a_second,
             dry_run=dry_run,
         )
@@ -251,10 +293,11 @@ class WeederLab:
             }
             return self.weeder(world, policy, **{**same, **changes, **other})
 
-        harness = WeederHarness(world, WeederRunner(environment), seed, environment, again)
+        harness = WeederHarness(world, WeederRunner(environment), seed, environment, process, again)
         environment.notice_bus.subscribe(harness.notices.append)
         environment.notice_bus.subscribe(Metering(environment.metrics).note)
-        _ = tasks.shared(seed.run, "simulated watch of slices")
+        begin: Any = process.adapters.begin
+        _ = tasks.once(begin, "begin")
         harness.weeder.start()
         self._harnesses.append(harness)
         return harness

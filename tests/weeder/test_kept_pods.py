@@ -22,7 +22,7 @@ TRIED = Keep(KeepReason.REFUSED, "429")
 
 TROUBLES = [
     pytest.param(
-        Trouble(throttled=True, retry_after=20.0, verbs=DELETE), "too many requests", id="throttled"
+        Trouble(throttled=True, retry_after=20.0, verbs=DELETE), "429 (Throttled)", id="throttled"
     ),
     pytest.param(Trouble(error_rate=1.0, verbs=DELETE), "internal error", id="5xx"),
     pytest.param(Trouble(silent=True, verbs=DELETE), "no answer", id="no answer"),

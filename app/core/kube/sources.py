@@ -103,6 +103,7 @@ def slices(services: Collection[str]) -> WatchSource[SliceView]:
         _at(ENDPOINT_SLICES),
         decoding.endpoint_slice,
         selector=str(of_services),
+        lists_when_stale=True,
     )
 
 

@@ -1,6 +1,7 @@
 """The parts that one simulated API server is built from."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from app.core.clock import Clock
@@ -42,6 +43,10 @@ class Premise:
     """The commands that can be run in containers."""
     stalled: Callable[[str], bool] = lambda _: False
     """Returns whether watches of a kind are stalled, so that they neither deliver nor end."""
+    serving: Callable[[str, Callable[[], None]], AbstractContextManager[None]] = (
+        lambda _kind, _cut: nullcontext()
+    )
+    """Is entered while a watch of a kind is open; the function breaks its connection."""
     unavailable: Callable[[str, str], ClusterError | None] = lambda _kind, _name: None
     """Returns the error that a fault makes of requests for a kind and a name; None if there is none."""
     advance: Callable[[], None] = lambda: None

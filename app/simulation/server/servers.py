@@ -92,6 +92,7 @@ class Fronts:
             identities=self._world.identities,
             commands=self.commands,
             stalled=self._stalled,
+            serving=parts.watches.serving,
             unavailable=self._unavailable,
         )
 

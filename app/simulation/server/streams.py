@@ -78,6 +78,7 @@ class StoreWatch:
         self._waiting: deque[bytes] = deque()
         self._more = asyncio.Event()
         self._overrun = False
+        self._cut = False
         self._over = False
         """Whether the watch ends after the pending changes."""
         self._known = options.version or 0
@@ -92,6 +93,16 @@ class StoreWatch:
         """The plural resource that is watched."""
         return self._watching.resource.plural
 
+    @property
+    def kind(self) -> str:
+        """The kind that is watched."""
+        return self._watching.resource.kind
+
+    def cut(self) -> None:
+        """Breaks the connection; pending changes are lost."""
+        self._cut = True
+        self._more.set()
+
     def close(self) -> None:
         """Unsubscribes from the store."""
         self._store.unsubscribe(self._heard)
@@ -101,6 +112,7 @@ class StoreWatch:
 
         Raises:
             TooSlow: more is waiting than is kept, or what was sent is not taken.
+            ConnectionError: the connection is cut.
         """
         begun = self._clock.now()
         end = begun + float(self._watching.options.timeout or _LONGEST)
@@ -108,6 +120,8 @@ class StoreWatch:
         while not self._over and (now := self._clock.now()) < end:
             if self._overrun:
                 raise TooSlow
+            if self._cut:
+                raise ConnectionResetError
             stalled = self._stalled()
             if not stalled:
                 if now >= bookmark:
@@ -144,14 +158,14 @@ class StoreWatch:
 
     def _begin(self, options: ListOptions) -> None:
         if options.version is None or options.version == 0 or options.initial_events:
-            for obj in self._store.list(self._kind, self._watching.target.namespace or None):
+            for obj in self._store.list(self.kind, self._watching.target.namespace or None):
                 if self._chooses(obj):
                     self._queue("ADDED", obj)
             if options.initial_events:
                 self._bookmark(initial=True)
             return
         try:
-            missed = self._store.since(options.version, [self._kind])
+            missed = self._store.since(options.version, [self.kind])
         except Expired as error:
             status = answers.status(error, 410)
             self._waiting.append(_line("ERROR", status))
@@ -160,13 +174,9 @@ class StoreWatch:
         for event in missed:
             self._heard(event)
 
-    @property
-    def _kind(self) -> str:
-        return self._watching.resource.kind
-
     def _heard(self, event: StoreEvent) -> None:
         namespace = self._watching.target.namespace
-        if event.key.kind != self._kind or event.version <= (self._watching.options.version or 0):
+        if event.key.kind != self.kind or event.version <= (self._watching.options.version or 0):
             return  # a watch may begin at a version in the future
         self._newest = event.version
         if namespace not in ("", event.key.namespace):

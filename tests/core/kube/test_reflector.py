@@ -409,6 +409,16 @@ async def test_a_server_that_is_away_is_not_asked_for_everything_when_it_is_back
         assert watcher.script.verbs().count("list") == 1
 
 
+@pytest.mark.parametrize(("within", "lists"), [(80, 1), (200, 2)], ids=["a moment", "90 s"])
+async def test_a_copy_that_may_not_be_stale_is_listed_anew_where_the_server_was_away_for(
+    within, lists
+):
+    away = [Unreachable("refused")] * 20
+    async with Watcher([page()], [[10], *away, [FOREVER]], lists_when_stale=True) as watcher:
+        await asyncio.sleep(within)
+        assert min(watcher.script.verbs().count("list"), 2) == lists
+
+
 BROKEN = {
     "metadata": {"name": "kubeconfig", "namespace": "a", "resourceVersion": "12"},
     "data": "canary",
