@@ -13,8 +13,8 @@ from app.simulation.demo.losses import Toll
 from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer, ShootReport
 from app.simulation.demo.seed import build
 from app.simulation.demo.show import Show
-from app.simulation.scenarios.casting import cast
 from app.simulation.memory import MemoryPlace
+from app.simulation.scenarios.casting import cast
 from app.simulation.scenarios.scenario_file import find_scenario, parse_scenario
 from app.simulation.server import MemoryServers
 from tests.docs.pages import ROOT
