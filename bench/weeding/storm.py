@@ -14,18 +14,20 @@ import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import looptime
 
 from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.simulation.builders import World
+from app.simulation.memory import MemoryPlace
+from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.seed_pods import PodDeletion
+from app.simulation.server import MemoryServers
 from app.simulation.store import StoreEvent
 from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import API_SERVER, ROLE, Workload
@@ -35,6 +37,8 @@ from app.weeder.environment import WeederEnvironment
 FIRST_WITHIN = 25.0
 """Seconds from a namespace's due time to its first deletion."""
 BUDGET = 20.0
+_AMPLE = 1_000
+"""Requests a second: the budget of deletions is what is looked at."""
 _ROUNDED = 1e-4
 _REPLICAS = 3
 _RESTARTS = 7
@@ -131,32 +135,48 @@ def _crash(world: World, namespace: str, storm: Storm) -> None:
         world.crash_looped(namespace, f"dependant-{number}", _RESTARTS)
 
 
-def _weeder(world: World, tasks: Tasks) -> WeederRunner:
-    board, metrics = NoticeBus(), Metrics()
-    board.subscribe(Metering(metrics).note)
+def _weeder(
+    world: World, servers: MemoryServers, tasks: Tasks
+) -> tuple[WeederRunner, SimulatedProcess]:
+    core = core_of(world.clock, tasks, random.Random(7))
+    core.notice_bus.subscribe(Metering(core.metrics).note)
+    process = SimulatedProcess(
+        servers,
+        core,
+        name="weeder",
+        user=WEEDER,
+        weeder=_POLICY,
+        kube_api_qps=_AMPLE,
+        kube_api_burst=_AMPLE,
+    )
+    assert process.adapters.weeder is not None
     environment = WeederEnvironment.create(
         _POLICY,
-        world.weeder_seed,
+        process.adapters.weeder.seed,
         world.leadership,
         pauses=world.pauses,
         clock=world.clock,
         tasks=tasks,
-        notice_bus=board,
-        metrics=metrics,
+        notice_bus=core.notice_bus,
+        metrics=core.metrics,
         deletions_a_second=BUDGET,
     )
-    return WeederRunner(environment)
+    begin: Any = process.adapters.begin
+    _ = tasks.once(begin, "begin")
+    return WeederRunner(environment), process
 
 
 async def _play(storm: Storm) -> Outcome:
     clock = Clock.of_loop()
-    tasks = Tasks(clock)
-    world = World(clock, tasks, seed=storm.seed)
-    weeder = _weeder(world, tasks)
+    tasks, place = Tasks(clock), MemoryPlace()
+    world = World(clock, tasks, seed=storm.seed, place=place)
+    weeder, process = _weeder(world, MemoryServers(world, place), tasks)
     try:
         return await _weather(storm, world, weeder)
     finally:
         await tasks.stop()
+        process.network.killed()
+        await process.adapters.close()
 
 
 async def _weather(storm: Storm, world: World, weeder: WeederRunner) -> Outcome:
@@ -181,7 +201,7 @@ async def _weather(storm: Storm, world: World, weeder: WeederRunner) -> Outcome:
     for flap in flaps:
         flap.lift()
     await clock.sleep(2 * 300.0)
-    outcome.watches_left = world.weeder_seed.open_watches
+    outcome.watches_left = world.parts.watches.open_now("Pod")
     outcome.mebibytes = _resident()
     return outcome
 
@@ -192,7 +212,7 @@ def _judge(outcome: Outcome, world: World, due: Due) -> None:
     outcome.most_in_a_second = most_in_a_second(each.at for each in deletions)
     outcome.twice = sum(count > 1 for count in Counter(each.uid for each in deletions).values())
     outcome.not_waiting = sum(not each.waiting for each in deletions)
-    outcome.most_watches = world.weeder_seed.most_watches
+    outcome.most_watches = world.parts.watches.most["Pod"]
     first = _first(deletions)
     late = world.clock.now() - FIRST_WITHIN
     outcome.never = sum(at < late and name not in first for name, at in due.at.items())
