@@ -19,6 +19,10 @@ from app.core.tasks import Tasks
 from app.service.parts import Cluster, Configured, Core, ProberAdapters, WeederAdapters
 from app.service.service import Service
 from app.simulation.builders import World
+from app.simulation.cluster import WATCHDOG
+from app.simulation.memory import MemoryPlace
+from app.simulation.process import SimulatedProcess
+from app.simulation.server import MemoryServers
 from tests.support.harness import GARDENER, SHOOT
 
 FREE = "127.0.0.1:0"
@@ -54,6 +58,13 @@ class Life:
     service: Any
     core: Core
     world: World
+    cluster: Cluster
+
+    async def ready(self) -> None:
+        """Waits until it is."""
+        async with asyncio.timeout(5):
+            while (await self.get("health", "/readyz"))[0] != 200:
+                await asyncio.sleep(0.02)
 
     async def get(self, server: str, path: str, host: str = "localhost") -> tuple[int, str]:
         """Status and body of what a server answers."""
@@ -66,27 +77,53 @@ def settings(**addresses: str) -> DemoSettings:
 
 
 def life(
-    *, loops=PROBER, warnings=(), addresses=None, dry_run=False, scan=None, **adapters: Any
+    *,
+    loops=PROBER,
+    warnings=(),
+    addresses=None,
+    dry_run=False,
+    scan=None,
+    begin=nothing,
+    **adapters: Any,
 ) -> Life:
-    """A service of these loops that was not started yet; `doors` are fields of its Cluster."""
+    """A service of these loops that was not started yet.
+
+    Its watches open after `begin`; `adapters` are fields of its Cluster.
+    """
     clock = Clock.of_loop()
     core = Core(clock, Tasks(clock), Metrics(), NoticeBus(), Random(1))
-    world = World(clock, core.tasks, seed=1)
+    place = MemoryPlace()
+    world = World(clock, core.tasks, seed=1, place=place)
     world.add_shoot(SHOOT, nodes=3)
-    cluster = Cluster(begin=nothing, end=nothing, identity="me")
+    process = SimulatedProcess(
+        MemoryServers(world, place),
+        core,
+        name="the service",
+        user=WATCHDOG,
+        prober=GARDENER if Loop.PROBER in loops else None,
+        weeder=WEEDING if Loop.WEEDER in loops else None,
+        dry_run=dry_run,
+    )
+    real = process.adapters
+
+    async def begun() -> None:
+        await begin()
+        await real.begin()
+
+    cluster = Cluster(begin=begun, end=nothing, close=real.close, identity="me")
     configured = Configured(
         settings(**addresses or {}), "1.2.3", warnings=tuple(warnings), dry_run=dry_run
     )
-    if Loop.PROBER in loops:
-        prober = ProberAdapters(world.seed, world.connector, SoleOwner(), scan)
+    if real.prober is not None:
+        prober = ProberAdapters(real.prober.seed, real.prober.connector, SoleOwner(), scan)
         cluster, configured = replace(cluster, prober=prober), replace(configured, prober=GARDENER)
-    if Loop.WEEDER in loops:
+    if real.weeder is not None:
         world.add_control_plane(SHOOT)
-        world.weeder_seed.select(WEEDING.services)
         pauses = None if "overrides" in adapters else world.pauses
-        weeder = WeederAdapters(world.weeder_seed, SoleOwner(), pauses)
+        weeder = WeederAdapters(real.weeder.seed, SoleOwner(), pauses)
         cluster, configured = replace(cluster, weeder=weeder), replace(configured, weeder=WEEDING)
-    return Life(Service(configured, core, replace(cluster, **adapters)), core, world)
+    cluster = replace(cluster, **adapters)
+    return Life(Service(configured, core, cluster), core, world, cluster)
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from app.core.kube import seed_api
 from app.core.log import camel_case
 from app.core.model.weeding import Cause, ServiceKey
 from tests.service.lives import BOTH, SERVICE, Life, life
@@ -30,13 +31,14 @@ class Told(Life):
     """A service whose loops run on virtual time, without sockets, and what it has logged."""
 
     def __init__(self, found, lines):
-        super().__init__(found.service, found.core, found.world)
+        super().__init__(found.service, found.core, found.world, found.cluster)
         self._lines = lines
         for name in SHOOTS[1:]:
             self.world.add_shoot(name, nodes=3)
 
     async def start(self):
         """Both loops, until all is learnt; what that was in the log."""
+        await self.cluster.begin()
         self.service.prober.start()
         self.service.weeder.start()
         return await self.run(120)
@@ -49,11 +51,13 @@ class Told(Life):
 
 
 @pytest.fixture
-async def told():
+async def told(monkeypatch):
     with capture_logs() as lines:
         found = Told(life(loops=BOTH), lines)
+        monkeypatch.setattr(seed_api, "wall_clock", found.core.clock.now)  # virtual for both sides
         yield found
         await found.core.tasks.stop()
+        await found.cluster.close()
 
 
 def of(lines, namespace):

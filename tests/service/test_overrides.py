@@ -178,7 +178,7 @@ async def test_readiness_waits_for_the_overrides_and_shows_what_they_suffer_from
         assert code == 503
         assert "[-]overrides-synced failed: not listed yet" in text
         late.synced = True
-        assert (await found.get("health", "/readyz"))[0] == 200
+        await found.ready()
 
 
 async def test_a_manual_run_through_the_api_scales_and_is_an_operation():

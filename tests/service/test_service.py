@@ -161,6 +161,7 @@ async def test_missing_rights_and_features_that_are_off_are_shown_and_it_stays_r
     adapters = {"rights": Rights(PATCH, EVENTS), "scan": refuse, "events": Sink()}
     async with living(**adapters) as found:
         await until(lambda: found.service.prober.scan.off and found.service._permissions.missing)
+        await found.ready()
         status = json.loads((await found.get("API", "/api/v1/status"))[1])
         code, ready = await found.get("health", "/readyz?verbose")
     assert [(each["verb"], each["resource"]) for each in status["missingPermissions"]] == [
