@@ -149,10 +149,10 @@ def _weeder(
         kube_api_qps=_AMPLE,
         kube_api_burst=_AMPLE,
     )
-    assert process.adapters.weeder is not None
+    adapters: Any = process.adapters
     environment = WeederEnvironment.create(
         _POLICY,
-        process.adapters.weeder.seed,
+        adapters.weeder.seed,
         world.leadership,
         pauses=world.pauses,
         clock=world.clock,
@@ -161,8 +161,7 @@ def _weeder(
         metrics=core.metrics,
         deletions_a_second=BUDGET,
     )
-    begin: Any = process.adapters.begin
-    _ = tasks.once(begin, "begin")
+    _ = tasks.once(adapters.begin, "begin")
     return WeederRunner(environment), process
 
 

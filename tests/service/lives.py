@@ -63,7 +63,7 @@ class Life:
     async def ready(self) -> None:
         """Waits until it is."""
         async with asyncio.timeout(5):
-            while (await self.get("health", "/readyz"))[0] != 200:
+            while (await self.get("health", "/readyz"))[0] != 200:  # noqa: ASYNC110 - nothing tells us
                 await asyncio.sleep(0.02)
 
     async def get(self, server: str, path: str, host: str = "localhost") -> tuple[int, str]:
