@@ -15,6 +15,7 @@ async def test_readiness_and_metrics_name_what_is_unavailable_for_as_long_as_it_
     async with living() as life:
         await life.ready()
         unavailable = {MCM: WHY}
+        assert life.cluster.prober is not None
         monkeypatch.setattr(life.cluster.prober.seed, "unavailable", unavailable.get)
         status, text = await life.get("health", "/readyz?verbose")
         assert status == 200
