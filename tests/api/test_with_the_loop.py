@@ -73,7 +73,7 @@ def lines():
 async def records():
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    lab = Lab(tasks, clock, on_ports=True)
+    lab = Lab(tasks, clock)
     world = lab.world()
     world.add_shoot(SHOOT)
     yield Records(lab.prober(world), tasks)

@@ -18,7 +18,7 @@ async def loop():
     """A prober, and the streams that tell of it."""
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    lab = Lab(tasks, clock, on_ports=True)
+    lab = Lab(tasks, clock)
     world = lab.world()
     world.add_shoot(SHOOT)
     prober = lab.prober(world)
@@ -33,7 +33,7 @@ async def loop():
     # One clock for both: fixtures run in real time, so a second one would be late by what the set-up took.
     harness = Harness.create(process=FakeProcess(loops=(Loop.PROBER,)), prober=view, clock=clock)
     environment.notice_bus.subscribe(harness.streams.note)
-    world.seed.subscribe(harness.streams.seed_changed)
+    environment.seed.subscribe(harness.streams.seed_changed)
     yield prober, harness
     await harness.close()
     await lab.close()
