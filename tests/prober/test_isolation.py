@@ -12,8 +12,6 @@ from app.core.reporting.metering import Metering
 from app.simulation.traffic import Trouble
 from tests.support.harness import KCM, SHOOT
 
-pytestmark = pytest.mark.on_ports  # it puts a connector of its own into the world
-
 OTHER = "shoot--local--b"
 
 
@@ -27,15 +25,18 @@ def logs():
 class BrokenConnector:
     """A connector with a bug that one shoot meets."""
 
-    def __init__(self, real, error):
-        self._real = real
-        self._error = error
+    def __init__(self, error, clock):
+        self._error, self._clock = error, clock
         self.broken = True
         self.tries = []
 
+    def __call__(self, real):
+        self._real = real
+        return self
+
     async def connect(self, secret):
         if self.broken and secret.namespace == SHOOT:
-            self.tries.append(self._real._clock.now())
+            self.tries.append(self._clock.now())
             raise self._error
         return await self._real.connect(secret)
 
@@ -50,8 +51,8 @@ async def broken(lab, error):
     world = lab.world()
     world.add_shoot(SHOOT)
     world.add_shoot(OTHER)
-    connector = world.connector = BrokenConnector(world.connector, error)
-    return lab.prober(world), connector
+    connector = BrokenConnector(error, lab.clock)
+    return lab.prober(world, connector=connector), connector
 
 
 async def test_a_runner_that_fails_unexpectedly_is_failing_and_started_again_1_s_doubling_to_60(

@@ -8,16 +8,18 @@ from app.core.reporting.metering import Metering
 from app.prober.rules.schedule import SHARE
 from tests.support.harness import KCM, SHOOT
 
-pytestmark = pytest.mark.on_ports  # it puts a connector of its own into the world
-
 OTHER = "shoot--local--b"
 
 
 class CostlyConnector:
     """One whose every request to one shoot takes so many seconds of the loop's time."""
 
-    def __init__(self, real, seconds):
-        self._real, self.seconds = real, seconds
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __call__(self, real):
+        self._real = real
+        return self
 
     async def connect(self, secret):
         if secret.namespace == SHOOT:
@@ -37,8 +39,8 @@ def costly(lab):
         world = lab.world()
         world.add_shoot(SHOOT)
         world.add_shoot(OTHER)
-        connector = world.connector = CostlyConnector(world.connector, seconds)
-        return lab.prober(world), connector
+        connector = CostlyConnector(seconds)
+        return lab.prober(world, connector=connector), connector
 
     return made
 

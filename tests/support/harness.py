@@ -172,11 +172,12 @@ class Lab:
         leadership: Leadership | None = None,
         dry_run: bool = False,
         store: MemoryStore | None = None,
+        connector: Callable[[Any], Any] = lambda real: real,
         **changes,
     ) -> Harness:
         """Starts a prober on `world`, a process of its own; a second one on the same world is a second instance.
 
-        With a `store` it has overrides, else there are none.
+        With a `store` it has overrides, else there are none. `connector` makes the one that it uses of the real one.
         """
         tasks, changed = Tasks(self.clock), replace(policy, **changes)
         core = core_of(self.clock, tasks, random.Random(7))
@@ -193,7 +194,7 @@ class Lab:
         environment = ProberEnvironment(
             policy=changed,
             seed=reached.seed,
-            connector=reached.connector,
+            connector=connector(reached.connector),
             leadership=world.leadership if leadership is None else leadership,
             clock=self.clock,
             tasks=tasks,
@@ -210,7 +211,13 @@ class Lab:
         def again() -> Harness:
             next_store = None if store is None else store.replica()
             return self.prober(
-                world, policy, leadership=leadership, dry_run=dry_run, store=next_store, **changes
+                world,
+                policy,
+                leadership=leadership,
+                dry_run=dry_run,
+                store=next_store,
+                connector=connector,
+                **changes,
             )
 
         harness = Harness(world, Prober(environment), environment, again, process)
