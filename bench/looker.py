@@ -237,12 +237,12 @@ class Looker:
         if self._network.unlucky(at):
             raise NoAnswer(at + LATENCY, VerdictReason.LEASES_UNREADABLE)
         answered = self._network.consistent(at)
-        self._contacted(at)
+        self._contacted(at, answered)
         return answered
 
     def _leases(self, sent: float) -> tuple[float, tuple[Judgement, ...]]:
         reading = self._network.leases(sent)
-        self._contacted(sent)
+        self._contacted(sent, reading.received)
         if reading.received - sent > READING:
             raise NoAnswer(reading.received, VerdictReason.STALE_READING)
         self._sent = sent
@@ -251,10 +251,14 @@ class Looker:
 
     # The rules on leases, with what is left out left out.
 
-    def _contacted(self, sent: float) -> None:
+    def _contacted(self, sent: float, received: float) -> None:
         memory = self._memory
         memory.contacts = leases.contact(
-            memory.contacts, sent, self._timings, failed_before=memory.failed_before
+            memory.contacts,
+            sent,
+            received,
+            self._timings,
+            failed_before=memory.failed_before,
         )
         if Without.GAP in self._settings.without:
             memory.contacts = Contacts(sent, NEVER)

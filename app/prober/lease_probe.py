@@ -90,7 +90,7 @@ class LeaseProbe:
                 RequestKind.LEASE,
                 self._session.read(lambda shoot: shoot.contact(), VerdictReason.LEASES_UNREADABLE),
             )
-            self._contacted(sent, subject.timings)
+            self._contacted(sent, self._env.clock.now(), subject.timings)
             return Tally(consecutive.counts(()), None, nodes_read=False, judgements=())
 
         result = (await self._bounded(read)).result
@@ -207,7 +207,7 @@ class LeaseProbe:
             lambda shoot: shoot.leases(new_connection=new_connection),
             VerdictReason.LEASES_UNREADABLE,
         )
-        self._contacted(reading.sent, subject.timings)
+        self._contacted(reading.sent, reading.received, subject.timings)
         took = self._env.clock.now() - reading.sent
         if took > READING:
             raise ProbeError(self._slow(took))
@@ -240,10 +240,10 @@ class LeaseProbe:
             reason, f"the leases took {took:.1f} s to read, and may be outdated", RequestKind.LEASE
         )
 
-    def _contacted(self, sent: float, timings: Timings) -> None:
+    def _contacted(self, sent: float, received: float, timings: Timings) -> None:
         known = self.memory.contacts
         self.memory.contacts = leases.contact(
-            known, sent, timings, failed_before=self.memory.failed_before
+            known, sent, received, timings, failed_before=self.memory.failed_before
         )
 
     async def _timed(self, probe: RequestKind, work: Awaitable[T]) -> T:

@@ -242,7 +242,8 @@ class PodKubelet:
         return True
 
     def _tell(self, pod: RunningPod) -> None:
-        self._seed.patch(pod.key, {"status": pod.status()}, status=True)
+        if self._seed.get(pod.key)["spec"].get("nodeName"):  # else no kubelet has it yet
+            self._seed.patch(pod.key, {"status": pod.status()}, status=True)
 
     def _about(self, seconds: float, pod: RunningPod) -> float:
         jitter = pod.workload.times.jitter

@@ -71,9 +71,14 @@ def no_gap_rule() -> Any:  # noqa: ANN401  a patch
     """After storage was away ages count as if kubelets could have renewed."""
 
     def contact(
-        known: Contacts, sent: float, timings: Timings, *, failed_before: bool = False
+        known: Contacts,
+        sent: float,
+        received: float,
+        timings: Timings,
+        *,
+        failed_before: bool = False,
     ) -> Contacts:
-        del known, timings, failed_before
+        del known, received, timings, failed_before
         return Contacts(sent)
 
     return patch.object(leases, "contact", contact)

@@ -146,8 +146,8 @@ class Told:
     keys: dict[str, Key] = field(default_factory=dict)
     _version: int = 0
     _uid: str = ""
-    _watched: str = ""
-    """The uid of what the watch shows; empty: there is none."""
+    _watched: tuple[str, str] = ("", "")
+    """The uid and the version of what the watch shows; empty: there is none."""
     _doubtful: bool = False
     """The watch shows none, and an answer has shown one: which is newer cannot be said."""
 
@@ -157,9 +157,12 @@ class Told:
             return
         if self.listed_at is None:
             self.listed_at = now
-        before, self._watched = self._watched, "" if document is None else document.uid
-        self._doubtful = document is None and before != self._uid
-        if document is None and before == self._uid:
+        before = self._watched
+        self._watched = ("", "") if document is None else (document.uid, document.resource_version)
+        if document is not None and before == self._watched:
+            return  # no news: it does not take back an answer that there is none
+        self._doubtful = document is None and before[0] != self._uid
+        if document is None and before[0] == self._uid:
             self.keys = {}
         elif document is not None:
             self.answered(document, now)

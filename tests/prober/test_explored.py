@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.policy import DependentPolicy, ScalePolicy
-from app.core.model.probing import VerdictReason
+from app.core.model.probing import ShootState, VerdictReason
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from app.simulation.leadership import SimulatedLeadership
@@ -98,3 +98,20 @@ async def test_a_cancelled_run_does_not_come_back_with_a_watch_that_shows_what_w
     await operator.harness.run(120)
     assert operator.harness.environment.overrides.effective(SHOOT).hold is None
     assert operator.harness.replicas() == (1, 1, 1), "the leases are well, and nobody holds it down"
+
+
+async def test_a_first_reading_that_hung_until_the_storage_was_back_proves_nothing_of_that_time(
+    lab,
+):
+    """The kubelets renew within seconds of its return; to a process that counts from its request they are silent."""
+    world = lab.world(seed=9)  # in which both kubelets pause as the storage returns
+    world.add_shoot(SHOOT, nodes=2, lease_duration=20)
+    await lab.clock.sleep(60)
+    away = world.faults.storage_away(SHOOT)
+    await lab.clock.sleep(84.5)
+    harness = lab.prober(world)
+    await harness.run(4.8)
+    away.lift()
+    await harness.run(60)
+    assert not harness.writes()
+    assert harness.state() is ShootState.HEALTHY

@@ -184,3 +184,20 @@ async def test_a_flapping_service_has_become_ready_just_now(world, clock):
     await clock.sleep(5.5)
     since = [pod.ready_since for pod in world.pods(A)]
     assert since == [int(clock.now() - 0.5)] * 2
+
+
+@in_a_world
+async def test_a_pod_that_has_no_node_yet_has_no_endpoint_even_if_it_is_made_to_crash(world, clock):
+    add(world, 1)
+    (pod,) = world.pods(A)
+    world.delete_pod(A, pod.name)
+    for _ in range(200):
+        world.crash_looped(A, "server", 7)
+        world.faults.slices_gone(A, "server").lift()
+        await clock.sleep(0.01)
+    bound = {
+        each["metadata"]["name"]
+        for each in world.store.list("Pod", A)
+        if "nodeName" in each["spec"]
+    }
+    assert ready(world).keys() <= bound

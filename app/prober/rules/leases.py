@@ -35,7 +35,8 @@ class LeaseTrack(NamedTuple):
     renew_time: float | None
     duration: float
     first_seen: float
-    """When the request of the first reading that had the lease was sent."""
+    """When the answer of the first reading that had the lease had arrived. Storage that comes back answers reads that
+    have hung meanwhile, so from the request on it may not have been watched."""
     moved_from: float | None = None
     """When the request of the reading before its last move was sent; None if it was not seen to move yet."""
     lows: tuple[float, ...] = ()
@@ -63,11 +64,12 @@ class LeaseHistory:
 
 @dataclass(frozen=True, slots=True)
 class Contacts:
-    """When the shoot's storage answered consistent reads of Leases, as the instants at which they were sent."""
+    """When the shoot's storage answered consistent reads of Leases."""
 
     last: float | None = None
+    """When the request of the last one was sent."""
     back_since: float = NEVER
-    """The contact that ended the last gap: ages count from it, at the earliest."""
+    """When the contact that ended the last gap was answered: ages count from then, at the earliest."""
 
     def gap_at(self, timings: Timings) -> float | None:
         """The instant from which a contact would come too late to avoid a gap; None before the first contact."""
@@ -75,20 +77,26 @@ class Contacts:
 
 
 def contact(
-    known: Contacts, sent: float, timings: Timings, *, failed_before: bool = False
+    known: Contacts,
+    sent: float,
+    received: float,
+    timings: Timings,
+    *,
+    failed_before: bool = False,
 ) -> Contacts:
     """Adds a contact to `known`.
 
     Args:
         known: the contacts so far.
         sent: when the request of the successful consistent read was sent.
+        received: when it was answered; if it hung, the storage may have been away until then.
         timings: of the shoot.
         failed_before: the prober's first probes failed, so that its first contact counts as the end of a gap.
     """
     if known.last is None:
-        return Contacts(sent, sent if failed_before else NEVER)
+        return Contacts(sent, received if failed_before else NEVER)
     if sent - known.last > timings.gap:
-        return Contacts(sent, sent)
+        return Contacts(sent, received)
     return Contacts(max(sent, known.last), known.back_since)
 
 
@@ -101,7 +109,7 @@ def learn(history: LeaseHistory, reading: LeaseReading) -> LeaseHistory:
 def _learn_one(history: LeaseHistory, lease: LeaseView, reading: LeaseReading) -> LeaseTrack:
     track = history.tracks.get(lease.name)
     if track is None:
-        return LeaseTrack(lease.renew_time, lease_duration(lease.duration), reading.sent)
+        return LeaseTrack(lease.renew_time, lease_duration(lease.duration), reading.received)
     if lease.renew_time == track.renew_time:
         return track
     return _moved(track, lease, history.sent, reading)
@@ -122,7 +130,7 @@ def _moved(
         lows, highs = lows[-1:], highs[-1:]
         low, high = lows[0], highs[0]
     elif _old_at_once(renewed + high, duration, reading.sent):
-        return LeaseTrack(renewed, duration, reading.sent)
+        return LeaseTrack(renewed, duration, reading.received)
     offset = 0.0 if low <= 0.0 <= high <= offset_tolerance(duration) else high
     return LeaseTrack(renewed, duration, track.first_seen, sent, lows, highs, offset)
 
@@ -205,7 +213,7 @@ def judge(
         state, expires_at = _count(track, corrected, reading, back_since, timings)
         if track.moved_from is None:
             known_at = _known_at(track, sent, back_since, timings)
-    age, late = sent - max(corrected, back_since), sent - renewed >= expiry
+    age, late = sent - max(corrected, min(back_since, sent)), sent - renewed >= expiry
     return Judgement(name, state, renewed, track.offset, age, late, expires_at, known_at)
 
 

@@ -137,10 +137,11 @@ def test_a_clock_that_is_off_does_not_make_a_renewed_lease_expired():
 # Contacts, gaps, back since.
 
 
-def contacts(*sent, failed_before=False):
+def contacts(*sent, took=0.0, failed_before=False):
     known = Contacts()
     for each in sent:
-        known = leases.contact(known, NOW + each, T, failed_before=failed_before)
+        at = NOW + each
+        known = leases.contact(known, at, at + took, T, failed_before=failed_before)
     return known
 
 
@@ -150,6 +151,12 @@ def test_contacts_no_further_apart_than_the_gap_are_none():
 
 def test_contacts_further_apart_are_a_gap_that_the_later_one_ends():
     assert contacts(0, 15.1, 20) == Contacts(NOW + 20, NOW + 15.1)
+
+
+def test_a_gap_ends_when_the_read_that_ends_it_is_answered():
+    """It may have hung until the storage was back."""
+    assert contacts(0, 16, took=4.5) == Contacts(NOW + 16, NOW + 20.5)
+    assert contacts(3, took=4.5, failed_before=True).back_since == NOW + 7.5
 
 
 def test_a_first_contact_is_no_gap():
@@ -196,8 +203,14 @@ def test_a_move_across_the_gap_does_not_count_as_one_since():
 def test_a_lease_not_seen_to_move_that_would_be_expired_is_unknown_until_watched_long_enough():
     assert moving((0, -40)).state is UNKNOWN
     assert moving((0, -40), (14.9, -40)).state is UNKNOWN
-    assert moving((0, -40), (15, -40)).state is EXPIRED
-    assert moving((0, -40)).expires_at == NOW + 15
+    assert moving((0, -40), (15.02, -40)).state is EXPIRED
+    assert moving((0, -40)).expires_at == NOW + 15.02
+
+
+def test_a_lease_is_watched_from_when_the_first_reading_was_answered():
+    """It may have hung until the storage was back: before that, no kubelet could renew."""
+    assert moving((0, -40), (17, -40), took=4.5).state is UNKNOWN
+    assert moving((0, -40), (19.5, -40), took=4.5).state is EXPIRED
 
 
 def test_a_lease_not_seen_to_move_that_is_young_is_fresh():
@@ -213,7 +226,7 @@ def test_a_lease_not_seen_to_move_expires_at_its_own_time_once_watched_long_enou
 def test_a_lease_in_the_future_that_was_not_seen_to_move_is_unknown_then_expired():
     assert moving((0, 500)).state is UNKNOWN
     assert moving((0, 500), (14.9, 500)).state is UNKNOWN
-    assert moving((0, 500), (15, 500)).state is EXPIRED
+    assert moving((0, 500), (15.02, 500)).state is EXPIRED
 
 
 def test_a_lease_a_little_in_the_future_is_unknown_until_it_is_past():
@@ -222,8 +235,8 @@ def test_a_lease_a_little_in_the_future_is_unknown_until_it_is_past():
 
 
 def test_it_says_when_a_lease_not_seen_to_move_will_have_been_watched_long_enough():
-    assert moving((0, -4)).known_at == NOW + 15
-    assert moving((0, -4), (15, -4)).known_at is None
+    assert moving((0, -4)).known_at == NOW + 15.02
+    assert moving((0, -4), (15.02, -4)).known_at is None
     assert moving((0, -4), (10, 6)).known_at is None
     assert moving((0, -4), back_since=NOW + 5).known_at == NOW + 20
 
