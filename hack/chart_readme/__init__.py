@@ -7,6 +7,7 @@ differ from the first one only.  An alert is one row, and its `severity` and `fo
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -172,7 +173,7 @@ def _told(row: Row) -> str:
     return f"{row.default} ({row.text.removesuffix('.')})" if row.text else row.default
 
 
-def _table(head: tuple[str, ...], lines: list[tuple[str, ...]]) -> list[str]:
+def _table(head: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> list[str]:
     if not lines:
         return []
     return [_row(*head), "|" + "---|" * len(head) + "\n", *(_row(*each) for each in lines), "\n"]
