@@ -91,7 +91,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
     """Returns the context to listen with, which hands each new connection to the context of the current pair.
 
     A new pair is not loaded into the old context: if its key is of another type, OpenSSL would keep both certificates
-    and present whichever the client prefers (docs/decisions/0022).
+    and present whichever the client prefers. A new listener would be a gap, or two that share a port.
     """
 
     # Any: an SSLObject or SSLSocket, depending on the server; called whether or not the client names a host

@@ -1,11 +1,13 @@
-"""The table of values in the chart's README, made from the comments in its values.yaml.
+"""The tables of values in the chart's README, made from the comments in its values.yaml.
 
 `# -- text` above a key documents it, and what is below it; a mapping without such a comment is gone into.  `## Title`
-begins a section.  `python -m hack.chart_readme` writes the README; a test compares.
+begins a section.  Processes and monitors have the same keys: those stand side by side, and need a comment where they
+differ from the first one only.  An alert is one row, and its `severity` and `for` need no comment.
+`python -m hack.chart_readme` writes the README; a test compares.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,6 +22,12 @@ _MARK: Final = "# -- "
 _SECTION: Final = "## "
 _LONGEST: Final = 60
 """Characters of a default that a table shows; a longer one is looked up in the file."""
+SIDE_BY_SIDE: Final = (
+    ("prober", "weeder", "serve"),
+    ("metrics.serviceMonitor", "metrics.podMonitor"),
+)
+ALERTS: Final = "alerts.rules."
+_OF_EACH_ALERT: Final = ("severity", "for")
 
 
 class Undocumented(Exception):
@@ -45,19 +53,42 @@ def rows(source: str) -> list[Row]:
     lines = source.splitlines()
     root = yaml.compose(source)
     assert isinstance(root, yaml.MappingNode), "values.yaml is a mapping"  # noqa: S101 - ours
-    return list(_below(root, "", lines))
+    found: list[Row] = []
+    _collect(root, "", lines, found)
+    return found
 
 
-def _below(node: yaml.MappingNode, path: str, lines: list[str]) -> Iterator[Row]:
+def _collect(node: yaml.MappingNode, path: str, lines: list[str], found: list[Row]) -> None:
     for key, value in node.value:
         full = f"{path}.{key.value}" if path else key.value
-        if text := _comment(lines, key.start_mark.line):
+        text = _comment(lines, key.start_mark.line) or _text_beside(full, found)
+        if text or _needs_none(full):
             section = _section(lines, key.start_mark.line)
-            yield Row(section, full, _default(value), text)
+            found.append(Row(section, full, _default(value), text))
         elif isinstance(value, yaml.MappingNode) and value.value:
-            yield from _below(value, full, lines)
+            _collect(value, full, lines, found)
         else:
             raise Undocumented(full)
+
+
+def _text_beside(path: str, found: list[Row]) -> str:
+    """What the first one with this key says that stands beside its owner; empty where there is none."""
+    group, key = _beside(path)
+    paths = {f"{owner}.{key}" for owner in group}
+    return next((row.text for row in found if row.path in paths), "")
+
+
+def _beside(path: str) -> tuple[tuple[str, ...], str]:
+    """What this value's owner stands side by side with, and its key there."""
+    for group in SIDE_BY_SIDE:
+        for owner in group:
+            if path.startswith(f"{owner}."):
+                return group, path.removeprefix(f"{owner}.")
+    return (), path
+
+
+def _needs_none(path: str) -> bool:
+    return path.startswith(ALERTS) and path.rpartition(".")[2] in _OF_EACH_ALERT
 
 
 def _comment(lines: list[str], line: int) -> str:
@@ -84,14 +115,72 @@ def _default(node: yaml.Node) -> str:
 
 
 def tables(found: list[Row]) -> str:
-    """The values as Markdown: a heading and a table for each section."""
+    """The values as Markdown: a heading and tables for each section."""
     parts: list[str] = []
     for section in dict.fromkeys(row.section for row in found):
-        parts += [f"### {section}\n", "\n", "| value | default | what |\n", "|---|---|---|\n"]
+        parts += [f"### {section}\n", "\n"]
         chosen = [row for row in found if row.section == section]
-        parts += [f"| `{row.path}` | {row.default} | {_cell(row.text)} |\n" for row in chosen]
-        parts.append("\n")
+        alone = [row for row in chosen if not _beside(row.path)[0]]
+        parts += _plain([row for row in alone if not row.path.startswith(ALERTS)])
+        for group in SIDE_BY_SIDE:
+            parts += _side_by_side(group, [row for row in chosen if _beside(row.path)[0] == group])
+        parts += _of_alerts([row for row in alone if row.path.startswith(ALERTS)])
     return "".join(parts)
+
+
+def _plain(found: list[Row]) -> list[str]:
+    return _table(
+        ("value", "default", "what"),
+        [(f"`{row.path}`", row.default, row.text) for row in found],
+    )
+
+
+def _side_by_side(group: tuple[str, ...], found: list[Row]) -> list[str]:
+    """A row for each key, and a column for the default of each one that has it."""
+    keys: dict[str, dict[str, Row]] = {}
+    for row in found:
+        key = _beside(row.path)[1]
+        keys.setdefault(key, {})[row.path.removesuffix(f".{key}")] = row
+    lines = []
+    for key, owners in keys.items():
+        defaults = [owners[each].default if each in owners else "–" for each in group]
+        lines.append((f"`….{key}`", *defaults, _texts(owners)))
+    return _table(("value", *(f"`{each}`" for each in group), "what"), lines)
+
+
+def _texts(owners: dict[str, Row]) -> str:
+    """What the first one says, and what another says that differs from it."""
+    first, *others = owners.items()
+    differing = [f"`{name}`: {row.text}" for name, row in others if row.text != first[1].text]
+    return " ".join((first[1].text, *differing))
+
+
+def _of_alerts(found: list[Row]) -> list[str]:
+    """A row for each alert."""
+    alerts: dict[str, dict[str, Row]] = {}
+    for row in found:
+        name, _, key = row.path.removeprefix(ALERTS).partition(".")
+        alerts.setdefault(name, {})[key] = row
+    lines = []
+    for name, keys in alerts.items():
+        columns = (keys.pop("enabled").text, keys.pop("severity").default, _told(keys.pop("for")))
+        others = ", ".join(f"`{key}` {_told(row)}" for key, row in keys.items())
+        lines.append((f"`{name}`", *columns, others))
+    return _table((f"`{ALERTS}…`", "when", "`severity`", "`for`", "other values"), lines)
+
+
+def _told(row: Row) -> str:
+    return f"{row.default} ({row.text.removesuffix('.')})" if row.text else row.default
+
+
+def _table(head: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> list[str]:
+    if not lines:
+        return []
+    return [_row(*head), "|" + "---|" * len(head) + "\n", *(_row(*each) for each in lines), "\n"]
+
+
+def _row(*cells: str) -> str:
+    return "|" + "".join(f" {_cell(each)} |" if each else " |" for each in cells) + "\n"
 
 
 def _cell(text: str) -> str:

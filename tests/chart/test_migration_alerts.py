@@ -13,17 +13,17 @@ from tests.docs.pages import DOCS, ROOT, Page
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
 PAGE = Page(DOCS / "migrate.md")
-MONITORS = [
+(MONITOR,) = (
     each
     for language, block in PAGE.blocks
     if language == "yaml"
     for each in yaml.safe_load_all(block.text)
     if each.get("kind") == "PodMonitor"
-]
+)
 (LINE,) = (line.text for line in PAGE.shell_lines if line.text.startswith("helm template"))
 
 
-def test_the_command_of_the_page_makes_the_alerts_that_ask_for_the_jobs_of_its_monitors(
+def test_the_command_of_the_page_makes_the_alerts_that_ask_for_the_jobs_of_its_monitor(
     helm: Tool,
 ) -> None:
     command, _, applied = LINE.partition(" | ")
@@ -35,6 +35,8 @@ def test_the_command_of_the_page_makes_the_alerts_that_ask_for_the_jobs_of_its_m
     assert rule["metadata"]["labels"]["prometheus"] == "seed"
     alerts = {each["alert"]: each for group in rule["spec"]["groups"] for each in group["rules"]}
     asked = set(re.findall(r'up\{job=~"([^"]+)"\}', alerts["DWDDown"]["expr"]))
-    assert asked == {each["metadata"]["name"] for each in MONITORS}
+    (chosen,) = MONITOR["spec"]["selector"]["matchExpressions"]
+    assert MONITOR["spec"]["jobLabel"] == chosen["key"]
+    assert asked == set(chosen["values"])
     lacking = "events|configmaps|tokenreviews|subjectaccessreviews"
     assert f'resource!~"{lacking}"' in alerts["DWDPermissionsMissing"]["expr"]

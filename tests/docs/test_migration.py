@@ -153,21 +153,20 @@ def test_every_key_is_in_a_table_or_named_as_new():
     assert WeederPolicy().watch_duration == 300, "what Gardener sets is what it would be anyway"
 
 
-MONITORS = [each for each in OBJECTS if each.get("kind") == "PodMonitor"]
-
-
 @pytest.mark.parametrize("role", ["prober", "weeder"])
-def test_the_monitors_of_the_page_find_gardeners_pods_under_the_names_that_the_alerts_know(role):
+def test_the_monitor_of_the_page_finds_gardeners_pods_under_the_names_that_the_alerts_know(role):
     name = f"dependency-watchdog-{role}"
-    (monitor,) = (each for each in MONITORS if each["metadata"]["name"] == name)
+    (monitor,) = (each for each in OBJECTS if each.get("kind") == "PodMonitor")
     pod = gardener.deployment(name, "config")["spec"]["template"]
-    chosen = monitor["spec"]["selector"]["matchLabels"]
-    assert chosen.items() <= pod["metadata"]["labels"].items()
+    labels = pod["metadata"]["labels"]
+    (chosen,) = monitor["spec"]["selector"]["matchExpressions"]
+    assert chosen["operator"] == "In"
+    assert labels[chosen["key"]] in chosen["values"]
+    assert labels[monitor["spec"]["jobLabel"]] == name
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     ports = {each["name"]: each["containerPort"] for each in pod["spec"]["containers"][0]["ports"]}
     assert ports[endpoint["port"]] == 9643
     assert endpoint["honorLabels"] is True, "namespace is the shoot's"
-    assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": name}]
     assert monitor["metadata"]["namespace"] == "garden"
 
 

@@ -46,8 +46,9 @@ from app.core.ports import OverrideWrite
 from app.prober.rules import protection
 from app.prober.status import ShootStatus
 
-# Dependents that a pause of scope `all` would leave at 0 (docs/decisions/0024): the watchdog scaled them down,
-# and would not bring them back before the pause ends; pure.
+# Dependents that a pause of scope `all` would leave at 0: the watchdog scaled them down, and would not bring them back
+# before the pause ends. The state does not decide: `Protected` misses half-done runs, and has shoots in which all is
+# managed by hand. Pure.
 
 
 # Most shoots that a refusal names; it counts the others.

@@ -126,6 +126,8 @@ SliceName = Annotated[str | None, of_text(object_name), FlagType("NAME")]
 # none                                             there, if loopback       127.0.0.1:8080
 # token or kubernetes   TLS, or --allow-plain-http there                    :8080
 # token or kubernetes   neither                    a mistake                127.0.0.1:8080, the feature `api` is off
+#
+# The mistake is one on loopback, too: pods may share a network namespace, as with `hostNetwork` or a mesh's sidecar.
 
 
 EVERYWHERE: Final = ListenAddress("", 8080)

@@ -20,7 +20,7 @@ from app.core.config.scalars import format_duration, is_label
 
 
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
-"""An environment variable that Kubernetes sets in every container."""
+"""An environment variable that Kubernetes sets in every container; a mounted ServiceAccount a pod may lack."""
 
 
 class ServiceSettings(CommandSettings):
