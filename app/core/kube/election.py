@@ -164,7 +164,8 @@ class LeaseElection:
         """
         match self._prepared():
             case Preparation.LISTED if not self._unheld:
-                return 2 * self._times.retry_period
+                # Theirs may hang in a seed that was away, and they try again only after that.
+                return (2 + _READ_WITHIN) * self._times.retry_period
             case Preparation.COMPLETE | Preparation.LISTED:
                 return 0.0
             case Preparation.NONE:

@@ -656,11 +656,11 @@ async def test_who_has_not_listed_the_seed_leaves_a_free_lease_to_others_for_one
         assert one.leading
 
 
-async def test_who_has_only_listed_it_leaves_others_two_tries():
+async def test_who_has_only_listed_it_leaves_others_two_tries_and_the_time_that_one_may_hang():
     one = Candidate(Lease({"holderIdentity": "dead", "leaseDurationSeconds": 15}))
     one.election.prepare(lambda: Preparation.LISTED)
     async with running(one):
-        await asyncio.sleep(15 + 3.9)
+        await asyncio.sleep(15 + 6.9)
         assert not one.leading
         await asyncio.sleep(0.2)
         assert one.leading
@@ -702,6 +702,23 @@ async def test_of_two_that_reach_the_lease_again_the_one_that_knows_more_leads(w
         restarted.path.fault = Unreachable("cut")
         async with running(restarted):
             await asyncio.sleep(25 + phase)
+            restarted.path.fault = two.path.fault = None
+            await until(lambda: two.leading or restarted.leading, within=60)
+            assert two.leading
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_one_that_knows_more_leads_even_if_its_read_still_hangs_when_the_seed_is_back(phase):
+    lease = Lease()
+    async with leader_and_standby(lease) as (task, _, two):
+        task.cancel()
+        two.path.fault = "hang"
+        restarted = Candidate(lease, "c")
+        restarted.election.prepare(lambda: Preparation.LISTED)
+        async with running(restarted):
+            await asyncio.sleep(1)
+            restarted.path.fault = Unreachable("cut")
+            await asyncio.sleep(15 + phase)
             restarted.path.fault = two.path.fault = None
             await until(lambda: two.leading or restarted.leading, within=60)
             assert two.leading
