@@ -22,7 +22,9 @@ UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_co
 	tests/prober/test_carried_on.py tests/prober/test_kills.py tests/prober/test_pauses.py \
 	tests/prober/test_reachability.py tests/prober/test_releases.py tests/weeder/test_storm.py
 
-.PHONY: demo test test-suites check test-page pictures test-kube opponent explore lock bench montecarlo clean fmt \
+KUBE_BINARIES := etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform
+
+.PHONY: demo test test-suites check test-page pictures kube-binaries test-kube opponent explore lock bench montecarlo clean fmt \
 	image image-root test-image sbom outdated licences
 .DEFAULT_GOAL := test
 
@@ -68,9 +70,12 @@ test-page: $(STAMP)  ## the page in a real Chromium (Debian's package chromium; 
 pictures: $(STAMP)  ## the screenshots in docs/pictures, from the demo; two minutes
 	$(BIN)/python -m tests.page.pictures
 
+kube-binaries:  ## builds what `make test-kube` needs, so that it finds it there (5 to 10 minutes, once)
+	@hack/kube-assets $(KUBE_BINARIES)
+
 # What uses promtool and prometheus (Debian's package prometheus) is skipped where they are not there.
 test-kube: $(STAMP)  ## the suites on a real kube-apiserver and etcd, and the chart (KUBEBUILDER_ASSETS, or built by hack/kube-assets)
-	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform)}" && \
+	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets $(KUBE_BINARIES))}" && \
 	KUBEBUILDER_ASSETS="$$assets" $(REAL) -m real tests/contract && \
 	KUBEBUILDER_ASSETS="$$assets" $(REAL) -m real --numprocesses=auto --dist=loadfile tests/chart && \
 	{ KUBEBUILDER_ASSETS="$$assets" $(REAL) tests/e2e || KUBEBUILDER_ASSETS="$$assets" $(REAL) $(AGAIN) tests/e2e; }

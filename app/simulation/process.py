@@ -15,6 +15,8 @@ from app.service.parts import Cluster, Core
 from app.simulation.memory import MemoryNetwork
 from app.simulation.server import MemoryServers
 
+AMPLE: Final[dict[str, Any]] = {"kube_api_qps": 1_000, "kube_api_burst": 1_000}
+"""A budget of requests that is never used up, for what is not about budgets."""
 _FILES: Final = {"prober_config_file": "/prober.yaml", "weeder_config_file": "/weeder.yaml"}
 
 
@@ -62,6 +64,19 @@ class SimulatedProcess:
         self.adapters: Cluster = real.adapters()
         self.api = real.api
         """What all its adapters to the seed send their requests through."""
+
+    def start(self) -> None:
+        """Opens the watches and enters the elections, as a task of its own."""
+        _ = self.core.tasks.once(self._begin, "begin")
+
+    async def _begin(self) -> None:
+        await self.adapters.begin()
+
+    async def kill(self) -> None:
+        """Ends it as `kill -9` does: nothing is finished, and its connections are closed."""
+        await self.core.tasks.stop()
+        self.network.killed()
+        await self.adapters.close()
 
 
 def core_of(clock: Clock, tasks: Tasks, chance: random.Random) -> Core:

@@ -25,7 +25,7 @@ from app.core.reporting.metering import Metering
 from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.memory import MemoryPlace
-from app.simulation.process import SimulatedProcess, core_of
+from app.simulation.process import AMPLE, SimulatedProcess, core_of
 from app.simulation.seed_pods import PodDeletion
 from app.simulation.server import MemoryServers
 from app.simulation.store import StoreEvent
@@ -37,8 +37,6 @@ from app.weeder.environment import WeederEnvironment
 FIRST_WITHIN = 25.0
 """Seconds from a namespace's due time to its first deletion."""
 BUDGET = 20.0
-_AMPLE = 1_000
-"""Requests a second: the budget of deletions is what is looked at."""
 _ROUNDED = 1e-4
 _REPLICAS = 3
 _RESTARTS = 7
@@ -146,8 +144,7 @@ def _weeder(
         name="weeder",
         user=WEEDER,
         weeder=_POLICY,
-        kube_api_qps=_AMPLE,
-        kube_api_burst=_AMPLE,
+        **AMPLE,
     )
     adapters: Any = process.adapters
     environment = WeederEnvironment.create(
@@ -161,7 +158,7 @@ def _weeder(
         metrics=core.metrics,
         deletions_a_second=BUDGET,
     )
-    _ = tasks.once(adapters.begin, "begin")
+    process.start()
     return WeederRunner(environment), process
 
 
@@ -173,9 +170,7 @@ async def _play(storm: Storm) -> Outcome:
     try:
         return await _weather(storm, world, weeder)
     finally:
-        await tasks.stop()
-        process.network.killed()
-        await process.adapters.close()
+        await process.kill()
 
 
 async def _weather(storm: Storm, world: World, weeder: WeederRunner) -> Outcome:

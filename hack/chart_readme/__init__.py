@@ -62,7 +62,7 @@ def _collect(node: yaml.MappingNode, path: str, lines: list[str], found: list[Ro
     for key, value in node.value:
         full = f"{path}.{key.value}" if path else key.value
         text = _comment(lines, key.start_mark.line) or _text_beside(full, found)
-        if text or _needs_none(full):
+        if text or _explains_itself(full):
             section = _section(lines, key.start_mark.line)
             found.append(Row(section, full, _default(value), text))
         elif isinstance(value, yaml.MappingNode) and value.value:
@@ -87,7 +87,7 @@ def _beside(path: str) -> tuple[tuple[str, ...], str]:
     return (), path
 
 
-def _needs_none(path: str) -> bool:
+def _explains_itself(path: str) -> bool:
     return path.startswith(ALERTS) and path.rpartition(".")[2] in _OF_EACH_ALERT
 
 
@@ -124,7 +124,7 @@ def tables(found: list[Row]) -> str:
         parts += _plain([row for row in alone if not row.path.startswith(ALERTS)])
         for group in SIDE_BY_SIDE:
             parts += _side_by_side(group, [row for row in chosen if _beside(row.path)[0] == group])
-        parts += _of_alerts([row for row in alone if row.path.startswith(ALERTS)])
+        parts += _alert_table([row for row in alone if row.path.startswith(ALERTS)])
     return "".join(parts)
 
 
@@ -155,7 +155,7 @@ def _texts(owners: dict[str, Row]) -> str:
     return " ".join((first[1].text, *differing))
 
 
-def _of_alerts(found: list[Row]) -> list[str]:
+def _alert_table(found: list[Row]) -> list[str]:
     """A row for each alert."""
     alerts: dict[str, dict[str, Row]] = {}
     for row in found:
@@ -163,13 +163,17 @@ def _of_alerts(found: list[Row]) -> list[str]:
         alerts.setdefault(name, {})[key] = row
     lines = []
     for name, keys in alerts.items():
-        columns = (keys.pop("enabled").text, keys.pop("severity").default, _told(keys.pop("for")))
-        others = ", ".join(f"`{key}` {_told(row)}" for key, row in keys.items())
+        columns = (
+            keys.pop("enabled").text,
+            keys.pop("severity").default,
+            _default_with_text(keys.pop("for")),
+        )
+        others = ", ".join(f"`{key}` {_default_with_text(row)}" for key, row in keys.items())
         lines.append((f"`{name}`", *columns, others))
     return _table((f"`{ALERTS}…`", "when", "`severity`", "`for`", "other values"), lines)
 
 
-def _told(row: Row) -> str:
+def _default_with_text(row: Row) -> str:
     return f"{row.default} ({row.text.removesuffix('.')})" if row.text else row.default
 
 

@@ -1,6 +1,5 @@
 """A prober on a simulated seed, on virtual time: the harness of its tests."""
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,24 +18,19 @@ from app.core.tasks import Tasks
 from app.prober.controller import Prober
 from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlots, ScaleUpRateLimit
 from app.prober.status import ShootStatus
-from app.service.parts import Core
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.cluster import WATCHDOG
-from app.simulation.memory import MemoryPlace
-from app.simulation.process import SimulatedProcess, core_of
-from app.simulation.server import MemoryServers
+from app.simulation.process import SimulatedProcess
 from app.simulation.traffic import Write
 from tests.support.overrides import MemoryStore
+from tests.support.seed_lab import SeedLab
 from tests.support.waiting import wait_until
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
 CA = ResourceRef("apps/v1", "Deployment", "cluster-autoscaler")
 SHOOT = "shoot--local--a"
-
-_AMPLE = 1_000
-"""A budget of requests that no test of the loop uses up; those of the adapter are about budgets."""
 
 GARDENER = ProberPolicy(
     kubeconfig_secret=manifests.SECRET_NAME,
@@ -88,10 +82,7 @@ class Harness:
 
     async def kill(self) -> None:
         """Ends the prober as kill -9 does: nothing is finished."""
-        await self.environment.tasks.stop()
-        if self.process is not None:
-            self.process.network.killed()
-            await self.process.adapters.close()
+        await (self.process.kill() if self.process is not None else self.environment.tasks.stop())
 
     def status(self, namespace: str = SHOOT) -> ShootStatus:
         status = self.prober.registry.status(namespace)
@@ -143,26 +134,14 @@ def endpoint_doors(world: World, policy: ProberPolicy, tasks: Tasks) -> Endpoint
     return EndpointAdapters(world.handlers, world.probed_pods(policy, tasks))
 
 
-class Lab:
+class Lab(SeedLab):
     """Makes worlds and probers, and ends them."""
 
     def __init__(self, tasks: Tasks, clock: Clock, *, on_ports: bool = False) -> None:
         """`on_ports`: probers use the ports that the simulation implements, not the real adapter."""
-        self.tasks = tasks
-        self.clock = clock
+        super().__init__(tasks, clock)
         self._on_ports = on_ports
         self._harnesses: list[Harness] = []
-        self._servers: dict[int, MemoryServers] = {}
-
-    def world(self, *, seed: int = 1, **options) -> World:
-        place = MemoryPlace()
-        world = World(self.clock, self.tasks, seed=seed, place=place, **options)
-        self.serve(world, MemoryServers(world, place))
-        return world
-
-    def serve(self, world: World, servers: MemoryServers) -> None:
-        """Takes a world that was made elsewhere, with its API servers."""
-        self._servers[id(world)] = servers
 
     def prober(
         self,
@@ -179,9 +158,10 @@ class Lab:
 
         With a `store` it has overrides, else there are none. `connector` makes the one that it uses of the real one.
         """
-        tasks, changed = Tasks(self.clock), replace(policy, **changes)
-        core = core_of(self.clock, tasks, random.Random(7))
-        process = None if self._on_ports else self._process(world, core, changed, dry_run=dry_run)
+        core, changed = self.core(), replace(policy, **changes)
+        tasks, process = core.tasks, None
+        if not self._on_ports:
+            process = self.process(world, core, WATCHDOG, prober=changed, dry_run=dry_run)
         overrides: OverrideCache | NoOverrides = NoOverrides()
         override_service: OverrideService | NoOverrides = NoOverrides()
         if store is not None:
@@ -223,26 +203,10 @@ class Lab:
         harness = Harness(world, Prober(environment), environment, again, process)
         environment.notice_bus.subscribe(harness.notices.append)
         if process is not None:
-            begin: Any = process.adapters.begin
-            _ = tasks.once(begin, "begin")
+            process.start()
         harness.prober.start()
         self._harnesses.append(harness)
         return harness
-
-    def _process(
-        self, world: World, core: Core, policy: ProberPolicy, *, dry_run: bool
-    ) -> SimulatedProcess:
-        """The real adapter on the API servers of `world`."""
-        return SimulatedProcess(
-            self._servers[id(world)],
-            core,
-            name=f"prober {len(self._harnesses) + 1}",
-            user=WATCHDOG,
-            prober=policy,
-            dry_run=dry_run,
-            kube_api_qps=_AMPLE,
-            kube_api_burst=_AMPLE,
-        )
 
     async def close(self) -> None:
         """Ends all probers; not gently: virtual time ended with the test, so nothing can be waited for."""

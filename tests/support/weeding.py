@@ -1,9 +1,8 @@
 """A weeder on a simulated seed, on virtual time: the harness of its tests."""
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.core.clock import Clock
 from app.core.metrics import Metrics
@@ -21,21 +20,18 @@ from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.memory import MemoryPlace
 from app.simulation.parts import Fault
-from app.simulation.process import SimulatedProcess, core_of
+from app.simulation.process import SimulatedProcess
 from app.simulation.seed_pods import PodDeletion
-from app.simulation.server import MemoryServers
 from app.simulation.views import pod_view
 from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
+from tests.support.seed_lab import SeedLab
 from tests.support.waiting import wait_until
 
 NAMESPACE = "shoot--local--a"
-_AMPLE = 1_000
-"""A budget of requests that no test of the loop uses up; those of the adapter are about budgets."""
 ETCD = ServiceKey(NAMESPACE, ETCD_SERVICE)
 API = ServiceKey(NAMESPACE, API_SERVER)
 
@@ -166,9 +162,7 @@ class WeederHarness:
 
     async def kill(self) -> None:
         """Ends the weeder as kill -9 does: nothing is finished."""
-        await self.environment.tasks.stop()
-        self.process.network.killed()
-        await self.process.adapters.close()
+        await self.process.kill()
 
     async def stop(self) -> None:
         """Ends the weeder as SIGTERM does."""
@@ -226,23 +220,12 @@ class WeederHarness:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
-class WeederLab:
+class WeederLab(SeedLab):
     """Makes worlds and weeders, and ends them."""
 
     def __init__(self, tasks: Tasks, clock: Clock) -> None:
-        self.tasks, self.clock = tasks, clock
+        super().__init__(tasks, clock)
         self._harnesses: list[WeederHarness] = []
-        self._servers: dict[int, MemoryServers] = {}
-
-    def world(self, *, seed: int = 1, **options) -> World:
-        place = MemoryPlace()
-        world = World(self.clock, self.tasks, seed=seed, place=place, **options)
-        self.serve(world, MemoryServers(world, place))
-        return world
-
-    def serve(self, world: World, servers: MemoryServers) -> None:
-        """Takes a world that was made elsewhere, with its API servers."""
-        self._servers[id(world)] = servers
 
     def weeder(
         self,
@@ -256,18 +239,8 @@ class WeederLab:
         **changes,
     ) -> WeederHarness:
         """Starts a weeder on `world`, a process of its own, with a watch of its own."""
-        tasks, changed = Tasks(self.clock), replace(policy, **changes)
-        core = core_of(self.clock, tasks, random.Random(7))
-        process = SimulatedProcess(
-            self._servers[id(world)],
-            core,
-            name=f"weeder {len(self._harnesses) + 1}",
-            user=WEEDER,
-            weeder=changed,
-            dry_run=dry_run,
-            kube_api_qps=_AMPLE,
-            kube_api_burst=_AMPLE,
-        )
+        core, changed = self.core(), replace(policy, **changes)
+        process = self.process(world, core, WEEDER, weeder=changed, dry_run=dry_run)
         adapters = process.adapters.weeder
         assert adapters is not None
         seed = RecordingSeed(adapters.seed, world)
@@ -277,7 +250,7 @@ class WeederLab:
             world.leadership if leadership is None else leadership,
             pauses=world.pauses if pauses is None else pauses,
             clock=self.clock,
-            tasks=tasks,
+            tasks=core.tasks,
             notice_bus=core.notice_bus,
             metrics=core.metrics,
             deletions_a_second=deletions_a_second,
@@ -296,8 +269,7 @@ class WeederLab:
         harness = WeederHarness(world, WeederRunner(environment), seed, environment, process, again)
         environment.notice_bus.subscribe(harness.notices.append)
         environment.notice_bus.subscribe(Metering(environment.metrics).note)
-        begin: Any = process.adapters.begin
-        _ = tasks.once(begin, "begin")
+        process.start()
         harness.weeder.start()
         self._harnesses.append(harness)
         return harness

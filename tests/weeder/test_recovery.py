@@ -174,7 +174,7 @@ async def test_each_recovery_lasts_for_the_whole_time_anew(harness):
 async def test_a_watch_that_never_syncs_ends_with_its_time_and_says_what_it_suffers_from(harness):
     away = harness.world.faults.pod_watch_cut(PodWatched.PODS)
     await harness.recover(SCHEDULER, settle=20)
-    assert "no answer" in harness.recovery().trouble
+    assert "no answer (ConnectionCut)" in harness.recovery().trouble
     assert harness.recovery().phase is Phase.OPENING
     await harness.run(300)
     assert harness.recovery().end is End.COMPLETED

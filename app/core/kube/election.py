@@ -164,7 +164,7 @@ class LeaseElection:
         """
         match self._prepared():
             case Preparation.LISTED if not self._unheld:
-                # Theirs may hang in a seed that was away, and they try again only after that.
+                # A read of theirs may hang in a seed that was away, and they try again only when it is given up.
                 return (2 + _READ_WITHIN) * self._times.retry_period
             case Preparation.COMPLETE | Preparation.LISTED:
                 return 0.0

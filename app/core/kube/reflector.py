@@ -158,8 +158,8 @@ class WatchSource(Generic[T]):
     may_be_unserved: bool = False
     """Whether a kind that the seed does not serve counts as listed and empty (docs/decisions/0012)."""
     lists_when_stale: bool = False
-    """Whether a stale watch begins with a list, not where it was: the next line of a quiet watch may take a minute, and
-    what depends on this copy waits for a contact. For few and small objects only."""
+    """Whether a stale copy is listed anew instead of resuming its watch: the first line of a quiet watch may take a
+    minute, and what depends on this copy waits for a contact. For few and small objects only."""
     short_lived: bool = False
     """Whether this is one of many watches that live for minutes: a persistent refusal ends it, and its last contact is
     not exported as a metric."""
@@ -281,7 +281,9 @@ class Reflector(Generic[T]):
             if self._empty_for >= _UNHEARD:
                 self._empty_for = _UNHEARD - SILENCE / 2  # if it fails, after the next watch
                 await self._list()
-            elif self._version is None or self._is_to_be_proved():
+            elif self._version is None or (
+                self._source.lists_when_stale and self.state.stale(self._clock.now())
+            ):
                 await self._list()
             await self._watch()
         except NotFound as error:
@@ -292,9 +294,6 @@ class Reflector(Generic[T]):
         except ClusterError as error:
             return error
         return None
-
-    def _is_to_be_proved(self) -> bool:
-        return self._source.lists_when_stale and self.state.stale(self._clock.now())
 
     def _note_denial(self, error: ClusterError | None) -> None:
         self._denials = self._denials + 1 if isinstance(error, NotFound | Forbidden) else 0

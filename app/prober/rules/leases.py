@@ -7,7 +7,7 @@ off, and while the shoot's storage is away no kubelet can renew.  Two mechanisms
   the answer of the second.  That bounds the offset of the node's clock; `LeaseTrack` intersects the bounds of the last
   ten moves, and `renewTime` + offset is on our own time line.
 - **Back since.**  A contact is a successful consistent read of Leases.  Two contacts that lie too far apart are a gap;
-  after it, ages count from the contact that ended it at the earliest (`Contacts`).
+  after it, ages count from the answer to the contact that ended it at the earliest (`Contacts`).
 
 The offset of a lease that was not seen to move is not known: it is `UNKNOWN` where that could matter, until it was
 watched long enough.  Unknown leases can only cause HOLD.  `LeaseHistory` and `Contacts` are immutable: each reading
@@ -213,6 +213,7 @@ def judge(
         state, expires_at = _count(track, corrected, reading, back_since, timings)
         if track.moved_from is None:
             known_at = _known_at(track, sent, back_since, timings)
+    # The reading that ends a gap was sent before its answer: ages are 0 then, not negative.
     age, late = sent - max(corrected, min(back_since, sent)), sent - renewed >= expiry
     return Judgement(name, state, renewed, track.offset, age, late, expires_at, known_at)
 

@@ -228,7 +228,7 @@ class ServerFront:
         stream = await self._ask(self._asked("watch", target), begin, consistent=False)
         try:
             response = await self._answers.begun(request)
-            with premise.serving(stream.kind, stream.cut):
+            with premise.serving(resource.kind, stream.cut):
                 await stream.run(response.write)
             await response.write_eof()
         except (TooSlow, ConnectionError):

@@ -93,11 +93,6 @@ class StoreWatch:
         """The plural resource that is watched."""
         return self._watching.resource.plural
 
-    @property
-    def kind(self) -> str:
-        """The kind that is watched."""
-        return self._watching.resource.kind
-
     def cut(self) -> None:
         """Breaks the connection; pending changes are lost."""
         self._cut = True
@@ -158,14 +153,14 @@ class StoreWatch:
 
     def _begin(self, options: ListOptions) -> None:
         if options.version is None or options.version == 0 or options.initial_events:
-            for obj in self._store.list(self.kind, self._watching.target.namespace or None):
+            for obj in self._store.list(self._kind, self._watching.target.namespace or None):
                 if self._chooses(obj):
                     self._queue("ADDED", obj)
             if options.initial_events:
                 self._bookmark(initial=True)
             return
         try:
-            missed = self._store.since(options.version, [self.kind])
+            missed = self._store.since(options.version, [self._kind])
         except Expired as error:
             status = answers.status(error, 410)
             self._waiting.append(_line("ERROR", status))
@@ -174,9 +169,13 @@ class StoreWatch:
         for event in missed:
             self._heard(event)
 
+    @property
+    def _kind(self) -> str:
+        return self._watching.resource.kind
+
     def _heard(self, event: StoreEvent) -> None:
         namespace = self._watching.target.namespace
-        if event.key.kind != self.kind or event.version <= (self._watching.options.version or 0):
+        if event.key.kind != self._kind or event.version <= (self._watching.options.version or 0):
             return  # a watch may begin at a version in the future
         self._newest = event.version
         if namespace not in ("", event.key.namespace):
