@@ -138,10 +138,11 @@ class KubeConnector:
                 return before.link
             before.link.client.close()
         consumer = self.consumer(secret.namespace)
-        if self._network is None:
-            context = await _context(credential, consumer)
-        else:
-            context = await self._network.trusting(credential.ca, credential.client, consumer)
+        context = (
+            await _context(credential, consumer)
+            if self._network is None
+            else await self._network.trusting(credential.ca, credential.client, consumer)
+        )
         origin = f"https://{credential.host}:{credential.port}"
         pool = self._pools[secret.route]
         client = ApiClient(pool, origin, context, limits=self._limits, consumer=consumer)
