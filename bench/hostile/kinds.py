@@ -171,6 +171,38 @@ def huge_headers(talk: Talk) -> None:
 
 
 @kind
+def cookies_of_escapes(talk: Talk) -> None:
+    cookie = 'a="' + "\\" * 6_000 + '"'
+    fields = "".join(f"Set-Cookie: {cookie}\r\n" for _ in range(60))
+    body = good(talk.asked)
+    talk.send(
+        b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n" % (fields.encode(), len(body)) + body
+    )
+
+
+@kind
+def a_date_of_comments(talk: Talk) -> None:
+    talk.answer(good(talk.asked), Date="(" * 4_000 + "\\" * 4_000)
+
+
+@kind
+def a_pause_of_digits(talk: Talk) -> None:
+    refused = b"HTTP/1.1 429 no\r\nRetry-After: %b\r\nContent-Length: 0\r\n\r\n"
+    talk.send(refused % (b"9" * 8_000))
+
+
+@kind
+def a_content_type_of_parameters(talk: Talk) -> None:
+    kind_of_answer = 'application/json;a="' + "a*0*=%c3;" * 880
+    talk.answer(good(talk.asked), **{"Content-Type": kind_of_answer})
+
+
+@kind
+def links_without_end(talk: Talk) -> None:
+    talk.answer(good(talk.asked), Link="<a>;" * 2_000, Location="https://" + "[" * 4_000)
+
+
+@kind
 def a_header_without_end(talk: Talk) -> None:
     talk.send(b"HTTP/1.1 200 OK\r\nX: ")
     while True:
@@ -524,6 +556,33 @@ def nodes_with_a_million_conditions(talk: Talk) -> None:
         + conditions
     )
     talk.answer(body + b"]}}]}" if talk.asked == "nodes" else good("leases"))
+
+
+@lists
+def nodes_of_conditions_of_their_own(talk: Talk) -> None:
+    """Each is true, and kept."""
+    talk.answer(_nodes_of_conditions() if talk.asked == "nodes" else good("leases"))
+
+
+@functools.cache
+def _nodes_of_conditions() -> bytes:
+    node = b'{"metadata":{"name":"n%d"},"status":{"conditions":[%s]}}'
+    true = b'{"type":"%x","status":"True"}'
+    items = []
+    for number in range(1_000):
+        conditions = b",".join(true % (number << 10 | each) for each in range(900))
+        items.append(node % (number, conditions))
+    return b'{"kind":"NodeList","items":[%s]}' % b",".join(items)
+
+
+@lists
+def nodes_of_long_labels(talk: Talk) -> None:
+    label = {"worker.gardener.cloud/pool": "p" * 1_000_000}
+    items: list[dict[str, object]] = [
+        {"metadata": {"name": f"n{n}", "labels": label}} for n in range(60)
+    ]
+    body = listed("NodeList", items, {"resourceVersion": "1"})
+    talk.answer(body if talk.asked == "nodes" else good("leases"))
 
 
 @lists

@@ -1,6 +1,7 @@
 """Kubeconfigs that are there to keep the event loop: what a Secret may hold costs it 10 ms at most."""
 
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -42,6 +43,17 @@ async def test_a_kubeconfig_keeps_the_loop_for_10_ms_at_most(name):
     assert {accepted for _, _, accepted in found} == {name in ACCEPTED}
     assert min(worked for worked, _, _ in found) < MOST
     assert min(took for _, took, _ in found) < WITHIN
+
+
+@pytest.mark.parametrize(
+    "name", ["100 authorities", "a key of DSA that is as long as may be"], ids=["taken", "refused"]
+)
+async def test_what_a_thread_works_for_a_kubeconfig_is_taken_from_the_share_of_its_shoot(name):
+    connector = KubeConnector(Clock.system(), Metrics(), ServerPolicy())
+    with suppress(CredentialRefused):
+        await connector.connect(SecretView(NAMESPACE, "1", HOSTILE[name]()))
+    assert connector.consumer(NAMESPACE).spent > 0.001
+    await connector.close()
 
 
 def test_there_are_enough_of_them():

@@ -37,7 +37,7 @@ from app.core.metrics import Metrics
 from app.core.model.probing import VerdictReason
 from app.core.model.selectors import LabelSelector
 from app.core.model.shoots import SecretView
-from app.core.model.workloads import ResourceRef
+from app.core.model.workloads import REPLICAS, SINCE, ResourceRef
 from app.core.reporting.audit import AuditLog
 from app.core.tasks import Tasks
 from app.core.web.serving import HttpServer
@@ -277,6 +277,10 @@ FIELDS: dict[str, Callable[[], bytes]] = {
             * 1000
         )
     ),
+    "a grace without end": lambda: (
+        b'"spec":{"shoot":{"spec":{"kubernetes":{"kubeControllerManager":'
+        b'{"nodeMonitorGracePeriod":"%s"}}}}}' % (b"1h" * (LARGE // 2))
+    ),
     "a kubeconfig": lambda: b'"data":{"kubeconfig":"%s"}' % (b"QUFB" * (LARGE // 4)),
     "a kubeconfig that is no base64": lambda: b'"data":{"kubeconfig":"%s"}' % (b"=" * LARGE),
 }
@@ -284,6 +288,14 @@ METADATA: dict[str, Callable[[], bytes]] = {
     "labels": lambda: b'"labels":{%s}' % numbered(b'"a%d":"b"'),
     # Of annotations kube-apiserver takes 256 KiB, keys and values together.
     "annotations": lambda: b'"annotations":{%s}' % numbered(b'"a%d":"b"', 400_000),
+    "annotations of ours": lambda: (
+        b'"annotations":{"%s":"%s","%s":"%s"}'
+        % (REPLICAS.encode(), b"9" * 120_000, SINCE.encode(), b"2" * 120_000)
+    ),
+    "an owner of a megabyte": lambda: (
+        b'"ownerReferences":[{"controller":true,"name":"%s","uid":"%s"}]'
+        % (rb"\u0001" * 100_000, b"token=" * 100_000)
+    ),
     "owners": lambda: b'"ownerReferences":[%s]' % many(b'{"controller":true}'),
     "managed fields": lambda: b'"managedFields":[%s]' % many(b'{"fieldsV1":{"f:a":{}}}'),
 }
@@ -544,6 +556,13 @@ CALLERS = {
     "kinds of answers": request("GET /", "Accept: " + "a/b;q=0.1," * 1_500),
     "ranges": request("GET /", "Range: bytes=" + "0-1," * 3_800),
     "addresses": request("GET /livez", "X-Forwarded-For: " + "::1," * 3_800),
+    "versions that are known": request("GET /api/v1/shoots", "If-None-Match: " + '"a",' * 3_700),
+    "a page of brackets": shoots("continue=" + base64.urlsafe_b64encode(b"[" * 10_000).decode()),
+    "what it says that it is": request(
+        f"PUT {PAUSE}", "Content-Type: application/json;" + "a=b;" * 3_600, "Content-Length: 2"
+    )
+    + b"{}",
+    "marks on one letter": put(('{"reason": "a' + "\u0315\u0300" * 3_500 + '"}').encode()),
     "brackets": put(b"[" * 16_000),
     "deep objects": put(b'{"a":' * 900 + b"1" + b"}" * 900),
     "keys": put(b"{" + numbered(b'"a%d":1', 15_000) + b"}"),

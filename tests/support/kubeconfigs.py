@@ -125,9 +125,40 @@ def _encrypted_key() -> bytes:
     return kubeconfig(user=_user_of(certificate(), locked))
 
 
+def _short_key() -> bytes:
+    return _key().private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
 def _key_of(body: bytes) -> bytes:
     block = b"-----BEGIN PRIVATE KEY-----\n" + body + b"\n-----END PRIVATE KEY-----\n"
     return kubeconfig(user=_user_of(certificate(), block))
+
+
+def _der(tag: int, content: bytes) -> bytes:
+    size = len(content)
+    length = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return (
+        bytes([tag])
+        + (bytes([size]) if size < 128 else bytes([0x80 | len(length)]) + length)
+        + content
+    )
+
+
+def _integer(number: int) -> bytes:
+    return _der(2, number.to_bytes(number.bit_length() // 8 + 1, "big"))
+
+
+def _dsa_key(bits: int) -> bytes:
+    """OpenSSL works out its public part: that takes the third power of `bits`, 6 s with 24,000."""
+    prime, order, base, secret = (1 << bits) - 159, (1 << 256) - 189, 3, (1 << bits) - 1
+    kind = bytes.fromhex("06072a8648ce380401")
+    parameters = _der(0x30, _integer(prime) + _integer(order) + _integer(base))
+    whole = _integer(0) + _der(0x30, kind + parameters) + _der(4, _integer(secret))
+    return _key_of(base64.encodebytes(_der(0x30, whole)).strip())
 
 
 def _tokens(text: str) -> bytes:
@@ -222,6 +253,9 @@ HOSTILE: Final[Mapping[str, Callable[[], bytes]]] = {
     "a client with a chain of 300": lambda: _client(300),
     "a key that asks for its password": _encrypted_key,
     "a key of garbage": lambda: _key_of(b"A" * 280_000),
+    "a key of DSA, most of which has to be worked out": lambda: _dsa_key(24_000),
+    "a key of DSA that is as long as may be": lambda: _dsa_key(11_000),
+    "many keys": lambda: kubeconfig(user=_user_of(certificate(), _short_key() * 99)),
     "100 authorities": lambda: kubeconfig(ca=bundle(100)),
     "a client with a chain of 99": lambda: _client(99),
     "an authority of 6,000 names": lambda: kubeconfig(ca=certificate(names=6_000)),

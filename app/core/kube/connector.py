@@ -4,7 +4,8 @@ import asyncio
 import hashlib
 from dataclasses import dataclass, replace
 
-from app.core.clock import Clock
+from app.core.bounded_tls import BoundedContext
+from app.core.clock import Clock, stopwatch
 from app.core.errors import CredentialRefused
 from app.core.fair_queue import Consumer, FairQueue
 from app.core.kube import kubeconfig
@@ -137,11 +138,10 @@ class KubeConnector:
                 return before.link
             before.link.client.close()
         consumer = self.consumer(secret.namespace)
-        trusted = credential.ca, credential.client, consumer
         context = (
-            await asyncio.to_thread(kubeconfig.client_context, *trusted)
+            await _context(credential, consumer)
             if self._network is None
-            else await self._network.trusting(*trusted)
+            else await self._network.trusting(credential.ca, credential.client, consumer)
         )
         origin = f"https://{credential.host}:{credential.port}"
         pool = self._pools[secret.route]
@@ -168,6 +168,24 @@ class KubeConnector:
         self._known.clear()
         for pool in self._pools.values():
             await pool.close()
+
+
+async def _context(credential: ShootCredential, consumer: Consumer) -> BoundedContext:
+    """Creates the TLS context in a thread, and charges what that takes, refused or not."""
+    taken = 0.0
+
+    def create() -> BoundedContext:
+        nonlocal taken
+        begun = stopwatch()
+        try:
+            return kubeconfig.client_context(credential.ca, credential.client, consumer)
+        finally:
+            taken = stopwatch() - begun
+
+    try:
+        return await asyncio.to_thread(create)
+    finally:
+        consumer.charge(taken, beside=True)
 
 
 def _same(known: _KnownCredential, secret: SecretView) -> bool:

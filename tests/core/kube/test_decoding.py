@@ -234,6 +234,52 @@ def test_an_in_place_update_that_is_over_has_no_reason():
     assert nodes(listed("NodeList", [node])).items[0].in_place_update is None
 
 
+def with_conditions(number, types, **meta):
+    conditions = [{"type": each, "status": "True"} for each in types]
+    return {"metadata": {"name": f"n{number}", **meta}, "status": {"conditions": conditions}}
+
+
+def test_nodes_with_the_same_conditions_share_them():
+    page = nodes(listed("NodeList", [with_conditions(n, ["Ready", "Odd"]) for n in range(3)]))
+    first, *others = [each.conditions for each in page.items]
+    assert first == {"Ready", "Odd"}
+    assert all(each is first for each in others)
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        lambda number: [f"{number}-{each}" for each in range(20)],
+        lambda number: [str(number), "x" * 10_000],
+    ],
+    ids=["many", "long"],
+)
+def test_nodes_may_not_have_conditions_of_their_own_without_end(types):
+    """Five thousand of them would be kept, four times as large as they came."""
+    few = [with_conditions(number, types(number)) for number in range(50)]
+    many = [with_conditions(number, types(number)) for number in range(1_000)]
+    assert len(nodes(listed("NodeList", few)).items) == 50
+    with pytest.raises(LimitExceeded) as caught:
+        nodes(listed("NodeList", many))
+    assert caught.value.limit == "count"
+
+
+@pytest.mark.parametrize("label", ["worker.gardener.cloud/pool", "topology.kubernetes.io/zone"])
+def test_a_label_is_no_longer_than_kubernetes_takes(label):
+    fits = with_conditions(1, [], labels={label: "a" * 63})
+    assert nodes(listed("NodeList", [fits])).items
+    with pytest.raises(msgspec.ValidationError):
+        nodes(listed("NodeList", [with_conditions(1, [], labels={label: "a" * 64})]))
+
+
+def test_of_a_long_reason_no_more_is_kept_than_is_compared():
+    update = {"type": "InPlaceUpdate", "status": "True", "reason": "Update" * 100_000}
+    node = {"metadata": {"name": "n"}, "status": {"conditions": [update]}}
+    kept = nodes(listed("NodeList", [node])).items[0].in_place_update
+    assert kept is not None
+    assert len(kept) < 100
+
+
 def test_machines_have_node_and_phase():
     full = {
         "metadata": {"name": "m1", "labels": {"node": "n1"}},

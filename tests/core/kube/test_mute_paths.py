@@ -62,6 +62,8 @@ class MuteSeed:
         """Whether those of a kind fail as soon as its watch has opened."""
         self.ends = False
         """Whether the ends of watches get through."""
+        self.cuts = False
+        """Whether watches are cut after 20 s, and open again at once."""
         self.watched = set[str]()
 
     def clear(self) -> None:
@@ -94,6 +96,9 @@ class MuteSeed:
         lines: tuple[bytes, ...] = ()
         for line in lines:
             yield line
+        if self.cuts:
+            await asyncio.sleep(20)
+            raise Unreachable("cut")
         await asyncio.sleep(silence if end is None else end)
         if end is None:
             raise WatchSilent("nothing was heard")
@@ -210,6 +215,23 @@ async def test_that_a_watch_opens_is_no_contact_for_any_kind(policy, unwatched):
         assert {name for name, stale in watcher.stale().items() if not stale} == unwatched
         await asyncio.sleep(3600)
         assert {name for name, stale in watcher.stale().items() if not stale} == unwatched
+
+
+@pytest.mark.parametrize(
+    ("policy", "unwatched"),
+    [(LEASES, set()), (OTHER_NAME, {str(Watched.MACHINES)})],
+    ids=["lease mode", "endpoint mode"],
+)
+async def test_that_watches_open_again_and_again_is_no_contact_for_any_kind(policy, unwatched):
+    server = MuteSeed()
+    server.lists_until_watched = server.cuts = True
+    async with Watcher(server, policy) as watcher:
+        await asyncio.sleep(STALE - 3)
+        assert not any(watcher.stale().values())
+        for _ in range(60):
+            await asyncio.sleep(7)
+            fresh = {name for name, stale in watcher.stale().items() if not stale}
+            assert fresh == unwatched
 
 
 async def test_what_is_gone_is_known_after_ten_minutes_where_watches_end_in_time_and_bring_nothing():

@@ -35,6 +35,11 @@ _SHORT: Final = 256 * 1024
 _LONGEST: Final = 1 << 20
 _BEGIN: Final = b'"items":['
 _BETWEEN: Final = b'},{"metadata":'
+# Limit on the conditions that the Nodes of one answer do not share: their characters, and 100 for each. A server
+# that names new ones for each Node would have us keep four times what it sends; a real shoot has a few dozen.
+_MOST_CONDITIONS: Final = 1 << 20
+_EACH_CONDITION: Final = 100
+_LONGEST_REASON: Final = 64
 # Records that are created in one step.
 _TOGETHER: Final = 500
 
@@ -46,6 +51,10 @@ Steps = Generator[None, None, RawPage[V]]
 
 # As long as names in Kubernetes; longer ones would only cost memory.
 _NodeName = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+
+
+# As long as the value of a label in Kubernetes.
+_Label = Annotated[str, msgspec.Meta(max_length=63)]
 
 
 class _Name(Struct):
@@ -67,8 +76,8 @@ class _Lease(Struct):
 
 
 class _NodeLabels(Struct):
-    pool: str | None = msgspec.field(default=None, name="worker.gardener.cloud/pool")
-    zone: str | None = msgspec.field(default=None, name="topology.kubernetes.io/zone")
+    pool: _Label | None = msgspec.field(default=None, name="worker.gardener.cloud/pool")
+    zone: _Label | None = msgspec.field(default=None, name="topology.kubernetes.io/zone")
 
 
 class _NodeAnnotations(Struct):
@@ -90,7 +99,7 @@ class _Condition(Struct):
 
 
 class _NodeStatus(Struct):
-    conditions: list[_Condition] | None = None
+    conditions: Annotated[list[_Condition], FEW] | None = None
 
 
 class _Node(Struct):
@@ -148,22 +157,45 @@ def _lease(lease: _Lease) -> LeaseView:
 
 def nodes(raw: Undecoded) -> Steps[NodeView]:
     """Decodes one page of a NodeList, in steps; raises what `leases` raises."""
-    return _list("NodeList", raw, _nodes_decoder, _node_decoder, _node)
+    return _list("NodeList", raw, _nodes_decoder, _node_decoder, _NodeViews().of)
 
 
-def _node(node: _Node) -> NodeView:
-    meta = node.metadata
-    labels = meta.labels or _NO_LABELS
-    annotations = meta.annotations
-    true = [c for c in (node.status and node.status.conditions) or () if c.status == "True"]
-    return NodeView(
-        name=meta.name,
-        pool=labels.pool,
-        zone=labels.zone,
-        not_managed=annotations is not None and annotations.not_managed is not UNSET,
-        conditions=frozenset([c.type for c in true]),
-        in_place_update=next((c.reason for c in true if c.type == _IN_PLACE_UPDATE), None),
-    )
+class _NodeViews:
+    """Makes the records of the Nodes of one answer; equal sets of conditions are kept once."""
+
+    def __init__(self) -> None:
+        self._sets: dict[frozenset[str], frozenset[str]] = {}
+        self._left = _MOST_CONDITIONS
+
+    def of(self, node: _Node) -> NodeView:
+        """Returns the record of a Node.
+
+        Raises:
+            LimitExceeded: the Nodes of this answer have more different conditions than any shoot's.
+        """
+        meta = node.metadata
+        labels = meta.labels or _NO_LABELS
+        annotations = meta.annotations
+        true = [c for c in (node.status and node.status.conditions) or () if c.status == "True"]
+        reason = next((c.reason for c in true if c.type == _IN_PLACE_UPDATE), None)
+        return NodeView(
+            name=meta.name,
+            pool=labels.pool,
+            zone=labels.zone,
+            not_managed=annotations is not None and annotations.not_managed is not UNSET,
+            conditions=self._shared(frozenset([c.type for c in true])),
+            in_place_update=reason and reason[:_LONGEST_REASON],
+        )
+
+    def _shared(self, conditions: frozenset[str]) -> frozenset[str]:
+        known = self._sets.get(conditions)
+        if known is not None:
+            return known
+        self._left -= sum(map(len, conditions)) + _EACH_CONDITION * len(conditions)
+        if self._left < 0:
+            raise LimitExceeded("count", "the nodes have more conditions than any shoot's")
+        self._sets[conditions] = conditions
+        return conditions
 
 
 def _list(
