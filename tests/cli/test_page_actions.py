@@ -36,8 +36,8 @@ GIVEN = {
 def found():
     """All actions that there are, by name and target."""
     shoots, overrides, runs, weeders = FakeShoots(), FakeOverrides(), FakeFlows(), FakeWeeders()
-    ignored = workload(KCM, **{ann.IGNORE_SCALING: "true"})
-    status = replace(healthy(), resources=healthy().resources | {KCM: ignored})
+    ignored = workload(KCM, 1, **{ann.IGNORE_SCALING: "true"})
+    status = replace(healthy(), resources={**healthy().resources, KCM: ignored})
     shoots.add(status)
     pause = Pause(Scope.ALL, "works", "eve", NOW, NOW + 900)
     hold = Hold("by hand", "eve", NOW, NOW + 900)
@@ -54,6 +54,7 @@ def found():
     process = FakeProcess(loops=(Loop.PROBER, Loop.WEEDER))
     process.configured.weeder = WeederPolicy({"kube-apiserver": ()})
     given = context(shoots, process, weeders, overrides=overrides, scaling_runs=runs)
+    assert given.prober is not None
     shoot = presenting.shoot(status, POLICY, overrides.effective(NAMESPACE))
     there = [
         *actions.on_all(given),
