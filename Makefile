@@ -7,7 +7,7 @@ REAL := $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib"
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe
 # What takes real time, or covers what the tests of the parts cover: not in `make test`, and coverage is measured without it.
 # Of tests/page the few quick ones in test_smoke.py are in `make test`; without a Chromium they are skipped.
-REAL_TIME := tests/contract tests/scenarios tests/demo tests/page/test_browser.py tests/page/test_demo.py tests/service tests/bench \
+REAL_TIME := tests/contract tests/scenarios tests/demo tests/page/test_browser.py tests/page/test_demo.py tests/page/test_way.py tests/service tests/bench \
 	tests/cli/test_program.py tests/cli/test_portforward.py tests/prober/test_montecarlo.py tests/prober/test_detection.py
 # What measures the event loop: nothing else runs beside it.
 ALONE := tests/attack tests/api/test_scrapes.py

@@ -20,10 +20,15 @@ from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
 from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
-from app.core.model.policy import Loop
+from app.core.model.pods import OwnerView
+from app.core.model.policy import ConfigWarning, Loop
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.weeding import (
     Cause,
+    DeletedPod,
+    DeletionResult,
+    KeepReason,
+    KeptPod,
     Phase,
     RecoveryStatus,
     ServiceKey,
@@ -34,7 +39,17 @@ from app.core.model.workloads import Direction
 from app.core.ports import Permission
 from app.core.reporting.audit import Attempt, AuditLog
 from app.core.reporting.notices import Notice, NoticeKind
-from tests.api.facts import NAMESPACE, NOW, healthy, not_probed, protected
+from app.prober.rules.gates import GateReason
+from tests.api.facts import (
+    NAMESPACE,
+    NOW,
+    endpoint,
+    gate,
+    healthy,
+    judgement,
+    not_probed,
+    protected,
+)
 from tests.api.fakes import FakeProcess, application, context
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -193,6 +208,62 @@ def test_without_javascript_the_other_pages_are_read_too(shoots, weeders, scalin
         assert "probeInterval" in page_of(client, "/config")
 
 
+def test_a_recovery_says_what_was_deleted_and_what_was_left_and_why(weeders):
+    owner = OwnerView("apps/v1", "ReplicaSet", "kcm-1", "uid-1")
+    deleted = DeletedPod("kcm-1-a", "u", owner, NOW - 9, DeletionResult.DELETED, "kcm", 283.1)
+    kept = KeptPod("kcm-1-b", NOW, KeepReason.NOT_WAITING, "no container waits")
+    key = ServiceKey(NAMESPACE, "kube-apiserver")
+    recovery = RecoveryStatus(
+        1,
+        key,
+        Cause.BECAME_READY,
+        Phase.WATCHING,
+        NOW - 9,
+        NOW - 9,
+        NOW + 300,
+        deletions=(deleted,),
+        spared=(kept,),
+    )
+    weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(recovery,)))
+    given = context(process=FakeProcess(loops=(Loop.WEEDER,)), weeders=weeders)
+    with TestClient(application(given)) as client:
+        text = " ".join(words_of(page_of(client, "/weeders")))
+    assert "1 deleted, 0 wait, 1 left alone" in text
+    assert "kcm-1-a ReplicaSet/kcm-1 kcm deleted 4m43.1s" in text
+    assert "kcm-1-b not waiting no container waits" in text
+
+
+def test_the_audit_has_the_claimed_person_beside_the_account(audit):
+    for reason, claimed in (("works", "alice"), (None, None)):
+        audit.note(
+            Attempt(
+                "r1",
+                "PUT",
+                "/x",
+                "10.0.0.1",
+                200,
+                caller="system:serviceaccount:garden:operator",
+                action="pause",
+                reason=reason,
+                claimed=claimed,
+            )
+        )
+    with TestClient(application(context(audit=audit))) as client:
+        html = page_of(client, "/audit")
+    assert "system:serviceaccount:garden:operator" in html
+    assert re.findall(r'data-label="Claimed">(.*?)</td>', html) == ["", "<bdi>alice</bdi>"]
+    assert html.count('data-label="Reason"></td>') == 1, "a phone shows no label without a value"
+
+
+def test_the_configuration_is_in_the_words_of_its_files(process):
+    process.loops = (Loop.PROBER, Loop.WEEDER)
+    process.configured.weeder = WeederPolicy({"kube-apiserver": ()})
+    with TestClient(application(context(process=process))) as client:
+        html = page_of(client, "/config")
+    assert re.search(r"weedBarePods</th><td>.*false", html)
+    assert "False" not in html
+
+
 def test_weed_now_is_on_the_page_of_the_weeder_for_each_service(weeders):
     process = FakeProcess(loops=(Loop.WEEDER,))
     process.configured.weeder = WeederPolicy({"kube-apiserver": ()})
@@ -239,14 +310,36 @@ def test_above_the_list_stands_what_deserves_a_look(client, process, overrides):
     process.missing.append(Permission("list", "", "nodes", ""))
     process.off["token-review"] = "the seed forbids it"
     process.unconfigured.append("shoot--x/Deployment/y")
+    process.warnings.append(ConfigWarning("prober.yaml", "the field is unknown", 3))
     process.dry_run = True
     overrides.entries["_all"] = OverrideEntry(
         Pause(Scope.ALL, "night shift", "eve", NOW, NOW + 900)
     )
     text = " ".join(words_of(page_of(client)))
-    for expected in ("3 things need attention", "missing right", "the seed forbids it", "dry run"):
+    for expected in (
+        "this process: dwd-7f9 leads prober, version 1.2.3, started 1h 0m ago",
+        "4 things need attention",
+        "missing right : list nodes",
+        "the seed forbids it",
+        "prober.yaml line 3: the field is unknown",
+        "found, not configured, never written : shoot--x/Deployment/y",
+        "dry run",
+    ):
         assert expected in text
     assert "paused (all shoots) by eve , 15m left : night shift" in text
+
+
+def test_a_row_has_word_and_shape_the_limit_and_what_comes_back(client, shoots):
+    shoots.add(protected())
+    html = page_of(client)
+    row = html[html.index('<tr id="shoot-') :]
+    text = " ".join(words_of(row))
+    for expected in ("■ Protected", "63 /100 expired, limit 60 %", "kcm 0 of 1 saved"):
+        assert expected in text
+    assert "mcm 0 of 3 saved" in text
+    assert 'class="fill" width="63.0"' in row
+    assert 'class="limit" d="M60.0 0V8"' in row
+    assert 'href="/?state=Protected"' in html, "each number is a filter"
 
 
 def test_a_row_is_made_anew_when_what_it_shows_has_changed(client, shoots, overrides):
@@ -296,6 +389,33 @@ def test_each_node_is_in_the_picture_and_in_the_table(client, shoots):
     html = page_of(client, f"/shoots/{NAMESPACE}")
     assert html.count('<span class="cell ') == 3 + 5  # the legend has five
     assert "does not count: not managed" in html
+
+
+def test_a_node_has_the_age_of_its_lease_and_the_error_of_its_clock(client, shoots):
+    leases = (judgement("node-0", renewed=NOW - 7, offset=3600.0), judgement("node-1"))
+    shoots.add(replace(protected(), judgements=leases))
+    html = page_of(client, f"/shoots/{NAMESPACE}")
+    assert 'title="node-0: fresh, 7 s old, its clock is off by 3600.0 s"' in html
+
+
+def test_endpoint_probes_and_gates_say_what_they_found(client, shoots, endpoints):
+    shoots.add(protected())
+    endpoints.found[NAMESPACE] = (endpoint(message="HTTP 503"),)
+    endpoints.closing[NAMESPACE] = (gate(reason=GateReason.FAILING),)
+    text = " ".join(words_of(page_of(client, f"/shoots/{NAMESPACE}")))
+    assert "gate canary : closed for 30s : the gate canary says Failing" in text
+    assert "canary.example.org" in text
+    assert "HTTP 503" in text
+    row = " ".join(words_of(page_of(client)))
+    assert "gate canary closed" in row
+
+
+def test_the_history_is_newest_first(client, shoots):
+    shoots.add(healthy())
+    for ago in (30, 20, 10):
+        shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW - ago, "Reason", f"{ago} before"))
+    _, _, history = page_of(client, f"/shoots/{NAMESPACE}").partition('id="history"')
+    assert re.findall(r"(\d+) before", history) == ["10", "20", "30"]
 
 
 def test_the_history_can_be_had_of_one_kind(client, shoots):
@@ -354,6 +474,18 @@ def test_a_standby_shows_what_it_knows_and_who_leads(shoots, overrides):
         assert "dwd-7f9 leads" in text
         assert "maintenance" in text
         assert "dwd-7f9 leads" in page_of(client, f"/shoots/{NAMESPACE}", status=503)
+
+
+def test_where_nobody_leads_each_page_says_so(shoots):
+    process = FakeProcess(leading=False, leader_identity=None)
+    with TestClient(application(context(shoots, process))) as client:
+        text = " ".join(words_of(page_of(client)))
+        assert "The leader is unknown." in text
+        assert "no known leader of prober" in text
+        for path in ("/operations", f"/shoots/{NAMESPACE}"):
+            html = page_of(client, path, status=503)
+            assert 'data-again="5"' in html
+            assert "this instance is on standby; the leader is unknown" in html
 
 
 def test_a_process_without_the_prober_says_where_to_ask(process):

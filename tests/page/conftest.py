@@ -186,10 +186,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     try:
         assert process.stdout is not None
         said = iter(process.stdout.readline, "")
-        url = next(filter(None, (re.search(r"http://127\.0\.0\.1:\d+", line) for line in said)))
+        # It says the page's address first.
+        page = r"The page: (http://127\.0\.0\.1:\d+)/"
+        url = next(filter(None, (re.search(page, line) for line in said)))
         config = next(filter(None, (re.search(r"--kubeconfig (\S+)", line) for line in said)))
         threading.Thread(target=lambda: list(said), daemon=True).start()
-        api = Api(url.group(), Path(config[1]))
+        api = Api(url[1], Path(config[1]))
         path = "/api/v1/shoots?state=Healthy"
         api.until("/readyz", lambda _: True)
         api.until(path, lambda found: found["metadata"]["total"] == 6)

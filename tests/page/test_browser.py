@@ -24,6 +24,8 @@ PAGES = ["/", "/shoots/shoot--b--cut", "/operations", "/weeders", "/audit", "/co
 QUERIES = ["/?q=%3Cscript%3Ealert(1)%3C/script%3E", "/operations?namespace=%22%3E%3Cimg%20src=x%3E"]
 NO_STREAM = "503|404"
 """These applications stream no events, and one of the pages is of no shoot."""
+FITS = "document.documentElement.scrollWidth <= document.body.offsetWidth"
+"""Whether nothing is wider than the page.  The width of the body: that of the root includes the scroll bar's."""
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +45,7 @@ def test_hostile_text_is_shown_and_does_nothing(site, tabs, path, width):
     page = opened(tabs, site + path, viewport={"width": width, "height": 800})
     page.wait_for_timeout(300)
     assert "owned" not in page.title()
-    root = "document.documentElement"
-    assert page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
+    assert page.evaluate(FITS)
     assert page.locator("main script:not([src]), main img").count() == 0
 
 
@@ -55,8 +56,7 @@ def test_hostile_text_that_comes_with_an_update_does_nothing_either(tabs):
         page = opened(tabs, url)
         page.locator("html.scripted").wait_for()
         shoots.add(replace(protected(NAMES[0]), message=HOSTILE + LONG))
-        page.evaluate("document.querySelector('#on-all details').open = true")
-        page.evaluate("document.querySelector('#on-all details').open = false")
+        look_again(page)
         page.locator("tr[data-state=Protected]", has_text="esrever").wait_for()
         assert page.locator("main img, main script:not([src])").count() == 0
         assert "owned" not in page.title()
@@ -82,6 +82,31 @@ def test_on_a_phone_a_table_is_read_whole_without_scrolling_sideways(site, tabs)
     page.evaluate("scrollTo(0, 2000)")
     assert page.locator("#live").is_visible()
     assert page.locator("#live").bounding_box()["y"] < 740
+
+
+@pytest.mark.parametrize(
+    "path", ["/operations", "/weeders", "/audit", "/config", f"/shoots/{NAMES[1]}"]
+)
+def test_on_a_phone_each_table_is_read_whole_and_no_label_is_without_a_value(site, tabs, path):
+    page = opened(tabs, site + path, viewport={"width": 360, "height": 740})
+    page.evaluate(
+        "for (const each of document.querySelectorAll('main details:not(.action)')) each.open = true"
+    )
+    for box in page.locator("main .scroll").all():
+        assert box.evaluate("box => box.scrollWidth <= box.clientWidth"), box.inner_text()[:80]
+    for cell in page.locator(".stack td[data-label]:visible").all():
+        assert cell.inner_text().strip(), cell.get_attribute("data-label")
+    for name in page.locator(".pairs td, .stack caption").all():
+        assert name.evaluate("each => each.offsetWidth") > 60, "not a column of single letters"
+
+
+@pytest.mark.parametrize("path", ["/", f"/shoots/{NAMES[1]}"])
+def test_a_wall_screen_is_filled(site, tabs, path):
+    page = opened(tabs, site + path, viewport={"width": 3840, "height": 2160})
+    assert page.evaluate(FITS)
+    right = "each => each.getBoundingClientRect().right"
+    last = page.locator("#shoots" if path == "/" else "#history").evaluate(right)
+    assert last > 3700
 
 
 @pytest.mark.parametrize("width", [1280, 1360, 1600])
@@ -224,6 +249,30 @@ def test_a_shoot_that_vanishes_while_its_page_is_open_leaves_what_was_known(tabs
         page.close()
 
 
+def test_only_a_change_of_state_is_announced(tabs):
+    shoots = FakeShoots()
+    shoots.add(healthy(NAMES[0]))
+    with served(application(context(shoots))) as url:
+        page = opened(tabs, url)
+        page.locator("html.scripted").wait_for()
+        row = page.locator(f"tr[data-name='{NAMES[0]}']")
+        shoots.add(replace(healthy(NAMES[0]), message="1 of 3 node leases is older than 30 s"))
+        look_again(page)
+        row.get_by_text("1 of 3 node leases").wait_for()
+        assert page.locator("#announce").inner_text() == ""
+        shoots.add(protected(NAMES[0]))
+        look_again(page)
+        row.get_by_text("63 of 100").wait_for()
+        assert page.locator("#announce").inner_text() == f"{NAMES[0]} is Protected"
+        page.close()
+
+
+def look_again(page):
+    """Without a stream a page asks again when a form is closed."""
+    page.evaluate("document.querySelector('#on-all details').open = true")
+    page.evaluate("document.querySelector('#on-all details').open = false")
+
+
 def test_a_node_is_described_below_the_cells_by_a_tap_and_by_keys(site, tabs):
     page = opened(tabs, f"{site}/shoots/{NAMES[1]}")
     cells, line = page.locator(".cells").nth(1), page.locator(".node-line").nth(1)
@@ -276,6 +325,20 @@ def test_a_refusal_is_said_in_the_words_of_the_problem(site, tabs, status, probl
     page.locator("details.action[open] button[type=submit]").click()
     page.locator(".outcome .refused", has_text=said).wait_for()
     assert page.locator("details.action[open] button[type=submit]").is_disabled() == (status == 429)
+
+
+def test_what_was_planned_is_what_its_commands_do(site, tabs):
+    page = opened(tabs, f"{site}/shoots/{NAMES[0]}")
+    page.locator("details.action > summary", has_text="Scale down").click()
+    form = page.locator("details.action[open] form")
+    form.locator("[name=reason]").fill("to see it")
+    form.locator(".lines summary").click()
+    dwd, curl = (form.locator(f"[data-line={each}]") for each in ("dwd", "curl"))
+    assert "--if-match" not in dwd.inner_text()
+    form.locator("button[type=submit]").click()
+    form.locator(".outcome button.go").wait_for()
+    assert """ --if-match '"all"'""" in dwd.inner_text()
+    assert """ -H 'If-Match: "all"'""" in curl.inner_text()
 
 
 def test_where_no_events_come_the_page_says_why_in_the_words_of_the_server(site, tabs):
@@ -353,6 +416,52 @@ def test_where_there_are_too_many_streams_the_page_asks_when_it_may(site, tabs):
     page.wait_for_timeout(3000)
     assert 2 <= len(asked) <= 3
     assert rows
+
+
+def test_who_may_not_follow_the_events_is_told_and_sees_the_rows_that_change(site, tabs):
+    tabs.expected.append("403")
+    page = opened(tabs, site)
+    asked = told(page, problem(403, "eve may not get events"))
+    page.reload()
+    words = "refreshed every 30 s: eve may not get events"
+    page.locator("#live[data-tone=warn]", has_text=words).wait_for()
+    page.wait_for_timeout(1500)
+    assert len(asked) == 1
+
+
+ENDLESS = """
+    const real = window.fetch;
+    window.fetch = (url, options) =>
+      String(url).includes("/api/v1/events")
+        ? Promise.resolve(new Response(new ReadableStream({})))
+        : real(url, options);
+"""
+"""A stream that stays open, and says nothing."""
+
+
+@pytest.mark.parametrize("status", [429, 500])
+def test_what_failed_once_while_the_stream_goes_on_is_forgotten_when_it_is_there(
+    site, tabs, status
+):
+    tabs.expected.append(str(status))
+    page = tabs.open("about:blank")
+    page.add_init_script(ENDLESS)
+    answers = [problem(status, "not now", **{"Retry-After": "3"})]
+    page.goto(site)
+    page.locator("#live[data-tone=good]").wait_for()
+    page.route(
+        "**/", lambda route: route.fulfill(**answers.pop()) if answers else route.continue_()
+    )
+    look_again(page)
+    page.locator("#live[data-tone=bad]", has_text="trying again: not now").wait_for()
+    page.locator("#live[data-tone=good]", has_text="live").wait_for()
+
+
+def test_after_a_break_the_stream_is_resumed_where_it_was(site, tabs):
+    page = opened(tabs, site)
+    told(page, {"content_type": "text/event-stream", "body": "id: p-7\n\n"})
+    with page.expect_request(lambda each: each.headers.get("last-event-id") == "p-7"):
+        page.reload()
 
 
 def test_two_versions_behind_one_address_do_not_make_it_reload_for_ever(site, tabs):

@@ -88,6 +88,8 @@ class Action:
     """What else is to be known of that change."""
     typed: str | None = None
     """Text that the reader must type to confirm the action."""
+    match: str | None = None
+    """Flag of `dwd` for the ETag of the plan, where the command has one."""
 
     def data(self) -> dict[str, Any]:
         """The action as JSON for the page's module."""
@@ -102,6 +104,7 @@ class Action:
             "flags": {each.name: each.flag for each in self.fields},
             "query": [each.name for each in self.fields if each.query],
             "typed": self.typed,
+            "match": self.match,
         }
 
 
@@ -239,6 +242,7 @@ def _scale(namespace: str, direction: str) -> Action:
         fields=(REASON, HOLD, FORCE),
         body={"direction": direction},
         typed=namespace if down else None,
+        match="--if-match",
     )
 
 

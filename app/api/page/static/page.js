@@ -296,7 +296,7 @@ async function keepFresh() {
       await sleep(1000 * (error.wait ?? 5));
       continue;
     }
-    if (connection.lostAt !== null && streaming === null) connected(pollingWords());
+    if (connection.lostAt !== null) answered();
     await sleep(Math.max(0, 1000 - (performance.now() - began)));
   }
   refreshing = false;
@@ -307,8 +307,18 @@ async function keepFresh() {
 const SILENCE = 40000; // the server says something every 15 s
 const HIDDEN = 20000; // a browser has six connections to a server: a page that nobody sees gives its own back
 let streaming = null;
+let listening = false; // the stream is there
+let instead = null; // what is said where there is no stream, but the page asks all the same
 
-const pollingWords = () => (document.body.dataset.refresh ? `refreshed every ${document.body.dataset.refresh} s` : "live");
+/** A request went well after one that did not; without a stream that says nothing of what was not asked for. */
+function answered() {
+  if (listening) connected();
+  else if (instead) Object.assign(connection, instead);
+  else if (document.body.dataset.refresh) connected(pollingWords());
+  showConnection();
+}
+
+const pollingWords = () => `refreshed every ${document.body.dataset.refresh} s`;
 
 async function* eventsOf(stream, heard) {
   const decoder = new TextDecoder();
@@ -352,6 +362,7 @@ async function follow(url) {
       if (lastId !== null) headers["Last-Event-ID"] = lastId;
       const answer = await ask(url, 0, { headers, signal: ending.signal });
       if (standsBy) location.reload(); // it leads now
+      listening = true;
       connected();
       failures = 0;
       if (lastId === null) refresh({ page: true }); // what happened since this page was made
@@ -362,6 +373,7 @@ async function follow(url) {
       }
       throw new Error("the server ended the stream");
     } catch (error) {
+      listening = false;
       wait = document.hidden ? null : afterBreak(error);
     }
     if (document.hidden) connection.words = "paused while hidden";
@@ -374,19 +386,20 @@ async function follow(url) {
 
 /** Says why there is no stream; returns the seconds until it is asked for again, null if the server does not say. */
 function afterBreak(error) {
+  instead = null;
   if (error.status === 401) {
     signedOut(error.message);
     return null;
   }
   if (error.status === 503 && standsBy) {
-    Object.assign(connection, { tone: "calm", words: "on standby, refreshed every 5 s", lostAt: null });
+    Object.assign(connection, (instead = { tone: "calm", words: "on standby, refreshed every 5 s", lostAt: null }));
     refresh({ page: true });
     return 5;
   }
   if (error.status === 429 || error.status === 403) {
     // More streams than one caller may have, or none: then as a page without one.
     const wait = error.wait ?? 30;
-    Object.assign(connection, { tone: "warn", words: `refreshed every ${wait} s: ${error.message}`, lostAt: null });
+    Object.assign(connection, (instead = { tone: "warn", words: `refreshed every ${wait} s: ${error.message}`, lostAt: null }));
     refresh(isList ? { changed: true } : { page: true });
     return wait;
   }
@@ -619,6 +632,7 @@ function showLines(form) {
     else if (given[name] !== undefined) line.push(flag, given[name]);
     else if (form.elements[name].required) line.push(flag, "…");
   }
+  if (deed.etag && action.match) line.push(action.match, deed.etag);
   if (!bearer && !ours.includes(location.origin)) line.push("--server", location.origin);
   const curl = ["curl", "-X", action.method].map(quoted);
   curl.push(bearer ? `"$API"${quoted(withQuery(where, query))}` : quoted(location.origin + withQuery(where, query)));
@@ -676,7 +690,7 @@ const table4 = (heads, rows) =>
       "table",
       { class: "stack" },
       element("thead", {}, element("tr", {}, ...heads.map((each) => element("th", { scope: "col" }, each)))),
-      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((each, at) => element("td", { "data-label": heads[at] }, isolated(each ?? "–")))))),
+      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((each, at) => element("td", { "data-label": heads[at] }, each === "" ? null : isolated(each ?? "–")))))),
     ),
   );
 
