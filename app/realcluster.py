@@ -79,6 +79,7 @@ class RealCluster:
         *,
         scale_down_qps: float = DEFAULT_SCALE_DOWN_QPS,
         network: Network | None = None,
+        identity: str | None = None,
     ) -> None:
         self._settings, self._core, self._network = settings, core, network
         self._api = SeedApi(
@@ -90,7 +91,7 @@ class RealCluster:
             scale_down_qps=scale_down_qps,
             network=network,
         )
-        self._identity = f"{platform.node()}_{uuid4()}"
+        self._identity = identity or f"{platform.node()}_{uuid4()}"
         self._prober: ProberAdapters | None = None
         self._weeder: WeederAdapters | None = None
         self._parts: list[_Part] = []

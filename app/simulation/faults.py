@@ -5,14 +5,18 @@ with world.faults.path_cut("shoot--local--a"):
 """
 
 import random
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
 from app.core.errors import ClusterError
 from app.core.model.instants import rfc3339
+from app.core.model.shoots import Route
 from app.core.model.weeding import ServiceKey
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
+from app.simulation.memory import MemoryPlace, MemoryPort
+from app.simulation.network import SEED
 from app.simulation.parts import GARDENLET, Fault, WorldParts
 from app.simulation.reflection import SILENCE
 from app.simulation.shoot_faults import EndpointFaults, RouteFaults, ShootFaults
@@ -359,8 +363,71 @@ class SeedFaults:
         self._parts.write(ObjectKey("Cluster", "", namespace), patch, GARDENLET)
 
 
-class Faults(ShootFaults, RouteFaults, SeedFaults, PodFaults, OverridesFaults, EndpointFaults):
-    """All faults: of shoots, routes to them, the seed, its pods, overrides and reviews, and probed hosts."""
+class ConnectionFaults:
+    """Faults of the connections to an API server in memory, by its name: that of a shoot, or `network.SEED`."""
+
+    def __init__(self, parts: WorldParts) -> None:
+        self._parts = parts
+
+    def connections_cut(self, name: str) -> Fault:
+        """The server closes all connections that are open now, as when it restarts."""
+        return self._at_once(name, MemoryPort.cut)
+
+    def connections_reset(self, name: str) -> Fault:
+        """All connections that are open now are reset."""
+        return self._at_once(name, MemoryPort.reset)
+
+    def connections_forgotten(self, name: str) -> Fault:
+        """The network forgets all connections that are open now: both ends stay, and nothing arrives."""
+        return self._at_once(name, MemoryPort.forget)
+
+    def answers_cut(self, name: str, after: int) -> Fault:
+        """Each new connection breaks after so many bytes of answers."""
+        for port in self._ports(name):
+            port.cut_answers(after)
+
+        def undo() -> None:
+            for port in self._ports(name):
+                port.cut_answers(None)
+
+        return Fault(undo)
+
+    def watches_expired(self) -> Fault:
+        """All watches of the seed break and new ones are refused; the server's log loses what happens meanwhile."""
+        trouble = Trouble(refused=True, verbs=frozenset({"watch"}))
+        self._parts.api.begin(trouble)
+        cut = self.connections_cut(SEED)
+
+        def undo() -> None:
+            self._parts.store.compact()
+            self._parts.api.end(trouble)
+            cut.lift()
+
+        return Fault(undo)
+
+    def _at_once(self, name: str, what: Callable[[MemoryPort], None]) -> Fault:
+        for port in self._ports(name):
+            what(port)
+        return Fault(lambda: None)
+
+    def _ports(self, name: str) -> tuple[MemoryPort, ...]:
+        place = self._parts.place
+        if not isinstance(place, MemoryPlace):
+            raise TypeError("only connections in memory have these faults")
+        routes = (Route.INTERNAL,) if name == SEED else self._parts.secret_names
+        return tuple(place.port(name, route) for route in routes)
+
+
+class Faults(
+    ShootFaults,
+    RouteFaults,
+    SeedFaults,
+    PodFaults,
+    OverridesFaults,
+    EndpointFaults,
+    ConnectionFaults,
+):
+    """All faults: of shoots, routes to them, the seed, its pods, overrides and reviews, hosts, and connections."""
 
     def __init__(self, parts: WorldParts, rng: random.Random) -> None:
         ShootFaults.__init__(self, parts, rng)
@@ -369,3 +436,4 @@ class Faults(ShootFaults, RouteFaults, SeedFaults, PodFaults, OverridesFaults, E
         PodFaults.__init__(self, parts)
         OverridesFaults.__init__(self, parts)
         EndpointFaults.__init__(self, parts)
+        ConnectionFaults.__init__(self, parts)

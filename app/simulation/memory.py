@@ -27,7 +27,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Protocol, Self, cast
 
 from app.core.fair_queue import Consumer
 from app.core.kube.kubeconfig import ClientCertificate
@@ -47,6 +47,38 @@ Ending = Exception | None
 
 def _reset() -> ConnectionResetError:
     return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+
+
+class Wiretap(Protocol):
+    """Hears what happens at the client's ends of a process's connections, at its instant."""
+
+    def connecting(self, name: str, route: Route) -> None:
+        """A connection to an API server is being made."""
+        ...
+
+    def refused(self, name: str, route: Route, error: OSError) -> None:
+        """It could not be made."""
+        ...
+
+    def connected(self, end: "MemoryTransport", name: str, route: Route) -> None:
+        """It was made."""
+        ...
+
+    def sending(self, end: "MemoryTransport", data: bytes) -> None:
+        """The client is about to send this; what ends the client here keeps it from being sent."""
+        ...
+
+    def sent(self, end: "MemoryTransport") -> None:
+        """It is on its way."""
+        ...
+
+    def received(self, end: "MemoryTransport", data: bytes) -> None:
+        """This arrives at the client now."""
+        ...
+
+    def lost(self, end: "MemoryTransport", *, given_up: bool) -> None:
+        """The connection is gone: the client has closed it, or hears now that the server or the network has."""
+        ...
 
 
 class Wire:
@@ -87,11 +119,17 @@ class MemoryTransport(asyncio.Transport):
         self._ended: tuple[Ending] | None = None
         """The end of the connection, which arrives after what is in the inbox."""
         self._scheduled = self._paused = self._closing = self._lost = False
+        self._given_up = False
+        """Whether this end has closed the connection."""
         self._held_up = False
         """Whether the protocol was asked to pause writing."""
         self._high, self._low = _HIGH, _HIGH // 4
         self.gone: Callable[[MemoryTransport], None] = lambda _: None
         """Called when the connection is lost at this end."""
+        self.tap: Wiretap | None = None
+        """Of the client's end."""
+        self.silenced = False
+        """Whether the process at this end is gone: nothing that is left of it is heard of any more."""
 
     @classmethod
     def pair(
@@ -111,6 +149,11 @@ class MemoryTransport(asyncio.Transport):
     def wire(self) -> Wire:
         """The network between the two ends."""
         return self._wire
+
+    @property
+    def peer(self) -> "MemoryTransport":
+        """The other end."""
+        return self._peer
 
     # What protocols call.
 
@@ -156,7 +199,13 @@ class MemoryTransport(asyncio.Transport):
         """Sends bytes; those written after the end are lost."""
         if self._closing or not data:
             return
+        if self.tap is not None:
+            self.tap.sending(self, bytes(data))
+        if self.silenced:
+            return
         self._peer._take(bytes(data))  # noqa: SLF001 - the other end of this very connection
+        if self.tap is not None:
+            self.tap.sent(self)
         if not self._held_up and self.get_write_buffer_size() > self._high:
             self._held_up = True
             self._protocol.pause_writing()
@@ -183,9 +232,9 @@ class MemoryTransport(asyncio.Transport):
         self._waiting = 0
 
     def _end(self, why: Ending, *, here: Ending = None) -> None:
-        if self._closing:
+        if self._closing or self.silenced:
             return
-        self._closing = True
+        self._closing = self._given_up = True
         self._loop.call_soon(self._lose, here)
         self._peer._hear_end(why)  # noqa: SLF001 - the other end of this very connection
 
@@ -223,6 +272,8 @@ class MemoryTransport(asyncio.Transport):
             self._inbox.clear()
             self._waiting = 0
             self._peer._go_on()  # noqa: SLF001 - the other end of this very connection
+            if self.tap is not None:
+                self.tap.received(self, data)
             self._protocol.data_received(data)
         if self._inbox and not self._closing:
             self.arrive()
@@ -245,6 +296,8 @@ class MemoryTransport(asyncio.Transport):
             self._lost = True
             self._inbox.clear()
             self.gone(self)
+            if self.tap is not None:
+                self.tap.lost(self, given_up=self._given_up)
             self._protocol.connection_lost(why)
 
 
@@ -255,7 +308,7 @@ class MemoryPort:
         self.address = address
         self.authority = ""
         """The authority that signed what is shown."""
-        self._place, self._name, self._route = place, name, route
+        self._place, self.name, self.route = place, name, route
         self._serve: Callable[[], asyncio.Protocol] | None = None
         self._api: ApiServer | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -290,7 +343,7 @@ class MemoryPort:
 
     @property
     def _lost(self) -> ConnectionLoss | None:
-        return None if self._api is None else self._api.loss(self._route)
+        return None if self._api is None else self._api.loss(self.route)
 
     async def connect(
         self, name: str, context: ssl.SSLContext | None, reader: asyncio.Protocol
@@ -305,7 +358,7 @@ class MemoryPort:
         if self._serve is None or self._api is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         if self._lost is ConnectionLoss.REFUSED:
-            self._api.requests.refused[self._name, self._route] += 1
+            self._api.requests.refused[self.name, self.route] += 1
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         if not isinstance(context, MemoryTlsContext) or not context.trusts(self.authority):
             raise _untrusted()
@@ -315,8 +368,8 @@ class MemoryPort:
         there.wire.cut_after = self._cut_after
         self._open[there] = None
         there.gone = self._closed
-        if self._name != SEED:
-            self._api.requests.connections[self._name] += 1
+        if self.name != SEED:
+            self._api.requests.connections[self.name] += 1
         self._loop.call_soon(server.connection_made, there)
         reader.connection_made(here)
         return here
@@ -462,9 +515,12 @@ class MemoryPlace:
 class MemoryNetwork:
     """A `Network` that leads one process to the servers of a place."""
 
-    def __init__(self, place: MemoryPlace, name: str = "client") -> None:
-        self._place, self._name = place, name
+    def __init__(
+        self, place: MemoryPlace, name: str = "client", tap: Wiretap | None = None
+    ) -> None:
+        self._place, self._name, self._tap = place, name, tap
         self._open: dict[MemoryTransport, None] = {}
+        self._stopped = False
 
     async def find(self, host: str) -> Found:
         """Returns the address of a name; raises OSError if there is none."""
@@ -483,9 +539,23 @@ class MemoryNetwork:
         self, address: str, port: int, context: ssl.SSLContext | None, reader: asyncio.Protocol
     ) -> asyncio.Transport:
         """Connects `reader` to an address; raises OSError or ssl.SSLCertVerificationError."""
-        made = await self._place.listening_at(address, port).connect(self._name, context, reader)
+        if self._stopped:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        there = self._place.listening_at(address, port)
+        tap = self._tap
+        if tap is not None:
+            tap.connecting(there.name, there.route)
+        try:
+            made = await there.connect(self._name, context, reader)
+        except OSError as error:
+            if tap is not None:
+                tap.refused(there.name, there.route, error)
+            raise
         self._open[made] = None
         made.gone = self._closed
+        if tap is not None:
+            made.tap = tap
+            tap.connected(made, there.name, there.route)
         return made
 
     def _closed(self, end: MemoryTransport) -> None:
@@ -496,9 +566,17 @@ class MemoryNetwork:
         """The number of connections that are open at this end."""
         return len(self._open)
 
+    def stop(self) -> None:
+        """The process is gone, and its kernel has not closed its connections yet: `killed` or `vanish` follow."""
+        self._stopped = True
+        for end in self._open:
+            end.silenced = True
+
     def killed(self) -> None:
         """The process is gone, and its kernel closes its connections."""
+        self._stopped = True
         for end in tuple(self._open):
+            end.silenced = False
             end.close()
         self._open.clear()
 

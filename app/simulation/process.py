@@ -12,7 +12,7 @@ from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.realcluster import RealCluster
 from app.service.parts import Cluster, Core
-from app.simulation.memory import MemoryNetwork
+from app.simulation.memory import MemoryNetwork, Wiretap
 from app.simulation.server import MemoryServers
 
 AMPLE: Final[dict[str, Any]] = {"kube_api_qps": 1_000, "kube_api_burst": 1_000}
@@ -33,6 +33,8 @@ class SimulatedProcess:
         *,
         name: str,
         user: str,
+        tap: Wiretap | None = None,
+        identity: str | None = None,
         prober: ProberPolicy | None = None,
         weeder: WeederPolicy | None = None,
         **settings: Any,  # noqa: ANN401 - values of any flag
@@ -44,18 +46,21 @@ class SimulatedProcess:
             core: what all parts of the process share.
             name: tells its connections from those of other processes.
             user: whose token it has in the seed.
+            tap: hears of its connections.
+            identity: what it calls itself in elections; None: a name of its own, as in production.
             prober: the policy of its prober; None if it runs none.
             weeder: the policy of its weeder; None if it runs none.
             settings: flags by name; the defaults are those of `dwd serve`.
         """
-        self.core, self.network = core, MemoryNetwork(servers.place, name)
-        chosen = ServeSettings.model_validate({**_FILES, **settings})
+        self.core, self.network = core, MemoryNetwork(servers.place, name, tap)
+        chosen = self.settings = ServeSettings.model_validate({**_FILES, **settings})
         real = RealCluster(
             chosen,
             core,
             servers.credentials(user),
             scale_down_qps=chosen.scale_down_qps,
             network=self.network,
+            identity=identity,
         )
         if prober is not None:
             real.with_prober(chosen, prober)

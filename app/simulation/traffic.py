@@ -323,6 +323,10 @@ class ApiServer:
         """Returns whether the server would answer a request with 403."""
         return any(trouble.forbidden for trouble in self._suffered(request))
 
+    def troubles(self, request: SimulatedRequest) -> bool:
+        """Returns whether something is wrong with requests like this one."""
+        return bool(self._suffered(request))
+
     @property
     def writable(self) -> bool:
         """Whether components of the control plane can write to the server."""

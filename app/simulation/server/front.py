@@ -223,7 +223,9 @@ class ServerFront:
         def begin() -> StoreWatch:
             watching = Watching(resource, target, options, self._render(request, resource))
             mute = partial(premise.stalled, resource.kind)
-            return StoreWatch(premise.store, premise.clock, watching, stalled, mute)
+            return StoreWatch(
+                premise.store, premise.clock, watching, stalled, mute, premise.watch_delay
+            )
 
         stream = await self._ask(self._asked("watch", target), begin, consistent=False)
         try:

@@ -49,6 +49,8 @@ class Premise:
     """Is entered while a watch of a kind is open; the function breaks its connection."""
     unavailable: Callable[[str, str], ClusterError | None] = lambda _kind, _name: None
     """Returns the error that a fault makes of requests for a kind and a name; None if there is none."""
+    watch_delay: float = 0.0
+    """Seconds from a change to its delivery by a watch."""
     advance: Callable[[], None] = lambda: None
     """Advances the world to now, before the store is read."""
     clock_off: Callable[[], float] = lambda: 0.0

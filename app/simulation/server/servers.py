@@ -2,9 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 from aiohttp import web
 
@@ -36,12 +36,34 @@ PROBE: Final = "dependency-watchdog-probe"
 """The user of a shoot's token."""
 
 
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class ServerWatcher(Protocol):
+    """Stands between the API servers of a world and their requests."""
+
+    def handler(self, handle: Handle) -> Handle:
+        """Returns what answers the requests of a server in the place of `handle`."""
+        ...
+
+    def api(self, api: ApiServer) -> ApiServer:
+        """Returns what a server asks in the place of `api`."""
+        ...
+
+
 class Fronts:
     """Makes the API servers of a world: what they serve, for whom, and what is written down of it."""
 
-    def __init__(self, world: World, place: ServerPlace) -> None:
+    def __init__(
+        self,
+        world: World,
+        place: ServerPlace,
+        watcher: ServerWatcher | None = None,
+        watch_delay: float = 0.0,
+    ) -> None:
         """Makes nothing yet; `world` was made with this `place`."""
-        self._world, self._place = world, place
+        self._world, self._place, self._watcher = world, place, watcher
+        self._watch_delay = watch_delay
         self.commands = SimulatedCommands()
         """The commands that can be run in containers of the seed."""
         self.seed_ca = place.authority(SEED)
@@ -62,8 +84,13 @@ class Fronts:
         """Makes the API server of a shoot, or of the seed, for a route; `loop` None: the one that is running."""
         shoot = self._world.parts.shoots.get(name)
         premise = self._seed() if shoot is None else self._shoot(shoot, route)
+        front = ServerFront(premise)
+        handle: Handle = front.handle
+        if self._watcher is not None:
+            front = ServerFront(replace(premise, api=self._watcher.api(premise.api)))
+            handle = self._watcher.handler(front.handle)
         return web.Server(
-            ServerFront(premise).handle,
+            handle,
             handler_cancellation=True,
             access_log=None,
             keepalive_timeout=_KEEP_ALIVE,
@@ -93,6 +120,7 @@ class Fronts:
             commands=self.commands,
             stalled=self._stalled,
             serving=parts.watches.serving,
+            watch_delay=self._watch_delay,
             unavailable=self._unavailable,
         )
 
@@ -247,16 +275,24 @@ class SimulatedServers:
 class MemoryServers:
     """The API servers of a world, reached in memory: each listens from its first connection on."""
 
-    def __init__(self, world: World, place: MemoryPlace) -> None:
+    def __init__(
+        self,
+        world: World,
+        place: MemoryPlace,
+        watcher: ServerWatcher | None = None,
+        watch_delay: float = 0.0,
+    ) -> None:
         """Prepares the servers; needs the event loop running that they are to run on.
 
         Args:
             world: was made with this `place`.
             place: leads to them.
+            watcher: stands between them and their requests.
+            watch_delay: seconds from a change in the seed to its delivery by a watch.
         """
         self.world, self.place = world, place
         self._loop = asyncio.get_running_loop()
-        self._fronts = Fronts(world, place)
+        self._fronts = Fronts(world, place, watcher, watch_delay)
         self.commands = self._fronts.commands
         place.show(SEED, self._fronts.seed_ca)
         place.url(SEED)

@@ -58,6 +58,7 @@ class StoreWatch:
         watching: Watching,
         stalled: Callable[[], bool],
         mute: Callable[[], bool] = lambda: False,
+        delay: float = 0.0,
     ) -> None:
         """Subscribes to the store; `close` unsubscribes.
 
@@ -67,15 +68,17 @@ class StoreWatch:
             watching: what it is about.
             stalled: whether the server delivers nothing now.
             mute: whether not even the end of the watch gets through.
+            delay: seconds from a change to its delivery.
 
         Raises:
             Invalid: a selector cannot be understood.
         """
         self._store, self._clock, self._watching = store, clock, watching
-        self._stalled, self._mute = stalled, mute
+        self._stalled, self._mute, self._delay = stalled, mute, delay
         options = watching.options
         self._chooses = chooser(options.labels, options.fields, watching.resource)
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[tuple[float, bytes]] = deque()
+        """What is to be delivered, and when at the earliest."""
         self._more = asyncio.Event()
         self._overrun = False
         self._cut = False
@@ -123,7 +126,8 @@ class StoreWatch:
                     self._bookmark()
                     bookmark = min(now + _BOOKMARKS, max(end - _BEFORE_END, now + _BEFORE_END))
                 await self._flush(send, end)
-            await self._pause(now + _LOOK if stalled else min(bookmark, end))
+            following = min(bookmark, end, *(due for due, _ in list(self._waiting)[:1]))
+            await self._pause(now + _LOOK if stalled else following)
         while self._mute():
             await self._clock.sleep(_LOOK)
         if not self._stalled():
@@ -132,9 +136,10 @@ class StoreWatch:
     async def _flush(self, send: Send, end: float) -> None:
         """Sends pending changes; gives up on a client that has not read them a while after the end of the watch."""
         self._more.clear()
-        if self._waiting:
-            batch = b"".join(self._waiting)
-            self._waiting.clear()
+        now, batch = self._clock.now(), b""
+        while self._waiting and self._waiting[0][0] <= now:
+            batch += self._waiting.popleft()[1]
+        if batch:
             try:
                 async with asyncio.timeout(end + _GRACE - self._clock.now()):
                     await send(batch)
@@ -163,7 +168,7 @@ class StoreWatch:
             missed = self._store.since(options.version, [self._kind])
         except Expired as error:
             status = answers.status(error, 410)
-            self._waiting.append(_line("ERROR", status))
+            self._append(_line("ERROR", status), 0.0)
             self._over = True
             return
         for event in missed:
@@ -181,7 +186,7 @@ class StoreWatch:
         if namespace not in ("", event.key.namespace):
             return
         for word, obj in self._told(event):
-            self._queue(word, obj)
+            self._queue(word, obj, self._delay)
             self._more.set()
 
     def _told(self, event: StoreEvent) -> Iterator[tuple[str, Object]]:
@@ -193,11 +198,14 @@ class StoreWatch:
         elif before:
             yield "DELETED", _last(event)
 
-    def _queue(self, word: str, obj: Object) -> None:
+    def _append(self, line: bytes, delay: float) -> None:
+        self._waiting.append((self._clock.now() + delay, line))
+
+    def _queue(self, word: str, obj: Object, delay: float = 0.0) -> None:
         if len(self._waiting) >= MOST_WAITING:
             self._overrun = True
             return
-        self._waiting.append(_line(word, self._watching.render(obj)))
+        self._append(_line(word, self._watching.render(obj)), delay)
         self._known = max(self._known, int(obj["metadata"]["resourceVersion"]))
 
     def _bookmark(self, *, initial: bool = False) -> None:
@@ -210,7 +218,7 @@ class StoreWatch:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         resource = self._watching.resource
         kept = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-        self._waiting.append(_line("BOOKMARK", kept))
+        self._append(_line("BOOKMARK", kept), 0.0 if initial else self._delay)
 
 
 def _last(event: StoreEvent) -> Object:
