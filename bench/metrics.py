@@ -18,34 +18,32 @@ import random
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import looptime
 import uvloop
 
 from app.api.application import create_metrics_app
 from app.core.clock import Clock
-from app.core.config.settings import DemoSettings
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
-from app.core.model.shoots import ClusterView
-from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.ports import SeedChange, Watched
+from app.core.model.workloads import ResourceRef
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.core.web.serving import HttpServer
 from app.service.decisions import OverrideFeature
 from app.service.loops import ProberLoop
-from app.service.parts import Configured, Core, ProberAdapters
+from app.service.parts import Configured
 from app.simulation import manifests
 from app.simulation.builders import World
-from app.simulation.cluster import SimulatedSeed
-from app.simulation.leadership import SimulatedLeadership
+from app.simulation.cluster import WATCHDOG
+from app.simulation.memory import MemoryPlace
+from app.simulation.process import AMPLE, SimulatedProcess, core_of
+from app.simulation.server import MemoryServers
 
 SERIES, CPU, STRETCH = 15_000, 0.1, 0.1
 """The bounds: series of the process; seconds of one scrape."""
@@ -101,55 +99,37 @@ class Seed:
         self.loop.close()
 
 
-class Copies:
-    """The seed with views that are kept until they change, as the real adapter keeps them."""
-
-    def __init__(self, seed: SimulatedSeed) -> None:
-        self._seed = seed
-        self._views: dict[tuple[str, ResourceRef], WorkloadView | None] = {}
-        self._clusters: Mapping[str, ClusterView] | None = None
-        seed.subscribe(self._changed)
-
-    def _changed(self, change: SeedChange) -> None:
-        if change.what is Watched.CLUSTERS:
-            self._clusters = None
-        if change.what is Watched.DEPENDENTS:
-            for each in POLICY.dependents:
-                self._views.pop((change.namespace, each.ref), None)
-
-    def dependent(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
-        """One dependent."""
-        key = namespace, ref
-        if key not in self._views:
-            self._views[key] = self._seed.dependent(namespace, ref)
-        return self._views[key]
-
-    def clusters(self) -> Mapping[str, ClusterView]:
-        """All Clusters."""
-        if self._clusters is None:
-            self._clusters = self._seed.clusters()
-        return self._clusters
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else the seed has
-        return getattr(self._seed, name)
-
-
 async def build(shoots: int, nodes: int) -> tuple[World, Metrics, tuple[str, ...]]:
     """The world and the prober, started."""
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    world = World(clock, tasks, seed=1)
+    place = MemoryPlace()
+    world = World(clock, tasks, seed=1, place=place)
     names = tuple(f"shoot--bench--{number:04}" for number in range(shoots))
     for name in names:
         world.add_shoot(name, nodes=nodes)
-    core = Core(clock, tasks, Metrics(), NoticeBus(), random.Random(1))
-    decisions = OverrideFeature(core, world.overrides_store, "garden", dry_run=False)
-    adapters = ProberAdapters(Copies(world.seed), world.connector, SimulatedLeadership())
-    prober = ProberLoop(Configured(DemoSettings(), "bench"), POLICY, core, adapters, decisions)
+    core = core_of(clock, tasks, random.Random(1))
+    servers = MemoryServers(world, place)
+    process = SimulatedProcess(
+        servers,
+        core,
+        name="bench",
+        user=WATCHDOG,
+        prober=POLICY,
+        enable_leader_election=False,
+        **AMPLE,
+    )
+    cluster = process.adapters
+    if cluster.prober is None:
+        raise RuntimeError("a process of the prober has its adapters")
+    decisions = OverrideFeature(core, cluster.overrides, cluster.home, dry_run=False)
     metering = Metering(core.metrics)
     core.notice_bus.subscribe(metering.note)
-    prober.show(metering)
+    configured = Configured(process.settings, "bench")
+    prober = ProberLoop(configured, POLICY, core, cluster.prober, decisions, metering)
+    prober.show()
     decisions.start()
+    await cluster.begin()
     prober.start()
     return world, core.metrics, names
 
