@@ -24,7 +24,7 @@ UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_co
 
 KUBE_BINARIES := etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform
 
-.PHONY: demo test test-suites check test-page pictures kube-binaries test-kube opponent explore lock bench montecarlo clean fmt \
+.PHONY: demo test test-suites check test-page pictures kube-binaries test-kube opponent explore explore-long lock bench montecarlo clean fmt \
 	image image-root test-image sbom outdated licences
 .DEFAULT_GOAL := test
 
@@ -110,8 +110,13 @@ lock: $(STAMP)  ## renews the lock files from pyproject.toml
 	$(LOCK) --output-file requirements/image.txt requirements/image.in
 
 WORLDS := 200
+BOUNDARIES := 1
 explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the scaling runs (docs/exploration.md)
-	$(BIN)/python -m bench.explore --worlds $(WORLDS) --seed 4711 --boundaries --jobs 2
+	$(BIN)/python -m bench.explore --worlds $(WORLDS) --seed 4711 --boundaries $(BOUNDARIES) --jobs 2
+
+SEED := 4711
+explore-long: $(STAMP)  ## 5,000 worlds of each kind with SEED; hours on both cores, goes on where it was stopped
+	$(BIN)/python -m bench.explore --worlds 5000 --seed $(SEED) --kept explored-$(SEED).jsonl --jobs 2
 
 bench: $(STAMP)  ## what a probe costs, the start, a mass outage, hostile shoots: 30 min on a quiet machine (docs/performance.md)
 	$(BIN)/python -m bench.perf

@@ -8,14 +8,19 @@ the command that replays just that; docs/exploration.md has the rest.
 """
 
 import argparse
+import contextlib
+import gc
 import hashlib
+import itertools
+import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final, TypeVar
 
 from bench.exploration import kinds
@@ -23,6 +28,7 @@ from bench.exploration.kinds import PLANTS, Kind, kind_of, planted, play
 from bench.exploration.story import Story
 
 T = TypeVar("T")
+_TOLD_EVERY: Final = 50
 _WRITES: Final = {Kind.PROBER: "times scaled", Kind.WEEDER: "pods deleted"}
 
 
@@ -50,7 +56,11 @@ def explore(
         story = play(kind, seed, number)
     options = "" if plant is None else f" --plant {plant}"
     replay = f"python -m bench.explore --kind {kind} --seed {seed} --world {number} --log{options}"
-    return story, _found(f"{kind} world {number} of seed {seed}", story, replay)
+    return story, _found(_name(kind, seed, number), story, replay)
+
+
+def _name(kind: Kind, seed: int, number: int) -> str:
+    return f"{kind} world {number} of seed {seed}"
 
 
 def strike(number: int, plant: str | None = None, kind: Kind = Kind.PROBER) -> tuple[Story, Found]:
@@ -79,12 +89,18 @@ def _boundary(kind: Kind, plant: str | None, number: int) -> Found:
     return strike(number, plant, kind)[1]
 
 
+def _collect_rarely() -> None:
+    """What a world makes lives as long as it does: looking through it again and again takes a sixth of the time."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+
+
 def spread(what: Callable[[int], T], numbers: Sequence[int], jobs: int) -> Iterator[T]:
     """`what` of each number, in their order, on so many cores."""
     if jobs <= 1:
         yield from map(what, numbers)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_collect_rarely) as pool:
         yield from pool.map(what, numbers, chunksize=4)
 
 
@@ -124,11 +140,22 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--kind", type=Kind, choices=list(Kind), help="of worlds; else both")
     parser.add_argument("--worlds", type=int, default=20, help="how many worlds of each kind")
     parser.add_argument("--seed", type=int, default=1, help="of all of them")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first world")
     parser.add_argument("--jobs", type=int, default=1, help="how many at once")
+    parser.add_argument(
+        "--kept", type=Path, help="keep what was found in this file, and go on from there next time"
+    )
     parser.add_argument(
         "--world", type=int, help="just this one, of the prober unless --kind or --plant says else"
     )
-    parser.add_argument("--boundaries", action="store_true", help="strike at every boundary, too")
+    parser.add_argument(
+        "--boundaries",
+        type=int,
+        nargs="?",
+        const=1,
+        metavar="N",
+        help="strike at every boundary, too, or at one in N",
+    )
     parser.add_argument("--boundary", type=int, help="strike at just this one")
     parser.add_argument("--log", action="store_true", help="print the event log of just one")
     parser.add_argument(
@@ -147,15 +174,49 @@ def _kinds(given: argparse.Namespace) -> tuple[Kind, ...]:
 
 def _worlds(kind: Kind, given: argparse.Namespace) -> int:
     """How many of them are not as they should be."""
-    worlds = partial(_world, kind, given.seed, given.plant)
-    bad, text = _report(spread(worlds, range(given.worlds), given.jobs), _WRITES[kind])
+    play = partial(_world, kind, given.seed, given.plant)
+    numbers = range(given.first, given.first + given.worlds)
+    found: Iterable[Found] = spread(play, numbers, given.jobs)
+    if given.kept is not None:
+        before = {each.name: each for each in _kept(given.kept)}
+        known = {number: before.get(_name(kind, given.seed, number)) for number in numbers}
+        left = [number for number in numbers if known[number] is None]
+        found = itertools.chain(
+            (each for each in known.values() if each is not None),
+            _keeping(given.kept, spread(play, left, given.jobs), len(left)),
+        )
+    bad, text = _report(found, _WRITES[kind])
     print(f"{kind} worlds of seed {given.seed}: {text}")
     return bad
 
 
+def _kept(file: Path) -> Iterator[Found]:
+    """What was found before; a line that was not written to its end is played again."""
+    if not file.exists():
+        return
+    for line in file.read_text().splitlines():
+        with contextlib.suppress(ValueError):
+            members = json.loads(line)
+            yield Found(**{**members, "violations": tuple(members["violations"])})
+
+
+def _keeping(file: Path, found: Iterable[Found], number: int) -> Iterator[Found]:
+    """Writes down each as it comes, and says from time to time how far it has come."""
+    began, bad = time.perf_counter(), 0
+    with file.open("a") as kept:
+        for done, each in enumerate(found, 1):
+            kept.write(json.dumps(asdict(each)) + "\n")
+            kept.flush()
+            bad += bool(each.violations)
+            if done % _TOLD_EVERY == 0 or done == number:
+                left = (time.perf_counter() - began) / done * (number - done)
+                print(f"{done} of {number}, {bad} with violations, {left:.0f} s left", flush=True)
+            yield each
+
+
 def _boundaries(kind: Kind, given: argparse.Namespace) -> int:
     each = partial(_boundary, kind, given.plant)
-    numbers = range(len(kinds.cases(kind)))
+    numbers = range(0, len(kinds.cases(kind)), given.boundaries)
     bad, text = _report(spread(each, numbers, given.jobs), _WRITES[kind])
     print(f"{kind} boundaries: {text}")
     return bad

@@ -1,16 +1,18 @@
 """A strike at every boundary of every request of both scaling runs, in turn; the program lists them itself.
 
-One shoot loses its path for 100 s and gets it back.  It is played once to note every boundary that a request passes
-while a scaling run runs, then once for each of them: the process is killed just there and followed by another one; or,
-with a second instance beside it, it is stopped for as long as it takes to lose the Lease.
+One shoot loses its path for 100 s and gets it back, once in lease mode and once in endpoint mode.  It is played once to
+note every boundary that a request passes while a scaling run runs, then once for each of them: the process is killed
+just there and followed by another one; or, with a second instance beside it, it is stopped for as long as it takes to
+lose the Lease.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
+from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice
 from app.simulation import manifests
@@ -43,12 +45,17 @@ COUNTS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType({KCM: 3, MCM: 
 class Outage(Exploration):
     """One outage, and at most one strike."""
 
+    policy = POLICY
+
     def __init__(self, strike: Strike) -> None:
         shoot = ShootRecipe(SHOOT, nodes=5, counts=COUNTS)
         instances = strike.how.instances
-        super().__init__(Recipe("boundaries", POLICY, (shoot,), instances=instances))
+        super().__init__(Recipe("boundaries", self.policy, (shoot,), instances=instances))
         self._strike = strike
         self._flows = 0
+
+    def _given_up(self) -> None:
+        """A write that was sent is carried out, whoever dies: the boundary after it says what is then."""
 
     async def _chaos(self) -> None:
         for instance in self.instances:
@@ -83,15 +90,28 @@ class Outage(Exploration):
             self._flows -= 1
 
 
+class PathOutage(Outage):
+    """The same where two paths decide."""
+
+    policy = replace(
+        POLICY, endpoint_mode=EndpointMode(manifests.EXTERNAL_SECRET_NAME), failure_threshold=3
+    )
+
+
+_WORLDS: Final[Mapping[str, type[Outage]]] = MappingProxyType(
+    {"lease mode": Outage, "endpoint mode": PathOutage}
+)
+
+
 @lru_cache
 def cases() -> tuple[Case, ...]:
     """All of them, in the order in which they are passed."""
-    return rehearsed(Outage)
+    return tuple(case for name, world in _WORLDS.items() for case in rehearsed(world, name))
 
 
 def play(case: Case) -> Story:
     """Plays one of them."""
-    return played(Outage, case)
+    return played(_WORLDS[case.world], case)
 
 
 def of_flows(every: tuple[Case, ...], how: How) -> tuple[int, ...]:

@@ -1,37 +1,44 @@
-"""The overrides of one process, as `app.service` wires them, at the end of its own line."""
+"""The overrides of one process: all that it is told of them is noted."""
 
-import random
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Callable, Mapping
 
 from app.core.clock import Clock
-from app.core.metrics import Metrics
-from app.core.ports import Leadership, OverridesDocument, SeedCluster, ShootConnector, Starting
-from app.core.reporting.notices import NoticeBus
-from app.core.tasks import Tasks
-from app.service.decisions import OverrideFeature
-from app.service.parts import Core, Election, ProberAdapters
-from app.simulation.overrides_store import GARDEN, SimulatedOverridesStore
-from app.simulation.parts import WorldParts
+from app.core.ports import OverridesDocument, OverridesStore, Starting, WatchState
 from bench.exploration.wishes import Told
 
 
-class BookedOverrides(SimulatedOverridesStore):
-    """The ConfigMap as one process has it: all that the process is told of it is noted, before it hears of it."""
+class NotedOverrides:
+    """A process's `OverridesStore`; what it tells is noted before the process hears of it."""
 
-    def __init__(self, parts: WorldParts, told: Told) -> None:
-        super().__init__(parts)
-        self._clock, self._told = parts.clock, told
-        self.subscribe(self._shown)
+    def __init__(self, store: OverridesStore, told: Told, clock: Clock) -> None:
+        self._store, self._told, self._clock = store, told, clock
+        store.subscribe(self._shown)
 
     def _shown(self) -> None:
         self._told.forbidden = self.forbidden is not None
         synced = self.watch_state().synced
         self._told.shown(self.document(), synced=synced, now=self._clock.now())
 
+    @property
+    def forbidden(self) -> str | None:
+        """Why reading them is forbidden."""
+        return self._store.forbidden
+
+    def watch_state(self) -> WatchState:
+        """The state of the watch."""
+        return self._store.watch_state()
+
+    def document(self) -> OverridesDocument | None:
+        """As the watch shows it."""
+        return self._store.document()
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """`listener` is called after each change."""
+        self._store.subscribe(listener)
+
     async def read(self) -> OverridesDocument | None:
         """As it is now."""
-        found = await super().read()
+        found = await self._store.read()
         if found is None:
             self._told.not_there()
             return None
@@ -41,7 +48,7 @@ class BookedOverrides(SimulatedOverridesStore):
         self, data: Mapping[str, str], *, starting: Starting | None = None
     ) -> OverridesDocument:
         """Makes it."""
-        return self._answered(await super().create(data, starting=starting))
+        return self._answered(await self._store.create(data, starting=starting))
 
     async def replace(
         self,
@@ -51,25 +58,8 @@ class BookedOverrides(SimulatedOverridesStore):
         starting: Starting | None = None,
     ) -> OverridesDocument:
         """Writes over it."""
-        return self._answered(await super().replace(document, data, starting=starting))
+        return self._answered(await self._store.replace(document, data, starting=starting))
 
     def _answered(self, document: OverridesDocument) -> OverridesDocument:
         self._told.answered(document, self._clock.now())
         return document
-
-
-def decisions(
-    store: BookedOverrides, clock: Clock, tasks: Tasks, board: NoticeBus, chance: random.Random
-) -> OverrideFeature:
-    """What people decided, for one process."""
-    _ = tasks.shared(store.run, "watch of overrides")
-    return OverrideFeature(
-        Core(clock, tasks, Metrics(), board, chance), store, GARDEN, dry_run=False
-    )
-
-
-def adapters(
-    seed: SeedCluster, connector: ShootConnector, leadership: Leadership
-) -> ProberAdapters:
-    """What the upkeep looks through; of an election it asks no more than who leads."""
-    return ProberAdapters(seed, connector, cast("Election", leadership))

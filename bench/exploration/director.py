@@ -3,14 +3,18 @@
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
+from app.core.kube.reflector import SILENCE
 from app.core.tasks import Tasks
 from app.prober.rules.schedule import MAX_RETRY_AFTER
 from app.simulation.builders import World
 from app.simulation.parts import Fault
 from bench.exploration.draws import Arguments, Draw
 from bench.exploration.people import Act, Undo
+
+_UNHEARD: Final = "connections_forgotten"
+"""Of a watch that is forgotten nobody hears before it was silent for too long."""
 
 
 class Drawing(Protocol):
@@ -55,8 +59,8 @@ class Director(Generic[D]):
     """How often each fault and deed came about."""
     known_faults: Mapping[str, Draw[D]]
     known_acts: Mapping[str, Act[D]]
-    asked_until: float = 0.0
-    """Until then some server has asked to be left alone."""
+    felt_until: float = 0.0
+    """Until then what is over may still be felt: a server asked to be left alone, a watch does not know it is dead."""
     _claimed: dict[str, None] = field(default_factory=dict)
     _running: dict[int, Callable[[], None]] = field(default_factory=dict)
     _number: int = 0
@@ -92,6 +96,8 @@ class Director(Generic[D]):
         if not self._free(claim):
             return
         self.ledger.begins(name, arguments)
+        if name == _UNHEARD:
+            self._felt_for(SILENCE)
         self._observed(lambda: None)
         fault = getattr(self.ledger.world.faults, name)(**arguments)
         self._observed(lambda: None)
@@ -109,10 +115,12 @@ class Director(Generic[D]):
 
         def end() -> None:
             lift()
-            clock = self.ledger.world.clock
-            self.asked_until = max(self.asked_until, clock.now() + min(asked, MAX_RETRY_AFTER))
+            self._felt_for(min(asked, MAX_RETRY_AFTER))
 
         return end
+
+    def _felt_for(self, seconds: float) -> None:
+        self.felt_until = max(self.felt_until, self.ledger.world.clock.now() + seconds)
 
     def act(self, name: str, act: Act[D]) -> None:
         """Somebody does something."""

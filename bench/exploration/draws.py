@@ -15,6 +15,7 @@ from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from app.simulation.builders import ZONES, World
 from app.simulation.faults import Faults
+from app.simulation.network import SEED
 from app.simulation.traffic import Storage, Trouble
 
 if TYPE_CHECKING:
@@ -132,6 +133,16 @@ def forbidden(hand: Hand) -> Arguments:
     return {"namespace": hand.shoot(), "verb": verb, "what": what}
 
 
+def connections(hand: Hand) -> Arguments:
+    """Those to the seed or to a shoot."""
+    return {"name": hand.rng.choice((SEED, hand.shoot()))}
+
+
+def cut_answers(hand: Hand) -> Arguments:
+    """In their heads, or in their bodies."""
+    return {**connections(hand), "after": hand.rng.choice((40, 300, 1_000, 10_000, 100_000))}
+
+
 def _watched(hand: Hand) -> Watched:
     return hand.rng.choice(list(Watched))
 
@@ -216,6 +227,12 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
         ),
         lambda _: WATCH({"what": Watched.DEPENDENTS}),
     ),
+    # the connections
+    "connections_cut": Draw(2, SHORT, connections),
+    "connections_reset": Draw(3, SHORT, connections),
+    "connections_forgotten": Draw(3, SHORT, connections),
+    "watches_expired": Draw(4, (5.0, 150.0), _nothing),
+    "answers_cut": Draw(3, SHORT, cut_answers, _claims("answers", "name")),
     # what the seed says of a shoot
     "pods_stuck": Draw(
         3,
@@ -226,7 +243,7 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     "hibernated": Draw(4, UNNOTICED, of_shoot(), _CLUSTER),
     "migrating": Draw(1, SHORT, of_shoot(), _CLUSTER),
     "deleted": Draw(1, SHORT, of_shoot(), _CLUSTER),
-    "cluster_gone": Draw(1, SHORT, of_shoot(), _CLUSTER),
+    "cluster_gone": Draw(3, UNNOTICED, of_shoot(), _CLUSTER),
     "undecodable": Draw(1, LONG, of_shoot(), _CLUSTER),
     # the overrides
     "overrides_away": Draw(3, (1.0, 120.0), _nothing),

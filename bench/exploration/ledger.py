@@ -8,26 +8,28 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+from app.core.kube.reflector import SILENCE
 from app.core.model.policy import ProberPolicy
-from app.core.model.shoots import ShootView
+from app.core.model.shoots import Route, ShootView
+from app.core.model.workloads import Patch, ResourceRef
+from app.core.ports import Watched
 from app.prober.rules.timings import READING, Timings, offset_tolerance
 from app.simulation.builders import World
 from app.simulation.kubelets import Kubelet
+from app.simulation.network import SEED
 from app.simulation.overrides_store import CONFIG_MAP
 from app.simulation.shoot import ShootServer
 from app.simulation.store import Object, ObjectKey, StoreEvent
-from app.simulation.traffic import Host
+from app.simulation.traffic import Host, SimulatedRequest
 from app.simulation.validation import SIZES
 from app.simulation.views import cluster_view, machine_view
 from bench.exploration.facts import Change, Dependent, Knowledge, Reading, Standing, key
 from bench.exploration.life import TIMES
-from bench.exploration.line import Boundary, Passage, Sending
+from bench.exploration.line import Boundary, Passage, Sending, Sent
 from bench.exploration.paths import Paths
 from bench.exploration.process import LEASE
 from bench.exploration.wishes import Holding, Told, read
 from bench.exploration.wishes import Key as Wish
-
-Asked = Callable[[], bool]
 
 JUST_STARTED: Final = 60.0
 """For so long after its first probe a process knows little of clocks that are off."""
@@ -42,6 +44,8 @@ _INTERVAL: Final = 0.26
 _SETTLING: Final = 2.0
 _RETRIED: Final = 60.0
 """A scaling run whose write failed sends it again within this, seconds."""
+_KINDS: Final = {"deployments": "Deployment", "statefulsets": "StatefulSet", "etcds": "Etcd"}
+"""Of the resources that can be scaled."""
 _STALE: Final = 95.0
 """A watch may be behind for so long before it counts as stale, seconds."""
 
@@ -64,8 +68,6 @@ class Ledger:
         """When each process sent the last renewal of the Lease that was carried out."""
         self.woke: dict[str, float] = {}
         """When each process last went on after it had stood still."""
-        self.frozen: Asked = lambda: False
-        """Whether a watch of Machines or Clusters may be behind."""
         self.on_sending: Callable[[Sending], None] = lambda _: None
         self.on_change: Callable[[Change], None] = lambda _: None
         self.on_passage: Callable[[Passage], None] = lambda _: None
@@ -124,10 +126,20 @@ class Ledger:
 
     # What the world tells.
 
+    def frozen(self) -> bool:
+        """Whether a watch of Machines or Clusters may be behind."""
+        caches, api = self.world.parts.caches, self.world.parts.api
+        return any(
+            caches.frozen(each)
+            or not caches.state(each).synced
+            or api.troubles(SimulatedRequest(Host.SEED, "watch", each.value))
+            for each in (Watched.CLUSTERS, Watched.MACHINES)
+        )
+
     def observe(self) -> None:
         """To be called before and after anything goes wrong or right."""
         if self.frozen():
-            self._behind_at = self.now
+            self._behind_at = max(self._behind_at, self.now)
         for namespace in self.world.parts.shoots:
             self._observe(namespace)
 
@@ -140,6 +152,8 @@ class Ledger:
 
     def begins(self, name: str, arguments: dict[str, Any]) -> None:
         """A fault begins: a clock that was set wrong once is never trusted again."""
+        if name.startswith("connections_") and arguments["name"] == SEED:
+            self._behind_at = self.now + SILENCE  # a watch may not know it is dead before that
         if name.startswith("clock_"):
             self.standing(arguments["namespace"]).clocks_off = True
 
@@ -156,6 +170,14 @@ class Ledger:
     def just_woken(self, process: str) -> bool:
         """Whether it has yet to read what came while it stood still."""
         return self.now - self.woke.get(process, float("-inf")) <= _SETTLING + self._watch_delay
+
+    def begun_before_it_stood_still(self, sending: Sending) -> bool:
+        """Whether a write goes on now that a process was about to send when it was stopped.
+
+        Between its last check and the send call a process can be stopped, and nobody can help that: the server refuses
+        the write if anything has changed.
+        """
+        return bool(sending.connected_ago) and self.now == self.woke.get(sending.process)
 
     def _stored(self, event: StoreEvent) -> None:
         where, before, after = event.key, event.before, event.object
@@ -222,12 +244,29 @@ class Ledger:
                 self._answered(passage, place)
         self.on_passage(passage)
 
-    def serving(self, process: str | None) -> None:
-        """A server begins to work for this process; None: it has ended."""
+    def serves(self, process: str, sent: Sent, serve: Callable[[], Any]) -> Any:  # noqa: ANN401  whatever it serves
+        """A server works for this process."""
+        del sent
         self._serving = process
+        try:
+            return serve()
+        finally:
+            self._serving = None
 
-    def sending(self, sending: Sending) -> None:
-        """A process sends a write of a dependent."""
+    def connecting(self, process: str, namespace: str, route: Route) -> None:
+        """A process connects to a shoot."""
+        self.paths.connecting(process, namespace, route, self.now)
+
+    def refused(self, process: str, namespace: str, route: Route, error: OSError) -> None:
+        """It could not be connected to."""
+        self.paths.refused(process, namespace, route, error, self.now)
+
+    def asks(self, process: str, sent: Sent) -> None:
+        """A process is about to send this."""
+        found = _write_of(sent)
+        if found is None:
+            return
+        sending = Sending(process, sent.request.namespace, *found, sent.connected_ago)
         self.on_sending(sending)
         place = (sending.process, sending.namespace)
         if sending.down:
@@ -365,3 +404,20 @@ def _may_be_probed(cluster: Object) -> bool:
 
 def _span(ages: list[float]) -> str:
     return f"{ages[0]:.1f}…{ages[-1]:.1f} s of {len(ages)}" if ages else "of none"
+
+
+def _write_of(sent: Sent) -> tuple[ResourceRef, Patch] | None:
+    """The dependent that a request writes, and what it writes."""
+    target, body = sent.target, sent.body
+    if sent.request.host is not Host.SEED or sent.request.verb != "patch":
+        return None
+    if target is None or body is None or target.plural not in _KINDS:
+        return None
+    version = f"{target.group}/{target.version}" if target.group else target.version
+    metadata, sizes = body.get("metadata", {}), body.get("spec", {})
+    patch = Patch(
+        metadata.get("resourceVersion", ""),
+        next(iter(sizes.values()), None),
+        metadata.get("annotations", {}),
+    )
+    return ResourceRef(version, _KINDS[target.plural], target.name), patch

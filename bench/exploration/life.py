@@ -1,28 +1,34 @@
 """One run of a process of the watchdog on a machine of its own: its start, its ends, its election.
 
-What `app.service` does around the loops is done here in the same order; there are no HTTP servers.
+Its adapters are the real ones, on the API servers of the world in memory. What `app.service` does around the loops is
+done here in the same order; there are no HTTP servers.
 """
 
 import asyncio
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from typing import Any, Final
 
 from app.core.clock import Clock
 from app.core.errors import LeadershipLost
-from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
-from app.core.metrics import Metrics
+from app.core.kube.election import ElectionTimes
 from app.core.ports import Leadership
-from app.core.tasks import Job, SharedLoopDied, Tasks, cancelled
-from app.simulation.builders import World
-from app.simulation.leases import SimulatedLeaseStore
-from bench.exploration.line import LinedApi, Lines, Watcher
+from app.core.tasks import Job, SharedLoopDied, Tasks
+from app.service.parts import Cluster, Configured, Core
+from app.simulation.process import SimulatedProcess, core_of
+from app.simulation.server import MemoryServers
+from bench.exploration.line import Line, ServedLines
 from bench.exploration.timeline import Machine
 
 TIMES: Final = ElectionTimes()
 _STOP_LOOP: Final = 0.7
 _STOP_CLUSTER: Final = 0.6
+_CLOSED_WITHIN: Final = 0.05
+"""What a kernel takes to close the connections of a process that was killed, seconds."""
+_WITHOUT_A_WORD: Final = 0.25
+"""How often the machine goes with its process, so that servers do not hear of it."""
 
 
 class ReportingTasks(Tasks):
@@ -45,40 +51,44 @@ class ReportingTasks(Tasks):
         return super().once(reported, name)
 
 
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What every process of a world stands on."""
+
+    servers: MemoryServers
+    lines: ServedLines
+    machine: Machine
+    """The world's own."""
+    elected: bool
+    """Whether processes take part in an election."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time of the world."""
+        return self.servers.world.clock
+
+
 class Life(ABC):
     """One run of a process, from its start to its end."""
 
-    lease: tuple[str, str]
-    """Namespace and name of the Lease of its election."""
+    user: str
+    """Whose token it has."""
 
-    def __init__(
-        self,
-        name: str,
-        machine: Machine,
-        seed: str,
-        *,
-        world: World,
-        around: Machine,
-        watcher: Watcher,
-        elected: bool,
-    ) -> None:
+    def __init__(self, grounds: Grounds, name: str, machine: Machine, seed: str) -> None:
         """Does nothing yet.
 
         Args:
+            grounds: the world that it lives in.
             name: which run of which instance; its identity in the election.
             machine: what it runs on, alone.
             seed: of its chance.
-            world: where it lives.
-            around: the world's own machine.
-            watcher: hears of its requests.
-            elected: whether it takes part in an election.
         """
         self.name, self.machine = name, machine
-        self._world, self._around, self._elected = world, around, elected
-        self._chance = random.Random(seed)
-        self._lines = Lines(name, machine, around, random.Random(f"{seed}/line"), watcher)
-        self._api = LinedApi(self._lines, world.parts.api)
-        self.leadership: Leadership | None = None
+        self._grounds, self._chance = grounds, random.Random(seed)
+        self._fate = random.Random(f"{seed}/end")
+        self.line = Line(name, machine, grounds.lines.watcher)
+        self.process: SimulatedProcess | None = None
+        """Its adapters; None before its start."""
         self._stop: asyncio.Event | None = None
         self._gone: list[Callable[[str], None]] = []
         self._tasks: Tasks
@@ -90,20 +100,25 @@ class Life(ABC):
         """Something in it failed that never should."""
 
     @abstractmethod
-    def _connect(self) -> None:
-        """It starts: what it watches with begins."""
+    def _policies(self) -> dict[str, Any]:
+        """The policies of its loops, and its flags."""
+
+    @property
+    @abstractmethod
+    def leadership(self) -> Leadership | None:
+        """That of its loop; None before its start."""
 
     @abstractmethod
-    def _begin(self, leadership: Leadership) -> None:
+    def _prepare(self, core: Core, cluster: Cluster, configured: Configured) -> None:
+        """Its loop is made."""
+
+    @abstractmethod
+    def _begin(self) -> None:
         """Its loop starts."""
 
     @abstractmethod
     async def _end(self, why: str) -> None:
         """Its loop ends."""
-
-    @abstractmethod
-    def _disconnect(self) -> None:
-        """It is gone."""
 
     def _ended(self) -> None:  # noqa: B027  not every kind looks
         """All of its tasks are to have ended."""
@@ -113,11 +128,17 @@ class Life(ABC):
     def start(self, gone: Callable[[str], None]) -> None:
         """Starts it; `gone` is called, in the world, when it has ended, with the reason."""
         self._gone.append(gone)
+        self._grounds.lines.joins(self.line)
         _ = self.machine.create_task(self._main(), name=f"main of {self.name}")
 
     def kill(self) -> None:
-        """Ends it as kill -9 does."""
+        """Ends it as kill -9 does; its kernel closes its connections soon, or its machine is gone without a word."""
         self.machine.destroy()
+        if self.process is not None:
+            network = self.process.network
+            network.stop()
+            how = network.vanish if self._fate.random() < _WITHOUT_A_WORD else network.killed
+            self._grounds.machine.call_later(self._fate.uniform(0.0, _CLOSED_WITHIN), how)
         self._leave("killed")
 
     def terminate(self) -> None:
@@ -132,41 +153,36 @@ class Life(ABC):
 
     def _leave(self, why: str) -> None:
         told, self._gone = self._gone, []
-        if told:
-            self._disconnect()
         for gone in told:
-            self._around.call_soon(gone, why)
+            self._grounds.machine.call_soon(gone, why)
 
     # Inside.
 
     async def _main(self) -> None:
-        clock = self._world.clock
         self._stop = asyncio.Event()
-        self._tasks = ReportingTasks(clock, self.failed)
-        self._connect()
-        leadership = self.leadership = self._owner(clock)
-        election = self._take_part(leadership)
-        self._begin(leadership)
+        self._tasks = ReportingTasks(self._grounds.clock, self.failed)
+        core = core_of(self._grounds.clock, self._tasks, self._chance)
+        process = self.process = SimulatedProcess(
+            self._grounds.servers,
+            core,
+            name=self.name,
+            user=self.user,
+            tap=self.line,
+            identity=self.name,
+            enable_leader_election=self._grounds.elected,
+            **self._policies(),
+        )
+        self.machine.at_burial = process.adapters.close
+        self._prepare(core, process.adapters, Configured(process.settings, "exploration"))
+        await process.adapters.begin()
+        self._begin()
         why = await self._until_the_end()
         self._tasks.stopping()
-        await self._shut_down(leadership, election, why)
+        await self._shut_down(process.adapters, why)
         self._ended()
         self.machine.destroy()
+        process.network.killed()
         self._leave(why)
-
-    def _owner(self, clock: Clock) -> LeaseElection | SoleOwner:
-        if not self._elected:
-            return SoleOwner()
-        api = cast("Any", self._api)
-        store = SimulatedLeaseStore(api, self._world.store, clock, *self.lease)
-        # The same methods on the simulated seed: the two adapters do not know each other.
-        same = cast("Any", store)
-        return LeaseElection(same, self.name, TIMES, clock, Metrics(), self._chance)
-
-    def _take_part(self, leadership: Leadership) -> asyncio.Task[None] | None:
-        if isinstance(leadership, LeaseElection):
-            return self._tasks.shared(leadership.run, "leader election")
-        return None
 
     async def _until_the_end(self) -> str:
         stop, died = asyncio.Event() if self._stop is None else self._stop, self._tasks.died()
@@ -181,14 +197,12 @@ class Life(ABC):
             return str(error)
         return "a signal"
 
-    async def _shut_down(
-        self, leadership: Leadership, election: asyncio.Task[None] | None, why: str
-    ) -> None:
+    async def _shut_down(self, adapters: Cluster, why: str) -> None:
         """In the order and within the times of `app.service`."""
         await self._within(_STOP_LOOP, self._end(why))
-        if election is not None and isinstance(leadership, LeaseElection):
-            await self._within(_STOP_CLUSTER, _leave_election(leadership, election))
+        await self._within(_STOP_CLUSTER, adapters.end())
         await self._tasks.stop()
+        await adapters.close()
 
     async def _within(self, seconds: float, work: Awaitable[None]) -> None:
         try:
@@ -196,8 +210,3 @@ class Life(ABC):
                 await work
         except TimeoutError:
             return  # what comes after it must have its turn too
-
-
-async def _leave_election(leadership: LeaseElection, election: asyncio.Task[None]) -> None:
-    await cancelled(election)
-    await leadership.release()

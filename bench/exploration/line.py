@@ -1,31 +1,46 @@
 """The way of a process's requests to an API server and back, with every boundary at which a process can die.
 
-The process waits on its own machine, so a process that is paused waits on and one that is destroyed waits no more; the
-request itself is the world's business as soon as it is sent.  A server works on a request that its client has given
+The bytes are those of the real adapter: `Line` hears them at the client's ends of a process's connections, and
+`ServedLines` stands between the API servers and what they answer. A server works on a write that its client has given
 up, or does not: that is drawn.
 """
 
 import asyncio
+import json
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from app.core.errors import ClusterError, Unreachable
+from aiohttp import web
+
+from app.core.errors import ClusterError
 from app.core.model import workloads as ann
+from app.core.model.shoots import Route
 from app.core.model.workloads import Patch, ResourceRef
-from app.simulation.shoot import ShootServer
-from app.simulation.traffic import ApiServer, SimulatedRequest
+from app.simulation.memory import MemoryTransport
+from app.simulation.network import SEED
+from app.simulation.server.options import RequestedObject, parse
+from app.simulation.server.servers import Handle
+from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 from bench.exploration.timeline import Machine
 
 T = TypeVar("T")
 
-_SERVER_LIMIT: Final = 60.0
-"""An API server gives up a request after this (`--request-timeout`), in seconds."""
 _WORKED_ON: Final = 0.5
-"""How often a server works on a request that its client has given up."""
+"""How often a server works on a write that its client has given up."""
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_OF_STATUS: Final = {200: "ok", 201: "ok", 401: "Unauthorized", 403: "Forbidden", 429: "Throttled"}
+_LAST: Final = b"0\r\n\r\n"
+"""The last chunk of a stream."""
+_HTML: Final = b"text/html"
+
+
+GIVEN_UP: Final = "given up"
+"""What came of a request whose client waits no longer."""
 
 
 class Boundary(StrEnum):
@@ -57,6 +72,8 @@ class Sending(NamedTuple):
     namespace: str
     ref: ResourceRef
     patch: Patch
+    connected_ago: float = 0.0
+    """Seconds since its connection was made."""
 
     @property
     def down(self) -> bool:
@@ -76,6 +93,19 @@ class Sending(NamedTuple):
         return self.patch.replicas is None and self.patch.annotations.keys() == {ann.IGNORE_SCALING}
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request as it is in the bytes of its head and its body."""
+
+    request: SimulatedRequest
+    target: RequestedObject | None
+    consistent: bool
+    body: Mapping[str, Any] | None
+    """None: there is none."""
+    connected_ago: float = 0.0
+    """Seconds since its connection was made."""
+
+
 class Watcher(Protocol):
     """Hears of every passage, at its instant."""
 
@@ -83,133 +113,250 @@ class Watcher(Protocol):
         """A request of a process passes a boundary."""
         ...
 
-    def serving(self, process: str | None) -> None:
-        """A server begins to work for this process; None: it has ended."""
+    def asks(self, process: str, sent: Sent) -> None:
+        """A process is about to send this."""
         ...
 
+    def serves(self, process: str, sent: Sent, serve: Callable[[], Any]) -> Any:  # noqa: ANN401  whatever it serves
+        """Serves this for a process: returns what `serve` returns."""
+        ...
 
-class WriteWatcher(Watcher, Protocol):
-    """Hears of writes of dependents as well."""
+    def connecting(self, process: str, namespace: str, route: Route) -> None:
+        """A process connects to a shoot."""
+        ...
 
-    def sending(self, sending: Sending) -> None:
-        """A process sends a write of a dependent."""
+    def refused(self, process: str, namespace: str, route: Route, error: OSError) -> None:
+        """It could not be connected to."""
         ...
 
 
 @dataclass(slots=True, eq=False)
-class Lines:
-    """All requests of one process."""
+class _Call:
+    """One request on its way."""
+
+    number: int
+    sent: Sent
+    outcome: str = ""
+    """What the server says that it came to."""
+    answered: bool = False
+    ended: bool = False
+    """Whether its answer has arrived, all of it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """One connection, at the client's end."""
+
+    name: str
+    route: Route
+    made_at: float
+    waiting: bytes = b""
+    """What is written of a request whose head or body is not complete yet."""
+    call: _Call | None = None
+    """The last one."""
+    begins: _Call | None = None
+    """The one whose last bytes are being sent."""
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """All requests of one process; a `Wiretap`."""
 
     process: str
     machine: Machine
-    world: Machine
-    chance: random.Random
     watcher: Watcher
+    _connections: dict[MemoryTransport, _Connection] = field(default_factory=dict)
     _made: int = 0
 
-    async def ask(
-        self,
-        api: ApiServer,
-        request: SimulatedRequest,
-        serve: Callable[[], T],
-        *,
-        consistent: bool,
-        limit: float | None,
-    ) -> T:
-        """The answer of `api`, as `ApiServer.ask` has it."""
-        self._made += 1
-        parcel = _Parcel(self, self._made, api, request, serve, consistent)
-        await self._cross(parcel, Boundary.ABOUT_TO_SEND)
-        answer = parcel.send()
-        try:
-            async with asyncio.timeout(limit):
-                found: T = await answer
-                return found
-        except TimeoutError as error:
-            raise Unreachable(f"no answer within {limit:g} s") from error
-        finally:
-            parcel.give_up()
+    def call(self, end: MemoryTransport) -> _Call | None:
+        """The last request on a connection."""
+        found = self._connections.get(end)
+        return None if found is None else found.call
 
-    async def _cross(self, parcel: "_Parcel", boundary: Boundary) -> None:
-        parcel.note(boundary)
-        if not self.machine.alive:
-            await (
-                self.machine.create_future()
-            )  # the process has just died: nothing comes after this
+    def connecting(self, name: str, route: Route) -> None:
+        """A connection is being made."""
+        if name != SEED:
+            self.watcher.connecting(self.process, name, route)
 
+    def refused(self, name: str, route: Route, error: OSError) -> None:
+        """It could not be made."""
+        if name != SEED:
+            self.watcher.refused(self.process, name, route, error)
 
-@dataclass(slots=True, eq=False)
-class _Parcel:
-    """One request, from when it is made."""
+    def connected(self, end: MemoryTransport, name: str, route: Route) -> None:
+        """It was made."""
+        self._connections[end] = _Connection(name, route, self.machine.time())
 
-    lines: Lines
-    number: int
-    api: ApiServer
-    request: SimulatedRequest
-    serve: Callable[[], Any]
-    consistent: bool
-    _answer: asyncio.Future[Any] | None = None
-    _task: asyncio.Task[None] | None = None
-
-    def send(self) -> asyncio.Future[Any]:
-        self._answer = self.lines.machine.create_future()
-        self._task = self.lines.world.create_task(self._travel())
-        return self._answer
-
-    def give_up(self) -> None:
-        """The client waits no longer; one that has died has sent it all the same."""
-        if self._task is None or self._task.done() or not self.lines.machine.alive:
+    def sending(self, end: MemoryTransport, data: bytes) -> None:
+        """The client is about to send this."""
+        connection = self._connections[end]
+        connection.waiting += data
+        found = _request(connection.waiting, connection.name, connection.route)
+        if found is None:
             return
-        if self.lines.chance.random() >= _WORKED_ON:
-            self._task.cancel()
+        connection.waiting = b""
+        found = replace(found, connected_ago=self.machine.time() - connection.made_at)
+        self._made += 1
+        call = connection.call = connection.begins = _Call(self._made, found)
+        self.watcher.asks(self.process, found)
+        self.note(call, Boundary.ABOUT_TO_SEND)
 
-    def note(self, boundary: Boundary, outcome: str = "") -> None:
-        passage = Passage(
-            self.lines.process, self.number, boundary, self.request, self.consistent, outcome
+    def sent(self, end: MemoryTransport) -> None:
+        """It is on its way."""
+        connection = self._connections[end]
+        call, connection.begins = connection.begins, None
+        if call is not None:
+            self.note(call, Boundary.SENT)
+
+    def received(self, end: MemoryTransport, data: bytes) -> None:
+        """The first bytes of an answer arrive."""
+        call = self._connections[end].call
+        if call is None:
+            return
+        call.ended = data.endswith(_LAST)
+        if not call.answered:
+            call.answered = True
+            self.note(call, Boundary.ANSWERED, call.outcome or _outcome(data))
+
+    def lost(self, end: MemoryTransport, *, given_up: bool) -> None:
+        """The connection is gone, and with it what was to come."""
+        call = self._connections.pop(end).call
+        if call is not None and not call.answered and self.machine.alive:
+            call.answered = True
+            self.note(call, Boundary.ANSWERED, GIVEN_UP if given_up else "Unreachable")
+
+    def open_watches(self, plural: str, namespace: str) -> int:
+        """How many watches of a resource in a namespace are open."""
+        calls = [each.call for each in self._connections.values()]
+        about = SimulatedRequest(Host.SEED, "watch", plural, namespace)
+        return sum(
+            each is not None and not each.ended and each.sent.request == about for each in calls
         )
-        self.lines.watcher.passed(passage)
 
-    async def _travel(self) -> None:
-        self.note(Boundary.SENT)
-        try:
-            answer = await self.api.ask(
-                self.request, self._carry_out, consistent=self.consistent, limit=_SERVER_LIMIT
-            )
-        except ClusterError as error:
-            self.note(Boundary.ANSWERED, type(error).__name__)
-            self._deliver(partial(_fail, error))
-        else:
-            self.note(Boundary.ANSWERED, "ok")
-            self._deliver(lambda future: future.set_result(answer))
+    def note(self, call: _Call, boundary: Boundary, outcome: str = "") -> None:
+        """A request passes a boundary."""
+        sent = call.sent
+        self.watcher.passed(
+            Passage(self.process, call.number, boundary, sent.request, sent.consistent, outcome)
+        )
 
-    def _carry_out(self) -> Any:  # noqa: ANN401  whatever it serves
-        self.lines.watcher.serving(self.lines.process)
-        try:
-            answer = self.serve()
-        finally:
-            self.lines.watcher.serving(None)
-        self.note(Boundary.CARRIED_OUT)
+
+def _request(data: bytes, name: str, route: Route) -> Sent | None:
+    """Returns the request in these bytes; None while they are not all of it."""
+    head, found, rest = data.partition(b"\r\n\r\n")
+    if not found:
+        return None
+    lines = head.decode("latin-1").split("\r\n")
+    fields = dict(line.lower().split(": ", 1) for line in lines[1:])
+    if len(rest) < int(fields.get("content-length", "0")):
+        return None
+    method, address, _ = lines[0].split(" ")
+    url = urlsplit(address)
+    path, query = unquote(url.path), dict(parse_qsl(url.query, keep_blank_values=True))
+    body = json.loads(rest) if rest else None
+    target = parse(path)
+    host = Host.SEED if name == SEED else Host.SHOOT
+    verb = _verb(method, target, query)
+    place = (
+        name if host is Host.SHOOT else "" if target is None else target.namespace or target.name
+    )
+    request = SimulatedRequest(host, verb, _what(path, target, query), place, route)
+    consistent = verb not in {"watch", "list"} or (
+        verb == "list" and "resourceVersion" not in query
+    )
+    return Sent(request, target, consistent and target is not None, body)
+
+
+def _verb(method: str, target: RequestedObject | None, query: Mapping[str, str]) -> str:
+    if method in _VERBS:
+        return _VERBS[method]
+    if target is None or target.name:
+        return "get"
+    return "watch" if query.get("watch") else "list"
+
+
+def _what(path: str, target: RequestedObject | None, query: Mapping[str, str]) -> str:
+    if target is None:
+        return path.strip("/")
+    if target.plural == "leases" and query.get("limit") == "1" and not query.get("continue"):
+        return "contact"
+    if query.get("continue"):
+        return f"more {target.plural}"
+    return target.plural + (f"/{target.part}" if target.part else "")
+
+
+def _outcome(data: bytes) -> str:
+    """What an answer says that came from somewhere before the server's own work."""
+    status = int(data[9:12])
+    if status == 200 and _HTML in data:
+        return "BadAnswer"
+    return _OF_STATUS.get(status) or ("ServerFault" if status >= 500 else "BadAnswer")
+
+
+# At the servers.
+
+_END: Final[ContextVar[MemoryTransport | None]] = ContextVar("end", default=None)
+
+
+class ServedLines:
+    """What the API servers of a world do for processes; a `ServerWatcher`."""
+
+    def __init__(self, watcher: Watcher, chance: random.Random | None = None) -> None:
+        """`chance` draws whether a write is worked on that was given up; None: always."""
+        self.watcher, self._chance = watcher, chance
+        self._lines: dict[str, Line] = {}
+
+    def joins(self, line: Line) -> None:
+        """A process starts."""
+        self._lines[line.process] = line
+
+    def handler(self, handle: Handle) -> Handle:
+        """Answers each request knowing whose it is."""
+
+        async def answer(request: web.BaseRequest) -> web.StreamResponse:
+            transport = request.transport
+            _ = _END.set(transport.peer if isinstance(transport, MemoryTransport) else None)
+            if request.method not in _VERBS:
+                return await handle(request)
+            work = asyncio.ensure_future(handle(request))
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                if self._chance is not None and self._chance.random() >= _WORKED_ON:
+                    work.cancel()
+                work.add_done_callback(_seen)
+                raise
+
         return answer
 
-    def _deliver(self, how: Callable[[asyncio.Future[Any]], None]) -> None:
-        def arrive() -> None:
-            if self._answer is not None and not self._answer.done():
-                how(self._answer)
+    def api(self, api: ApiServer) -> ApiServer:
+        """An API server whose work is noted."""
+        return cast("ApiServer", _NotedApi(self, api))
 
-        self.lines.machine.call_soon(arrive)
+    def whose(self) -> tuple[Line, _Call] | None:
+        """The request that is answered now; None: nobody's of ours."""
+        end = _END.get()
+        if end is None:
+            return None
+        line = self._lines.get(end.get_extra_info("peername")[0])
+        call = None if line is None else line.call(end)
+        return None if line is None or call is None else (line, call)
 
 
-def _fail(error: ClusterError, answer: asyncio.Future[Any]) -> None:
-    answer.set_exception(error)
+def _seen(work: asyncio.Future[Any]) -> None:
+    """Nobody waits for it any more: its failure is of no interest."""
+    if not work.cancelled():
+        work.exception()
 
 
-class LinedApi:
-    """An API server at the end of a process's line; an `ApiServer` for its clients."""
+class _NotedApi:
+    """An `ApiServer` whose work is noted."""
 
-    def __init__(self, lines: Lines, api: ApiServer) -> None:
-        self._lines = lines
-        self._api = api
-        self.requests = api.requests
+    def __init__(self, lines: ServedLines, api: ApiServer) -> None:
+        self._lines, self._api = lines, api
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the server has
+        return getattr(self._api, name)
 
     async def ask(
         self,
@@ -219,16 +366,21 @@ class LinedApi:
         consistent: bool = True,
         limit: float | None = 10.0,
     ) -> T:
-        """Brings `request` to the server, as `ApiServer.ask` does."""
-        return await self._lines.ask(self._api, request, serve, consistent=consistent, limit=limit)
+        """Serves a request, as `ApiServer.ask` does."""
+        found = self._lines.whose()
+        if found is None:
+            return await self._api.ask(request, serve, consistent=consistent, limit=limit)
+        line, call = found
 
+        def carry_out() -> T:
+            answer: T = self._lines.watcher.serves(line.process, call.sent, serve)
+            line.note(call, Boundary.CARRIED_OUT)
+            return answer
 
-class LinedShoot:
-    """A shoot at the end of a process's line; a `ShootServer` for its clients."""
-
-    def __init__(self, lines: Lines, server: ShootServer) -> None:
-        self._server = server
-        self.api = LinedApi(lines, server.api)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the server has
-        return getattr(self._server, name)
+        try:
+            answer = await self._api.ask(request, carry_out, consistent=consistent, limit=limit)
+        except ClusterError as error:
+            call.outcome = type(error).__name__
+            raise
+        call.outcome = "ok"
+        return answer

@@ -29,6 +29,7 @@ from bench.exploration.draws import (
 CANARY: Final = "www.example.org"
 _LEASES_ALONE: Final = frozenset(
     {
+        "answers_cut",
         "clock_drift",
         "clock_off",
         "forbidden",

@@ -4,6 +4,7 @@ An attempt has truly failed as a path where it was refused, cut or not answered 
 network themselves say; any other answer, whatever it says, came from somebody to whom the path leads.
 """
 
+import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -14,7 +15,7 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route
 from app.core.ports import Handlers
 from app.simulation.traffic import Host
-from bench.exploration.line import Boundary, Passage
+from bench.exploration.line import GIVEN_UP, Boundary, Passage
 from bench.exploration.timeline import Machine
 
 _LONGEST: Final = 5.0
@@ -26,7 +27,8 @@ _KEPT: Final = 60
 Told = Callable[[EndpointProbeSpec, TargetAddress, Ran], None]
 """Hears what a process is told of a run."""
 _FAILURES: Final = frozenset({"Unreachable"})
-_NEITHER: Final = frozenset({"Throttled", "Unauthorized"})
+_DEAD: Final = frozenset({"Unreachable", GIVEN_UP})
+_NEITHER: Final = frozenset({"Throttled", "Unauthorized", GIVEN_UP})
 """Keeps the counts; and what may be asked again at once, with what the Secret says now."""
 
 
@@ -52,6 +54,8 @@ class Attempt:
     """Seconds for which an answer counts."""
     answered: float | None = None
     outcome: str = ""
+    kept: bool = False
+    """Whether it is sent on a connection that was there before."""
 
     @property
     def ended(self) -> float:
@@ -59,10 +63,18 @@ class Attempt:
         latest = self.sent + self.longest
         return latest if self.answered is None else min(self.answered, latest)
 
+    def retried(self, route: Route, now: float) -> bool:
+        """Whether what begins now is this attempt again, whose connection was dead."""
+        cut = self.kept and self.outcome in _DEAD and self.answered == now
+        return cut and self.route is route
+
     @property
     def came(self) -> Came:
         """What came of it in its time."""
-        if self.answered is None or self.answered > self.sent + self.longest:
+        waited = self.longest if self.answered is None else self.answered - self.sent
+        if self.answered is None or waited > self.longest:
+            return Came.NOTHING
+        if self.outcome == GIVEN_UP and waited > self.longest - _SPARE:
             return Came.NOTHING
         if self.outcome == "ok":
             return Came.VERSION
@@ -120,7 +132,25 @@ class Paths:
         self._longest = min(_LONGEST, policy.probe_timeout) - _SPARE
         self._attempts: dict[tuple[str, str], list[Attempt]] = {}
         self._open: dict[tuple[str, int], Attempt] = {}
+        self._connecting: dict[tuple[str, str, Route], Attempt] = {}
         self._gates: dict[tuple[str, str], Gate] = {}
+
+    def connecting(self, process: str, namespace: str, route: Route, now: float) -> None:
+        """An attempt begins with a new connection."""
+        known = self._of(process, namespace)
+        if known and known[-1].retried(route, now):
+            known.pop()  # a kept connection was dead: the same attempt goes on with a new one
+        attempt = Attempt(route, now, self._longest)
+        known.append(attempt)
+        self._connecting[process, namespace, route] = attempt
+
+    def refused(
+        self, process: str, namespace: str, route: Route, error: OSError, now: float
+    ) -> None:
+        """It ends before it is sent."""
+        attempt = self._connecting.pop((process, namespace, route))
+        attempt.answered = now
+        attempt.outcome = "Untrusted" if isinstance(error, ssl.SSLError) else "Unreachable"
 
     def passed(self, passage: Passage, now: float) -> None:
         """A request of a process passes a boundary."""
@@ -128,13 +158,20 @@ class Paths:
         if (request.host, request.what) != (Host.SHOOT, "version"):
             return
         if passage.boundary is Boundary.SENT:
-            attempt = self._open[place] = Attempt(request.route, now, self._longest)
-            known = self._attempts.setdefault((passage.process, request.namespace), [])
-            known.append(attempt)
-            del known[:-_KEPT]
+            whose = (passage.process, request.namespace, request.route)
+            attempt = self._connecting.pop(whose, None)
+            if attempt is None:
+                attempt = Attempt(request.route, now, self._longest, kept=True)
+                self._of(passage.process, request.namespace).append(attempt)
+            self._open[place] = attempt
         elif passage.boundary is Boundary.ANSWERED:
             attempt = self._open.pop(place)
             attempt.answered, attempt.outcome = now, passage.outcome
+
+    def _of(self, process: str, namespace: str) -> list[Attempt]:
+        known = self._attempts.setdefault((process, namespace), [])
+        del known[:-_KEPT]
+        return known
 
     def ended(self, process: str, namespace: str, now: float) -> list[Attempt]:
         """The attempts of a process on a shoot that have ended, from the first; not all that there ever were."""

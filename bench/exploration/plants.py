@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
 
+from app.core.kube import reflector
 from app.core.kube.election import LeaseElection
+from app.core.kube.reflector import Reflector
 from app.core.model import workloads as ann
 from app.core.model.overrides import EffectiveOverrides, Hold, Pause
 from app.core.model.probing import Decision, Verdict
@@ -14,7 +16,7 @@ from app.core.model.workloads import Direction, Patch, WorkloadView
 from app.core.overrides import rules as overrides_rules
 from app.core.overrides.cache import OverrideCache
 from app.core.overrides.rules import KeyKnowledge
-from app.core.ports import Watched, WatchState
+from app.core.ports import WatchState
 from app.prober.held_runs import HeldRuns
 from app.prober.rules import leases, manual, scaling
 from app.prober.rules.leases import Contacts
@@ -25,9 +27,7 @@ from app.prober.rules.verdict import VerdictOutcome
 from app.prober.scaler import Scaler
 from app.prober.shoot_session import Reading
 from app.prober.verdicts import Judge
-from app.simulation.watching import WatchCaches
-from bench.exploration import path_plants
-from bench.exploration.watches import Outlets
+from bench.exploration import adapter_plants, path_plants
 
 Plant = Callable[[], Any]
 
@@ -202,15 +202,16 @@ def unsynced_unheeded() -> Any:  # noqa: ANN401  a patch
 
 
 def mute_watch_trusted() -> Any:  # noqa: ANN401  a patch
-    """That a watch has opened is taken for contact: one that passes nothing on is neither stale nor given up."""
-    both, original = ExitStack(), WatchCaches.state
+    """That a watch is open is taken for contact: one that passes nothing on is neither stale nor given up."""
+    original = Reflector.state.fget  # type: ignore[attr-defined]  # a property
 
-    def state(self: WatchCaches, what: Watched) -> WatchState:
-        found = original(self, what)
+    def state(self: Reflector[Any]) -> WatchState:
+        found: WatchState = original(self)
         return replace(found, last_contact=self._clock.now() if found.synced else None)
 
-    both.enter_context(patch.object(WatchCaches, "state", state))
-    both.enter_context(patch.object(Outlets, "give_up", lambda *_: None))
+    both = ExitStack()
+    both.enter_context(patch.object(Reflector, "state", property(state)))
+    both.enter_context(patch.object(reflector, "SILENCE", 1e6))
     return both
 
 
@@ -232,4 +233,5 @@ PLANTS: Final[dict[str, Plant]] = {
     "unsynced-unheeded": unsynced_unheeded,
     "mute-watch-trusted": mute_watch_trusted,
     **path_plants.PLANTS,
+    **adapter_plants.PLANTS,
 }

@@ -1,26 +1,35 @@
 """A world as it is played, whatever runs in it; it ends with the first invariant that does not hold."""
 
+import random
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from logging import CRITICAL
-from typing import Any, Final, Generic, NoReturn, TypeVar
+from types import SimpleNamespace
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
+from unittest.mock import patch
+from uuid import UUID
 
 import structlog
 
+from app.core import clock as clock_module
 from app.core.clock import Clock
+from app.core.kube import shoot, sources
 from app.core.tasks import Job
+from app.prober import environment
 from app.simulation.builders import World
+from app.simulation.memory import MemoryPlace
+from app.simulation.server import MemoryServers
 from bench.exploration.director import Director
 from bench.exploration.instances import Instance
-from bench.exploration.life import Life, ReportingTasks
-from bench.exploration.line import Boundary, Passage
+from bench.exploration.life import Grounds, Life, ReportingTasks
+from bench.exploration.line import GIVEN_UP, Boundary, Passage, ServedLines, Watcher
 from bench.exploration.story import Story, Violation
 from bench.exploration.timeline import Machine, Timeline, TimeStandsStill
 
 EPOCH: Final = 1_800_000_000.0
 _MOST: Final = 1
 """After so many violations a world ends: what follows is their consequence."""
-P = TypeVar("P", bound=Life)
 
 
 def _silence(*_: object) -> NoReturn:
@@ -28,25 +37,54 @@ def _silence(*_: object) -> NoReturn:
     raise structlog.DropEvent
 
 
+class Played(Protocol):
+    """What is known of a world before it is played."""
+
+    @property
+    def seed(self) -> str:
+        """Of its chance."""
+        ...
+
+    @property
+    def elected(self) -> bool:
+        """Whether the instances elect a leader."""
+        ...
+
+    @property
+    def page(self) -> int:
+        """Objects of one page of a list."""
+        ...
+
+    @property
+    def watch_delay(self) -> float:
+        """Seconds from a change in the seed to its delivery."""
+        ...
+
+
+P = TypeVar("P", bound=Life)
+R = TypeVar("R", bound=Played)
+
+
 class Over(Exception):
     """An invariant was violated: the world need not go on."""
 
 
-class Play(ABC, Generic[P]):
+class Play(ABC, Generic[P, R]):
     """One world, whatever runs in it."""
 
     world: World
     instances: Sequence[Instance[P]] = ()
     director: Director[Any]
 
-    def __init__(self, *, strikes: bool, every: float) -> None:
+    def __init__(self, recipe: R, *, strikes: bool, every: float) -> None:
         """Prepares nothing yet.
 
         Args:
+            recipe: what it is made of.
             strikes: whether processes are struck.
             every: seconds between two strikes at random times, on average.
         """
-        self.story = Story()
+        self.story, self.recipe = Story(), recipe
         self._strikes, self._strike_every = strikes, every
         self._timeline = Timeline()
         self._machine: Machine = self._timeline.machine("world")
@@ -71,7 +109,8 @@ class Play(ABC, Generic[P]):
             processors=[_silence], wrapper_class=structlog.make_filtering_bound_logger(CRITICAL)
         )
         try:
-            self._timeline.run(self._play(), self._machine)
+            with self._without_time(), self._in_pages(self.recipe.page):
+                self._timeline.run(self._play(), self._machine)
         except TimeStandsStill as error:
             self._violated("no_loop_turns_on_the_spot", str(error))
         finally:
@@ -80,10 +119,34 @@ class Play(ABC, Generic[P]):
         self.story.seconds = self._timeline.now
         return self.story
 
+    @contextmanager
+    def _without_time(self) -> Iterator[None]:
+        """No code takes time, all clocks are the world's, and ids are as drawn: a world is the same each time."""
+        epoch, now = EPOCH, self._machine.time
+        stopped = SimpleNamespace(time=lambda: epoch + now(), monotonic=now, perf_counter=now)
+        ids = random.Random("ids")
+        with (
+            patch.object(clock_module, "time", stopped),
+            patch.object(environment, "uuid4", lambda: UUID(int=ids.getrandbits(128))),
+        ):
+            yield
+
+    @contextmanager
+    def _in_pages(self, most: int) -> Iterator[None]:
+        """Lists come in pages of so many objects, so that a small world has several."""
+        with (
+            patch.object(sources, "CLUSTER_PAGE", min(most, sources.CLUSTER_PAGE)),
+            patch.object(sources, "POD_PAGE", min(most, sources.POD_PAGE)),
+            patch.object(shoot, "PAGE", min(most, shoot.PAGE)),
+        ):
+            yield
+
     def _bury(self) -> None:
         for instance in self.instances:
             if instance.process is not None:
                 instance.process.machine.destroy()
+                if instance.process.process is not None:
+                    instance.process.process.network.stop()
                 instance.process.machine.bury()
         self._machine.destroy()
         self._machine.bury()
@@ -113,6 +176,16 @@ class Play(ABC, Generic[P]):
         await self._pass(seconds)
         for task in going:
             task.cancel()
+
+    def _grounds(self, world: World, place: MemoryPlace, watcher: Watcher) -> Grounds:
+        """What every process stands on: the API servers, on the world's own machine."""
+        lines = ServedLines(watcher, self._given_up())
+        servers = MemoryServers(world, place, lines, self.recipe.watch_delay)
+        return Grounds(servers, lines, self._machine, self.recipe.elected)
+
+    def _given_up(self) -> random.Random | None:
+        """Draws whether a write is worked on that its client has given up; None: always."""
+        return random.Random(f"{self.recipe.seed}/given up")
 
     def _struck(self, instance: Instance[P]) -> Job:
         return lambda: instance.be_struck(self._strike_every)
@@ -147,6 +220,8 @@ class Play(ABC, Generic[P]):
         self.log("VIOLATION", str(violation))
 
     def _passed(self, passage: Passage) -> None:
+        if passage.outcome == GIVEN_UP:
+            return  # those of a process that ends are given up in any order
         if passage.boundary is Boundary.ANSWERED:
             self.story.requests += 1
             request = passage.request

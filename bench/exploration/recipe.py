@@ -54,6 +54,8 @@ class Recipe:
     instances: int = 1
     latency: float = 0.02
     watch_delay: float = 0.05
+    page: int = 500
+    """Objects of one page of a list."""
     pace: PodPace = field(default_factory=PodPace)
     fault_every: float = 25.0
     """Seconds between two faults, on average."""
@@ -116,9 +118,10 @@ def draw(seed: int, number: int) -> Recipe:
         name,
         policy,
         shoots,
-        instances=2 if number % 5 == 0 else 1,
+        instances=rng.choice((2, 2, 3)) if number % 3 == 0 else 1,
         latency=rng.choice((0.002, 0.02, 0.05)),
         watch_delay=rng.choice((0.01, 0.05, 0.05, 0.5, 3.0)),
+        page=rng.choice((500, 500, 3)),
         pace=PodPace(ready=rng.choice((1.0, 5.0, 10.0))),
         fault_every=rng.choice((6.0, 20.0, 40.0, 60.0)),
         people_every=rng.choice((15.0, 30.0, 60.0, 1e6)),

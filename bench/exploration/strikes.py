@@ -1,7 +1,7 @@
 """One strike at one boundary of a request: which boundaries there are, the world notes itself when it is rehearsed."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
@@ -36,9 +36,12 @@ class Case:
     boundary: Boundary
     what: str
     """The request, for people."""
+    world: str = ""
+    """Which world it is in."""
 
     def __str__(self) -> str:
-        return f"{self.how} of {self.process} at #{self.number} {self.what}, {self.boundary}"
+        where = f" in {self.world}" if self.world else ""
+        return f"{self.how} of {self.process} at #{self.number} {self.what}, {self.boundary}{where}"
 
 
 class Strike:
@@ -79,8 +82,8 @@ class Struck(Protocol):
         ...
 
 
-def rehearsed(world: Callable[[Strike], Struck]) -> tuple[Case, ...]:
-    """All cases of a world, in the order in which they are passed.
+def rehearsed(world: Callable[[Strike], Struck], name: str = "") -> tuple[Case, ...]:
+    """All cases of the world of this name, in the order in which they are passed.
 
     Raises:
         RuntimeError: something is wrong in it without any strike.
@@ -91,7 +94,7 @@ def rehearsed(world: Callable[[Strike], Struck]) -> tuple[Case, ...]:
         story = world(strike).run()
         if story.violations:
             raise RuntimeError(f"the rehearsal failed: {story.violations[0]}")
-        found += strike.passed
+        found += [replace(each, world=name) for each in strike.passed]
     return tuple(found)
 
 

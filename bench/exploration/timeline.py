@@ -9,7 +9,7 @@ import asyncio
 import heapq
 from asyncio.events import _set_running_loop
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -114,6 +114,8 @@ class Machine(asyncio.AbstractEventLoop):
         self.alive = True
         self.on_stray: Callable[[str], None] = lambda _: None
         """Hears of errors that nobody has taken."""
+        self.at_burial: Callable[[], Awaitable[None]] | None = None
+        """Runs when its tasks have ended, so that nothing is left open; nobody else hears of it."""
         self._timeline = timeline
         self._paused = False
         self._held: deque[_Timer] = deque()
@@ -172,6 +174,11 @@ class Machine(asyncio.AbstractEventLoop):
                 break
             for task in pending:
                 task.cancel()
+            while self._own:
+                self._run(self._own.popleft())
+        if self.at_burial is not None:
+            _ = self.create_task(_done(self.at_burial()))
+            self.at_burial = None
             while self._own:
                 self._run(self._own.popleft())
         self._tasks.clear()
@@ -266,3 +273,7 @@ class Machine(asyncio.AbstractEventLoop):
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Nothing: a cancelled timer is dropped when it is due."""
+
+
+async def _done(what: Awaitable[None]) -> None:
+    await what

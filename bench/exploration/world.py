@@ -11,6 +11,7 @@ from app.core.reporting.notices import Notice, NoticeKind
 from app.prober.rules.consecutive import flapping_span
 from app.prober.rules.verdict import QUORUM
 from app.simulation.builders import World
+from app.simulation.memory import MemoryPlace
 from bench.exploration import invariants, operators, path_invariants, people
 from bench.exploration.director import Director
 from bench.exploration.draws import FAULTS, Hand
@@ -23,7 +24,6 @@ from bench.exploration.path_draws import FAULTS as PATH_FAULTS
 from bench.exploration.play import Over, Play
 from bench.exploration.process import Process, Surroundings
 from bench.exploration.recipe import STRAY, Recipe
-from bench.exploration.watches import Outlets, Tap
 from bench.exploration.wishes import in_force
 
 _ACTS: Final = {**people.ACTS, **operators.ACTS}
@@ -40,12 +40,13 @@ _LONGEST: Final = 1_800.0
 """What people wish for in these worlds is over by then, seconds."""
 
 
-class Exploration(Play[Process]):
+class Exploration(Play[Process, Recipe]):
     """One world."""
 
     def __init__(self, recipe: Recipe) -> None:
-        super().__init__(strikes=recipe.strike_every < recipe.chaos, every=recipe.strike_every)
-        self.recipe = recipe
+        super().__init__(
+            recipe, strikes=recipe.strike_every < recipe.chaos, every=recipe.strike_every
+        )
         asked = path_invariants.ON_SENDING if recipe.endpoint_mode else invariants.BY_LEASES
         self._on_sending = (*asked, *invariants.ON_SENDING)
         self._begun: dict[tuple[str, str], float] = {}
@@ -55,31 +56,23 @@ class Exploration(Play[Process]):
 
     def _set_up(self, clock: Clock) -> None:
         recipe = self.recipe
-        self.world = self._world(clock)
+        place = MemoryPlace()
+        self.world = self._world(clock, place)
         self.ledger = Ledger(
             self.world, recipe.policy, elected=recipe.elected, watch_delay=recipe.watch_delay
         )
-        outlets = Outlets(lambda process, what: process.lists(what))
-        self.world.parts.caches = outlets  # type: ignore[assignment]  # what happens to watches happens to each
-        self.ledger.frozen = lambda: bool(outlets.disturbed)
         self.ledger.on_sending, self.ledger.on_change = self._sending, self._changed
         self.ledger.on_passage = self._passed
         around = Surroundings(
-            self.world,
-            self._machine,
-            Tap(self.world.store),
-            outlets,
-            self.ledger,
+            self._grounds(self.world, place, self.ledger),
             recipe.policy,
-            recipe.elected,
-            recipe.watch_delay,
             self.ledger.told,
             self._ran,
             self._heard,
             self._failed,
             lambda process, text: self.log(process.name, text),
         )
-        self.instances = [self._instance("ab"[n], around, clock) for n in range(recipe.instances)]
+        self.instances = [self._instance("abc"[n], around, clock) for n in range(recipe.instances)]
         rng = random.Random(f"{recipe.seed}/director")
         hand = Hand(rng, self.world, recipe.policy, self._processes)
         faults, acts = (PATH_FAULTS, _NO_NODES) if recipe.endpoint_mode else (FAULTS, _ACTS)
@@ -90,7 +83,7 @@ class Exploration(Play[Process]):
     def _processes(self) -> list[Process]:
         return [each.process for each in self.instances if each.process is not None]
 
-    def _world(self, clock: Clock) -> World:
+    def _world(self, clock: Clock, place: MemoryPlace) -> World:
         recipe = self.recipe
         seed = random.Random(f"{recipe.seed}/world").randrange(1 << 30)
         mode = recipe.policy.endpoint_mode
@@ -101,6 +94,7 @@ class Exploration(Play[Process]):
             latency=recipe.latency,
             pace=recipe.pace,
             external_secret_name=None if mode is None else mode.external_secret,
+            place=place,
         )
         for shoot in recipe.shoots:
             world.add_shoot(
@@ -141,7 +135,7 @@ class Exploration(Play[Process]):
     async def _settle(self) -> None:
         self._right_again()
         self._leave_gate_closed()
-        began = max(self.world.clock.now(), self.director.asked_until)
+        began = max(self.world.clock.now(), self.director.felt_until)
         free = {shoot.name: began for shoot in self.recipe.shoots}
         found = {name: self._extra(name) for name in free}
         few = [name for name in free if self._few(name)]
@@ -246,6 +240,8 @@ class Exploration(Play[Process]):
             f"writes {sending.namespace}/{sending.ref} at {patch.resource_version}: "
             f"{patch.replicas} {keys}",
         )
+        if self.ledger.begun_before_it_stood_still(sending):
+            return
         for check in self._on_sending:
             if (wrong := check(self.ledger, sending)) is not None:
                 self._violated(check.__name__, wrong)

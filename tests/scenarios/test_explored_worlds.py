@@ -41,25 +41,31 @@ ROOT = Path(__file__).parents[2]
 FOUND_IN = {
     "no-confirmation": 0,
     "saved-count-overwritten": 0,
-    "leadership-unheeded": 0,
-    "no-gap-rule": 22,
-    "key-left-behind": 0,
+    "leadership-unheeded": 3,
+    "no-gap-rule": 1,
+    "key-left-behind": 1,
     "hold-taken-for-up": 0,
-    "stale-version": 22,
-    "count-not-kept": 35,
-    "old-consent": 114,
-    "pause-unheeded": 0,
-    "garbage-unheeded": 1,
+    "stale-version": 24,
+    "count-not-kept": 15,
+    "old-consent": 22,
+    "pause-unheeded": 2,
+    "garbage-unheeded": 2,
     "hold-over-with-its-flow": 0,
-    "nobody-carries-on": 15,
-    "end-of-hold-unheeded": 45,
-    "unsynced-unheeded": 3,
-    "mute-watch-trusted": 4,
-    "names-counted": 15,
-    "pages-counted": 7,
+    "nobody-carries-on": 7,
+    "end-of-hold-unheeded": 3,
+    "unsynced-unheeded": 1,
+    "mute-watch-trusted": 1,
+    "names-counted": 3,
+    "pages-counted": 3,
     "internal-path-taken-for-granted": 3,
-    "gate-unheeded": 3,
-    "gate-against-everything": 35,
+    "gate-unheeded": 7,
+    "gate-against-everything": 63,
+    "relist-forgets-deletions": 1,
+    "bookmark-taken-for-event": 2,
+    "expired-resumed": 1,
+    "budget-leaks": 2,
+    "lease-without-version": 0,
+    "last-count-kept": 0,
 }
 """A world of `SEED` in which each planted defect shows; if the simulation has changed, one that comes after it."""
 TRIES = 60
@@ -71,7 +77,7 @@ def test_whatever_goes_wrong_nothing_happens_that_must_not(number):
     assert not found.violations, found.replay
 
 
-@pytest.mark.parametrize("number", boundaries.of_flows(boundaries.cases(), How.KILL))
+@pytest.mark.parametrize("number", boundaries.of_flows(boundaries.cases(), How.KILL)[::5])
 def test_a_process_that_is_killed_at_a_boundary_of_a_run_leaves_nothing_lost_or_undone(number):
     _, found = explore.strike(number)
     assert not found.violations, found.replay
@@ -81,13 +87,14 @@ def test_a_process_that_is_killed_at_a_boundary_of_a_run_leaves_nothing_lost_or_
 def test_a_leader_that_is_stopped_for_longer_than_a_term_at_a_boundary_loses_nothing(boundary):
     every = boundaries.cases()
     numbers = [n for n in boundaries.of_flows(every, How.PAUSE) if every[n].boundary is boundary]
-    for number in numbers[::6]:
+    for number in numbers[::10]:
         _, found = explore.strike(number)
         assert not found.violations, found.replay
 
 
-def test_every_request_of_both_runs_has_all_its_boundaries():
-    every = boundaries.cases()
+@pytest.mark.parametrize("world", ["lease mode", "endpoint mode"])
+def test_every_request_of_both_runs_has_all_its_boundaries(world):
+    every = tuple(case for case in boundaries.cases() if case.world == world)
     for how in How:
         mine = [every[n] for n in boundaries.of_flows(every, how)]
         patches = {case.number for case in mine if "patch" in case.what}

@@ -7,60 +7,104 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import Conflict, Unreachable
-from app.simulation.traffic import ApiServer, Host, RequestCount, SimulatedRequest, Trouble
-from bench.exploration.line import Boundary, LinedApi, Lines
+from app.core.model.workloads import Patch
+from app.core.tasks import Tasks
+from app.simulation.builders import World
+from app.simulation.cluster import WATCHDOG
+from app.simulation.memory import MemoryPlace
+from app.simulation.process import SimulatedProcess, core_of
+from app.simulation.server import MemoryServers
+from app.simulation.traffic import Trouble
+from bench.exploration.line import Boundary, Line, ServedLines
 from bench.exploration.timeline import Timeline, TimeStandsStill
+from tests.support.harness import GARDENER, KCM, SHOOT
 
-REQUEST = SimulatedRequest(Host.SEED, "patch", "deployments", "shoot--a")
+PATCHES = frozenset({"patch"})
 
 
 class Scene:
-    """A world with one process, which makes requests of one API server; it watches them, too."""
+    """A world with one process, which patches a Deployment; it watches them, too."""
 
-    def __init__(self, seed=0):
+    def __init__(self, seed=None):
+        """`seed` draws whether what was given up is worked on; None: always."""
         self.timeline = Timeline()
-        self.world, self.machine = self.timeline.machine("world"), self.timeline.machine("a1")
-        self.clock = Clock(0.0, self.world.time)
+        self.around, self.machine = self.timeline.machine("world"), self.timeline.machine("a1")
+        self.clock = Clock(0.0, self.around.time)
         self.seen: list[Boundary] = []
         self.carried_out: list[float] = []
+        self.sent_at = 0.0
         self.at = {}
-        """What is done when a request passes a boundary."""
-        self._lines = Lines("a1", self.machine, self.world, random.Random(seed), self)
+        """What is done when the patch passes a boundary."""
+        self._lines = ServedLines(self, None if seed is None else random.Random(seed))
 
     def open(self):
-        self.server = ApiServer(Host.SEED, self.clock, random.Random(0), RequestCount())
-        self.api = LinedApi(self._lines, self.server)
+        place = MemoryPlace()
+        self.world = World(self.clock, Tasks(self.clock), place=place)
+        self.world.add_shoot(SHOOT, nodes=1)
+        self.servers = MemoryServers(self.world, place, self._lines)
+        self.world.store.subscribe(self._stored)
+        self._line = Line("a1", self.machine, self)
+        self._lines.joins(self._line)
+
+    def _stored(self, event):
+        if event.key.name == KCM.name and "patched" in event.object["metadata"]["annotations"]:
+            self.carried_out.append(self.clock.now() - self.sent_at)
+
+    def kill(self):
+        self.machine.destroy()
+        self.process.network.stop()
+        self.around.call_later(0.001, self.process.network.killed)
 
     # What a watcher hears.
 
     def passed(self, passage):
-        self.seen.append(passage.boundary)
-        self.at.get(passage.boundary, lambda: None)()
+        if passage.request.verb == "patch":
+            self.seen.append(passage.boundary)
+            self.at.get(passage.boundary, lambda: None)()
 
-    def serving(self, process):
-        """Nobody asks."""
+    def asks(self, process, sent):
+        if sent.request.verb == "patch":
+            self.sent_at = self.clock.now()
 
-    def sending(self, sending):
-        """Nobody asks."""
+    def serves(self, process, sent, serve):
+        return serve()
 
-    async def ask(self, told, *, limit=10.0):
+    def connecting(self, process, namespace, route):
+        """There is no request to a shoot."""
+
+    def refused(self, process, namespace, route, error):
+        """There is no request to a shoot."""
+
+    async def _ask(self, told, version):
+        core = core_of(self.clock, Tasks(self.clock), random.Random(0))
+        self.process = SimulatedProcess(
+            self.servers, core, name="a1", user=WATCHDOG, tap=self._line, prober=GARDENER
+        )
+        self.machine.at_burial = self.process.adapters.close
+        patch, adapters = Patch(version, None, {"patched": "yes"}), self.process.adapters.prober
+        assert adapters is not None
         try:
-            await self.api.ask(
-                REQUEST, lambda: self.carried_out.append(self.clock.now()), limit=limit
-            )
-            told.append(("answered", self.clock.now()))
+            await adapters.seed.patch_dependent(SHOOT, KCM, patch)
+            told.append(("answered", self.clock.now() - self.sent_at))
         except Exception as error:  # noqa: BLE001  whatever comes is what is looked at
-            told.append((type(error), self.clock.now()))
+            told.append((type(error), self.clock.now() - self.sent_at))
 
-    def play(self, seconds=100.0, **more):
+    def play(self, seconds=100.0, version=None):
         told: list[tuple[object, float]] = []
 
         async def main():
             self.open()
-            _ = self.machine.create_task(self.ask(told, **more))
+            known = self.world.dependent(SHOOT, KCM).resource_version
+            _ = self.machine.create_task(self._ask(told, version or known))
             await self.clock.sleep(seconds)
 
-        self.timeline.run(main(), self.world)
+        try:
+            self.timeline.run(main(), self.around)
+        finally:
+            self.process.network.stop()
+            for each in (self.machine, self.around):
+                each.destroy()
+                each.bury()
         return told
 
 
@@ -78,7 +122,7 @@ def test_a_request_passes_its_boundaries_in_their_order(scene):
 def test_a_process_killed_at_a_boundary_hears_nothing_and_what_was_sent_is_carried_out(
     scene, boundary
 ):
-    scene.at[boundary] = scene.machine.destroy
+    scene.at[boundary] = scene.kill
     assert scene.play() == []
     assert bool(scene.carried_out) is (boundary is not Boundary.ABOUT_TO_SEND)
 
@@ -87,26 +131,26 @@ def test_a_process_killed_at_a_boundary_hears_nothing_and_what_was_sent_is_carri
 def test_a_process_that_stands_still_hears_of_the_answer_when_it_goes_on(scene, boundary):
     def pause():
         scene.machine.pause()
-        scene.world.call_later(3.0, scene.machine.resume)
+        scene.around.call_later(3.0, scene.machine.resume)
 
     scene.at[boundary] = pause
     ((what, at),) = scene.play()
     assert what == "answered"
-    assert at >= 3.0
+    assert at >= (0.0 if boundary is Boundary.ANSWERED else 3.0)
     assert scene.carried_out[0] == pytest.approx(0.01)
 
 
 def test_a_process_that_stood_still_for_longer_than_it_would_wait_has_given_up(scene):
-    trouble = Trouble(silent=True)
+    trouble = Trouble(silent=True, verbs=PATCHES)
 
     def pause():
-        scene.server.begin(trouble)
+        scene.world.parts.api.begin(trouble)
         scene.machine.pause()
-        scene.world.call_later(15.0, lambda: scene.server.end(trouble))
-        scene.world.call_later(20.0, scene.machine.resume)
+        scene.around.call_later(15.0, lambda: scene.world.parts.api.end(trouble))
+        scene.around.call_later(20.0, scene.machine.resume)
 
     scene.at[Boundary.SENT] = pause
-    ((what, at),) = scene.play(limit=10.0)
+    ((what, at),) = scene.play()
     assert (what, at) == (Unreachable, 20.0)
     assert scene.carried_out, "the server worked on it all the same"
 
@@ -115,37 +159,20 @@ def test_a_server_may_work_on_a_request_that_its_client_has_given_up():
     landed = []
     for seed in range(20):
         scene = Scene(seed)
-        trouble = Trouble(silent=True)
+        trouble = Trouble(silent=True, verbs=PATCHES)
 
         def hang(scene=scene, trouble=trouble):
-            scene.server.begin(trouble)
-            scene.world.call_later(30.0, lambda: scene.server.end(trouble))
+            scene.world.parts.api.begin(trouble)
+            scene.around.call_later(30.0, lambda: scene.world.parts.api.end(trouble))
 
         scene.at[Boundary.SENT] = hang
-        assert scene.play(limit=10.0) == [(Unreachable, 10.0)]
+        assert scene.play() == [(Unreachable, pytest.approx(10.0))]
         landed.append(bool(scene.carried_out))
     assert 0 < sum(landed) < len(landed)
 
 
 def test_what_a_server_refuses_arrives_as_its_error(scene):
-    def refuse():
-        raise Conflict("newer", status=409)
-
-    told = []
-
-    async def ask():
-        try:
-            await scene.api.ask(REQUEST, refuse)
-        except Conflict as conflict:
-            told.append(conflict.status)
-
-    async def main():
-        scene.open()
-        _ = scene.machine.create_task(ask())
-        await scene.clock.sleep(1)
-
-    scene.timeline.run(main(), scene.world)
-    assert told == [409]
+    assert scene.play(version="1") == [(Conflict, pytest.approx(0.01))]
 
 
 def test_timers_of_a_machine_that_stands_still_pass_and_fire_when_it_goes_on():

@@ -36,6 +36,9 @@ class Comeback(Weeding):
         self._strike = strike
         self._recovers = False
 
+    def _given_up(self) -> None:
+        """A write that was sent is carried out, whoever dies: the boundary after it says what is then."""
+
     async def _chaos(self) -> None:
         for instance in self.instances:
             instance.start()

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from app.simulation.builders import World
 from app.simulation.faults import PodFaults, PodWatched
+from app.simulation.network import SEED
 from app.simulation.traffic import Storage, Trouble
 from app.simulation.workloads import API_SERVER, ETCD, Workload
 from bench.exploration.draws import Arguments, Draw
@@ -66,6 +67,11 @@ def _nothing(hand: PlaneHand) -> Arguments:
     return {}
 
 
+def _connections(hand: PlaneHand) -> Arguments:
+    del hand
+    return {"name": SEED}
+
+
 _VERBS: Final = (
     frozenset[str](),
     frozenset({"delete"}),
@@ -116,6 +122,16 @@ FAULTS: Final[dict[str, Draw[PlaneHand]]] = {
     "seed_trouble": Draw(6, _SHORT, trouble),
     "seed_down": Draw(4, _SHORT, _nothing),
     "seed_errors": Draw(3, _SHORT, lambda hand: {"rate": hand.between(0.1, 0.9)}),
+    "connections_cut": Draw(2, _SHORT, _connections),
+    "connections_reset": Draw(3, _SHORT, _connections),
+    "connections_forgotten": Draw(3, _SHORT, _connections),
+    "watches_expired": Draw(4, _LONG, _nothing),
+    "answers_cut": Draw(
+        3,
+        _SHORT,
+        lambda hand: {**_connections(hand), "after": hand.rng.choice((40, 300, 1_000, 20_000))},
+        _claims("answers"),
+    ),
     "pods_forbidden": Draw(1, _SHORT, _nothing),
 }
 

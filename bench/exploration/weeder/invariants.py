@@ -32,11 +32,11 @@ def no_deletion_under_a_pause(
     ledger: WeederLedger, process: WeederProcess, sending: Sending
 ) -> str | None:
     """Nothing is deleted where it is paused, nor before it is known what is (6, Start, Pause)."""
-    del ledger
-    if not process.pauses.synced:
+    now = ledger.now
+    if not process.told.known(now):
         return f"{sending.name} is deleted before it is known what is paused"
-    why = process.pauses.paused(sending.namespace)
-    return None if why is None else f"{sending.name} is deleted, and {sending.namespace} is paused"
+    why = process.told.pause(sending.namespace, now, down=False)
+    return None if why is None else f"{sending.name} is deleted, and {why} is paused"
 
 
 def nothing_is_deleted_where_nothing_recovers(
@@ -133,7 +133,7 @@ def no_watch_outlasts_its_recovery(ledger: WeederLedger, process: WeederProcess)
     for plane in ledger.recipe.planes:
         namespace = plane.namespace
         recovering = process.sight.recovering(namespace)
-        if (number := process.streams.of_pods(namespace)) > len(recovering):
+        if (number := process.line.open_watches("pods", namespace)) > len(recovering):
             text = ", ".join(sorted(recovering)) or "nothing"
             return f"{number} watches of pods in {namespace}, where {text} recovers"
     return None

@@ -1,23 +1,25 @@
 """What truly happens in a world of the weeder: what was deleted and by whom, who leads, how many pods there are."""
 
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
+from app.core.model.shoots import Route
 from app.core.model.weeding import ServiceKey
 from app.simulation.builders import World
+from app.simulation.server.options import RequestedObject
 from app.simulation.store import Object, ObjectKey, StoreEvent
 from app.simulation.views import pod_view
 from bench.exploration.life import TIMES
-from bench.exploration.line import Boundary, Passage
+from bench.exploration.line import Boundary, Passage, Sent
 from bench.exploration.weeder.facts import Accepted, Sending, ends, owner_of
 from bench.exploration.weeder.process import LEASE, WeederProcess
 from bench.exploration.weeder.recipe import WeederRecipe
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 _LATE: Final = 70.0
 """A request may be carried out so long after it was sent, seconds."""
+_AT_REST: Final = frozenset({"leases", "configmaps", "endpointslices"})
+"""What is asked for at rest, too: the Lease, and what is watched all the time."""
 
 
 class WeederLedger:
@@ -33,18 +35,20 @@ class WeederLedger:
         """The uids that were deleted, and by which process."""
         self.woke: dict[str, float] = {}
         """When each process last went on after it had stood still."""
-        self.refused: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        self.forbidden: dict[str, list[tuple[float, str]]] = defaultdict(list)
         """By process: when it met a 403, and in which namespace."""
         self.asked: dict[str, float] = {}
         """When each process last sent a request that it does not send at rest."""
         self.on_sending: Callable[[WeederProcess, Sending], None] = lambda *_: None
         self.on_accepted: Callable[[Accepted], None] = lambda _: None
         self.on_passage: Callable[[Passage], None] = lambda _: None
+        self.process: Callable[[str], WeederProcess | None] = lambda _: None
+        """The process of a name, while it runs."""
         self._owners: dict[str, str] = {}
         """By the uid of a pod, that of its owner: also of pods that are gone."""
         self._renewed: dict[str, float] = {}
         self._began: dict[tuple[str, int], float] = {}
-        self._latest: dict[tuple[str, str], Sending] = {}
+        self._latest_of: dict[tuple[str, str, str], Sending] = {}
         self._sizes: dict[str, deque[tuple[float, int]]] = defaultdict(deque)
         world.store.subscribe(self._stored)
 
@@ -74,18 +78,48 @@ class WeederLedger:
                 pass
             case Boundary.SENT:
                 self._began[place] = self.now
-                if request.what != "leases" and (request.what, request.namespace) != ("pods", ""):
+                if request.what not in _AT_REST and (request.what, request.namespace) != (
+                    "pods",
+                    "",
+                ):
                     self.asked[passage.process] = self.now
             case Boundary.CARRIED_OUT:
                 self._carried_out(passage)
             case Boundary.ANSWERED:
-                del self._began[place]
+                self._began.pop(place, None)
                 if passage.outcome == "Forbidden":
-                    self.refused[passage.process].append((self.now, request.namespace))
+                    self.forbidden[passage.process].append((self.now, request.namespace))
         self.on_passage(passage)
 
-    def serving(self, process: str | None) -> None:
-        """A server begins to work for this process; its adapters tell what it does."""
+    def asks(self, process: str, sent: Sent) -> None:
+        """A process is about to send this."""
+        body, target = sent.body, sent.target
+        if (sent.request.verb, sent.request.what) != ("delete", "pods"):
+            return
+        found = self.process(process)
+        if found is not None and body is not None and target is not None:
+            conditions = body.get("preconditions", {})
+            sending = self._sending(found, target, conditions.get("uid", ""))
+            # Between its last check and the send call a process can be stopped, and nobody can help that.
+            if not sent.connected_ago or self.now != self.woke.get(process):
+                self.on_sending(found, sending)
+
+    def serves(self, process: str, sent: Sent, serve: Callable[[], Any]) -> Any:  # noqa: ANN401  whatever it serves
+        """A server works for this process."""
+        target = sent.target
+        if target is None or (sent.request.verb, sent.request.what) != ("delete", "pods"):
+            return serve()
+        before = self.world.store.find(ObjectKey("Pod", target.namespace, target.name))
+        answer = serve()
+        if before is not None:
+            self._deleted(process, before)
+        return answer
+
+    def connecting(self, process: str, namespace: str, route: Route) -> None:
+        """The weeder connects to no shoot."""
+
+    def refused(self, process: str, namespace: str, route: Route, error: OSError) -> None:
+        """The weeder connects to no shoot."""
 
     def _carried_out(self, passage: Passage) -> None:
         request = passage.request
@@ -97,27 +131,30 @@ class WeederLedger:
 
     # Deletions.
 
-    def deleting(self, process: WeederProcess, namespace: str, name: str, uid: str) -> None:
+    def _sending(self, process: WeederProcess, target: RequestedObject, uid: str) -> Sending:
         """A process sends a deletion."""
+        namespace, name = target.namespace, target.name
         services = (
             frozenset[str]() if process.sight is None else process.sight.recovering(namespace)
         )
         sending = Sending(
             process.name, self.now, namespace, name, uid, self._owners.get(uid, uid), services
         )
-        self._latest[process.name, uid] = sending
+        self._latest_of[process.name, namespace, name] = sending
         mine = self.sent[process.name]
         while mine and mine[0].at < self.now - self.policy.watch_duration - _LATE:
             mine.popleft()
         mine.append(sending)
-        self.on_sending(process, sending)
+        return sending
 
-    def deleted(self, process: WeederProcess, uid: str, pod: Object) -> None:
-        """A deletion of a process was accepted."""
-        accepted = Accepted(self._latest[process.name, uid], pod)
+    def _deleted(self, process: str, pod: Object) -> None:
+        """A deletion of a process was accepted; of a pod that it did not judge, too."""
+        uid, place = pod["metadata"]["uid"], pod["metadata"]
+        sending = self._latest_of[process, place["namespace"], place["name"]]
+        accepted = Accepted(sending, pod)
         self.on_accepted(accepted)
-        self.gone[uid] = process.name
-        self.accepted[process.name].append(accepted)
+        self.gone[uid] = process
+        self.accepted[process].append(accepted)
 
     # What there truly is.
 

@@ -1,8 +1,11 @@
 """What operators and controllers do to pods, owners, slices and pauses, at the worst moment."""
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import ALL_SHOOTS
 from app.simulation.store import Object, ObjectKey
 from bench.exploration.people import Act, Deed
 from bench.exploration.weeder.draws import PlaneHand
@@ -11,6 +14,7 @@ if TYPE_CHECKING:
     from app.simulation.parts import Fault
 
 Free = Callable[[str], bool]
+_DAY: Final = 86_400.0
 _OWNERS: Final = ("ReplicaSet", "StatefulSet")
 
 
@@ -110,8 +114,11 @@ def pauses(hand: PlaneHand, free: Free) -> Deed | None:
     claim = f"pause/{namespace}"
     if not free(claim):
         return None
-    hand.world.pauses.pause(namespace)
-    return Deed(f"{namespace} is paused", claim, lambda: hand.world.pauses.resume(namespace))
+    key = hand.rng.choice((namespace, namespace, namespace, ALL_SHOOTS))
+    editor, until = hand.world.overrides_editor, rfc3339(hand.world.clock.now() + _DAY)
+    pause = {"scope": "all", "author": "alice", "reason": "mine", "until": until}
+    editor.edit({key: json.dumps({"pause": pause})})
+    return Deed(f"{key} is paused", claim, lambda: editor.edit({key: None}))
 
 
 def outage(hand: PlaneHand, free: Free) -> Deed | None:

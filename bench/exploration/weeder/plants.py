@@ -8,12 +8,12 @@ from unittest.mock import patch
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Unreachable
+from app.core.kube import weeder_view
+from app.core.kube.client import ApiRequest
 from app.core.kube.election import SoleOwner
 from app.core.model.pods import PodView
 from app.core.model.weeding import DeletionResult, End, Judgement, Keep, KeepReason, ServiceKey
 from app.core.ports import Relisted
-from app.simulation import weeder_seed
-from app.simulation.deletion import DeleteOptions
 from app.weeder import deletions, environment
 from app.weeder.controller import WeederController
 from app.weeder.deletion_queue import FairRateLimiter
@@ -28,9 +28,23 @@ Plant = Callable[[], Any]
 _PLENTY: Final = 1_000_000
 
 
+def _sent_with(*kept: str) -> Any:  # noqa: ANN401  a patch
+    """Deletions with these preconditions alone."""
+    original = ApiRequest
+
+    def request(*first: Any, **more: Any) -> ApiRequest:  # noqa: ANN401  as it has them
+        body = more.get("body")
+        if more.get("method") == "DELETE" and body is not None:
+            conditions = {k: v for k, v in body["preconditions"].items() if k in kept}
+            more["body"] = {**body, "preconditions": conditions}
+        return original(*first, **more)
+
+    return patch.object(weeder_view, "ApiRequest", request)
+
+
 def preconditions_dropped() -> Any:  # noqa: ANN401  a patch
     """A deletion names the pod and nothing else."""
-    return patch.object(weeder_seed, "DeleteOptions", lambda *_: DeleteOptions())
+    return _sent_with()
 
 
 def uid_forgotten() -> Any:  # noqa: ANN401  a patch
@@ -41,9 +55,7 @@ def uid_forgotten() -> Any:  # noqa: ANN401  a patch
         return replace(original(self, pod, now), already=False)
 
     both.enter_context(patch.object(Ledger, "deleted_before", deleted_before))
-    both.enter_context(
-        patch.object(weeder_seed, "DeleteOptions", lambda uid, _: DeleteOptions(uid))
-    )
+    both.enter_context(_sent_with("uid"))
     return both
 
 

@@ -2,24 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from app.core.kube.election import LeaseElection
-from app.core.metrics import Metrics
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Leadership
-from app.core.reporting.notices import Notice, NoticeBus
-from app.simulation.builders import World
-from app.simulation.store import Object
-from app.weeder.controller import WeederRunner
-from app.weeder.environment import WeederEnvironment
-from bench.exploration.life import Life
-from bench.exploration.line import Watcher
+from app.core.reporting.notices import Notice
+from app.service.decisions import OverrideFeature
+from app.service.loops import WeederLoop
+from app.service.parts import Cluster, Configured, Core
+from app.simulation.overrides_store import GARDEN
+from app.simulation.weeder_seed import WEEDER
+from bench.exploration.decisions import NotedOverrides
+from bench.exploration.life import Grounds, Life
 from bench.exploration.timeline import Machine
-from bench.exploration.watches import ProcessStreams
-from bench.exploration.weeder.adapters import BookedPods, BookedSeed, ProcessPauses
 from bench.exploration.weeder.recipe import WeederRecipe
 from bench.exploration.weeder.sight import Sight
+from bench.exploration.wishes import Told
 
 LEASE: Final = ("garden", "dwd-weeder-leader-election")
 
@@ -28,19 +26,12 @@ LEASE: Final = ("garden", "dwd-weeder-leader-election")
 class WeederSurroundings:
     """What every process of a world of the weeder is given."""
 
-    world: World
-    machine: Machine
-    """The world's own."""
-    watcher: Watcher
+    grounds: Grounds
     recipe: WeederRecipe
     since: Callable[[ServiceKey], float | None]
     """Since when a service is truly ready."""
     calm: Callable[[], bool]
     """Whether nothing goes wrong any more."""
-    deleting: Callable[["WeederProcess", str, str, str], None]
-    """It sends a deletion: namespace, name, uid."""
-    deleted: Callable[["WeederProcess", str, Object], None]
-    """One was accepted: uid, and the pod as it was."""
     heard: Callable[["WeederProcess", Notice], None]
     failed: Callable[["WeederProcess", str], None]
 
@@ -48,94 +39,60 @@ class WeederSurroundings:
 class WeederProcess(Life):
     """One run of the weeder."""
 
-    lease = LEASE
+    user = WEEDER
 
     def __init__(self, around: WeederSurroundings, name: str, machine: Machine, seed: str) -> None:
         """Does nothing yet; the arguments are those of `Life`."""
-        super().__init__(
-            name,
-            machine,
-            seed,
-            world=around.world,
-            around=around.machine,
-            watcher=around.watcher,
-            elected=around.recipe.elected,
-        )
+        super().__init__(around.grounds, name, machine, seed)
         self._surroundings = around
-        self.streams = ProcessStreams(around.world.parts.watches, machine)
-        namespaces = [plane.namespace for plane in around.recipe.planes]
-        self.pauses = ProcessPauses(around.world.pauses, machine, namespaces)
-        self.weeder: WeederRunner | None = None
+        self.told = Told(around.grounds.clock.now())
+        """What it was told of pauses."""
+        self.loop: WeederLoop | None = None
         self.sight: Sight | None = None
-        self._seed: BookedSeed
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """That of the weeder."""
+        adapters = None if self.process is None else self.process.adapters.weeder
+        return None if adapters is None else adapters.leadership
 
     def failed(self, text: str) -> None:
         """Something in it failed that never should."""
         self._surroundings.failed(self, text)
 
-    # As `Deletions`.
+    def _policies(self) -> dict[str, Any]:
+        return {"weeder": self._surroundings.recipe.policy}
 
-    def deleting(self, namespace: str, name: str, uid: str) -> None:
-        """It sends a deletion."""
-        self._surroundings.deleting(self, namespace, name, uid)
-
-    def deleted(self, uid: str, pod: Object) -> None:
-        """A deletion of it was accepted, whether or not it still lives."""
-        self._surroundings.deleted(self, uid, pod)
-
-    # As `Life`.
-
-    def _connect(self) -> None:
-        parts = self._world.parts
-        own = {"api": self._api, "watches": self.streams, "pods": BookedPods(parts, self)}
-        self._seed = BookedSeed(replace(parts, **cast("Any", own)), self)
-        self._seed.select(self._surroundings.recipe.policy.services)
-        _ = self._tasks.shared(self._seed.run, "watch of slices")
-        _ = self._tasks.once(self._learn_pauses, "list of overrides")
-
-    async def _learn_pauses(self) -> None:
-        await self._world.clock.sleep(self._surroundings.recipe.pauses_known_after)
-        self.pauses.learn()
-
-    def _begin(self, leadership: Leadership) -> None:
-        around, clock = self._surroundings, self._world.clock
-        board = NoticeBus()
-        board.subscribe(lambda notice: around.heard(self, notice))
+    def _prepare(self, core: Core, cluster: Cluster, configured: Configured) -> None:
+        around, adapters = self._surroundings, cluster.weeder
+        if adapters is None or cluster.overrides is None:
+            raise RuntimeError("a process of the weeder has its adapters")
+        core.notice_bus.subscribe(lambda notice: around.heard(self, notice))
+        overrides = NotedOverrides(cluster.overrides, self.told, core.clock)
+        decided = OverrideFeature(core, overrides, GARDEN, dry_run=False)
+        policy = around.recipe.policy
         self.sight = Sight(
-            self._seed,
-            leadership,
-            around.recipe.policy.watch_duration,
-            clock.now,
+            adapters.seed,
+            adapters.leadership,
+            policy.watch_duration,
+            core.clock.now,
             around.since,
             around.calm,
         )
-        self._seed.subscribe(self.sight)
-        leadership.subscribe(self.sight.leadership_changed)
-        self.weeder = WeederRunner(
-            WeederEnvironment.create(
-                around.recipe.policy,
-                self._seed,
-                leadership,
-                pauses=self.pauses,
-                clock=clock,
-                tasks=self._tasks,
-                notice_bus=board,
-                metrics=Metrics(),
-                deletions_a_second=around.recipe.deletions_a_second,
-            )
-        )
-        if isinstance(leadership, LeaseElection):
-            leadership.prepare(self.weeder.prepared)
-        self.weeder.start()
+        adapters.seed.subscribe(self.sight)
+        adapters.leadership.subscribe(self.sight.leadership_changed)
+        paced = replace(configured, deletions_a_second=around.recipe.deletions_a_second)
+        self.loop = WeederLoop(paced, policy, core, adapters, decided)
+        decided.start()
+
+    def _begin(self) -> None:
+        if self.loop is not None:
+            self.loop.start()
 
     async def _end(self, why: str) -> None:
-        del why
-        if self.weeder is not None:
-            await self.weeder.stop()
+        if self.loop is not None:
+            await self.loop.stop(why)
 
     def _ended(self) -> None:
         if left := self.machine.unfinished():
             self.failed(f"tasks are left over at its end: {', '.join(left)}")
-
-    def _disconnect(self) -> None:
-        """Nothing: its streams are closed by the end of its tasks, and what it subscribed to asks whether it lives."""

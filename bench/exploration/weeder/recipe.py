@@ -69,9 +69,9 @@ class WeederRecipe:
     instances: int = 1
     latency: float = 0.02
     watch_delay: float = 0.05
+    page: int = 100
+    """Objects of one page of a list."""
     deletions_a_second: int = 20
-    pauses_known_after: float = 0.0
-    """Seconds after which a process knows what is paused."""
     fault_every: float = 10.0
     """Seconds between two faults, on average."""
     people_every: float = 30.0
@@ -94,11 +94,11 @@ def draw(seed: int, number: int) -> WeederRecipe:
         name,
         _policy(rng),
         planes,
-        instances=2 if number % 3 == 0 else 1,
+        instances=rng.choice((2, 2, 3)) if number % 3 == 0 else 1,
         latency=rng.choice((0.002, 0.02, 0.05)),
         watch_delay=rng.choice((0.01, 0.05, 0.05, 0.5, 3.0)),
+        page=rng.choice((100, 100, 3)),
         deletions_a_second=rng.choice((20, 20, 100, 3, 1)),
-        pauses_known_after=rng.choice((0.0, 0.2, 20.0)),
         fault_every=rng.choice((2.0, 4.0, 8.0, 15.0)),
         people_every=rng.choice((5.0, 10.0, 20.0, 40.0)),
         strike_every=rng.choice((40.0, 100.0, 200.0, 1e6)),

@@ -67,7 +67,7 @@ class Waits:
         for service in self._services(pod):
             key = ServiceKey(namespace, service)
             began = None if leader.sight is None else leader.sight.surely(key)
-            refused = self._ledger.refused[leader.name]
+            refused = self._ledger.forbidden[leader.name]
             if began is not None and not any(
                 at >= began and where == namespace for at, where in refused
             ):

@@ -6,6 +6,7 @@ from typing import Final
 from app.core.clock import Clock
 from app.core.reporting.notices import Notice
 from app.simulation.builders import World
+from app.simulation.memory import MemoryPlace
 from app.simulation.workloads import control_plane
 from bench.exploration.director import Director
 from bench.exploration.instances import Instance
@@ -29,12 +30,13 @@ _REST: Final = 70.0
 _END: Final = 5.0
 
 
-class Weeding(Play[WeederProcess]):
+class Weeding(Play[WeederProcess, WeederRecipe]):
     """One world of the weeder."""
 
     def __init__(self, recipe: WeederRecipe) -> None:
-        super().__init__(strikes=recipe.strike_every < recipe.chaos, every=recipe.strike_every)
-        self.recipe = recipe
+        super().__init__(
+            recipe, strikes=recipe.strike_every < recipe.chaos, every=recipe.strike_every
+        )
         self._waits: Waits | None = None
         self._calm = False
         self._suspected: dict[str, bool] = {}
@@ -43,33 +45,40 @@ class Weeding(Play[WeederProcess]):
 
     def _set_up(self, clock: Clock) -> None:
         recipe = self.recipe
-        self.world = self._world(clock)
+        place = MemoryPlace()
+        self.world = self._world(clock, place)
         ledger = self.ledger = WeederLedger(self.world, recipe)
         ledger.on_sending, ledger.on_accepted = self._sending, self._accepted
         ledger.on_passage = self._passed
         around = WeederSurroundings(
-            self.world,
-            self._machine,
-            ledger,
+            self._grounds(self.world, place, ledger),
             recipe,
             ledger.ready_since,
             lambda: self._calm,
-            ledger.deleting,
-            ledger.deleted,
             self._heard,
             self._failed,
         )
-        self.instances = [self._instance("ab"[n], around, clock) for n in range(recipe.instances)]
+        ledger.process = self._running
+        self.instances = [self._instance("abc"[n], around, clock) for n in range(recipe.instances)]
         hand = PlaneHand(random.Random(f"{recipe.seed}/director"), self.world, recipe)
         self.director = Director(
             hand, ledger, self.tasks, self.log, self.story.counts, FAULTS, ACTS
         )
 
-    def _world(self, clock: Clock) -> World:
+    def _running(self, name: str) -> WeederProcess | None:
+        running = (each.process for each in self.instances)
+        return next((each for each in running if each is not None and each.name == name), None)
+
+    def _world(self, clock: Clock, place: MemoryPlace) -> World:
         recipe = self.recipe
         seed = random.Random(f"{recipe.seed}/world").randrange(1 << 30)
         world = World(
-            clock, self.tasks, seed=seed, latency=recipe.latency, watch_delay=recipe.watch_delay
+            clock,
+            self.tasks,
+            seed=seed,
+            latency=recipe.latency,
+            watch_delay=recipe.watch_delay,
+            place=place,
         )
         for plane in recipe.planes:
             for workload in plane.workloads:
@@ -108,7 +117,7 @@ class Weeding(Play[WeederProcess]):
     async def _settle(self) -> None:
         self._calm = True
         self._right_again()
-        await self._pass(max(_CALM, self.director.asked_until - self.world.clock.now()))
+        await self._pass(max(_CALM, self.director.felt_until - self.world.clock.now()))
         self._waits = Waits(self.ledger)
         last = self.world.clock.now() + _LONGEST
         while self._restless() and self.world.clock.now() < last:

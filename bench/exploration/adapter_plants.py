@@ -1,0 +1,109 @@
+"""Defects of the adapter that are made on purpose, from outside, to see that the exploration finds them."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any, Final
+from unittest.mock import patch
+
+from app.core.errors import ClusterError, Expired
+from app.core.kube import decoding
+from app.core.kube.election_lease import LeaseRecord, LeaseStore, LeaseTerm
+from app.core.kube.reflector import Reflector
+from app.core.kube.replica import ObjectKey, Replica
+from app.core.kube.resources import LEASES
+from app.core.kube.seed_api import Budget, SeedApi
+from app.core.model.workloads import ResourceRef, WorkloadView
+
+
+def relist_forgets_deletions() -> Any:  # noqa: ANN401  a patch
+    """A list adds to the copy, and takes nothing out of it."""
+
+    def put_all(self: Replica[Any], found: Mapping[ObjectKey, Any]) -> tuple[ObjectKey, ...]:
+        return tuple(key for key, record in found.items() if self.put(key, record))
+
+    return patch.object(Replica, "replace", put_all)
+
+
+def bookmark_taken_for_event() -> Any:  # noqa: ANN401  a patch
+    """A bookmark is taken for the deletion of what the copy knows last."""
+    original = Reflector._take  # noqa: SLF001  a defect in its very midst
+
+    async def take(self: Reflector[Any], event: decoding.WatchEvent, *, cut: bool) -> str | None:
+        version = await original(self, event, cut=cut)
+        if event.type == "BOOKMARK":
+            known = [(ns, name) for ns, each in self._replica._objects.items() for name in each]  # noqa: SLF001
+            if known and self._replica.remove(known[-1]):
+                self._changed(*known[-1])
+        return version
+
+    return patch.object(Reflector, "_take", take)
+
+
+def expired_resumed() -> Any:  # noqa: ANN401  a patch
+    """After a 410 the watch is resumed from where it was, for ever."""
+    original = Reflector._suffer  # noqa: SLF001  a defect in its very midst
+
+    def suffer(self: Reflector[Any], why: ClusterError | None, failures: int) -> None:
+        before = self._version
+        original(self, why, failures)
+        if isinstance(why, Expired):
+            self._version = before
+
+    return patch.object(Reflector, "_suffer", suffer)
+
+
+def budget_leaks() -> Any:  # noqa: ANN401  a patch
+    """What a scale-down takes of its budget it never gives back."""
+    original = SeedApi._wait_for  # noqa: SLF001  a defect in its very midst
+
+    async def wait_for(self: SeedApi, budget: Budget, stack: AsyncExitStack) -> None:
+        if budget is Budget.URGENT:
+            await self._in_flight.acquire()
+        await original(self, budget, stack)
+
+    return patch.object(SeedApi, "_wait_for", wait_for)
+
+
+def lease_without_version() -> Any:  # noqa: ANN401  a patch
+    """The Lease is written over, whatever has happened to it."""
+
+    async def written(
+        self: LeaseStore, record: LeaseRecord, term: LeaseTerm, within: float
+    ) -> LeaseRecord:
+        metadata = {k: v for k, v in record.whole["metadata"].items() if k != "resourceVersion"}
+        spec = term.spec(record.whole.get("spec") or {})
+        body = {**record.whole, "metadata": metadata, "spec": spec}
+        path = LEASES.path(self._namespace, self.name)
+        return await self._ask("update", "PUT", path, body, within)
+
+    return patch.object(LeaseStore, "replace", written)
+
+
+def last_count_kept() -> Any:  # noqa: ANN401  a patch
+    """A size that is missing or 0 is decoded as the one before."""
+    original = decoding.workload
+    last: dict[tuple[str, str], int] = {}
+
+    def workload(ref: ResourceRef) -> Callable[[decoding.Raw], WorkloadView]:
+        decode = original(ref)
+
+        def kept(raw: decoding.Raw) -> WorkloadView:
+            view = decode(raw)
+            key = (str(ref), view.uid)
+            last[key] = view.replicas or last.get(key, 0)
+            return replace(view, replicas=last[key])
+
+        return kept
+
+    return patch.object(decoding, "workload", workload)
+
+
+PLANTS: Final[dict[str, Callable[[], Any]]] = {
+    "relist-forgets-deletions": relist_forgets_deletions,
+    "bookmark-taken-for-event": bookmark_taken_for_event,
+    "expired-resumed": expired_resumed,
+    "budget-leaks": budget_leaks,
+    "lease-without-version": lease_without_version,
+    "last-count-kept": last_count_kept,
+}
