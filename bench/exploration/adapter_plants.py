@@ -1,7 +1,6 @@
 """Defects of the adapter that are made on purpose, from outside, to see that the exploration finds them."""
 
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
@@ -12,7 +11,6 @@ from app.core.kube.election_lease import LeaseRecord, LeaseStore, LeaseTerm
 from app.core.kube.reflector import Reflector
 from app.core.kube.replica import ObjectKey, Replica
 from app.core.kube.resources import LEASES
-from app.core.kube.seed_api import Budget, SeedApi
 from app.core.model.workloads import ResourceRef, WorkloadView
 
 
@@ -53,18 +51,6 @@ def expired_resumed() -> Any:  # noqa: ANN401  a patch
     return patch.object(Reflector, "_suffer", suffer)
 
 
-def budget_leaks() -> Any:  # noqa: ANN401  a patch
-    """What a scale-down takes of its budget it never gives back."""
-    original = SeedApi._wait_for  # noqa: SLF001  a defect in its very midst
-
-    async def wait_for(self: SeedApi, budget: Budget, stack: AsyncExitStack) -> None:
-        if budget is Budget.URGENT:
-            await self._in_flight.acquire()
-        await original(self, budget, stack)
-
-    return patch.object(SeedApi, "_wait_for", wait_for)
-
-
 def lease_without_version() -> Any:  # noqa: ANN401  a patch
     """The Lease is written over, whatever has happened to it."""
 
@@ -103,7 +89,6 @@ PLANTS: Final[dict[str, Callable[[], Any]]] = {
     "relist-forgets-deletions": relist_forgets_deletions,
     "bookmark-taken-for-event": bookmark_taken_for_event,
     "expired-resumed": expired_resumed,
-    "budget-leaks": budget_leaks,
     "lease-without-version": lease_without_version,
     "last-count-kept": last_count_kept,
 }

@@ -73,6 +73,7 @@ class Ledger:
         self.on_passage: Callable[[Passage], None] = lambda _: None
         self._serving: str | None = None
         self._sent: dict[tuple[str, int], float] = {}
+        """When each request was sent: one that was given up, or cut off, may be carried out later."""
         self._read: dict[tuple[str, int], tuple[bool, bool, str]] = {}
         self._went_down: dict[tuple[str, str], float] = {}
         self._behind_at = float("-inf")
@@ -289,7 +290,7 @@ class Ledger:
                 self.renewed[passage.process] = self._sent[place]
 
     def _answered(self, passage: Passage, place: tuple[str, int]) -> None:
-        sent, request = self._sent.pop(place), passage.request
+        sent, request = self._sent[place], passage.request
         known = self.knowledge(passage.process, request.namespace)
         if place in self._read:
             late, lost, detail = self._read.pop(place)

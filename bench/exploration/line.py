@@ -8,7 +8,7 @@ up, or does not: that is drawn.
 import asyncio
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -317,8 +317,8 @@ class ServedLines:
             transport = request.transport
             _ = _END.set(transport.peer if isinstance(transport, MemoryTransport) else None)
             if request.method not in _VERBS:
-                return await handle(request)
-            work = asyncio.ensure_future(handle(request))
+                return await _sound(handle(request))
+            work = asyncio.ensure_future(_sound(handle(request)))
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
@@ -341,6 +341,16 @@ class ServedLines:
         line = self._lines.get(end.get_extra_info("peername")[0])
         call = None if line is None else line.call(end)
         return None if line is None or call is None else (line, call)
+
+
+async def _sound(answer: Awaitable[web.StreamResponse]) -> web.StreamResponse:
+    """Answers; a mistake of the world itself is no answer of its servers, but is heard of."""
+    try:
+        return await answer
+    except Exception as error:
+        context = {"message": "a request could not be served", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)
+        raise
 
 
 def _seen(work: asyncio.Future[Any]) -> None:

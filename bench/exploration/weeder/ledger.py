@@ -48,6 +48,7 @@ class WeederLedger:
         """By the uid of a pod, that of its owner: also of pods that are gone."""
         self._renewed: dict[str, float] = {}
         self._began: dict[tuple[str, int], float] = {}
+        """When each request was sent: one that was given up, or cut off, may be carried out later."""
         self._latest_of: dict[tuple[str, str, str], Sending] = {}
         self._sizes: dict[str, deque[tuple[float, int]]] = defaultdict(deque)
         world.store.subscribe(self._stored)
@@ -86,7 +87,6 @@ class WeederLedger:
             case Boundary.CARRIED_OUT:
                 self._carried_out(passage)
             case Boundary.ANSWERED:
-                self._began.pop(place, None)
                 if passage.outcome == "Forbidden":
                     self.forbidden[passage.process].append((self.now, request.namespace))
         self.on_passage(passage)
