@@ -140,7 +140,6 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--kind", type=Kind, choices=list(Kind), help="of worlds; else both")
     parser.add_argument("--worlds", type=int, default=20, help="how many worlds of each kind")
     parser.add_argument("--seed", type=int, default=1, help="of all of them")
-    parser.add_argument("--first", type=int, default=0, help="the number of the first world")
     parser.add_argument("--jobs", type=int, default=1, help="how many at once")
     parser.add_argument(
         "--kept", type=Path, help="keep what was found in this file, and go on from there next time"
@@ -175,16 +174,14 @@ def _kinds(given: argparse.Namespace) -> tuple[Kind, ...]:
 def _worlds(kind: Kind, given: argparse.Namespace) -> int:
     """How many of them are not as they should be."""
     play = partial(_world, kind, given.seed, given.plant)
-    numbers = range(given.first, given.first + given.worlds)
-    found: Iterable[Found] = spread(play, numbers, given.jobs)
-    if given.kept is not None:
-        before = {each.name: each for each in _kept(given.kept)}
-        known = {number: before.get(_name(kind, given.seed, number)) for number in numbers}
-        left = [number for number in numbers if known[number] is None]
-        found = itertools.chain(
-            (each for each in known.values() if each is not None),
-            _keeping(given.kept, spread(play, left, given.jobs), len(left)),
-        )
+    names = {_name(kind, given.seed, number): number for number in range(given.worlds)}
+    if given.kept is None:
+        found: Iterable[Found] = spread(play, list(names.values()), given.jobs)
+    else:
+        before = {each.name: each for each in _kept(given.kept) if each.name in names}
+        left = [number for name, number in names.items() if name not in before]
+        played = _keeping(given.kept, spread(play, left, given.jobs), len(left))
+        found = itertools.chain(before.values(), played)
     bad, text = _report(found, _WRITES[kind])
     print(f"{kind} worlds of seed {given.seed}: {text}")
     return bad

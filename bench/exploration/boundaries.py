@@ -45,6 +45,7 @@ COUNTS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType({KCM: 3, MCM: 
 class Outage(Exploration):
     """One outage, and at most one strike."""
 
+    carries_on = True
     policy = POLICY
 
     def __init__(self, strike: Strike) -> None:
@@ -53,9 +54,6 @@ class Outage(Exploration):
         super().__init__(Recipe("boundaries", self.policy, (shoot,), instances=instances))
         self._strike = strike
         self._flows = 0
-
-    def _given_up(self) -> None:
-        """A write that was sent is carried out, whoever dies: the boundary after it says what is then."""
 
     async def _chaos(self) -> None:
         for instance in self.instances:

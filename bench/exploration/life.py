@@ -14,13 +14,16 @@ from typing import Any, Final
 from app.core.clock import Clock
 from app.core.errors import LeadershipLost
 from app.core.kube.election import ElectionTimes
-from app.core.ports import Leadership
 from app.core.tasks import Job, SharedLoopDied, Tasks
+from app.service.decisions import OverrideFeature
+from app.service.loops import RunningLoop
 from app.service.parts import Cluster, Configured, Core
 from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
+from bench.exploration.decisions import NotedOverrides
 from bench.exploration.line import Line, ServedLines
 from bench.exploration.timeline import Machine
+from bench.exploration.wishes import Told
 
 TIMES: Final = ElectionTimes()
 _STOP_LOOP: Final = 0.7
@@ -73,6 +76,8 @@ class Life(ABC):
 
     user: str
     """Whose token it has."""
+    told: Told
+    """What it was told of the overrides."""
 
     def __init__(self, grounds: Grounds, name: str, machine: Machine, seed: str) -> None:
         """Does nothing yet.
@@ -103,22 +108,11 @@ class Life(ABC):
     def _policies(self) -> dict[str, Any]:
         """The policies of its loops, and its flags."""
 
-    @property
     @abstractmethod
-    def leadership(self) -> Leadership | None:
-        """That of its loop; None before its start."""
-
-    @abstractmethod
-    def _prepare(self, core: Core, cluster: Cluster, configured: Configured) -> None:
-        """Its loop is made."""
-
-    @abstractmethod
-    def _begin(self) -> None:
-        """Its loop starts."""
-
-    @abstractmethod
-    async def _end(self, why: str) -> None:
-        """Its loop ends."""
+    def _loop(
+        self, core: Core, cluster: Cluster, configured: Configured, decisions: OverrideFeature
+    ) -> RunningLoop:
+        """Makes its loop, as `app.service` does."""
 
     def _ended(self) -> None:  # noqa: B027  not every kind looks
         """All of its tasks are to have ended."""
@@ -141,6 +135,13 @@ class Life(ABC):
             self._grounds.machine.call_later(self._fate.uniform(0.0, _CLOSED_WITHIN), how)
         self._leave("killed")
 
+    def bury(self) -> None:
+        """Ends what is left of it, with its world."""
+        self.machine.destroy()
+        if self.process is not None:
+            self.process.network.stop()
+        self.machine.bury()
+
     def terminate(self) -> None:
         """Asks it to end, as SIGTERM does."""
         if self._stop is not None:
@@ -149,7 +150,8 @@ class Life(ABC):
     @property
     def leading(self) -> bool:
         """Whether it leads, as it knows."""
-        return self.leadership is not None and self.leadership.leading
+        elections = () if self.process is None else self.process.adapters.elections.values()
+        return any(each.leading for each in elections)
 
     def _leave(self, why: str) -> None:
         told, self._gone = self._gone, []
@@ -172,13 +174,20 @@ class Life(ABC):
             enable_leader_election=self._grounds.elected,
             **self._policies(),
         )
-        self.machine.at_burial = process.adapters.close
-        self._prepare(core, process.adapters, Configured(process.settings, "exploration"))
-        await process.adapters.begin()
-        self._begin()
+        cluster = process.adapters
+        self.machine.at_burial = cluster.close
+        overrides = None
+        if cluster.overrides is not None:
+            overrides = NotedOverrides(cluster.overrides, self.told, core.clock)
+        decisions = OverrideFeature(core, overrides, cluster.home, dry_run=False)
+        configured = Configured(process.settings, "exploration")
+        loop = self._loop(core, cluster, configured, decisions)
+        decisions.start()
+        await cluster.begin()
+        loop.start()
         why = await self._until_the_end()
         self._tasks.stopping()
-        await self._shut_down(process.adapters, why)
+        await self._shut_down(loop, cluster, why)
         self._ended()
         self.machine.destroy()
         process.network.killed()
@@ -197,12 +206,12 @@ class Life(ABC):
             return str(error)
         return "a signal"
 
-    async def _shut_down(self, adapters: Cluster, why: str) -> None:
+    async def _shut_down(self, loop: RunningLoop, cluster: Cluster, why: str) -> None:
         """In the order and within the times of `app.service`."""
-        await self._within(_STOP_LOOP, self._end(why))
-        await self._within(_STOP_CLUSTER, adapters.end())
+        await self._within(_STOP_LOOP, loop.stop(why))
+        await self._within(_STOP_CLUSTER, cluster.end())
         await self._tasks.stop()
-        await adapters.close()
+        await cluster.close()
 
     async def _within(self, seconds: float, work: Awaitable[None]) -> None:
         try:

@@ -23,7 +23,7 @@ from app.core.model.shoots import Route
 from app.core.model.workloads import Patch, ResourceRef
 from app.simulation.memory import MemoryTransport
 from app.simulation.network import SEED
-from app.simulation.server.options import RequestedObject, parse
+from app.simulation.server.options import VERBS, RequestedObject, parse
 from app.simulation.server.servers import Handle
 from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 from bench.exploration.timeline import Machine
@@ -32,13 +32,10 @@ T = TypeVar("T")
 
 _WORKED_ON: Final = 0.5
 """How often a server works on a write that its client has given up."""
-_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _OF_STATUS: Final = {200: "ok", 201: "ok", 401: "Unauthorized", 403: "Forbidden", 429: "Throttled"}
 _LAST: Final = b"0\r\n\r\n"
 """The last chunk of a stream."""
 _HTML: Final = b"text/html"
-
-
 GIVEN_UP: Final = "given up"
 """What came of a request whose client waits no longer."""
 
@@ -268,8 +265,8 @@ def _request(data: bytes, name: str, route: Route) -> Sent | None:
 
 
 def _verb(method: str, target: RequestedObject | None, query: Mapping[str, str]) -> str:
-    if method in _VERBS:
-        return _VERBS[method]
+    if method in VERBS:
+        return VERBS[method]
     if target is None or target.name:
         return "get"
     return "watch" if query.get("watch") else "list"
@@ -316,9 +313,9 @@ class ServedLines:
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
             transport = request.transport
             _ = _END.set(transport.peer if isinstance(transport, MemoryTransport) else None)
-            if request.method not in _VERBS:
-                return await _sound(handle(request))
-            work = asyncio.ensure_future(_sound(handle(request)))
+            if request.method not in VERBS:
+                return await _reported(handle(request))
+            work = asyncio.ensure_future(_reported(handle(request)))
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
@@ -343,8 +340,8 @@ class ServedLines:
         return None if line is None or call is None else (line, call)
 
 
-async def _sound(answer: Awaitable[web.StreamResponse]) -> web.StreamResponse:
-    """Answers; a mistake of the world itself is no answer of its servers, but is heard of."""
+async def _reported(answer: Awaitable[web.StreamResponse]) -> web.StreamResponse:
+    """Answers a request; reports what is a mistake of the simulation itself, which aiohttp answers with 500."""
     try:
         return await answer
     except Exception as error:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from logging import CRITICAL
 from types import SimpleNamespace
-from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, NoReturn, Protocol, TypeVar
 from unittest.mock import patch
 from uuid import UUID
 
@@ -72,6 +72,8 @@ class Over(Exception):
 class Play(ABC, Generic[P, R]):
     """One world, whatever runs in it."""
 
+    carries_on: ClassVar[bool] = False
+    """Whether a write is always worked on that its client has given up; else that is drawn."""
     world: World
     instances: Sequence[Instance[P]] = ()
     director: Director[Any]
@@ -144,10 +146,7 @@ class Play(ABC, Generic[P, R]):
     def _bury(self) -> None:
         for instance in self.instances:
             if instance.process is not None:
-                instance.process.machine.destroy()
-                if instance.process.process is not None:
-                    instance.process.process.network.stop()
-                instance.process.machine.bury()
+                instance.process.bury()
         self._machine.destroy()
         self._machine.bury()
 
@@ -179,13 +178,10 @@ class Play(ABC, Generic[P, R]):
 
     def _grounds(self, world: World, place: MemoryPlace, watcher: Watcher) -> Grounds:
         """What every process stands on: the API servers, on the world's own machine."""
-        lines = ServedLines(watcher, self._given_up())
+        chance = None if self.carries_on else random.Random(f"{self.recipe.seed}/given up")
+        lines = ServedLines(watcher, chance)
         servers = MemoryServers(world, place, lines, self.recipe.watch_delay)
         return Grounds(servers, lines, self._machine, self.recipe.elected)
-
-    def _given_up(self) -> random.Random | None:
-        """Draws whether a write is worked on that its client has given up; None: always."""
-        return random.Random(f"{self.recipe.seed}/given up")
 
     def _struck(self, instance: Instance[P]) -> Job:
         return lambda: instance.be_struck(self._strike_every)

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 from app.core.errors import WatchdogError
 from app.core.model.endpoints import EndpointProbeSpec, Ran, TargetAddress
 from app.core.model.policy import ProberPolicy
-from app.core.ports import Leadership
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice
 from app.prober.controller import Prober
 from app.prober.environment import EndpointAdapters
 from app.service.decisions import OverrideFeature
-from app.service.loops import ProberLoop
+from app.service.loops import ProberLoop, RunningLoop
 from app.service.parts import Cluster, Configured, Core, ProberAdapters
 from app.simulation.cluster import WATCHDOG
-from app.simulation.overrides_store import GARDEN
-from bench.exploration.decisions import NotedOverrides
 from bench.exploration.life import Grounds, Life
 from bench.exploration.paths import LinedHandlers
 from bench.exploration.timeline import Machine
@@ -54,21 +51,11 @@ class Process(Life):
     def __init__(self, around: Surroundings, name: str, machine: Machine, seed: str) -> None:
         """Does nothing yet; the arguments are those of `Life`."""
         super().__init__(around.grounds, name, machine, seed)
-        self._surroundings = around
-        self.loop: ProberLoop | None = None
-        self.override_service: OverridesService
-        """There as soon as the loop is."""
-
-    @property
-    def prober(self) -> Prober | None:
+        self._surroundings, self.told = around, around.told(name)
+        self.prober: Prober | None = None
         """None before its start."""
-        return None if self.loop is None else self.loop.prober
-
-    @property
-    def leadership(self) -> Leadership | None:
-        """That of the prober."""
-        adapters = None if self.process is None else self.process.adapters.prober
-        return None if adapters is None else adapters.leadership
+        self.override_service: OverridesService
+        """There as soon as the prober is."""
 
     def failed(self, text: str) -> None:
         """Something in it failed that never should."""
@@ -92,23 +79,24 @@ class Process(Life):
     def _policies(self) -> dict[str, Any]:
         return {"prober": self._surroundings.policy}
 
-    def _prepare(self, core: Core, cluster: Cluster, configured: Configured) -> None:
+    def _loop(
+        self, core: Core, cluster: Cluster, configured: Configured, decisions: OverrideFeature
+    ) -> RunningLoop:
         around, adapters = self._surroundings, cluster.prober
-        if adapters is None or cluster.overrides is None:
+        if adapters is None:
             raise RuntimeError("a process of the prober has its adapters")
         core.notice_bus.subscribe(lambda notice: around.heard(self, notice))
-        overrides = NotedOverrides(cluster.overrides, around.told(self.name), core.clock)
-        decided = OverrideFeature(core, overrides, GARDEN, dry_run=False)
-        self.override_service = decided.override_service
-        self.loop = ProberLoop(
+        self.override_service = decisions.override_service
+        loop = ProberLoop(
             configured,
             around.policy,
             core,
             self._with_handlers(adapters),
-            decided,
+            decisions,
             Metering(core.metrics),
         )
-        decided.start()
+        self.prober = loop.prober
+        return loop
 
     def _with_handlers(self, adapters: ProberAdapters) -> ProberAdapters:
         """Endpoint probes are run in the world: their targets are no API servers."""
@@ -122,11 +110,3 @@ class Process(Life):
             lambda probe, address, ran: around.ran(self, probe, address, ran),
         )
         return replace(adapters, endpoints=EndpointAdapters(handlers, found.pods))
-
-    def _begin(self) -> None:
-        if self.loop is not None:
-            self.loop.start()
-
-    async def _end(self, why: str) -> None:
-        if self.loop is not None:
-            await self.loop.stop(why)

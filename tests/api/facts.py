@@ -20,6 +20,7 @@ from app.core.model.probing import (
     Verdict,
     VerdictReason,
 )
+from app.core.model.weeding import Cause, End, Phase, RecoveryStatus, ServiceKey
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.endpoints.results import EndpointResultView, GateView, ProbeTarget
 from app.prober.rules.candidates import Candidacy
@@ -30,6 +31,7 @@ from app.prober.status import ConditionStatus, ShootCondition, ShootStatus
 NOW = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""
 NAMESPACE = "shoot--acme--prod"
+SERVICE = ServiceKey(NAMESPACE, "kube-apiserver")
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
 CA = ResourceRef("apps/v1", "Deployment", "cluster-autoscaler")
@@ -179,3 +181,17 @@ def hold(
 ) -> Hold:
     found = Hold("brought back by hand", "alice", NOW - 60, NOW + 1_800, direction, operation)
     return replace(found, **more)
+
+
+def recovery(
+    key: ServiceKey = SERVICE,
+    began: float = NOW - 10,
+    *,
+    over: bool = False,
+    **more: Any,
+) -> RecoveryStatus:
+    """One of a service that became ready."""
+    found = RecoveryStatus(
+        7, key, Cause.BECAME_READY, Phase.WATCHING, began, began, began + 300.0, **more
+    )
+    return replace(found, phase=Phase.ENDED, ended=NOW, end=End.LOST) if over else found

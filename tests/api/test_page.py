@@ -24,13 +24,10 @@ from app.core.model.pods import OwnerView
 from app.core.model.policy import ConfigWarning, Loop
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.weeding import (
-    Cause,
     DeletedPod,
     DeletionResult,
     KeepReason,
     KeptPod,
-    Phase,
-    RecoveryStatus,
     ServiceKey,
     ServiceStatus,
     WeederPolicy,
@@ -49,6 +46,7 @@ from tests.api.facts import (
     judgement,
     not_probed,
     protected,
+    recovery,
 )
 from tests.api.fakes import FakeProcess, application, context
 
@@ -179,10 +177,7 @@ def test_without_javascript_the_other_pages_are_read_too(shoots, weeders, scalin
     shoots.add(protected())
     process = FakeProcess(loops=(Loop.PROBER, Loop.WEEDER))
     key = ServiceKey(NAMESPACE, "kube-apiserver")
-    recovery = RecoveryStatus(
-        1, key, Cause.BECAME_READY, Phase.WATCHING, NOW - 9, NOW - 9, NOW + 300
-    )
-    weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(recovery,)))
+    weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(recovery(key),)))
     scaling_runs.add(
         ScalingRunStatus(
             "op-1",
@@ -213,18 +208,8 @@ def test_a_recovery_says_what_was_deleted_and_what_was_left_and_why(weeders):
     deleted = DeletedPod("kcm-1-a", "u", owner, NOW - 9, DeletionResult.DELETED, "kcm", 283.1)
     kept = KeptPod("kcm-1-b", NOW, KeepReason.NOT_WAITING, "no container waits")
     key = ServiceKey(NAMESPACE, "kube-apiserver")
-    recovery = RecoveryStatus(
-        1,
-        key,
-        Cause.BECAME_READY,
-        Phase.WATCHING,
-        NOW - 9,
-        NOW - 9,
-        NOW + 300,
-        deletions=(deleted,),
-        spared=(kept,),
-    )
-    weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(recovery,)))
+    found = recovery(key, deletions=(deleted,), spared=(kept,))
+    weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(found,)))
     given = context(process=FakeProcess(loops=(Loop.WEEDER,)), weeders=weeders)
     with TestClient(application(given)) as client:
         text = " ".join(words_of(page_of(client, "/weeders")))

@@ -11,10 +11,8 @@ from app.core.errors import Refused
 from app.core.model.pods import OwnerView
 from app.core.model.policy import Loop
 from app.core.model.weeding import (
-    Cause,
     DeletedPod,
     DeletionResult,
-    End,
     KeepReason,
     KeptPod,
     Phase,
@@ -22,11 +20,10 @@ from app.core.model.weeding import (
     ServiceKey,
     ServiceStatus,
 )
-from tests.api.facts import NAMESPACE, NOW
+from tests.api.facts import NAMESPACE, NOW, SERVICE, recovery
 
 LIST = "/api/v1/weeders"
 API_SERVER = "kube-apiserver"
-KEY = ServiceKey(NAMESPACE, API_SERVER)
 OWNER = OwnerView("apps/v1", "ReplicaSet", "kube-scheduler-5d", "uid-1")
 
 
@@ -40,13 +37,6 @@ def deletion(pod="kube-scheduler-5d-x2p", **more: Any) -> DeletedPod:
         pod, "uid-2", OWNER, NOW - 9, DeletionResult.DELETED, "kube-scheduler", 283.1234567
     )
     return replace(found, **more)
-
-
-def recovery(key=KEY, began=NOW - 10, *, over=False, **more: Any) -> RecoveryStatus:
-    found = RecoveryStatus(
-        7, key, Cause.BECAME_READY, Phase.WATCHING, began, began, began + 300.0, **more
-    )
-    return replace(found, phase=Phase.ENDED, ended=NOW, end=End.LOST) if over else found
 
 
 def service(namespace=NAMESPACE, name=API_SERVER, *recoveries: RecoveryStatus) -> ServiceStatus:
@@ -158,7 +148,7 @@ def test_texts_of_others_are_one_printable_line_of_bounded_length(client, weeder
 
 
 def test_a_service_without_recoveries_is_shown_when_asked_for_and_not_listed(client, weeders):
-    weeders.add(ServiceStatus(KEY, ready=False, since=None))
+    weeders.add(ServiceStatus(SERVICE, ready=False, since=None))
     found = client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").json()
     assert (found["ready"], found["recoveries"]) == (False, [])
     assert names(client.get(LIST)) == []

@@ -15,13 +15,10 @@ from app.core.model.scaling_runs import (
     Trigger,
 )
 from app.core.model.weeding import (
-    Cause,
     DeletedPod,
     DeletionResult,
     KeepReason,
     KeptPod,
-    Phase,
-    RecoveryStatus,
     ServiceKey,
     ServiceStatus,
 )
@@ -41,6 +38,7 @@ from tests.api.facts import (
     judgement,
     not_probed,
     protected,
+    recovery,
 )
 from tests.api.fakes import (
     FakeEndpoints,
@@ -110,19 +108,8 @@ def facts(**more):
     spared = KeptPod(LONG[:253], NOW, KeepReason.NOT_WAITING, HOSTILE + LONG)
     for name in NAMES[1:3]:
         key = ServiceKey(name, "kube-apiserver")
-        recovery = RecoveryStatus(
-            7,
-            key,
-            Cause.BECAME_READY,
-            Phase.WATCHING,
-            NOW - 9,
-            NOW - 9,
-            NOW + 300,
-            deletions=(deleted,),
-            spared=(spared,),
-            trouble=HOSTILE + LONG,
-        )
-        weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(recovery,)))
+        found = recovery(key, deletions=(deleted,), spared=(spared,), trouble=HOSTILE + LONG)
+        weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(found,)))
     audit.note(
         Attempt(
             "r1",

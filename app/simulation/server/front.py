@@ -19,7 +19,7 @@ from app.simulation.server.answers import (
 )
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.executing import Executions
-from app.simulation.server.options import ListOptions, RequestedObject, asked_in, parse
+from app.simulation.server.options import VERBS, ListOptions, RequestedObject, asked_in, parse
 from app.simulation.server.premise import Premise
 from app.simulation.server.reading import StoredPage, StoreReader
 from app.simulation.server.reviewing import ServerReviews
@@ -30,7 +30,6 @@ from app.simulation.traffic import Host, SimulatedRequest
 
 ANONYMOUS: Final = "system:anonymous"
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
-_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 Answer = Callable[[], Any]
 
@@ -104,7 +103,7 @@ class ServerFront:
         if target is None or resource is None:
             message = f'forbidden: User "{user}" cannot {method} path "{request.path}"'
             return Forbidden(message, status=403)
-        verb = _VERBS.get(request.method) or ("get" if target.name else "list")
+        verb = VERBS.get(request.method) or ("get" if target.name else "list")
         return Forbidden(
             f'{resource.title} is forbidden: User "{user}" cannot {verb} resource '
             f'"{resource.plural}" in API group "{resource.group}" in the namespace '
@@ -242,13 +241,13 @@ class ServerFront:
     async def _write(
         self, request: web.BaseRequest, resource: ServedResource, target: RequestedObject, user: str
     ) -> web.StreamResponse:
-        if _VERBS.get(request.method) not in resource.verbs:
+        if VERBS.get(request.method) not in resource.verbs:
             raise NotAllowed
         body = await body_of(request, _patches_of(resource))
         if request.method != "DELETE" and request.query.get("dryRun"):
             raise Invalid("dryRun: only a deletion can be tried here", status=400)
         author = Author(user, self._premise.clock.now())
-        asked = self._asked(_VERBS.get(request.method, ""), target)
+        asked = self._asked(VERBS.get(request.method, ""), target)
         match request.method, bool(target.name):
             case "POST", False:
                 made = await self._ask(

@@ -105,6 +105,8 @@ def truth(name: str, text: str) -> bool:
 # Paths.
 
 
+VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+"""The verbs of the methods that write."""
 _CORE: Final = 2
 _NAMED: Final = 3
 _NAMESPACES: Final = "namespaces"

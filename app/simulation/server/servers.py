@@ -84,18 +84,19 @@ class Fronts:
         """Makes the API server of a shoot, or of the seed, for a route; `loop` None: the one that is running."""
         shoot = self._world.parts.shoots.get(name)
         premise = self._seed() if shoot is None else self._shoot(shoot, route)
-        front = ServerFront(premise)
-        handle: Handle = front.handle
-        if self._watcher is not None:
-            front = ServerFront(replace(premise, api=self._watcher.api(premise.api)))
-            handle = self._watcher.handler(front.handle)
+        api, watcher = premise.api, self._watcher
+        if watcher is not None:
+            premise = replace(premise, api=watcher.api(api))
+        handle: Handle = ServerFront(premise).handle
+        if watcher is not None:
+            handle = watcher.handler(handle)
         return web.Server(
             handle,
             handler_cancellation=True,
             access_log=None,
             keepalive_timeout=_KEEP_ALIVE,
             loop=loop,
-        ), premise.api
+        ), api
 
     def prepare(self, name: str) -> None:
         """Creates the Namespaces of a shoot, for clients that list them; the stores themselves need none."""

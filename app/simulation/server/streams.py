@@ -126,7 +126,7 @@ class StoreWatch:
                     self._bookmark()
                     bookmark = min(now + _BOOKMARKS, max(end - _BEFORE_END, now + _BEFORE_END))
                 await self._flush(send, end)
-            following = min(bookmark, end, *(due for due, _ in list(self._waiting)[:1]))
+            following = min(bookmark, end, self._waiting[0][0] if self._waiting else end)
             await self._pause(now + _LOOK if stalled else following)
         while self._mute():
             await self._clock.sleep(_LOOK)
@@ -136,13 +136,13 @@ class StoreWatch:
     async def _flush(self, send: Send, end: float) -> None:
         """Sends pending changes; gives up on a client that has not read them a while after the end of the watch."""
         self._more.clear()
-        now, batch = self._clock.now(), b""
+        now, due = self._clock.now(), list[bytes]()
         while self._waiting and self._waiting[0][0] <= now:
-            batch += self._waiting.popleft()[1]
-        if batch:
+            due.append(self._waiting.popleft()[1])
+        if due:
             try:
                 async with asyncio.timeout(end + _GRACE - self._clock.now()):
-                    await send(batch)
+                    await send(b"".join(due))
             except TimeoutError as error:
                 raise TooSlow from error
 

@@ -28,6 +28,8 @@ _RECOVERY: Final = 60.0
 class Comeback(Weeding):
     """One outage, and at most one strike in what follows it."""
 
+    carries_on = True
+
     def __init__(self, strike: Strike) -> None:
         instances, policy = strike.how.instances, WeederPolicy(services=GARDENER)
         super().__init__(
@@ -35,9 +37,6 @@ class Comeback(Weeding):
         )
         self._strike = strike
         self._recovers = False
-
-    def _given_up(self) -> None:
-        """A write that was sent is carried out, whoever dies: the boundary after it says what is then."""
 
     async def _chaos(self) -> None:
         for instance in self.instances:

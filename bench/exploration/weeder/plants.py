@@ -30,14 +30,13 @@ _PLENTY: Final = 1_000_000
 
 def _sent_with(*kept: str) -> Any:  # noqa: ANN401  a patch
     """Deletions with these preconditions alone."""
-    original = ApiRequest
 
     def request(*first: Any, **more: Any) -> ApiRequest:  # noqa: ANN401  as it has them
         body = more.get("body")
         if more.get("method") == "DELETE" and body is not None:
             conditions = {k: v for k, v in body["preconditions"].items() if k in kept}
             more["body"] = {**body, "preconditions": conditions}
-        return original(*first, **more)
+        return ApiRequest(*first, **more)
 
     return patch.object(weeder_view, "ApiRequest", request)
 

@@ -5,14 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from app.core.model.weeding import ServiceKey
-from app.core.ports import Leadership
 from app.core.reporting.notices import Notice
 from app.service.decisions import OverrideFeature
-from app.service.loops import WeederLoop
+from app.service.loops import RunningLoop, WeederLoop
 from app.service.parts import Cluster, Configured, Core
-from app.simulation.overrides_store import GARDEN
 from app.simulation.weeder_seed import WEEDER
-from bench.exploration.decisions import NotedOverrides
 from bench.exploration.life import Grounds, Life
 from bench.exploration.timeline import Machine
 from bench.exploration.weeder.recipe import WeederRecipe
@@ -46,15 +43,7 @@ class WeederProcess(Life):
         super().__init__(around.grounds, name, machine, seed)
         self._surroundings = around
         self.told = Told(around.grounds.clock.now())
-        """What it was told of pauses."""
-        self.loop: WeederLoop | None = None
         self.sight: Sight | None = None
-
-    @property
-    def leadership(self) -> Leadership | None:
-        """That of the weeder."""
-        adapters = None if self.process is None else self.process.adapters.weeder
-        return None if adapters is None else adapters.leadership
 
     def failed(self, text: str) -> None:
         """Something in it failed that never should."""
@@ -63,13 +52,13 @@ class WeederProcess(Life):
     def _policies(self) -> dict[str, Any]:
         return {"weeder": self._surroundings.recipe.policy}
 
-    def _prepare(self, core: Core, cluster: Cluster, configured: Configured) -> None:
+    def _loop(
+        self, core: Core, cluster: Cluster, configured: Configured, decisions: OverrideFeature
+    ) -> RunningLoop:
         around, adapters = self._surroundings, cluster.weeder
-        if adapters is None or cluster.overrides is None:
+        if adapters is None:
             raise RuntimeError("a process of the weeder has its adapters")
         core.notice_bus.subscribe(lambda notice: around.heard(self, notice))
-        overrides = NotedOverrides(cluster.overrides, self.told, core.clock)
-        decided = OverrideFeature(core, overrides, GARDEN, dry_run=False)
         policy = around.recipe.policy
         self.sight = Sight(
             adapters.seed,
@@ -82,16 +71,7 @@ class WeederProcess(Life):
         adapters.seed.subscribe(self.sight)
         adapters.leadership.subscribe(self.sight.leadership_changed)
         paced = replace(configured, deletions_a_second=around.recipe.deletions_a_second)
-        self.loop = WeederLoop(paced, policy, core, adapters, decided)
-        decided.start()
-
-    def _begin(self) -> None:
-        if self.loop is not None:
-            self.loop.start()
-
-    async def _end(self, why: str) -> None:
-        if self.loop is not None:
-            await self.loop.stop(why)
+        return WeederLoop(paced, policy, core, adapters, decisions)
 
     def _ended(self) -> None:
         if left := self.machine.unfinished():
