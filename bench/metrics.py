@@ -40,7 +40,7 @@ from app.service.loops import ProberLoop
 from app.service.parts import Configured
 from app.simulation import manifests
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
+from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
 from app.simulation.process import AMPLE, SimulatedProcess, core_of
 from app.simulation.server import MemoryServers

@@ -39,7 +39,7 @@ _LEASES_ALONE: Final = frozenset(
         "path_cut",
         "storage_away",
         "watch_mute",
-        "watch_not_synced",
+        "watch_not_opened",
         "watch_stalled",
     }
 )
@@ -121,14 +121,9 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     "secret_without_token": Draw(2, SHORT, of_shoot(route=_route), CREDENTIALS),
     # the seed
     "seed_network_cut": Draw(5, (5.0, 150.0), lambda _: {}),
-    "watch_stalled": Draw(
-        5,
-        (5.0, 150.0),
-        of_seed(what=_watched, contact_ago=lambda hand: hand.between(0.0, 100.0)),
-        WATCH,
-    ),
+    "watch_stalled": Draw(5, (5.0, 150.0), of_seed(what=_watched), WATCH),
     "watch_mute": Draw(6, UNNOTICED, of_seed(what=_watched), WATCH),
-    "watch_not_synced": Draw(1, SHORT, of_seed(what=_watched), WATCH),
+    "watch_not_opened": Draw(1, SHORT, of_seed(what=_watched), WATCH),
     # the canary
     "canary_down": Draw(4, (5.0, 240.0), _canary(host=_host)),
     "target_answers": Draw(

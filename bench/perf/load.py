@@ -28,7 +28,7 @@ from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
+from app.simulation.identities import WATCHDOG
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.store import Happened, StoreEvent

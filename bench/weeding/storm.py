@@ -19,17 +19,19 @@ from typing import Any
 import looptime
 
 from app.core.clock import Clock
+from app.core.kube.election import SoleOwner
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
+from app.core.ports import NoPauses
 from app.core.reporting.metering import Metering
 from app.core.tasks import Tasks
 from app.simulation.builders import World
+from app.simulation.identities import WEEDER
 from app.simulation.memory import MemoryPlace
 from app.simulation.process import AMPLE, SimulatedProcess, core_of
 from app.simulation.seed_pods import PodDeletion
 from app.simulation.server import MemoryServers
 from app.simulation.store import StoreEvent
-from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import API_SERVER, ROLE, Workload
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
@@ -150,8 +152,8 @@ def _weeder(
     environment = WeederEnvironment.create(
         _POLICY,
         adapters.weeder.seed,
-        world.leadership,
-        pauses=world.pauses,
+        SoleOwner(),
+        pauses=NoPauses(),
         clock=world.clock,
         tasks=tasks,
         notice_bus=core.notice_bus,

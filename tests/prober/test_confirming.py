@@ -70,7 +70,6 @@ async def test_nodes_that_stop_being_candidates_before_the_confirming_reading_ma
     def machines_fail(_):
         for n in range(9):
             harness.world.machine_phase(SHOOT, f"machine-{n}", "Failed")
-        harness.world._parts.caches.catch_up()
 
     await before_the_confirming_reading(harness, machines_fail)
     assert harness.reason() is VerdictReason.NOT_CONFIRMED
@@ -97,7 +96,7 @@ async def test_what_comes_to_be_written_while_a_probe_is_under_way_is_confirmed_
 
 async def recurring(lab, turn):
     """An outage recurs while a scale-up waits for its turn, so long after the first good probe; when is it known?"""
-    world = lab.world(watch_delay=0.0)
+    world = lab.world()
     world.add_shoot(SHOOT)
     harness = lab.prober(world, suspect_interval=2.0, success_threshold=13)
     await harness.run(60)
@@ -113,7 +112,6 @@ async def recurring(lab, turn):
     return harness, harness.told(VerdictReason.LEASES_EXPIRED)[-1].at - good
 
 
-@pytest.mark.on_ports  # milliseconds decide
 async def test_a_verdict_down_with_nothing_to_write_does_not_act_on_what_a_late_answer_brings(
     lab,
 ):

@@ -236,7 +236,6 @@ async def test_forbidden_scale_of_another_kind_fails_with_its_count_kept(lab):
     assert harness.world.replicas(SHOOT, ETCD) == 3
 
 
-@pytest.mark.on_ports  # over the real adapter the status of the object itself shows its pods
 async def test_a_scale_that_cannot_be_read_for_a_moment_fails_no_run(lab):
     harness = await shoot(
         lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD

@@ -87,7 +87,7 @@ async def test_the_api_sees_what_was_deleted_and_what_was_not_and_why(harness):
 
 
 async def test_of_an_ended_recovery_only_pods_that_waited_are_kept(harness):
-    harness.world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.recover(SCHEDULER)
     _ = await harness.lose()
     kept = harness.recovery().spared

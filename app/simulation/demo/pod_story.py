@@ -7,8 +7,9 @@ from itertools import pairwise
 from math import inf
 from typing import Final, NamedTuple
 
-from app.simulation.builders import OPERATOR, World
+from app.simulation.builders import World
 from app.simulation.endpoints import service_of
+from app.simulation.identities import OPERATOR
 from app.simulation.scenarios.casting import short
 from app.simulation.store import Happened, Object, StoreEvent
 from app.simulation.views import pod_ready, pod_view, terminating

@@ -104,7 +104,7 @@ class _Seed:
         place = Loopback()
         self._world = World(clock, self._tasks, seed=1, latency=0.002, place=place)
         self._servers = SimulatedServers(self._world, place)
-        self._world.access.denied |= {*_EVENTS, _PATCH}
+        self._world.denied |= {*_EVENTS, _PATCH}
         for name in SHOOTS:
             self._world.add_shoot(name, nodes=5, grace=f"{_GRACE}s", lease_duration=_GRACE)
         self._world.add_control_plane(PODS)
