@@ -184,6 +184,8 @@ class Ledger:
                 self.unsettle(where.namespace)
         elif where.kind == "Cluster":
             self._cluster_changed(where.name, before)
+        elif where.kind == "Pod":
+            self.paths.pod_changed(where.namespace, self.now)
         elif not _members(after).isdisjoint(SIZES):
             self._dependent_changed(where, before, self.world.store.find(where))
 
