@@ -1,7 +1,7 @@
 """How soon the real loop sees an outage, on the simulated seed and virtual time: `python -m bench.detection`.
 
 An outage can be known from the first instant at which the true ages of `nodeLeaseFailureFraction` of the candidates
-reach the expiry time.  The delay is from there to the first scale-down request being sent, at 20 ms a request.
+reach the expiry time. The delay is from there to the first scale-down request being sent, at 20 ms a request.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """What a scrape costs: `python -m bench.metrics [--shoots 1000 --nodes 3 --scrapes 10]`.
 
 A prober on a simulated seed, on virtual time, goes through the worst of the normal: each shoot has lost its nodes, was
-protected and came back, its API server was away for a while, its nodes are lost again, and somebody paused it.  So each
-has every series that a shoot can have.  Then the very objects that a process scrapes are served on a socket, and
+protected and came back, its API server was away for a while, its nodes are lost again, and somebody paused it. So each
+has every series that a shoot can have. Then the very objects that a process scrapes are served on a socket, and
 scraped in both formats; between two scrapes all shoots are looked at anew, so that nothing is drawn already.
 
 Two figures in milliseconds for one scrape: the CPU of the thread with the event loop, and the longest stretch for which

@@ -1,7 +1,7 @@
 """Probes one shoot in endpoint mode: `GET /version` by the internal path, then by the external one (rules 4.2).
 
 The internal path tells whether the API server itself is up, so the external one is asked only while the internal one is
-healthy.  Machines, Nodes and Leases are not read.  The results of the internal path are counted here, from one probe to
+healthy. Machines, Nodes and Leases are not read. The results of the internal path are counted here, from one probe to
 the next; those of the external path are counted with the verdict.
 """
 

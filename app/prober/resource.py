@@ -1,9 +1,9 @@
 """One resource in one scaling run: decide, wait, write, wait for its pods (rules 4.3, steps 1 to 5).
 
-Each write carries the resourceVersion that it was decided on.  After a conflict the resource is read and decided on
-again, after an error that may be transient the write is repeated, until the resource's `timeout` is over.  A write
+Each write carries the resourceVersion that it was decided on. After a conflict the resource is read and decided on
+again, after an error that may be transient the write is repeated, until the resource's `timeout` is over. A write
 whose answer was lost may have been carried out: if a later read shows that nothing is left to do, it counts as done by
-this run.  The run's guard is asked before each write, and once more after the wait for the request budget.
+this run. The run's guard is asked before each write, and once more after the wait for the request budget.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Guards a scaling run: before each write it says go on, wait or end (rules 4.3, what ends a run).
 
-Verdicts go on arriving while a run is under way.  One of the same direction confirms the run, one of the other
-direction ends it.  HOLD makes the next write wait for a while (`patience`); if the verdict is not confirmed by then,
-the run ends.  When a run is ended, all its waits end at once, but a request that was sent is finished first.
+Verdicts go on arriving while a run is under way. One of the same direction confirms the run, one of the other
+direction ends it. HOLD makes the next write wait for a while (`patience`); if the verdict is not confirmed by then,
+the run ends. When a run is ended, all its waits end at once, but a request that was sent is finished first.
 """
 
 import asyncio

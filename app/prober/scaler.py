@@ -1,8 +1,8 @@
 """The scaling runs of one shoot: at most one at a time, over all dependents in one direction.
 
-`Scaler.advise` takes each verdict.  It starts a scaling run if there is something to write, tells the running one to go
-on, wait or end, and starts the opposite one as soon as the running one has ended.  It returns at once: runs are tasks,
-and the probe loop never waits for them.  `Scaler.order` starts a manual run, which ends an automatic one, and which no
+`Scaler.advise` takes each verdict. It starts a scaling run if there is something to write, tells the running one to go
+on, wait or end, and starts the opposite one as soon as the running one has ended. It returns at once: runs are tasks,
+and the probe loop never waits for them. `Scaler.order` starts a manual run, which ends an automatic one, and which no
 verdict ends.
 """
 
@@ -18,8 +18,8 @@ from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import protection, scaling
 from app.prober.rules.consecutive import PendingWrites
-from app.prober.saved_counts import SavedCounts
 from app.prober.scaling_context import ScalingOrder, ScalingResult
+from app.prober.scaling_memory import ScalingMemory
 from app.prober.scaling_run import ScalingRun
 
 Ended = Callable[[ScalingResult], None]
@@ -45,7 +45,7 @@ class Scaler:
             None,
         )
         """The dependents as `pending` last saw them, and its answer for them."""
-        self.memory = SavedCounts()
+        self.memory = ScalingMemory()
         self.scaling_run: ScalingRun | None = None
         self.last: ScalingResult | None = None
         self.failed: tuple[str, ...] = ()

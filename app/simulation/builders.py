@@ -56,7 +56,7 @@ _SEED_LOG: Final = 20_000
 class World(WorldTruth):
     """A simulated seed with its shoots.
 
-    `server.MemoryServers` and `server.SimulatedServers` are its API servers.  `faults` breaks things; the inherited
+    `server.MemoryServers` and `server.SimulatedServers` are its API servers. `faults` breaks things; the inherited
     methods return the true state.
     """
 

@@ -1,7 +1,7 @@
 """Follows the readiness of services: begins a recovery when one becomes ready, ends it when it is lost.
 
 A service that became ready while this instance did not lead, or during a gap in the watch, gets a recovery for what is
-left of its time.  Its pods tell since when it has been ready (`ReadySince`).
+left of its time. Its pods tell since when it has been ready (`ReadySince`).
 """
 
 from collections.abc import Collection

@@ -1,6 +1,6 @@
 """When pods may be deleted: the rate that namespaces share fairly (`FairRateLimiter`), and a queue (`DeletionQueue`).
 
-`FairRateLimiter` has a sliding window: in no window are there more turns than the rate allows.  The namespace that was
+`FairRateLimiter` has a sliding window: in no window are there more turns than the rate allows. The namespace that was
 served longest ago is served next; one that was never served goes first, and none has two turns in one instant.
 So a namespace with hundreds of pods cannot keep the first pod of another waiting, even if it comes a little earlier.
 
@@ -177,7 +177,7 @@ _MOST_KEYS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Hold:
+class _RetryWait:
     """Until when, and after how many failures, a pod has to wait."""
 
     until: float
@@ -186,19 +186,19 @@ class _Hold:
     """A resourceVersion that is outdated: only another one is asked for again."""
 
 
-class Holds:
+class RetryWaits:
     """The waits of pods, by uid; shared by all recoveries, as two of them may want to delete the same pod."""
 
     def __init__(self) -> None:
-        self._of: OrderedDict[str, _Hold] = OrderedDict()
+        self._of: OrderedDict[str, _RetryWait] = OrderedDict()
 
-    def of(self, pod: PodView) -> _Hold | None:
+    def of(self, pod: PodView) -> _RetryWait | None:
         """The wait of this pod; None if it need not wait."""
         return self._of.get(pod.uid)
 
-    def put(self, pod: PodView, hold: _Hold) -> None:
+    def put(self, pod: PodView, wait: _RetryWait) -> None:
         """Makes the pod wait; beyond `_MOST_KEYS` entries the oldest is forgotten."""
-        self._of[pod.uid] = hold
+        self._of[pod.uid] = wait
         self._of.move_to_end(pod.uid)
         if len(self._of) > _MOST_KEYS:
             self._of.popitem(last=False)
@@ -207,20 +207,20 @@ class Holds:
 class DeletionQueue:
     """The pods of one recovery that wait for their deletion."""
 
-    def __init__(self, holds: Holds | None = None) -> None:
+    def __init__(self, waits: RetryWaits | None = None) -> None:
         self._due: dict[str, tuple[float, float]] = {}
-        self._holds = holds or Holds()
+        self._waits = waits or RetryWaits()
 
     def __len__(self) -> int:
         return len(self._due)
 
     def add(self, pod: PodView, delete: Delete, now: float) -> None:
         """Queues a pod, to be deleted as soon as its wait is over; not in a version that is known to be outdated."""
-        hold = self._holds.of(pod)
-        if hold is not None and hold.version == pod.resource_version:
+        wait = self._waits.of(pod)
+        if wait is not None and wait.version == pod.resource_version:
             self._due.pop(pod.name, None)
             return
-        at = now if hold is None else max(now, hold.until)
+        at = now if wait is None else max(now, wait.until)
         longest = float("inf") if delete.remaining is None else delete.remaining
         known = self._due.get(pod.name)
         self._due[pod.name] = (at if known is None else max(known[0], at), longest)
@@ -249,11 +249,11 @@ class DeletionQueue:
     def until_next_version(self, pod: PodView, now: float) -> None:
         """Makes the pod wait for its next version, as this one is outdated; for a second at least."""
         until = now + _BETWEEN_JUDGEMENTS
-        self._holds.put(pod, _Hold(until, version=pod.resource_version))
+        self._waits.put(pod, _RetryWait(until, version=pod.resource_version))
 
     def failed(self, pod: PodView, now: float, retry_after: float | None) -> None:
         """Makes the pod wait for another try: as long as the server asks, otherwise 1 s, doubling to 30 s."""
-        before = self._holds.of(pod)
+        before = self._waits.of(pod)
         failures = 1 if before is None else before.failures + 1
         pause = retry_after or _AGAIN.delay(failures)
-        self._holds.put(pod, _Hold(now + pause, failures))
+        self._waits.put(pod, _RetryWait(now + pause, failures))

@@ -1,6 +1,6 @@
 """The deletions of one recovery: sending them, and what their answers mean for the next ones (rules 6, answers).
 
-A deletion carries the uid and resourceVersion that were judged, so that only that version of the pod is deleted.  None
+A deletion carries the uid and resourceVersion that were judged, so that only that version of the pod is deleted. None
 is cancelled once it was sent: whether it was carried out decides what counts to the caps.
 """
 

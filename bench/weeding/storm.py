@@ -1,7 +1,7 @@
 """The weeder in a storm: `python -m bench.weeding.storm [--namespaces 300 --pods 30 --minutes 10 --flap 5 --seed N]`.
 
 Every namespace has a service that comes and goes, and pods that crash without it; the real weeder runs on the
-simulated seed, on virtual time.  Exit code 1 where it deletes more, other or later than it may.
+simulated seed, on virtual time. Exit code 1 where it deletes more, other or later than it may.
 
 A namespace is due from the first instant at which one of its pods could be deleted: the service is ready, and a pod
 waits longer than `minBackoffRemaining`.

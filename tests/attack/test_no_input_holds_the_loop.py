@@ -1,7 +1,7 @@
 """No input of an outsider holds the event loop for more than 50 ms (threat T18): all that is hostile, played to it.
 
-A watchdog on the loop names what held it.  The ConfigMap of the overrides has a file of its own, with the same watchdog
-(`test_overrides.py`).  On uvloop, as the program: it hands over more at a time.
+A watchdog on the loop names what held it. The ConfigMap of the overrides has a file of its own, with the same watchdog
+(`test_overrides.py`). On uvloop, as the program: it hands over more at a time.
 """
 
 import asyncio

@@ -180,7 +180,7 @@ class ShootArena(Protocol):
         ...
 
     async def rotate(self) -> SecretView:
-        """A new token; the former one is no longer accepted.  Gives the new Secret."""
+        """A new token; the former one is no longer accepted. Gives the new Secret."""
         ...
 
 

@@ -119,6 +119,7 @@ async def test_a_change_of_leader_at_any_point_carries_it_on(lab, after):
     await finished(second, began.id)
     assert second.harness.replicas() == (0, 0, 0)
     assert nothing_lost(second)
+    await first.harness.run(5)
     assert not first.operation(began.id).running
 
 
@@ -227,10 +228,9 @@ async def test_one_that_was_carried_on_just_before_the_probing_ended_is_cancelle
     began = await operator.scale(DOWN)
     await operator.harness.until(lambda: operator.harness.writes(MCM))
     await operator.harness.kill()
-    operator.harness.world.faults.hibernated(
-        SHOOT
-    )  # the watch of the next process shows it a moment later
     following = again(operator)
+    await following.harness.until(following.harness.prober.scaling_runs.operations)
+    operator.harness.world.faults.hibernated(SHOOT)
     await following.done()
     assert following.operation(began.id).phase is OperationPhase.CANCELLED
     assert not following.harness.writes(KCM)

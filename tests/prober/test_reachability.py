@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.kube import shoot
+from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.simulation.traffic import Host, Storage, Trouble
 from tests.support.harness import GARDENER, SHOOT
 
@@ -209,8 +209,9 @@ async def test_a_429_that_stays_never_scales(harness):
 
 @pytest.fixture
 async def patient(lab, monkeypatch):
-    """A healthy shoot, whose answers are waited for longer than they are believed."""
+    """A healthy shoot, whose pages of Leases are waited for longer than all of them are believed."""
     monkeypatch.setattr(shoot, "LEASES_WITHIN", 20.0)
+    monkeypatch.setattr(shoot, "PAGE", 3)
     world = lab.world()
     world.add_shoot(SHOOT)
     return lab.prober(world)
@@ -219,7 +220,7 @@ async def patient(lab, monkeypatch):
 async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_scale(patient):
     harness = patient
     await harness.run(60)
-    slow = Trouble(latency=6.0, what=frozenset({"leases"}))
+    slow = Trouble(latency=2.0, what=frozenset({"leases"}))
     with harness.world.faults.path_cut(SHOOT), harness.world.faults.trouble(SHOOT, slow):
         begun = len(harness.probes())
         await harness.until(lambda: len(harness.probes()) == begun + 2)
@@ -234,7 +235,7 @@ async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_
 async def test_two_slow_readings_and_a_good_one_are_not_failing(patient):
     harness = patient
     await harness.run(60)
-    slow = Trouble(latency=6.0, what=frozenset({"leases"}))
+    slow = Trouble(latency=2.0, what=frozenset({"leases"}))
     for _ in range(2):
         begun = len(harness.probes())
         with harness.world.faults.trouble(SHOOT, slow):

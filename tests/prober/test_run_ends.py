@@ -186,7 +186,7 @@ async def fail(lab):
     with harness.world.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
         runner = harness.prober.registry.runner(SHOOT)
-        runner._observer.probe = None
+        runner._probe.probe = None
         await harness.run(60)
         assert not harness.writes(KCM)
 
@@ -235,7 +235,7 @@ async def test_the_second_write_of_another_kind_does_not_start_after_leadership_
         world.faults.seed_trouble(Trouble(latency=2.0, verbs=PATCHES)),
     ):
         await harness.until(lambda: world.requests.live(Host.SEED, "patch") == 1)
-        world.leadership.become(leading=False)
+        harness.leadership.become(leading=False)
         await harness.run(20)
     assert world.requests.live(Host.SEED, "patch") == 1
 

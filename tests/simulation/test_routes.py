@@ -65,7 +65,7 @@ async def test_both_routes_lead_to_the_shoot_and_are_told_apart_in_the_books(wor
     assert await version(made, INTERNAL) == await version(made, EXTERNAL)
     assert made.requests.total(Host.SHOOT, "get", "version", A) == 2
     assert made.requests.total(Host.SHOOT, route=EXTERNAL) == 1
-    assert made.requests.connections[A] == 1
+    assert made.requests.connections[A] == 2
 
 
 @simulated()
@@ -96,7 +96,7 @@ async def test_what_is_swallowed_takes_all_the_time_that_there_is_and_no_more(wo
     began = world.clock.now()
     with made.faults.route_cut(A, EXTERNAL), pytest.raises(Unreachable):
         await version(made, EXTERNAL, within=5.0)
-    assert world.clock.now() - began == pytest.approx(5.0)
+    assert world.clock.now() - began == pytest.approx(5.0, abs=0.05)
 
 
 @simulated()

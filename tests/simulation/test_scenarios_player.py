@@ -261,7 +261,7 @@ async def slowness(world):
 
 
 async def seed_call(world):
-    return await fails(world, lambda each: each.seed.read_cluster(A))
+    return await fails(world, lambda each: adapters(each).seed.read_cluster(A))
 
 
 async def gets_out(world):

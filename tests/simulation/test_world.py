@@ -15,7 +15,7 @@ from app.simulation.kubelets import Kubelet, NodeClock, RenewalGap
 from app.simulation.memory import MemoryPlace
 from app.simulation.traffic import Write
 from app.simulation.truth import known_at
-from tests.simulation.worlds import about, connect, simulated
+from tests.simulation.worlds import about, connect, disconnect, simulated
 
 A = "shoot--local--a"
 
@@ -26,6 +26,7 @@ async def live(seed: int, story: Callable[[World], Awaitable[None]]) -> tuple[Wr
     world = World(clock, tasks, seed=seed, place=MemoryPlace())
     await story(world)
     await tasks.stop()
+    await disconnect()
     return world.journal.writes
 
 

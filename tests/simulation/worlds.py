@@ -18,7 +18,6 @@ from app.core.model.policy import EndpointMode, ProberPolicy
 from app.core.model.shoots import Route
 from app.core.ports import ShootCluster
 from app.core.tasks import Tasks
-from app.service.parts import ProberAdapters
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.identities import WATCHDOG
@@ -36,8 +35,8 @@ def about(instant: float) -> Any:
     return pytest.approx(instant, abs=1e-4)
 
 
-def adapters(world: World) -> ProberAdapters:
-    """What a prober has of the world; no watch is open."""
+def adapters(world: World) -> Any:
+    """The `ProberAdapters` of a process in the world; no watch is open."""
     if world not in _processes:
         assert isinstance(world.parts.place, MemoryPlace)
         endpoint_mode = Route.EXTERNAL in world.parts.secret_names
@@ -54,9 +53,7 @@ def adapters(world: World) -> ProberAdapters:
             prober=policy,
             **AMPLE,
         )
-    found = _processes[world].adapters.prober
-    assert found is not None
-    return found
+    return _processes[world].adapters.prober
 
 
 async def connect(world: World, namespace: str, route: Route = Route.INTERNAL) -> ShootCluster:
@@ -69,7 +66,16 @@ async def connect(world: World, namespace: str, route: Route = Route.INTERNAL) -
     secret = await adapters(world).seed.read_secret(namespace, route=route)
     if secret is None:
         raise NotFound(f"no Secret of {namespace} for the {route} route")
-    return await adapters(world).connector.connect(secret)
+    found: ShootCluster = await adapters(world).connector.connect(secret)
+    return found
+
+
+async def disconnect() -> None:
+    """Closes what `connect` has opened; a test that makes its worlds itself ends with it."""
+    processes = list(_processes.values())
+    _processes.clear()
+    for process in processes:
+        await process.kill()
 
 
 def simulated(**providers: Provider) -> Callable[[Test], Test]:
@@ -94,9 +100,7 @@ def simulated(**providers: Provider) -> Callable[[Test], Test]:
                 await test(**{name: given[name](world) for name in own}, **others)
             finally:
                 await tasks.stop()
-                for process in list(_processes.values()):
-                    await process.kill()
-                _processes.clear()
+                await disconnect()
 
         left = [p for p in signature.parameters.values() if p.name not in given]
         run.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]  # what pytest reads

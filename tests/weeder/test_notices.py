@@ -98,9 +98,9 @@ async def test_a_pod_that_is_queued_after_all_is_not_shown_as_spared(lab):
     world = lab.world()
     world.add_control_plane(NAMESPACE)
     harness = lab.weeder(world, deletions_a_second=0.05)
-    world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.recover(SCHEDULER, "cloud-controller-manager")
-    world.pauses.resume(NAMESPACE)
+    harness.pauses.resume(NAMESPACE)
     await harness.run(2)
     assert len(harness.names()) == 1
     assert harness.recovery().queued == 1

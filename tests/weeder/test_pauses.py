@@ -44,10 +44,10 @@ async def test_a_pause_in_mid_recovery_holds_what_is_still_queued(lab):
     await harness.recover(
         SCHEDULER, "cloud-controller-manager", "csi-driver-controller", settle=0.5
     )
-    world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.run(30)
     assert len(harness.names()) == 1
-    world.pauses.resume(NAMESPACE)
+    harness.pauses.resume(NAMESPACE)
     await harness.run(3)
     assert len(harness.names()) == 3
 

@@ -1,7 +1,7 @@
 """A seed with everything that the panels are about, played for a minute and a half and scraped by a real Prometheus.
 
 The watchdog runs as in the chart: two replicas of the prober and one of the weeder, against the API servers of a
-simulated seed.  Prometheus scrapes each of them twice, the second time as if it were of another seed, of which the
+simulated seed. Prometheus scrapes each of them twice, the second time as if it were of another seed, of which the
 series for each shoot are not kept, as with `--per-shoot-metrics=false`.
 """
 
