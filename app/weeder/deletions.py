@@ -27,7 +27,7 @@ from app.weeder.rules import deletion
 from app.weeder.rules.deletion import UNKNOWN, answer
 
 # After how many refusals (403) in a row a deletion is tried again: an API server that has just started refuses for a
-# moment what it is about to allow, and its restart must not end a recovery (rules 6, gaps; docs/decisions/0017).
+# moment what it is about to allow, and its restart must not end a recovery (rules 6).
 _IN_PASSING: Final = 2
 # Seconds from a refusal to the next try.
 _PAUSE: Final = 2.0

@@ -158,7 +158,7 @@ log = structlog.get_logger(__name__)
 _WORKERS: Final = 8
 _TRIES: Final = 5
 # After how many refusals in a row a request is sent again: an API server that has just started refuses for a moment
-# what it is about to allow (docs/decisions/0017).
+# what it is about to allow (rules 6).
 _IN_PASSING: Final = 2
 _BACKOFF: Final = Backoff(first=1.0, most=10.0)
 

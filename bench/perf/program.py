@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 import yaml
 
 from bench.perf import scrape, sockets
-from bench.perf.children import ROOT, Child, child
+from bench.perf.children import Child, child
 from bench.perf.scrape import Scrape
 from bench.perf.sides import Side
 
-_POD: Final = ROOT / "bench" / "perf" / "pod.py"
+_POD: Final = Path("bench", "perf", "pod.py")
+"""In its own tree, as a commit knows the names of its own modules."""
 FLAGS: Final = (
     "--kube-api-qps=20",
     "--kube-api-burst=100",
@@ -87,7 +88,13 @@ def program(
     (folder / "prober.yaml").write_text(yaml.safe_dump(change(config(interval))))
     ports = [free_port() for _ in range(3)]
     binds = zip(("metrics", "health", "api"), ports, strict=True)
-    command = [str(_POD), str(folder), "prober", f"--config-file={folder / 'prober.yaml'}", *FLAGS]
+    command = [
+        str(side.root / _POD),
+        str(folder),
+        "prober",
+        f"--config-file={folder / 'prober.yaml'}",
+        *FLAGS,
+    ]
     command += [f"--{name}-bind-addr=127.0.0.1:{port}" for name, port in binds]
     command += [f"--shoot-server-pattern={reach['pattern']}", *flags]
     seed = urlsplit(reach["seed"])

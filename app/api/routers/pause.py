@@ -67,7 +67,7 @@ def stranded(status: ShootStatus) -> tuple[str, ...]:
 def _stranded(view: WorkloadView) -> bool:
     if ann.ignore_scaling(view.annotations) is ann.Ignore.YES:
         return False
-    # The watch does not show the size of some kinds (docs/decisions/0015): with the meltdown key, it may be 0.
+    # The watch does not show the size of some kinds (rules 3.2): with the meltdown key, it may be 0.
     return view.replicas == 0 or (view.replicas is None and view.protected)
 
 

@@ -1,7 +1,7 @@
 """Counts leases, says whether Nodes must be read, and counts results in a row (rules 3.2, 4.1).
 
 A reading without Nodes counts every lease that is not remembered as excluded. Nodes and Machines cost requests, so
-they are read only where the verdict could differ because of them (docs/decisions/0005).
+they are read only where the verdict could differ because of them (rules 3.2).
 """
 
 import math

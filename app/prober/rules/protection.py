@@ -85,7 +85,7 @@ def _writes(each: DependentPolicy, views: Views, direction: Direction, now: floa
 def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | None:
     """Assumes replicas where only `scale` shows them, such that a run reads `scale` if it could have to write.
 
-    In the steady state `scale` is not read (docs/decisions/0015). The meltdown key alone does not prove 0 replicas: a
+    In the steady state `scale` is not read (rules 3.2). The meltdown key alone does not prove 0 replicas: a
     process may have been killed between writing the key and scaling.
     """
     if view is None or view.replicas is not None:
