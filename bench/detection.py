@@ -26,6 +26,7 @@ from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
 from app.simulation.process import AMPLE, SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
+from app.simulation.timers import EXACT_TICK
 
 if TYPE_CHECKING:
     from app.service.parts import ProberAdapters
@@ -110,7 +111,7 @@ def measure(setting: Setting, outages: int, seed: int = 1) -> Delays:
 
 def run_virtually(setting: Setting, seed: str) -> float | None:
     """One outage on an event loop of its own, whose time is virtual."""
-    loop = looptime.new_event_loop()
+    loop = looptime.new_event_loop(resolution=EXACT_TICK)
     try:
         return loop.run_until_complete(outage(setting, random.Random(seed)))
     finally:

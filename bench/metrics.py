@@ -44,6 +44,7 @@ from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
 from app.simulation.process import AMPLE, SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
+from app.simulation.timers import EXACT_TICK
 
 SERIES, CPU, STRETCH = 15_000, 0.1, 0.1
 """The bounds: series of the process; seconds of one scrape."""
@@ -136,7 +137,7 @@ async def build(shoots: int, nodes: int) -> tuple[World, Metrics, tuple[str, ...
 
 def prepare(shoots: int, nodes: int) -> Seed:
     """A seed on which every shoot has been through everything."""
-    loop = looptime.new_event_loop()
+    loop = looptime.new_event_loop(resolution=EXACT_TICK)
     found = Seed(loop, *loop.run_until_complete(build(shoots, nodes)))
     faults = found.world.faults
     found.pass_time(_LEARNT)

@@ -32,6 +32,7 @@ from app.simulation.process import AMPLE, SimulatedProcess, core_of
 from app.simulation.seed_pods import PodDeletion
 from app.simulation.server import MemoryServers
 from app.simulation.store import StoreEvent
+from app.simulation.timers import EXACT_TICK
 from app.simulation.workloads import API_SERVER, ROLE, Workload
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
@@ -241,7 +242,7 @@ def _resident() -> float:
 
 def run(storm: Storm) -> Outcome:
     """Plays one storm on virtual time."""
-    loop = looptime.new_event_loop()
+    loop = looptime.new_event_loop(resolution=EXACT_TICK)
     try:
         return loop.run_until_complete(_play(storm))
     finally:
