@@ -110,12 +110,12 @@ class HeldRuns:
 
         Raises:
             FeatureOff: nothing is written in a dry run.
-            LeadershipLost: this instance does not lead.
+            LeadershipLost: this instance is not the leader.
         """
         if self._env.dry_run:
             raise errors.FeatureUnavailable("dry-run", "nothing is written in a dry run")
         if not self._env.leadership.leading or self._stopping:
-            raise errors.LeadershipLost("this instance no longer leads")
+            raise errors.LeadershipLost("this instance is no longer the leader")
 
     async def begin(self, namespace: str, order: ScalingOrder, check: Callable[[], None]) -> None:
         """Writes the hold of a scaling run, then starts the run; the caller has `reserved` the shoot.

@@ -142,11 +142,11 @@ class ResourceRun:
             case ScalingStep.SKIP:
                 return self._end(StepResult.SKIPPED, task.why)
             case ScalingStep.WRITE:
-                return await self._settle(view)
+                return await self._wait_for_pods(view)
             case ScalingStep.TIDY | ScalingStep.NOTHING:
                 if task.why in {Why.IGNORED, Why.LEFT_AT_ZERO}:
                     return self._end(StepResult.SKIPPED, task.why)
-                return await self._already(view)
+                return await self._finish_unchanged(view)
 
     def _decide(self, view: WorkloadView | None) -> Task:
         found = self._context.found_at_zero(self.ref)
@@ -212,7 +212,7 @@ class ResourceRun:
 
     def _check_leads(self) -> None:
         if not self._env.leadership.leading:
-            self._context.guard.end("this instance does not lead")
+            self._context.guard.end("this instance is not the leader")
         self._context.guard.check()
 
     def _request_begins(self) -> None:
@@ -306,7 +306,7 @@ class ResourceRun:
 
     # Step 5: waiting for the pods.
 
-    async def _already(self, view: WorkloadView | None) -> StepResult:
+    async def _finish_unchanged(self, view: WorkloadView | None) -> StepResult:
         """Ends a resource whose replicas are as they should be; if a later level writes, waits until it is ready."""
         waits = self._context.direction is Direction.UP and view is not None
         if not waits or view is None or scaling.settled(view, Direction.UP):
@@ -317,13 +317,13 @@ class ResourceRun:
         now = self._env.clock.now()
         since = self._context.memory.waiting_since.setdefault(self.ref, now)
         self._deadline = since + self._policy.timeout
-        return await self._settle(view)
+        return await self._wait_for_pods(view)
 
     @property
     def _wrote(self) -> bool:
         return self.task is not None and self.task.writes
 
-    async def _settle(self, view: WorkloadView | None) -> StepResult:
+    async def _wait_for_pods(self, view: WorkloadView | None) -> StepResult:
         written = view
         deadline = self._deadline or self._env.clock.now() + self._policy.timeout
         while view is not None and not await self._reader.settled(view, written):

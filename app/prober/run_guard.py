@@ -53,7 +53,7 @@ class RunGuard:
             self.end(f"the verdict is {verdict}")
         self._changed.set()
 
-    def poke(self) -> None:
+    def recheck(self) -> None:
         """Wakes the waits of the run, as a dependent has changed."""
         self._changed.set()
 
@@ -137,7 +137,7 @@ class RunGuard:
                     task.exception()  # retrieved, so that asyncio does not report it as never retrieved
 
     async def change(self, seconds: float) -> None:
-        """Returns at the next verdict, `poke` or `end`, or after so many seconds."""
+        """Returns at the next verdict, `recheck` or `end`, or after so many seconds."""
         self._changed.clear()
         try:
             async with asyncio.timeout(seconds):

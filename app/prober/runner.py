@@ -211,10 +211,10 @@ class ShootRunner:
         self._progress.reading, self._progress.contact_at = reading, reading.ended
         self._progress.probes += 1
         self._note_result(reading, decision)
-        # Reported before `advise`, so that in log and history the verdict stands before the run that it starts.
+        # Reported before `on_verdict`, so that in log and history the verdict stands before the run that it starts.
         if before is None or (before.verdict, before.reason) != (decision.verdict, decision.reason):
             messages.verdict_changed(self._env, self.namespace, before, decision)
-        self._scaler.advise(decision)
+        self._scaler.on_verdict(decision)
         self._protection.note(decision)
         self._consumer.charge(stopwatch() - begun)
         self._weigh()
@@ -297,7 +297,7 @@ class ShootRunner:
     def leadership_changed(self) -> None:
         """Probes at once; if leadership was lost, ends the scaling run first."""
         if not self._env.leadership.leading:
-            self._scaler.end("this instance does not lead")
+            self._scaler.end("this instance is not the leader")
         self.wake()
 
     def overrides_changed(self) -> None:
@@ -309,7 +309,7 @@ class ShootRunner:
 
     def dependents_changed(self) -> None:
         """Called when the watch shows another version of one of the shoot's dependents."""
-        self._scaler.poke()
+        self._scaler.recheck()
         self._protection.note(self._progress.decision)
 
     def gate_changed(self) -> None:
@@ -344,7 +344,7 @@ class ShootRunner:
         decision = self._progress.decision = self._judge.failed(failure)
         now = self._env.clock.now()
         self._progress.reading = Reading(now, now, failure)
-        self._scaler.advise(decision)
+        self._scaler.on_verdict(decision)
 
     def _run_ended(self, _result: ScalingResult) -> None:
         self._protection.note(self._progress.decision)

@@ -153,7 +153,7 @@ class WeederController:
         """Checks that a person may begin a recovery now; returns the pause that `force` overrides, if there is one.
 
         Raises:
-            LeadershipLost: this instance does not lead, or the process is ending.
+            LeadershipLost: this instance is not the leader, or the process is ending.
             NotFound: nothing is known of the service.
             NotKnownYet: the overrides have not been read yet.
             Refused: the service is not ready, or a pause covers its namespace.

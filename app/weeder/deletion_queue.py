@@ -28,7 +28,7 @@ _REST: Final = 0.5
 _TICK: Final = 1e-6
 
 
-class Grant(NamedTuple):
+class Turn(NamedTuple):
     """A turn that was handed out."""
 
     namespace: str
@@ -60,7 +60,7 @@ class FairRateLimiter:
         self._rest = _REST / per_second
         self._before = before or (lambda _: 0.0)
         self._recent: deque[float] = deque()
-        self._waiting: dict[str, deque[asyncio.Future[Grant]]] = {}
+        self._waiting: dict[str, deque[asyncio.Future[Turn]]] = {}
         self._served: dict[str, float] = {}
         self._more = asyncio.Event()
 
@@ -73,9 +73,9 @@ class FairRateLimiter:
         """How many callers wait for a turn."""
         return sum(len(each) for each in self._waiting.values())
 
-    async def turn(self, namespace: str) -> Grant:
+    async def turn(self, namespace: str) -> Turn:
         """Waits for a turn of this namespace; a caller that is cancelled leaves the queue, and its turn is not lost."""
-        mine: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
+        mine: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(namespace, deque()).append(mine)
         self._more.set()
         try:
@@ -88,7 +88,7 @@ class FairRateLimiter:
         finally:
             self._leave(namespace, mine)
 
-    def give_back(self, turn: Grant) -> None:
+    def give_back(self, turn: Turn) -> None:
         """Returns a turn that was not used: it does not count to the rate, nor as the namespace's last turn."""
         if turn.at in self._recent:
             self._recent.remove(turn.at)
@@ -96,7 +96,7 @@ class FairRateLimiter:
         if self._served.get(turn.namespace) == turn.at:
             self._remember(turn.namespace, turn.before)
 
-    def _leave(self, namespace: str, mine: asyncio.Future[Grant]) -> None:
+    def _leave(self, namespace: str, mine: asyncio.Future[Turn]) -> None:
         queue = self._waiting.get(namespace)
         if queue is not None and mine in queue:
             queue.remove(mine)
@@ -158,7 +158,7 @@ class FairRateLimiter:
             del self._waiting[namespace]
         if first.cancelled():
             return  # the caller was cancelled, and has not left the queue yet
-        first.set_result(Grant(namespace, now, self._served.get(namespace)))
+        first.set_result(Turn(namespace, now, self._served.get(namespace)))
         self._recent.append(now)
         self._remember(namespace, now)
 

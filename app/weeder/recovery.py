@@ -226,7 +226,7 @@ class RecoveryRunner:
     def _held(self) -> Keep | None:
         """Why nothing may be deleted now; None if deletions are allowed."""
         if not self._env.leadership.leading:
-            return Keep(KeepReason.NOT_LEADER, "this instance does not lead")
+            return Keep(KeepReason.NOT_LEADER, "this instance is not the leader")
         if self._env.seed.watch_state().stale(self._env.clock.now()):
             return Keep(KeepReason.STALE, "it is not known whether the service is still ready")
         if not self._env.pauses.synced:

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from app.core.errors import ClusterError, Expired
 from app.core.kube import decoding
 from app.core.kube.byte_budget import MAX_BODY, Claim
-from app.core.kube.election_lease import LeaseRecord, LeaseStore, LeaseTerm
+from app.core.kube.election_lease import LeaseRecord, LeaseStore, LeaseUpdate
 from app.core.kube.reflector import Reflector
 from app.core.kube.replica import ObjectKey, Replica
 from app.core.kube.resources import LEASES
@@ -42,7 +42,7 @@ def bookmark_taken_for_event() -> Any:  # noqa: ANN401  a patch
 
 def expired_resumed() -> Any:  # noqa: ANN401  a patch
     """After a 410 the watch is resumed from where it was, for ever."""
-    original = Reflector._suffer  # noqa: SLF001  a defect in its very midst
+    original = Reflector._record_failure  # noqa: SLF001  a defect in its very midst
 
     def suffer(self: Reflector[Any], why: ClusterError | None, failures: int) -> None:
         before = self._version
@@ -50,14 +50,14 @@ def expired_resumed() -> Any:  # noqa: ANN401  a patch
         if isinstance(why, Expired):
             self._version = before
 
-    return patch.object(Reflector, "_suffer", suffer)
+    return patch.object(Reflector, "_record_failure", suffer)
 
 
 def lease_without_version() -> Any:  # noqa: ANN401  a patch
     """The Lease is written over, whatever has happened to it."""
 
     async def written(
-        self: LeaseStore, record: LeaseRecord, term: LeaseTerm, within: float
+        self: LeaseStore, record: LeaseRecord, term: LeaseUpdate, within: float
     ) -> LeaseRecord:
         metadata = {k: v for k, v in record.whole["metadata"].items() if k != "resourceVersion"}
         spec = term.spec(record.whole.get("spec") or {})

@@ -31,8 +31,8 @@ def hasty(monkeypatch):
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def probing(arena, monkeypatch):
-    monkeypatch.setattr(selected_pods, "DESERTED", 0.3)
-    monkeypatch.setattr(selected_pods, "SETTLING", 0.05)
+    monkeypatch.setattr(selected_pods, "IDLE_TIMEOUT", 0.3)
+    monkeypatch.setattr(selected_pods, "START_DELAY", 0.05)
     monkeypatch.setattr(selected_pods, "_BACKOFF", Backoff(first=0.05, most=0.2))
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
     made = probing_of(arena)

@@ -86,7 +86,7 @@ async def test_lost_leadership_ends_a_run_and_its_waits_at_once(lab, again):
     ended = len(harness.told("FlowEnded"))
     harness.leadership.become(leading=False)
     await harness.run(0.1)
-    assert "does not lead" in harness.told("FlowEnded")[ended].message
+    assert "is not the leader" in harness.told("FlowEnded")[ended].message
     await harness.run(60)
     assert harness.replicas() == (1, 0, 0)
     if again:
