@@ -22,7 +22,7 @@ UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_co
 	tests/prober/test_carried_on.py tests/prober/test_kills.py tests/prober/test_pauses.py \
 	tests/prober/test_reachability.py tests/prober/test_releases.py tests/weeder/test_storm.py
 
-KUBE_BINARIES := etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform
+KUBE_BINARIES := etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform kwok
 
 .PHONY: demo test test-suites check test-page pictures kube-binaries test-kube opponent explore explore-long lock bench montecarlo clean fmt \
 	image image-root test-image sbom outdated licences
@@ -70,7 +70,7 @@ test-page: $(STAMP)  ## the page in a real Chromium (Debian's package chromium; 
 pictures: $(STAMP)  ## the screenshots in docs/pictures, from the demo; two minutes
 	$(BIN)/python -m tests.page.pictures
 
-kube-binaries:  ## builds what `make test-kube` needs, so that it finds it there (5 to 10 minutes, once)
+kube-binaries:  ## builds what `make test-kube` needs, so that it finds it there (5 to 12 minutes, once)
 	@hack/kube-assets $(KUBE_BINARIES)
 
 # What uses promtool and prometheus (Debian's package prometheus) is skipped where they are not there.

@@ -1,9 +1,9 @@
 """Dependency watchdog: keeps a seed's controllers from making an outage worse.
 
 When the nodes of a shoot cannot reach their API server, their leases expire, kube-controller-manager marks every node
-NotReady, and machine-controller-manager deletes healthy machines.  The prober notices first: it scales those
-controllers to 0, and restores them when the nodes are back.  The weeder restarts pods that wait in CrashLoopBackOff as
-soon as the service that they depend on is ready again.  When either is unsure it does nothing, and says why.
+NotReady, and machine-controller-manager deletes healthy machines. The prober notices first: it scales those
+controllers to 0, and restores them when the nodes are back. The weeder restarts pods that wait in CrashLoopBackOff as
+soon as the service that they depend on is ready again. When either is unsure it does nothing, and says why.
 
 Where to start:
 
@@ -27,7 +27,7 @@ The path of one lease, from its JSON to the Event:
     prober.scaling_messages     publishes one notice for log, metrics, history and Event (core.reporting)
 
 In endpoint mode `prober.path_probe` makes the probe: `GET /version` by the internal and the external route;
-`prober.rules.paths` says what the result means.  From the verdict on everything is the same.  Endpoint probes
+`prober.rules.paths` says what the result means. From the verdict on everything is the same. Endpoint probes
 (`prober.endpoints`, `prober.rules.probe_worker`, `core.handlers`) can hold back a scale-down: `prober.rules.gates`.
 
 The path of one pod, from the EndpointSlice that shows its service ready again to its deletion:

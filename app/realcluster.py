@@ -55,7 +55,7 @@ LEASES: Final[Mapping[Loop, str]] = MappingProxyType(
     {Loop.PROBER: "dwd-prober-leader-election", Loop.WEEDER: "dwd-weeder-leader-election"}
 )
 DEFAULT_SCALE_DOWN_QPS: Final = 200.0
-"""Budget of a process without a prober, which scales nothing but still renews its Lease from it (rules 4.3)."""
+"""Budget of a process without a prober, which scales nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """How soon the real loop sees an outage, on the simulated seed and virtual time: `python -m bench.detection`.
 
 An outage can be known from the first instant at which the true ages of `nodeLeaseFailureFraction` of the candidates
-reach the expiry time.  The delay is from there to the first scale-down request being sent, at 20 ms a request.
+reach the expiry time. The delay is from there to the first scale-down request being sent, at 20 ms a request.
 """
 
 import argparse
@@ -9,19 +9,27 @@ import random
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
 
 import looptime
 
 from app.core.clock import Clock
+from app.core.kube.election import SoleOwner
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
 from app.prober.environment import ProberEnvironment, ProbeSlots, ScaleUpRateLimit
 from app.simulation import manifests
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
+from app.simulation.identities import WATCHDOG
+from app.simulation.memory import MemoryPlace
+from app.simulation.process import AMPLE, SimulatedProcess, core_of
+from app.simulation.server import MemoryServers
+from app.simulation.timers import EXACT_TICK
+
+if TYPE_CHECKING:
+    from app.service.parts import ProberAdapters
 
 LATENCY = 0.02
 _SHOOT = "shoot--bench--detection"
@@ -103,7 +111,7 @@ def measure(setting: Setting, outages: int, seed: int = 1) -> Delays:
 
 def run_virtually(setting: Setting, seed: str) -> float | None:
     """One outage on an event loop of its own, whose time is virtual."""
-    loop = looptime.new_event_loop()
+    loop = looptime.new_event_loop(resolution=EXACT_TICK)
     try:
         return loop.run_until_complete(outage(setting, random.Random(seed)))
     finally:
@@ -115,16 +123,30 @@ async def outage(setting: Setting, chance: random.Random) -> float | None:
     clock = Clock.of_loop()
     tasks = Tasks(clock)
     try:
-        world = _world(clock, tasks, chance, setting)
-        Prober(_environment(world, clock, tasks, chance, setting.policy)).start()
+        place = MemoryPlace()
+        world = _world(clock, tasks, chance, setting, place)
+        process = SimulatedProcess(
+            MemoryServers(world, place),
+            core_of(clock, tasks, chance),
+            name="prober",
+            user=WATCHDOG,
+            prober=setting.policy,
+            **AMPLE,
+        )
+        process.start()
+        Prober(_environment(process, setting.policy)).start()
         await clock.sleep(_WARM_UP + chance.random() * 60)
-        return await _delay(world, clock, chance)
+        delay = await _delay(world, clock, chance)
+        await process.kill()
+        return delay
     finally:
         await tasks.stop()
 
 
-def _world(clock: Clock, tasks: Tasks, chance: random.Random, setting: Setting) -> World:
-    world = World(clock, tasks, seed=chance.randrange(1 << 30), latency=LATENCY)
+def _world(
+    clock: Clock, tasks: Tasks, chance: random.Random, setting: Setting, place: MemoryPlace
+) -> World:
+    world = World(clock, tasks, seed=chance.randrange(1 << 30), latency=LATENCY, place=place)
     nodes = chance.choice((2, 3, 5, 10, 30, 100))
     world.add_shoot(_SHOOT, nodes=nodes)
     for number in range(nodes if setting.clocks_off else 0):
@@ -133,18 +155,17 @@ def _world(clock: Clock, tasks: Tasks, chance: random.Random, setting: Setting) 
     return world
 
 
-def _environment(
-    world: World, clock: Clock, tasks: Tasks, chance: random.Random, policy: ProberPolicy
-) -> ProberEnvironment:
+def _environment(process: SimulatedProcess, policy: ProberPolicy) -> ProberEnvironment:
+    core, adapters = process.core, cast("ProberAdapters", process.adapters.prober)
     return ProberEnvironment(
         policy=policy,
-        seed=world.seed,
-        connector=world.connector,
-        leadership=world.leadership,
-        clock=clock,
-        tasks=tasks,
-        notice_bus=NoticeBus(),
-        chance=chance,
+        seed=adapters.seed,
+        connector=adapters.connector,
+        leadership=SoleOwner(),
+        clock=core.clock,
+        tasks=core.tasks,
+        notice_bus=core.notice_bus,
+        chance=core.chance,
         slots=ProbeSlots(),
         scale_ups=ScaleUpRateLimit(),
     )

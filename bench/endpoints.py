@@ -1,8 +1,8 @@
 """What endpoint probes and endpoint mode cost: `python -m bench.endpoints [--only probes,mode,gate] [--seconds S]`.
 
 Probes: the program as it runs in a pod, on a simulated seed with 300 shoots, four probes for each of them every 10 s;
-once for each handler, and once without any.  What a run costs is the difference of the CPU, by the number of runs; the
-servers that are asked are a process of their own.  Mode: the same seed in endpoint mode, per probe.  Gate: from the
+once for each handler, and once without any. What a run costs is the difference of the CPU, by the number of runs; the
+servers that are asked are a process of their own. Mode: the same seed in endpoint mode, per probe. Gate: from the
 instant at which a canary of all shoots swallows what it is asked, until the last gate is closed; and back.
 Exit code 1 where a goal was not reached.
 """

@@ -1,8 +1,8 @@
 """What a scrape costs: `python -m bench.metrics [--shoots 1000 --nodes 3 --scrapes 10]`.
 
 A prober on a simulated seed, on virtual time, goes through the worst of the normal: each shoot has lost its nodes, was
-protected and came back, its API server was away for a while, its nodes are lost again, and somebody paused it.  So each
-has every series that a shoot can have.  Then the very objects that a process scrapes are served on a socket, and
+protected and came back, its API server was away for a while, its nodes are lost again, and somebody paused it. So each
+has every series that a shoot can have. Then the very objects that a process scrapes are served on a socket, and
 scraped in both formats; between two scrapes all shoots are looked at anew, so that nothing is drawn already.
 
 Two figures in milliseconds for one scrape: the CPU of the thread with the event loop, and the longest stretch for which
@@ -40,10 +40,11 @@ from app.service.loops import ProberLoop
 from app.service.parts import Configured
 from app.simulation import manifests
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
+from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
 from app.simulation.process import AMPLE, SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
+from app.simulation.timers import EXACT_TICK
 
 SERIES, CPU, STRETCH = 15_000, 0.1, 0.1
 """The bounds: series of the process; seconds of one scrape."""
@@ -136,7 +137,7 @@ async def build(shoots: int, nodes: int) -> tuple[World, Metrics, tuple[str, ...
 
 def prepare(shoots: int, nodes: int) -> Seed:
     """A seed on which every shoot has been through everything."""
-    loop = looptime.new_event_loop()
+    loop = looptime.new_event_loop(resolution=EXACT_TICK)
     found = Seed(loop, *loop.run_until_complete(build(shoots, nodes)))
     faults = found.world.faults
     found.pass_time(_LEARNT)

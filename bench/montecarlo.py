@@ -1,7 +1,7 @@
 """The Monte Carlo of the rules: `python -m bench.montecarlo --hours 2000 --seed 1 --jobs 2`.
 
 Simulates hours of one shoot each, with all that rules 3.1 says may go wrong, drives the real rules through them as the
-prober's loop does, and holds what they did against what was really so.  Exit code 1 where a figure is not reached.
+prober's loop does, and holds what they did against what was really so. Exit code 1 where a figure is not reached.
 """
 
 import argparse

@@ -24,7 +24,7 @@ class NoAnswer(Exception):
 
 
 class Network:
-    """The way to one shoot.  Each method takes the instant at which it is asked and says when it was answered."""
+    """The way to one shoot. Each method takes the instant at which it is asked and says when it was answered."""
 
     def __init__(self, world: World, rng: random.Random) -> None:
         self._world = world

@@ -14,7 +14,7 @@ from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.tasks import Tasks
 from app.simulation import manifests
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
+from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
 from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.server import MemoryServers

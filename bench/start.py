@@ -2,7 +2,7 @@
 
 `dwd serve` as in a pod, with Gardener's flags, on the simulated seed over HTTPS, which is a process of its own.
 Counted from the moment at which the process is made: until it says that it lives, that it is ready, and until its
-metrics show that each shoot was looked at.  Then what importing takes of that, and which modules.  Exit code 1 where it
+metrics show that each shoot was looked at. Then what importing takes of that, and which modules. Exit code 1 where it
 is not ready in time.
 """
 

@@ -1,7 +1,7 @@
 """What was really so, and what of a prober's deeds it makes right or wrong.
 
 *True age*: since the last renewal that landed was begun.  *Proven age*: the same, but counted from the return of server
-and storage at the earliest, as their absence proves nothing about kubelets.  An *outage* is a stretch in which the path
+and storage at the earliest, as their absence proves nothing about kubelets. An *outage* is a stretch in which the path
 of at least the limit's share of the candidates is gone.
 """
 

@@ -1,7 +1,7 @@
 """One shoot as it really is: kubelets that renew, a path, a server and its storage that go away, clocks that are wrong.
 
 Everything that goes wrong is laid down before the hour begins, so each kubelet's renewals are known in advance and a
-reading is a probe-up.  All instants are true time; only a lease's renewTime is told by its node's clock.
+reading is a probe-up. All instants are true time; only a lease's renewTime is told by its node's clock.
 """
 
 import random

@@ -12,6 +12,8 @@ import pytest
 import structlog
 from blockbuster import BlockBuster, blockbuster_ctx
 
+from app.simulation.timers import EXACT_TICK
+
 
 def pytest_configure() -> None:
     """No loop is current until a test has one: pytest-asyncio would make one to restore, and never close it.
@@ -34,9 +36,14 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Virtual time goes on from where a test's fixtures left it, instead of starting at 0."""
+    """Virtual time goes on from where a test's fixtures left it, instead of starting at 0.
+
+    Its ticks are exact in binary (`EXACT_TICK`).
+    """
     for item in items:
-        item.add_marker(pytest.mark.looptime(start=time.monotonic, noop_cycles=1))
+        item.add_marker(
+            pytest.mark.looptime(start=time.monotonic, noop_cycles=1, resolution=EXACT_TICK)
+        )
 
 
 @pytest.fixture(autouse=True)

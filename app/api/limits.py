@@ -1,4 +1,4 @@
-"""Limits on what callers may ask of the API, so that none keeps the process, or other callers, from work (threat T15).
+"""Limits on what callers may ask of the API, so that no caller can starve the process or other callers (threat T15).
 
 - `RateLimits`: a token bucket and a cap on concurrent requests for each address, and for the reads and the writes of
   each caller; refuses with 429 before any work.
@@ -40,7 +40,7 @@ class Allowance:
     rate: float
     """Requests per second, over time."""
     burst: float
-    """Requests at once, after a quiet while."""
+    """Requests at once, after an idle period."""
     at_once: int | None = None
     """Concurrent requests; None: the limits on connections are enough."""
 
@@ -58,11 +58,11 @@ SCRAPER: Final = Allowance(rate=5, burst=20, at_once=2)
 class _Account:
     """Token bucket and concurrent requests of one caller."""
 
-    __slots__ = ("bucket", "in_work")
+    __slots__ = ("bucket", "in_flight")
 
     def __init__(self, allowance: Allowance, now: float) -> None:
         self.bucket = Bucket(allowance.rate, allowance.burst, now)
-        self.in_work = 0
+        self.in_flight = 0
 
 
 class Limiter:
@@ -91,15 +91,15 @@ class Limiter:
     def begin(self, who: str) -> bool:
         """Whether the caller may have one more concurrent request; if so, `end` must follow."""
         account, most = self._account(who), self._allowance.at_once
-        if most is not None and account.in_work >= most:
+        if most is not None and account.in_flight >= most:
             return False
-        account.in_work += 1
+        account.in_flight += 1
         return True
 
     def end(self, who: str) -> None:
         account = self._accounts.get(who)
-        if account is not None and account.in_work > 0:
-            account.in_work -= 1
+        if account is not None and account.in_flight > 0:
+            account.in_flight -= 1
 
     def _account(self, who: str) -> _Account:
         account = self._accounts.get(who)
@@ -146,7 +146,7 @@ class RateLimits:
             finally:
                 limiter.end(who)
         else:
-            detail = "too many concurrent requests of this caller; wait for their answers"
+            detail = "too many concurrent requests of this caller"
             await _refused(detail, 1.0, scope)(scope, receive, send)
 
 
@@ -170,8 +170,8 @@ def name_of(scope: Scope) -> str:
 def share_of(scope: Scope) -> str:
     """The share of a caller that a request is counted for: its reads and its writes have one each.
 
-    With `--auth-mode=none` all callers are one. Whoever reads without end, or does not take the answers, must not keep
-    an operator from pausing a shoot.
+    With `--auth-mode=none` all callers are one. A client that reads without end, or does not take the answers, must not
+    keep an operator from pausing a shoot.
     """
     share = "reads" if scope["method"] in SAFE else "writes"
     return f"{share} of {name_of(scope)}"
@@ -183,7 +183,7 @@ def share_of(scope: Scope) -> str:
 PATIENCE: Final = 2.0
 """Seconds that a read waits for earlier ones of the same caller."""
 # `Retry-After` of the refusal, in seconds.
-_SOON: Final = 1.0
+_RETRY_AFTER: Final = 1.0
 
 
 class ReadLocks:
@@ -208,10 +208,12 @@ class ReadLocks:
                 await turn.acquire()
         except TimeoutError as error:
             detail = (
-                "this caller reads resources already, and only one such read runs at "
+                "a read of resources by this caller is in progress already, and only one such read runs at "
                 "a time: wait for its answer"
             )
-            raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=wait(_SOON)) from error
+            raise Problem(
+                ProblemType.TOO_MANY_REQUESTS, detail, headers=wait(_RETRY_AFTER)
+            ) from error
         try:
             yield
         finally:
@@ -220,15 +222,15 @@ class ReadLocks:
 
 # Sharing the event loop between requests and probes.
 #
-# A page of 500 shoots keeps the event loop for tens of milliseconds. A hundred such requests at once would delay every
-# probe by seconds. So a request starts only after the one before has ended, or has awaited something, and after a pause
-# of about the same length in which everything else in the event loop can run.
+# A page of 500 shoots keeps the event loop busy for tens of milliseconds. A hundred such requests at once would delay
+# every probe by seconds. So a request starts only after the one before has ended, or has awaited something, and after
+# a pause of about the same length in which everything else in the event loop can run.
 
 
 # Seconds of pause for each second that a request kept the event loop.
-_REST: Final = 1.0
+_PAUSE_RATIO: Final = 1.0
 # Longest pause in seconds, however long the request before took.
-_LONGEST: Final = 0.25
+_MAX_PAUSE: Final = 0.25
 
 
 class RequestQueue:
@@ -263,7 +265,7 @@ class RequestQueue:
     def end(self, seconds: float) -> None:
         """End the turn of a request that kept the event loop for so many seconds."""
         self._taken = False
-        self._free_at = self.now() + min(seconds * _REST, _LONGEST)
+        self._free_at = self.now() + min(seconds * _PAUSE_RATIO, _MAX_PAUSE)
         self._wake()
 
     def _wake(self) -> None:

@@ -109,7 +109,7 @@ def _planned(step: PlannedResource) -> schemas.PlannedStep:
 
 
 # Decimals of a back-off in seconds; more would be noise, as its start is known in whole seconds only.
-_MILLISECONDS = 3
+_DECIMALS = 3
 
 
 def weeder(status: ServiceStatus) -> schemas.Weeder:
@@ -164,7 +164,7 @@ def _weeded(deletion: DeletedPod) -> schemas.WeededPod:
         time=rfc3339(deletion.at),
         result=deletion.result,
         container=deletion.container,
-        spared_backoff=None if left is None else format_duration(round(left, _MILLISECONDS)),
+        spared_backoff=None if left is None else format_duration(round(left, _DECIMALS)),
     )
 
 

@@ -2,10 +2,10 @@
 
 The scripts know nothing of `dwd`: at each Tab they call `dwd __complete WORD…` with all words up to the cursor, and it
 prints candidates for the last one, each with a tab and a description, and last `:4`, or `:0` where the shell is to
-complete names of files.  That is how cobra's programs do it, and what kubectl asks of `kubectl_complete-dwd`.
+complete names of files. That is how cobra's programs do it, and what kubectl asks of `kubectl_complete-dwd`.
 
 Candidates come from the declarations that parse the command line: commands and usage lines from `app.commands`, flags
-and their values from the settings.  Names of shoots and what belongs to them come from the API, if it answers at once.
+and their values from the settings. Names of shoots and what belongs to them come from the API, if it answers at once.
 """
 
 import re

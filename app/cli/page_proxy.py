@@ -1,14 +1,15 @@
 """`dwd page`: the watchdog's page in a browser, through a proxy on this machine that adds the token.
 
-A browser has no bearer token, and cannot get to a pod. So a server on 127.0.0.1 takes what the browser asks for, and
+A browser has no bearer token, and cannot reach a pod. So a server on 127.0.0.1 takes what the browser asks for, and
 sends it on to the leader, by the same transports and with the same token as every other command. Whom it serves is
 decided in `page_gate`. What it sends on is chosen: of the browser's headers only those that the API reads, never its
-cookie or an Authorization of its own, and of the answers' headers none that would change the browser's opinion of
+cookie or an Authorization of its own, and of the answers' headers none that would change how the browser treats
 127.0.0.1. Bodies of requests are short and read whole; answers, streams of events among them, are passed on as they
 come.
 
-The way is looked after in one place (`Way`). When a request finds it broken, it is checked, and mended with back-off:
-kubectl is started anew, and the leader looked for. Meanwhile the browser gets a sentence, and no error of its own.
+`LeaderLink` keeps the connection to the leader. When a request finds it broken, it is checked, and restored with
+back-off: kubectl is restarted, and the leader looked up again. Meanwhile the browser gets a sentence, and no error of
+its own.
 """
 
 import asyncio
@@ -59,7 +60,7 @@ _BODY_TIME: Final = 10.0
 _MAX_HEAD: Final = 1 << 14
 _MAX_PROBLEM: Final = 1 << 20
 _SILENCE: Final = 45.0
-"""Seconds without a sign after which a stream counts as broken: three heartbeats of the server."""
+"""Seconds without data after which a stream counts as broken: three heartbeats of the server."""
 _LOOK_AGAIN: Final = 5.0
 """Seconds between two searches for a leader that the API itself does not know."""
 _REACHED: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE})
@@ -68,12 +69,12 @@ _REFRESH: Final = 5
 _PROBLEM: Final = "application/problem+json"
 _JSON: Final = {"Accept": "application/json"}
 
-_SENT_ON: Final = (
+_FORWARDED_REQUEST_HEADERS: Final = (
     *("Accept", "Accept-Language", "Content-Type"),
     *("If-Match", "If-None-Match", "Last-Event-ID"),
 )
 """The headers of a request that the API reads."""
-_PASSED_BACK: Final = (
+_FORWARDED_RESPONSE_HEADERS: Final = (
     *("Content-Type", "Content-Length", "Content-Language", "Content-Security-Policy"),
     *("Cache-Control", "ETag", "Last-Modified", "Vary", "Allow", "Link", "Location"),
     *("Retry-After", "X-Request-Id", "X-Content-Type-Options", "X-Frame-Options"),
@@ -94,8 +95,8 @@ _PAGE: Final = """<!doctype html>
 <body><h1>{title}</h1><p>{sentence}</p></body></html>
 """
 _STRANGER: Final = (
-    "Only the browser that dwd page has opened may come in. Use the address that it printed, which works once; if that "
-    "is used up, end dwd page with Ctrl-C and start it again."
+    "Only the browser that dwd page has opened is served. Use the address that it printed, which works once; if that "
+    "has been used, end dwd page with Ctrl-C and start it again."
 )
 
 
@@ -106,7 +107,7 @@ async def page(session: Session, settings: PageSettings, words: tuple[str, ...])
         CommandFailed: The API cannot be reached at all, does not know the caller, or the port is taken.
     """
     del words
-    way = Way(session, settings.timeout)
+    way = LeaderLink(session, settings.timeout)
     await way.find()
     async with _listening(way, session.printer, settings.port) as gate:
         told = [Text(f"The page is at {gate.url}", no_wrap=True)]
@@ -122,7 +123,7 @@ def _open(url: str, printer: Printer) -> None:
 
     def opened() -> None:
         if not _opened(url):
-            printer.tell("dwd page: no browser could be started here: open the address yourself")
+            printer.tell("dwd page: could not start a browser; open the address yourself")
 
     threading.Thread(target=opened, name="browser", daemon=True).start()
 
@@ -142,12 +143,12 @@ _SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 # The way to the leader.
 
 
-class Way:
-    """Leads to the leader; finds it again when the way breaks, and says so in the terminal.
+class LeaderLink:
+    """The connection to the leader; finds it again when it breaks, and says so in the terminal.
 
     Args:
         session: The session; its client has the transport and the token.
-        timeout: Seconds without a sign of an answer.
+        timeout: Seconds without data of an answer.
     """
 
     def __init__(self, session: Session, timeout: float) -> None:
@@ -158,7 +159,7 @@ class Way:
         self._looked_at = float("-inf")
         self._noted = ""
         self.trouble: str | None = None
-        """Why the way is broken; None while it is not."""
+        """Why the connection is broken; None while it is not."""
         self.moves = 0
         """How often the way has led to another process."""
 
@@ -207,7 +208,7 @@ class Way:
     async def find(self) -> None:
         """Lead to the leader, by asking for what only a leader answers: shoots, or what the weeder does.
 
-        If the process that answers stands by, and its leader cannot be reached from here, that process is shown.
+        If the process that answers is a standby, and its leader cannot be reached from here, that process is shown.
 
         Raises:
             CommandFailed: There is no answer, or nobody is known to ask.
@@ -244,7 +245,7 @@ class Way:
             self.moves += 1
             return again
         await transport.reset()
-        self._note(f"what answers stands by, and its leader cannot be reached: {trouble}")
+        self._note(f"connected to a standby, and its leader is unreachable: {trouble}")
         return refused
 
     def _note(self, sentence: str) -> None:
@@ -265,7 +266,7 @@ class Way:
     async def _mend(self, error: Exception) -> None:
         clock, failures = self._session.clock, 0
         self._session.printer.tell(
-            f"dwd page: the way is broken since {rfc3339(clock.now())}: {error}; trying again"
+            f"dwd page: connection lost at {rfc3339(clock.now())}: {error}; retrying"
         )
         last = self.trouble = str(error)
         while True:
@@ -282,7 +283,7 @@ class Way:
             else:
                 break
         self.trouble = None
-        self._session.printer.tell(f"dwd page: the way is there again since {rfc3339(clock.now())}")
+        self._session.printer.tell(f"dwd page: connection restored at {rfc3339(clock.now())}")
 
 
 # The server for the browser.
@@ -291,8 +292,8 @@ class Way:
 class _Proxy:
     """Answers the browser's requests."""
 
-    def __init__(self, way: Way, printer: Printer, gate: PageGate) -> None:
-        self._way, self._printer, self._gate = way, printer, gate
+    def __init__(self, way: LeaderLink, printer: Printer, gate: PageGate) -> None:
+        self._link, self._printer, self._gate = way, printer, gate
         self._warned = False
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -300,12 +301,12 @@ class _Proxy:
         try:
             refused = self._stranger(request) or self._gate.refusal(request.method, target, headers)
             if refused is not None:
-                return _sentence(request, refused.status, "Not let in", refused.sentence)
+                return _sentence(request, refused.status, "Access denied", refused.sentence)
             entry = self._gate.enter(request.method, target, headers)
             if entry is not None:
                 return self._entered(request, entry)
             if not self._gate.knows(headers):
-                return _sentence(request, HTTPStatus.UNAUTHORIZED, "Not let in", _STRANGER)
+                return _sentence(request, HTTPStatus.UNAUTHORIZED, "Access denied", _STRANGER)
             return await self._pass_on(request)
         finally:
             if not request.content.is_eof():  # a body that nobody has read
@@ -319,7 +320,7 @@ class _Proxy:
         here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
         if not here or not there or belongs_to(os.getuid(), here, there):
             return None
-        self._warn("another user of this machine has asked, and was refused")
+        self._warn("a request of another user of this machine was refused")
         return Refusal(HTTPStatus.FORBIDDEN, "This belongs to another user of this machine.")
 
     def _warn(self, sentence: str) -> None:
@@ -344,28 +345,32 @@ class _Proxy:
                 return _sentence(
                     request,
                     HTTPStatus.FORBIDDEN,
-                    "This address is used up",
+                    "This address has already been used",
                     "It works once. If it was not you who used it, end dwd page at once: Ctrl-C in its terminal.",
                 )
             case Entry.WRONG:
-                return _sentence(request, HTTPStatus.FORBIDDEN, "Not let in", _STRANGER)
+                return _sentence(request, HTTPStatus.FORBIDDEN, "Access denied", _STRANGER)
 
     async def _pass_on(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             body = await _body(request)
-        except _TooMuch as error:
-            return _sentence(request, error.status, "Not sent on", str(error))
-        if self._way.trouble is not None:
-            return self._broken(request, self._way.trouble)
-        headers = {name: request.headers[name] for name in _SENT_ON if name in request.headers}
+        except _BodyRefused as error:
+            return _sentence(request, error.status, "Not forwarded", str(error))
+        if self._link.trouble is not None:
+            return self._broken(request, self._link.trouble)
+        headers = {
+            name: request.headers[name]
+            for name in _FORWARDED_REQUEST_HEADERS
+            if name in request.headers
+        }
         try:
-            said, moves = b"", self._way.moves
-            response = await self._way.send(request.method, request.raw_path, headers, body)
+            said, moves = b"", self._link.moves
+            response = await self._link.send(request.method, request.raw_path, headers, body)
             if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
                 response, said = await self._of_leader(request, response, headers, body, moves)
         except (CommandFailed, ConfigurationError) as error:
             return self._broken(request, str(error))
-        return await _relay(request, response, said, self._way)
+        return await _relay(request, response, said, self._link)
 
     async def _of_leader(
         self,
@@ -388,22 +393,20 @@ class _Proxy:
                 return response, said
         elif request.method not in {"GET", "HEAD"}:
             return response, said
-        if not await self._way.look_elsewhere(moves):
+        if not await self._link.look_elsewhere(moves):
             return response, said
         response.release()
-        again = await self._way.send(request.method, request.raw_path, headers, body)
+        again = await self._link.send(request.method, request.raw_path, headers, body)
         return again, b""
 
     def _broken(self, request: web.BaseRequest, trouble: str) -> web.StreamResponse:
-        sentence = (
-            f"There is no way to the watchdog at the moment: {trouble}. It is being tried again."
-        )
+        sentence = f"The watchdog cannot be reached: {trouble}. Retrying."
         status = HTTPStatus.SERVICE_UNAVAILABLE
-        return _sentence(request, status, "The way is broken", sentence, again=_REFRESH)
+        return _sentence(request, status, "The watchdog is unreachable", sentence, again=_REFRESH)
 
 
 @asynccontextmanager
-async def _listening(way: Way, printer: Printer, port: int) -> AsyncIterator[PageGate]:
+async def _listening(way: LeaderLink, printer: Printer, port: int) -> AsyncIterator[PageGate]:
     """Serve on 127.0.0.1 for as long as the context lasts.
 
     Raises:
@@ -435,7 +438,7 @@ async def _listening(way: Way, printer: Printer, port: int) -> AsyncIterator[Pag
         listening.close()
 
 
-class _TooMuch(Exception):
+class _BodyRefused(Exception):
     """The body of a request is too long, or too slow."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
@@ -454,20 +457,22 @@ async def _body(request: web.BaseRequest) -> bytes | None:
                 found += chunk
                 if len(found) > _MAX_BODY:
                     most = f"A request has at most {_MAX_BODY >> 10} KiB."
-                    raise _TooMuch(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, most)
+                    raise _BodyRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, most)
     except TimeoutError as error:
         late = f"The request did not arrive within {_BODY_TIME:.0f} s."
-        raise _TooMuch(HTTPStatus.REQUEST_TIMEOUT, late) from error
+        raise _BodyRefused(HTTPStatus.REQUEST_TIMEOUT, late) from error
     return bytes(found)
 
 
 async def _relay(
-    request: web.BaseRequest, response: aiohttp.ClientResponse, said: bytes, way: Way
+    request: web.BaseRequest, response: aiohttp.ClientResponse, said: bytes, way: LeaderLink
 ) -> web.StreamResponse:
     """Pass an answer on as it comes, after what was read of it; if it breaks off, so does what the browser gets."""
     async with response:
         headers = {
-            name: response.headers[name] for name in _PASSED_BACK if name in response.headers
+            name: response.headers[name]
+            for name in _FORWARDED_RESPONSE_HEADERS
+            if name in response.headers
         }
         if "Location" in headers:
             headers["Location"] = _path_of(headers["Location"])
@@ -483,7 +488,7 @@ async def _relay(
 
 
 async def _chunks(
-    response: aiohttp.ClientResponse, request: web.BaseRequest, way: Way
+    response: aiohttp.ClientResponse, request: web.BaseRequest, way: LeaderLink
 ) -> AsyncIterator[bytes]:
     """The body as it comes; where it breaks off the browser's connection does, too, or it would take it for whole."""
     try:

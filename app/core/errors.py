@@ -11,7 +11,7 @@
     │   ├── VersionChanged        the resource is not what the caller saw (If-Match)
     │   └── OperationGone         an operation of an earlier leader
     ├── NotKnownYet               a dependency has not been read since the start
-    ├── FeatureUnavailable                a part of the program that is off here, and why
+    ├── FeatureUnavailable        a part of the program that is off here, and why
     ├── StoreFull                 the overrides would be too large to be stored
     └── ClusterError              a request to an API server failed
         ├── Unreachable           no answer: refused, cut, timed out

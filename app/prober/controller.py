@@ -1,7 +1,7 @@
 """Starts and stops runners as Clusters come, change and go.
 
 It is level-triggered: an event only puts the shoot's namespace into a queue, and a worker then compares the Cluster as
-it is now with what runs.  `Prober` puts all parts of the prober together.
+it is now with what runs. `Prober` puts all parts of the prober together.
 """
 
 import asyncio

@@ -117,7 +117,7 @@ nothing; with fewer slots the third failure of a thousand shoots would come a mi
 class ProbeSlots:
     """Limits how many probes run at once, such that slow shoots cannot take all slots (threat T11).
 
-    A probe takes a fast slot.  After a second it goes on, but gives the slot back.  A shoot whose last probe was that
+    A probe takes a fast slot. After a second it goes on, but gives the slot back. A shoot whose last probe was that
     slow takes a slow slot instead, of which there is a number of its own, and keeps it to the end.
     """
 
@@ -215,6 +215,6 @@ class ProberEnvironment:
     endpoints: EndpointAdapters | None = None
     """None if no endpoint probe is configured."""
     together: float = 0.0
-    """Seconds of a time slot whose regular probes begin together (`rules.schedule.ProbePace`); 0 for none."""
+    """Seconds of a time slot whose regular probes begin together (`rules.schedule.ProbeIntervals`); 0 for none."""
     runs_together: float = 0.0
     """The same for the runs of endpoint probes (`rules.probe_worker.first_tick`)."""

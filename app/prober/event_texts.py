@@ -1,7 +1,7 @@
 """Sentences about what happened to a dependent: for the log, with its name, and for an Event on the object itself.
 
 Readers of an Event on kube-controller-manager may never have heard of the watchdog, so Events use no word that
-Kubernetes does not have.  All functions are pure.
+Kubernetes does not have. All functions are pure.
 """
 
 from typing import Final

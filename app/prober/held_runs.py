@@ -1,8 +1,8 @@
 """Scaling runs with a hold of their own (manual runs and releases), which a new leader carries on under the same id.
 
 The hold is written to the ConfigMap of the overrides before the run starts, with `done: false`, and gets `done: true`
-when the run has ended.  So a new leader knows what was asked for, and carries it on.  Deleting the hold cancels the
-run.  `HeldRuns.run` reconciles the two: it carries on the runs of holds that say `done: false`, cancels runs whose hold
+when the run has ended. So a new leader knows what was asked for, and carries it on. Deleting the hold cancels the
+run. `HeldRuns.run` reconciles the two: it carries on the runs of holds that say `done: false`, cancels runs whose hold
 is gone, and closes the holds of runs that have ended (rules 7, a hold).
 """
 
@@ -110,12 +110,12 @@ class HeldRuns:
 
         Raises:
             FeatureOff: nothing is written in a dry run.
-            LeadershipLost: this instance does not lead.
+            LeadershipLost: this instance is not the leader.
         """
         if self._env.dry_run:
             raise errors.FeatureUnavailable("dry-run", "nothing is written in a dry run")
         if not self._env.leadership.leading or self._stopping:
-            raise errors.LeadershipLost("this instance no longer leads")
+            raise errors.LeadershipLost("this instance is no longer the leader")
 
     async def begin(self, namespace: str, order: ScalingOrder, check: Callable[[], None]) -> None:
         """Writes the hold of a scaling run, then starts the run; the caller has `reserved` the shoot.
@@ -127,7 +127,7 @@ class HeldRuns:
                 written, and once more after that.
 
         Raises:
-            WatchdogError: the run may not start, or the hold could not be written.  It will not start later, either: a
+            WatchdogError: the run may not start, or the hold could not be written. It will not start later, either: a
                 hold that was written although its answer was lost is ended.
         """
         self._void.pop(namespace, None)

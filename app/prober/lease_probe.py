@@ -1,8 +1,8 @@
-"""One probe of one shoot in lease mode: requests go out, facts come back.  It decides what to read, but no verdict.
+"""One probe of one shoot in lease mode: requests go out, facts come back. It decides what to read, but no verdict.
 
 A probe is `GET /version`, then Leases, which are always read consistently: without etcd, `/version` and the watch cache
-go on answering while no kubelet can renew (rules 3).  Nodes and Machines are read only where the verdict could differ
-because of them and something would be written on it (rules 3.2); Leases are then read last.  What a probe learns stays
+go on answering while no kubelet can renew (rules 3). Nodes and Machines are read only where the verdict could differ
+because of them and something would be written on it (rules 3.2); Leases are then read last. What a probe learns stays
 in `Memory` for the next one.
 """
 

@@ -1,6 +1,6 @@
 """The notices of probes, verdicts and protections, one function for each thing that happens.
 
-Log, metrics, history and Events are made from them.  The notices of scaling runs are in `scaling_messages`.
+Log, metrics, history and Events are made from them. The notices of scaling runs are in `scaling_messages`.
 """
 
 from collections.abc import Iterable, Mapping

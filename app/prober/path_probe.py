@@ -1,7 +1,7 @@
 """Probes one shoot in endpoint mode: `GET /version` by the internal path, then by the external one (rules 4.2).
 
 The internal path tells whether the API server itself is up, so the external one is asked only while the internal one is
-healthy.  Machines, Nodes and Leases are not read.  The results of the internal path are counted here, from one probe to
+healthy. Machines, Nodes and Leases are not read. The results of the internal path are counted here, from one probe to
 the next; those of the external path are counted with the verdict.
 """
 
@@ -113,7 +113,7 @@ class PathProbe:
         ended = self._env.clock.now()
         took = ended - began
         if took > self._limit + _FROZEN:
-            failure = _of_long_ago(took, failure, PROBES[route])
+            failure = _as_stale(took, failure, PROBES[route])
         counted = failure is None or paths.counts(route, failure.reason)
         seen = self._seen[route] = PathView(route, ended, took, failure, counted)
         return seen
@@ -150,7 +150,7 @@ class PathProbe:
         return Reading(started, self._env.clock.now(), result, probes, paths=attempts)
 
 
-def _of_long_ago(took: float, failure: Failure | None, probe: RequestKind) -> Failure:
+def _as_stale(took: float, failure: Failure | None, probe: RequestKind) -> Failure:
     """Makes the result of an attempt that took too long a stale reading: an answer may be as old as that, too."""
     text = f"the attempt took {took:.1f} s, as this process was frozen"
     if failure is None:

@@ -1,6 +1,6 @@
 """When the next probe of one shoot is due, and what has brought it forward.
 
-`rules.schedule` computes the instant from what the last probe found.  `ProbeSchedule` adds what happens meanwhile: an
+`rules.schedule` computes the instant from what the last probe found. `ProbeSchedule` adds what happens meanwhile: an
 event that wakes the loop, a person who asks for a probe, the wait that a 429 demands.
 """
 
@@ -55,7 +55,7 @@ class ProbeSchedule:
     def ask(self, last: Reading | None) -> float:
         """Schedules a probe for a person; returns when it will be.
 
-        It comes 1 s after the `last` one began at the earliest, and never within the wait that a 429 demands.  Several
+        It comes 1 s after the `last` one began at the earliest, and never within the wait that a 429 demands. Several
         calls before that share one probe.
         """
         earliest = 0.0 if last is None else last.started + schedule.AT_LEAST

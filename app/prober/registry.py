@@ -169,7 +169,7 @@ class ShootRegistry:
             for each in self._env.policy.dependents
         }
         active = protection.active(views.values())
-        # The original writes no time beside the meltdown key.  Protection then counts from the end of probing, at which
+        # The original writes no time beside the meltdown key. Protection then counts from the end of probing, at which
         # it was there.
         began = protection.began_at(views.values()) or known.since
         scaler = self.scalers.known(namespace)

@@ -1,9 +1,9 @@
 """One resource in one scaling run: decide, wait, write, wait for its pods (rules 4.3, steps 1 to 5).
 
-Each write carries the resourceVersion that it was decided on.  After a conflict the resource is read and decided on
-again, after an error that may be transient the write is repeated, until the resource's `timeout` is over.  A write
+Each write carries the resourceVersion that it was decided on. After a conflict the resource is read and decided on
+again, after an error that may be transient the write is repeated, until the resource's `timeout` is over. A write
 whose answer was lost may have been carried out: if a later read shows that nothing is left to do, it counts as done by
-this run.  The run's guard is asked before each write, and once more after the wait for the request budget.
+this run. The run's guard is asked before each write, and once more after the wait for the request budget.
 """
 
 import asyncio
@@ -142,11 +142,11 @@ class ResourceRun:
             case ScalingStep.SKIP:
                 return self._end(StepResult.SKIPPED, task.why)
             case ScalingStep.WRITE:
-                return await self._settle(view)
+                return await self._wait_for_pods(view)
             case ScalingStep.TIDY | ScalingStep.NOTHING:
                 if task.why in {Why.IGNORED, Why.LEFT_AT_ZERO}:
                     return self._end(StepResult.SKIPPED, task.why)
-                return await self._already(view)
+                return await self._finish_unchanged(view)
 
     def _decide(self, view: WorkloadView | None) -> Task:
         found = self._context.found_at_zero(self.ref)
@@ -212,7 +212,7 @@ class ResourceRun:
 
     def _check_leads(self) -> None:
         if not self._env.leadership.leading:
-            self._context.guard.end("this instance does not lead")
+            self._context.guard.end("this instance is not the leader")
         self._context.guard.check()
 
     def _request_begins(self) -> None:
@@ -306,7 +306,7 @@ class ResourceRun:
 
     # Step 5: waiting for the pods.
 
-    async def _already(self, view: WorkloadView | None) -> StepResult:
+    async def _finish_unchanged(self, view: WorkloadView | None) -> StepResult:
         """Ends a resource whose replicas are as they should be; if a later level writes, waits until it is ready."""
         waits = self._context.direction is Direction.UP and view is not None
         if not waits or view is None or scaling.settled(view, Direction.UP):
@@ -317,13 +317,13 @@ class ResourceRun:
         now = self._env.clock.now()
         since = self._context.memory.waiting_since.setdefault(self.ref, now)
         self._deadline = since + self._policy.timeout
-        return await self._settle(view)
+        return await self._wait_for_pods(view)
 
     @property
     def _wrote(self) -> bool:
         return self.task is not None and self.task.writes
 
-    async def _settle(self, view: WorkloadView | None) -> StepResult:
+    async def _wait_for_pods(self, view: WorkloadView | None) -> StepResult:
         written = view
         deadline = self._deadline or self._env.clock.now() + self._policy.timeout
         while view is not None and not await self._reader.settled(view, written):

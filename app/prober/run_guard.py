@@ -1,8 +1,8 @@
 """Guards a scaling run: before each write it says go on, wait or end (rules 4.3, what ends a run).
 
-Verdicts go on arriving while a run is under way.  One of the same direction confirms the run, one of the other
-direction ends it.  HOLD makes the next write wait for a while (`patience`); if the verdict is not confirmed by then,
-the run ends.  When a run is ended, all its waits end at once, but a request that was sent is finished first.
+Verdicts go on arriving while a run is under way. One of the same direction confirms the run, one of the other
+direction ends it. HOLD makes the next write wait for a while (`patience`); if the verdict is not confirmed by then,
+the run ends. When a run is ended, all its waits end at once, but a request that was sent is finished first.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class RunGuard:
             self.end(f"the verdict is {verdict}")
         self._changed.set()
 
-    def poke(self) -> None:
+    def recheck(self) -> None:
         """Wakes the waits of the run, as a dependent has changed."""
         self._changed.set()
 
@@ -137,7 +137,7 @@ class RunGuard:
                     task.exception()  # retrieved, so that asyncio does not report it as never retrieved
 
     async def change(self, seconds: float) -> None:
-        """Returns at the next verdict, `poke` or `end`, or after so many seconds."""
+        """Returns at the next verdict, `recheck` or `end`, or after so many seconds."""
         self._changed.clear()
         try:
             async with asyncio.timeout(seconds):

@@ -1,9 +1,9 @@
 """The loop of one shoot: probe, decide, act, schedule the next probe.
 
-Each shoot that is probed has one `ShootRunner`.  It sleeps until a probe is due, and makes contact with the shoot's
-storage in between where probes are far apart (rules 3.1).  A probe ends in a reading or a failure; `verdicts` turns it
+Each shoot that is probed has one `ShootRunner`. It sleeps until a probe is due, and makes contact with the shoot's
+storage in between where probes are far apart (rules 3.1). A probe ends in a reading or a failure; `verdicts` turns it
 into a decision, the `Scaler` starts, confirms or ends a scaling run accordingly, and `rules.schedule` says when the
-next probe is due.  The loop never waits for a scaling run.  Events from outside (leadership, overrides, gates, watches)
+next probe is due. The loop never waits for a scaling run. Events from outside (leadership, overrides, gates, watches)
 never start a run themselves: they bring the next probe forward, or end a run.
 """
 
@@ -82,7 +82,7 @@ class ShootRunner:
         self._env = environment
         self._namespace = subject.namespace
         self._scaling_from = scaling_from
-        self._observer: ShootProbe = _observer(environment, subject.namespace)
+        self._probe: ShootProbe = _shoot_probe(environment, subject.namespace)
         self._closed_by = closed_by
         self._progress = RunnerProgress()
         self._schedule = ProbeSchedule(environment)
@@ -94,7 +94,7 @@ class ShootRunner:
         self._judge = Judge(
             environment,
             subject,
-            self._observer,
+            self._probe,
             VerdictContext(scaler, self._protection, self._enforcer, scaling_from, self._closed_by),
         )
         now = environment.clock.now()
@@ -132,7 +132,7 @@ class ShootRunner:
 
         Args:
             why: the reason, for messages.
-            abandoning: the shoot is no longer to be probed, as opposed to the process ending.  A forced manual
+            abandoning: the shoot is no longer to be probed, as opposed to the process ending. A forced manual
                 scaling run then goes on.
         """
         first, self._stopping = not self._stopping, True
@@ -175,11 +175,11 @@ class ShootRunner:
         last = self._progress.contact_at
         if last is None or self._schedule.failures or self._rests:
             return None
-        return self._observer.next_contact(last, self._schedule.next.at, self._judge.subject)
+        return self._probe.next_contact(last, self._schedule.next.at, self._judge.subject)
 
     async def _contact(self) -> None:
         began = self._env.clock.now()
-        failure = await self._observer.contact(self._judge.subject)
+        failure = await self._probe.contact(self._judge.subject)
         now = self._progress.contact_at = self._env.clock.now()
         if failure is not None:
             self._schedule.failed(failure)
@@ -211,10 +211,10 @@ class ShootRunner:
         self._progress.reading, self._progress.contact_at = reading, reading.ended
         self._progress.probes += 1
         self._note_result(reading, decision)
-        # Reported before `advise`, so that in log and history the verdict stands before the run that it starts.
+        # Reported before `on_verdict`, so that in log and history the verdict stands before the run that it starts.
         if before is None or (before.verdict, before.reason) != (decision.verdict, decision.reason):
             messages.verdict_changed(self._env, self.namespace, before, decision)
-        self._scaler.advise(decision)
+        self._scaler.on_verdict(decision)
         self._protection.note(decision)
         self._consumer.charge(stopwatch() - begun)
         self._weigh()
@@ -256,12 +256,12 @@ class ShootRunner:
             failures=self._schedule.failures,
             retry_after=None if failure is None else failure.retry_after,
             tally=self._progress.tally,
-            candidacy=self._observer.candidacy,
+            candidacy=self._probe.candidacy,
             counting=decision is not None and decision.reason is VerdictReason.COUNTING,
             protected=self._protection.since is not None,
             run_in_progress=self._scaler.scaling_run is not None,
             wake_at=self._scaling_from if self._scaling_from > now else None,
-            gap_at=self._observer.gap_at(self._judge.subject),
+            gap_at=self._probe.gap_at(self._judge.subject),
             path_fails=self._path_fails(),
             backoff=self._backoff(failure),
             rests_until=self._balance.rests_until,
@@ -297,7 +297,7 @@ class ShootRunner:
     def leadership_changed(self) -> None:
         """Probes at once; if leadership was lost, ends the scaling run first."""
         if not self._env.leadership.leading:
-            self._scaler.end("this instance does not lead")
+            self._scaler.end("this instance is not the leader")
         self.wake()
 
     def overrides_changed(self) -> None:
@@ -309,7 +309,7 @@ class ShootRunner:
 
     def dependents_changed(self) -> None:
         """Called when the watch shows another version of one of the shoot's dependents."""
-        self._scaler.poke()
+        self._scaler.recheck()
         self._protection.note(self._progress.decision)
 
     def gate_changed(self) -> None:
@@ -344,7 +344,7 @@ class ShootRunner:
         decision = self._progress.decision = self._judge.failed(failure)
         now = self._env.clock.now()
         self._progress.reading = Reading(now, now, failure)
-        self._scaler.advise(decision)
+        self._scaler.on_verdict(decision)
 
     def _run_ended(self, _result: ScalingResult) -> None:
         self._protection.note(self._progress.decision)
@@ -353,7 +353,7 @@ class ShootRunner:
 
     def status_facts(self) -> ShootStatus:
         """What is known of the shoot, without the state and the conditions, which `StatusTracker` derives from it."""
-        progress, observer = self._progress, self._observer
+        progress, probe = self._progress, self._probe
         reading, kept_back = progress.reading, self._kept_back()
         return ShootStatus(
             self.namespace,
@@ -372,8 +372,8 @@ class ShootRunner:
             read_at=progress.read_at,
             facts=self._facts(kept_back),
             kept_back=None if kept_back is None else kept_back[1],
-            candidacy=observer.candidacy,
-            paths=observer.paths,
+            candidacy=probe.candidacy,
+            paths=probe.paths,
             judgements=() if reading is None else reading.known,
             expiry=self._judge.subject.timings.expiry,
             last_probe=None if reading is None else reading.ended,
@@ -411,7 +411,7 @@ class ShootRunner:
         return self._status.update(self.status_facts(), self._env.clock.now())
 
 
-def _observer(environment: ProberEnvironment, namespace: str) -> ShootProbe:
+def _shoot_probe(environment: ProberEnvironment, namespace: str) -> ShootProbe:
     if environment.policy.endpoint_mode is None:
         return LeaseProbe(environment, namespace)
     return PathProbe(environment, namespace)

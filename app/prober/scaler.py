@@ -1,9 +1,9 @@
 """The scaling runs of one shoot: at most one at a time, over all dependents in one direction.
 
-`Scaler.advise` takes each verdict.  It starts a scaling run if there is something to write, tells the running one to go
-on, wait or end, and starts the opposite one as soon as the running one has ended.  It returns at once: runs are tasks,
-and the probe loop never waits for them.  `Scaler.order` starts a manual run, which ends an automatic one, and which no
-verdict ends.
+`Scaler.on_verdict` takes each verdict. It starts a scaling run if there is something to write, tells the running one to
+go on, wait or end, and starts the opposite one as soon as the running one has ended. It returns at once: runs are
+tasks, and the probe loop never waits for them. `Scaler.order` starts a manual run, which ends an automatic one, and
+which no verdict ends.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import protection, scaling
 from app.prober.rules.consecutive import PendingWrites
-from app.prober.saved_counts import SavedCounts
 from app.prober.scaling_context import ScalingOrder, ScalingResult
+from app.prober.scaling_memory import ScalingMemory
 from app.prober.scaling_run import ScalingRun
 
 Ended = Callable[[ScalingResult], None]
@@ -38,14 +38,14 @@ class Scaler:
         self._wanted: Direction | None = None
         self._why = ""
         """The message of the verdict that set `_wanted`."""
-        self._rehearsed: Direction | None = None
+        self._dry_run_direction: Direction | None = None
         """Dry run: the direction of the last run, which is not repeated until the verdict has turned."""
         self._pending: tuple[dict[ResourceRef, WorkloadView | None], PendingWrites | None] = (
             {},
             None,
         )
         """The dependents as `pending` last saw them, and its answer for them."""
-        self.memory = SavedCounts()
+        self.memory = ScalingMemory()
         self.scaling_run: ScalingRun | None = None
         self.last: ScalingResult | None = None
         self.failed: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class Scaler:
         self._pending = views, found
         return found
 
-    def advise(self, decision: Decision) -> None:
+    def on_verdict(self, decision: Decision) -> None:
         """Takes a verdict: starts a scaling run, or confirms, delays or ends the one under way."""
         self._remember_zeros(decision.verdict)
         direction = decision.verdict.direction
@@ -111,7 +111,7 @@ class Scaler:
             # A SCALE DOWN that would write nothing was not confirmed: it must not start a run later, when it would.
             self._wanted = direction if self._something_to_write(direction) else None
             self._why = decision.message
-            self._rehearsed = direction if self._rehearsed is direction else None
+            self._dry_run_direction = direction if self._dry_run_direction is direction else None
         if self.manual is not None:
             self._wanted = None
         elif self.scaling_run is not None:
@@ -121,10 +121,10 @@ class Scaler:
         elif self._wanted is not None:
             self._begin_automatic(self._wanted)
 
-    def poke(self) -> None:
+    def recheck(self) -> None:
         """Makes the run under way look at the dependents again, as one has changed."""
         if self.scaling_run is not None:
-            self.scaling_run.guard.poke()
+            self.scaling_run.guard.recheck()
 
     def order(self, order: ScalingOrder) -> None:
         """Starts a manual run now, or as soon as the one under way, which it ends, has ended.
@@ -205,9 +205,9 @@ class Scaler:
             self.memory.at_zero(zeros, self._env.clock.now())
 
     def _begin_automatic(self, direction: Direction) -> None:
-        if self._rehearsed is direction:
+        if self._dry_run_direction is direction:
             return
-        self._rehearsed = direction if self._env.dry_run else None
+        self._dry_run_direction = direction if self._env.dry_run else None
         now = self._env.clock.now()
         self._begin(ScalingOrder(self._env.operations.new_id(), direction, now, reason=self._why))
 

@@ -10,7 +10,7 @@ from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigge
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.environment import ProberEnvironment
 from app.prober.run_guard import RunGuard
-from app.prober.saved_counts import SavedCounts
+from app.prober.scaling_memory import ScalingMemory
 
 OURSELVES: Final = "dependency-watchdog"
 """The author of a hold that no person asked for."""
@@ -105,7 +105,7 @@ class ScalingContext:
     namespace: str
     order: ScalingOrder
     guard: RunGuard
-    memory: SavedCounts
+    memory: ScalingMemory
 
     @property
     def direction(self) -> Direction:

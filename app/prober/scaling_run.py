@@ -1,9 +1,9 @@
 """One run over all dependents in one direction, level by level (rules 4.3).
 
-All resources of a level start at once, each as a `ResourceRun` in a task of its own.  On the way up the next level
-starts when this one is ready.  On the way down it starts as soon as this level's writes are accepted or have failed, at
+All resources of a level start at once, each as a `ResourceRun` in a task of its own. On the way up the next level
+starts when this one is ready. On the way down it starts as soon as this level's writes are accepted or have failed, at
 the latest 1 s after they were sent: kube-controller-manager must not wait for machine-controller-manager's pods, nor
-for a slow write.  What is slow goes on beside the next level, and the run ends when all of it has ended.
+for a slow write. What is slow goes on beside the next level, and the run ends when all of it has ended.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from app.prober.environment import ProberEnvironment
 from app.prober.resource import ResourceRun
 from app.prober.rules import scaling
 from app.prober.run_guard import ManualRunGuard, RunAborted, RunGuard
-from app.prober.saved_counts import SavedCounts
 from app.prober.scaling_context import ScalingContext, ScalingOrder, ScalingResult, StepResult
+from app.prober.scaling_memory import ScalingMemory
 
 # On the way down, seconds after which a level starts though writes of the one before are not answered yet.
 _LEVEL_GOES_ON: Final = 1.0
@@ -40,7 +40,7 @@ class ScalingRun:
         environment: ProberEnvironment,
         namespace: str,
         order: ScalingOrder,
-        memory: SavedCounts,
+        memory: ScalingMemory,
     ) -> None:
         self._env = environment
         self._namespace = namespace
@@ -115,7 +115,7 @@ class ScalingRun:
     def supersede(self) -> None:
         """Ends a scale-down that only waits for pods, if a dependent that it has dealt with is up again.
 
-        The wait for pods decides nothing but what is reported.  So SCALE DOWN acts at once on what is up (rules 4.3),
+        The wait for pods decides nothing but what is reported. So SCALE DOWN acts at once on what is up (rules 4.3),
         through another run that starts when this one has ended.
         """
         writing = not self._begun or any(not run.written.is_set() for run in self._runs.values())

@@ -1,7 +1,7 @@
 """Requests to one shoot's API server, with the credentials of its kubeconfig Secret (rules 3, step 1).
 
 The watch of Secrets may lag behind a rotation: after a 401 the Secret is read live, once, and the request repeated if
-that is another kubeconfig.  The one that was read live is then used until the watch shows a change.
+that is another kubeconfig. The one that was read live is then used until the watch shows a change.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ A scale-down is the costly direction, so `Judge.probe` takes these steps:
 
 1. The reading is assessed, and counted towards the thresholds (`rules.verdict`).
 2. If the verdict would write something, whatever it needs of a stale watch is read live from the seed.
-3. If a scale-down would write something, a second, consistent reading on a new connection has to agree.  In endpoint
+3. If a scale-down would write something, a second, consistent reading on a new connection has to agree. In endpoint
    mode a second attempt by the internal path has to succeed, whether anything would be written or not.
 4. Overrides, leadership and gates are checked once more, as the steps before may have taken seconds.
 
@@ -160,10 +160,10 @@ class Judge:
         self,
         environment: ProberEnvironment,
         subject: ProbedShoot,
-        observer: ShootProbe,
-        position: VerdictContext,
+        probe: ShootProbe,
+        context: VerdictContext,
     ) -> None:
-        self._env, self._observer, self._position = environment, observer, position
+        self._env, self._probe, self._context = environment, probe, context
         self.subject = subject
         """The facts of the Shoot that a probe depends on; the runner replaces it when the Cluster changes."""
         self._consecutive: ConsecutiveResults = NO_RESULTS
@@ -173,7 +173,7 @@ class Judge:
 
     def gate_changed(self) -> None:
         """Notes a gate that closed while a probe is under way; called whenever one closes or opens."""
-        self._gated = self._position.closed_by() or self._gated
+        self._gated = self._context.closed_by() or self._gated
 
     def stood_still(self) -> None:
         """Resets the counts: the process was frozen, so earlier probes and the next one are not in a row."""
@@ -195,9 +195,9 @@ class Judge:
         Returns:
             The reading, which spans the confirming one if there was one, and the decision.
         """
-        pending = self._position.scaler.pending()
-        self._gated = self._position.closed_by()
-        reading = await self._observer.probe(
+        pending = self._context.scaler.pending()
+        self._gated = self._context.closed_by()
+        reading = await self._probe.probe(
             self.subject, pending, with_nodes=with_nodes, counts=counts
         )
         outcome = self._judge(reading, pending, counts=counts)
@@ -212,9 +212,7 @@ class Judge:
 
     def _to_confirm(self, reading: Reading) -> bool:
         """Whether a scale-down needs a second reading: in endpoint mode always, in lease mode if it would write."""
-        return (
-            isinstance(reading.result, PathReading) or self._position.scaler.pending().down_writes
-        )
+        return isinstance(reading.result, PathReading) or self._context.scaler.pending().down_writes
 
     def _judge(
         self, reading: Reading, pending: PendingWrites, *, counts: bool
@@ -243,10 +241,10 @@ class Judge:
         Args:
             effective: the overrides, as the loop last applied them.
         """
-        pending = self._position.scaler.pending()
+        pending = self._context.scaler.pending()
         if not pending.exposed and not pending.ignored:
             return None
-        return verdict.kept_back(self._preconditions(effective))
+        return verdict.blocking_override(self._preconditions(effective))
 
     def known_since(self, reading: Reading) -> float | None:
         """The first instant at which the outage that `reading` shows could be detected; None if it shows none."""
@@ -263,20 +261,20 @@ class Judge:
     def _preconditions(self, effective: EffectiveOverrides | None = None) -> verdict.Preconditions:
         return verdict.Preconditions(
             synced=self.listed(),
-            effective=self._position.enforcer.now() if effective is None else effective,
-            initial_delay_over=self._env.clock.now() >= self._position.scaling_from,
+            effective=self._context.enforcer.now() if effective is None else effective,
+            initial_delay_over=self._env.clock.now() >= self._context.scaling_from,
             leading=self._env.leadership.leading,
             closed_by=self._closed_by(),
-            ignored=self._position.scaler.pending().ignored,
+            ignored=self._context.scaler.pending().ignored,
         )
 
     def _closed_by(self) -> str | None:
         """Why a gate keeps a scale-down from starting; a gate that has opened since the probe began still counts.
 
-        Such a probe began before the gate opened.  When the seed's own network comes back, a canary that runs every
+        Such a probe began before the gate opened. When the seed's own network comes back, a canary that runs every
         second notices sooner than an attempt of five seconds, which still fails: that is no outage of the shoot.
         """
-        closed = self._position.closed_by()
+        closed = self._context.closed_by()
         if closed is not None or self._gated is None:
             return closed
         return f"{self._gated} (open again since this probe began; the next one decides)"
@@ -293,7 +291,7 @@ class Judge:
             policy.success_threshold,
             policy.suspect_interval,
             pending.protected,
-            self._position.protection.begins,
+            self._context.protection.begins,
             # In lease mode one good reading is enough while nothing is scaled down (rules 4.1); in endpoint mode a path
             # is healthy only after `successThreshold` of them (rules 4.2).
             unprotected=1 if policy.endpoint_mode is None else policy.success_threshold,
@@ -303,7 +301,7 @@ class Judge:
         self, first: Reading, outcome: verdict.VerdictOutcome
     ) -> tuple[Reading, verdict.VerdictOutcome]:
         """Takes a second reading; the outcome stays SCALE DOWN only if that reading asks for it as well."""
-        second = await self._observer.confirm(self.subject, first)
+        second = await self._probe.confirm(self.subject, first)
         reading = replace(
             second,
             started=first.started,
@@ -312,18 +310,18 @@ class Judge:
         )
         if isinstance(second.result, Failure):
             return reading, verdict.decide_failure(second.result, outcome.consecutive)
-        again = self._assess(second.result, self._position.scaler.pending())
+        again = self._assess(second.result, self._context.scaler.pending())
         if again.verdict is not Verdict.SCALE_DOWN:
             return reading, verdict.unconfirmed(again, outcome.decision)
         return reading, replace(outcome, decision=replace(outcome.decision, message=again.message))
 
     async def _checked_with_seed(self, outcome: verdict.VerdictOutcome) -> verdict.VerdictOutcome:
         """Reads live whatever a verdict that writes needs of a stale watch; HOLD if that fails (rules 4.1)."""
-        direction, pending = outcome.decision.verdict.direction, self._position.scaler.pending()
+        direction, pending = outcome.decision.verdict.direction, self._context.scaler.pending()
         down = direction is Direction.DOWN
         if direction is None or not (pending.down_writes if down else pending.up_writes):
             return outcome
-        found = await self._observer.live_where_stale(self.subject, down=down)
+        found = await self._probe.live_where_stale(self.subject, down=down)
         if isinstance(found, ProbedShoot):
             changed, self.subject = found != self.subject, found
             # A scale-down is assessed with the new subject when it is confirmed.

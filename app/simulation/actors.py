@@ -1,6 +1,6 @@
 """The controllers of a shoot's control plane that do damage in an outage.
 
-kube-controller-manager marks nodes NotReady; machine-controller-manager then deletes their machines.  Both act only
+kube-controller-manager marks nodes NotReady; machine-controller-manager then deletes their machines. Both act only
 while a pod of their Deployment is ready, which is how scaling them down protects a shoot.
 """
 
@@ -130,7 +130,7 @@ class KubeControllerManager:
 class MachineControllerManager:
     """Replaces the machine of a node that has not been Ready for `health_timeout`.
 
-    It checks every `period` while its pod is ready and the shoot's API server works.  Draining takes `drain`, and a new
+    It checks every `period` while its pod is ready and the shoot's API server works. Draining takes `drain`, and a new
     machine gets its node after `creation`; all durations are in seconds.
     """
 

@@ -10,14 +10,12 @@ assert world.not_ready_nodes("shoot--local--a")
 import random
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from app.core.clock import Clock
 from app.core.config.scalars import parse_duration
-from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
-from app.core.ports import Watched
 from app.core.tasks import Tasks
 from app.simulation import manifests
 from app.simulation.actors import (
@@ -25,24 +23,17 @@ from app.simulation.actors import (
     KubeControllerManager,
     MachineControllerManager,
 )
-from app.simulation.cluster import SimulatedSeed
 from app.simulation.faults import Faults
 from app.simulation.handlers import SimulatedHandlers
-from app.simulation.identities import SimulatedIdentities, SimulatedReviewer
-from app.simulation.leadership import SimulatedAccess, SimulatedLeadership, SimulatedPauses
+from app.simulation.identities import OPERATOR, SimulatedIdentities
 from app.simulation.network import SeedNetwork, ServerPlace
-from app.simulation.overrides_store import OverridesEditor, SimulatedOverridesStore
+from app.simulation.overrides_editor import OverridesEditor
 from app.simulation.parts import Kubeconfigs, WorldParts
-from app.simulation.probed_pods import SimulatedProbedPods
-from app.simulation.reflection import OpenWatches
 from app.simulation.seed_pods import SeedPods
-from app.simulation.shoot import ShootServer, SimulatedConnector, SimulatedShoot
+from app.simulation.shoot import ShootServer
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import ApiServer, Host, Journal, RequestCount
 from app.simulation.truth import WorldTruth, reference
-from app.simulation.views import secret_view
-from app.simulation.watching import WatchCaches
-from app.simulation.weeder_seed import SimulatedWeederSeed
 from app.simulation.workloads import (
     DeploymentController,
     PodPace,
@@ -51,31 +42,31 @@ from app.simulation.workloads import (
     control_plane,
 )
 
+if TYPE_CHECKING:
+    from app.core.ports import Permission
+
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
 CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
     {"kube-controller-manager": 1, "machine-controller-manager": 1, "cluster-autoscaler": 1}
 )
 # How many changes of each kind the seed's store remembers; a real API server remembers several minutes.
 _SEED_LOG: Final = 20_000
-OPERATOR: Final = "operator"
-"""The author of writes through `World.patch` and its like in the journal."""
 
 
 class World(WorldTruth):
     """A simulated seed with its shoots.
 
-    Its attributes implement the ports: `seed`, `connector`, `weeder_seed`, `overrides_store`, `reviewer`, `handlers`
-    and more.  `faults` breaks things; the inherited methods return the true state.
+    `server.MemoryServers` and `server.SimulatedServers` are its API servers. `faults` breaks things; the inherited
+    methods return the true state.
     """
 
-    def __init__(  # noqa: PLR0913  a builder: every choice has its name and default
+    def __init__(
         self,
         clock: Clock,
         tasks: Tasks,
         *,
         seed: int = 0,
         latency: float = 0.02,
-        watch_delay: float = 0.05,
         pace: PodPace | None = None,
         secret_name: str = manifests.SECRET_NAME,
         external_secret_name: str | None = None,
@@ -88,62 +79,40 @@ class World(WorldTruth):
             tasks: runs the tasks of all actors; its creator stops it.
             seed: the random seed; worlds with the same one behave the same if the same happens to them.
             latency: the duration of one request, in seconds, both ways together.
-            watch_delay: seconds from a change in the seed to its delivery by a watch.
             pace: how long pods in the seed take to start and stop.
             secret_name: `kubeConfigSecretName`, or `internalKubeConfigSecretName`.
             external_secret_name: `externalKubeConfigSecretName`; None for lease mode.
-            place: where its API servers listen; None if they do not, and the world is used through its ports.
+            place: where its API servers listen; None if they do not.
         """
         self.requests = RequestCount()
-        self.leadership = SimulatedLeadership()
-        self.access = SimulatedAccess()
-        self.connector = SimulatedConnector(clock)
+        self.denied: set[Permission] = set()
+        """What the watchdog may not do in the seed, whatever its roles say."""
         self._tasks = tasks
         self._seed = seed
         self._latency = latency
-        parts = self._build(clock, watch_delay, pace or PodPace(), secret_name)
+        parts = self._build(clock, pace or PodPace(), secret_name)
         parts.place = place or parts.place
         if external_secret_name is not None:
             parts.secret_names = {**parts.secret_names, Route.EXTERNAL: external_secret_name}
         super().__init__(parts)
-        self.seed = SimulatedSeed(self._parts)
-        self.weeder_seed = SimulatedWeederSeed(self._parts)
-        self.pauses = SimulatedPauses()
-        self.overrides_store = SimulatedOverridesStore(self._parts)
         self.overrides_editor = OverridesEditor(self._parts, OPERATOR)
         self.identities = SimulatedIdentities()
-        self.reviewer = SimulatedReviewer(self._parts.api, self.identities)
         self.handlers = SimulatedHandlers(self._parts)
         self.faults = Faults(self._parts, self._rng("faults"))
-        _ = tasks.shared(self._parts.caches.run, "simulated watches")
         _ = tasks.shared(self._parts.deployments.run, "simulated deployment controller")
         _ = tasks.shared(self._parts.pods.run, "simulated pods")
-        _ = tasks.shared(self.weeder_seed.run, "simulated watch of slices")
-        _ = tasks.shared(self.overrides_store.run, "simulated watch of overrides")
 
-    def _build(
-        self, clock: Clock, watch_delay: float, pace: PodPace, secret_name: str
-    ) -> WorldParts:
+    def _build(self, clock: Clock, pace: PodPace, secret_name: str) -> WorldParts:
         store, journal = Store(history=_SEED_LOG), Journal()
-        caches = WatchCaches(clock, store, delay=watch_delay)
-        for what in Watched:
-            caches.sync(what)
         return WorldParts(
             clock=clock,
             store=store,
             api=self._api(clock, Host.SEED, "seed"),
-            caches=caches,
             deployments=DeploymentController(clock, store, journal, pace),
             journal=journal,
             secret_names={Route.INTERNAL: secret_name},
             pods=SeedPods(clock, store, self._rng("pods")),
-            watches=OpenWatches(clock, store, watch_delay),
         )
-
-    def probed_pods(self, policy: ProberPolicy, tasks: Tasks) -> SimulatedProbedPods:
-        """Creates the `ProbedPods` of one process for the endpoint probes of `policy`; `tasks` are that process's."""
-        selectors = [each.pods for each in policy.endpoint_probes if each.pods is not None]
-        return SimulatedProbedPods(self._parts, selectors, tasks)
 
     @property
     def tasks(self) -> Tasks:
@@ -201,7 +170,6 @@ class World(WorldTruth):
             self.add_dependent(namespace, which, count)
         seconds = 40.0 if grace is None else parse_duration(grace)
         self._start_controllers(shoot, seconds, health_timeout)
-        self._parts.caches.catch_up()
         return shoot
 
     def _add_server(self, namespace: str, lease_duration: int) -> ShootServer:
@@ -219,7 +187,6 @@ class World(WorldTruth):
         kubeconfigs = Kubeconfigs(self._parts)
         for route in kubeconfigs.routes:
             kubeconfigs.create(namespace, route)
-        self.connector.serve(shoot)
         return shoot
 
     def _add_node(
@@ -286,16 +253,6 @@ class World(WorldTruth):
         shoot = self.shoot(namespace)
         key = ObjectKey("Lease", manifests.LEASES, name)
         shoot.store.create(key, manifests.lease(renewed, shoot.lease_duration))
-
-    def connect(self, namespace: str, route: Route = Route.INTERNAL) -> SimulatedShoot:
-        """Connects to a shoot with the kubeconfig in the Secret of a route, read from the store.
-
-        Raises:
-            NotFound: the Secret does not exist.
-            CredentialRefused: the kubeconfig is not acceptable.
-        """
-        key = Kubeconfigs(self._parts).key(namespace, route)
-        return self.connector.shoot_of(secret_view(self.store.get(key), route))
 
     # Writes of others than the watchdog.
 

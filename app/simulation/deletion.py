@@ -54,7 +54,7 @@ def delete(
 ) -> DeletionState:
     """Deletes an object, or makes a running pod terminate.
 
-    A pod on a node stays, terminating, until its kubelet deletes it with a grace of 0.  One that is terminating
+    A pod on a node stays, terminating, until its kubelet deletes it with a grace of 0. One that is terminating
     already can only be made to stop sooner.
 
     Args:

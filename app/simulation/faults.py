@@ -18,11 +18,10 @@ from app.core.ports import Watched
 from app.simulation.memory import MemoryPlace, MemoryPort
 from app.simulation.network import SEED
 from app.simulation.parts import GARDENLET, Fault, WorldParts
-from app.simulation.reflection import SILENCE
 from app.simulation.shoot_faults import EndpointFaults, RouteFaults, ShootFaults
 from app.simulation.store import Object, ObjectKey
 from app.simulation.traffic import Trouble
-from app.simulation.watching import watched
+from app.simulation.watches import watched
 
 # Pods of the seed, its services, and the weeder's watches of them.
 
@@ -112,13 +111,8 @@ class PodFaults:
         return Fault(undo)
 
     def pod_watch_stalled(self, what: PodWatched) -> Fault:
-        """Watches of a kind stop delivering without breaking."""
+        """Watches of a kind, new ones too, deliver nothing and do not break; other requests work."""
         self._parts.watches.stall(what.value)
-        return Fault(lambda: self._parts.watches.go_on(what.value))
-
-    def pod_watch_mute(self, what: PodWatched) -> Fault:
-        """Watches of a kind open but deliver nothing, while other requests work."""
-        self._parts.watches.mute(what.value)
         return Fault(lambda: self._parts.watches.go_on(what.value))
 
     def pod_watch_cut(self, what: PodWatched, *, expired: bool = False) -> Fault:
@@ -184,16 +178,10 @@ class OverridesFaults:
 
         return Fault(undo)
 
-    def overrides_watch_stalled(self, *, contact_ago: float = 0.0) -> Fault:
-        """The watch of the overrides stops delivering; its last contact was `contact_ago` seconds before now."""
+    def overrides_watch_stalled(self) -> Fault:
+        """The watch of the overrides, a new one too, delivers nothing and does not break; other requests work."""
         watches = self._parts.watches
-        watches.stall(_KIND, contact_ago=contact_ago)
-        return Fault(lambda: watches.go_on(_KIND))
-
-    def overrides_watch_mute(self) -> Fault:
-        """The watch of the overrides opens but delivers nothing, while other requests work."""
-        watches = self._parts.watches
-        watches.mute(_KIND)
+        watches.stall(_KIND)
         return Fault(lambda: watches.go_on(_KIND))
 
     def overrides_away(self) -> Fault:
@@ -241,70 +229,37 @@ class SeedFaults:
         verbs = frozenset({"patch"})
         return self.seed_trouble(Trouble(forbidden=True, verbs=verbs, what=frozenset(what)))
 
-    def watch_stalled(self, what: Watched, *, contact_ago: float = 0.0) -> Fault:
-        """A watch stops delivering, and neither a new one nor its list is answered.
-
-        Args:
-            what: the watch.
-            contact_ago: how long ago its last contact was; a client of the API servers has its own memory of that.
-        """
-        self._parts.caches.freeze(what, self._parts.clock.now() - contact_ago)
-        silence = self._not_reflected(what)
+    def watch_stalled(self, what: Watched) -> Fault:
+        """A watch stops delivering, and neither a new one nor its list is answered."""
+        mute, silence = self.watch_mute(what), self.watch_not_opened(what)
 
         def undo() -> None:
-            self._parts.caches.thaw(what)
+            mute.lift()
             silence.lift()
 
         return Fault(undo)
 
-    def _not_reflected(self, what: Watched) -> Fault:
-        """No watch, and no list for one, is answered."""
+    def watch_not_opened(self, what: Watched) -> Fault:
+        """No new watch, and no list for one, is answered; watches that are open go on."""
         kinds = {"Deployment", "StatefulSet", *self._parts.store.kinds()}
         plurals = (
-            {f"{kind.lower()}s" for kind in kinds if watched(ObjectKey(kind, "", "")) is what}
+            {f"{kind.lower()}s" for kind in kinds if watched(kind) is what}
             if what is Watched.DEPENDENTS
             else {what.value}
         )
         return self.seed_trouble(Trouble(silent=True, reflected=True, what=frozenset(plurals)))
 
     def watch_mute(self, what: Watched) -> Fault:
-        """A watch opens but delivers nothing, while other requests work; the client lists again after each silence."""
-        caches, timers, mute = self._parts.caches, self._parts.pods.timers, True
-
-        def silent() -> None:
-            if mute:
-                caches.give_up(what)
-                timers.after(SILENCE, silent)
-
-        def undo() -> None:
-            nonlocal mute
-            mute = False
-            caches.thaw(what)
-
-        caches.freeze(what, self._parts.clock.now())
-        timers.after(SILENCE, silent)
-        return Fault(undo)
-
-    def watch_not_synced(self, what: Watched) -> Fault:
-        """A watch has never listed; a client of the API servers that has listed already keeps that."""
-        self._parts.caches.unsync(what)
-        silence = self._not_reflected(what)
-
-        def undo() -> None:
-            self._parts.caches.sync(what)
-            silence.lift()
-
-        return Fault(undo)
+        """A watch, a new one too, delivers nothing and does not break; other requests work."""
+        watches = self._parts.watches
+        watches.stall(what)
+        return Fault(lambda: watches.go_on(what))
 
     def dependent_unavailable(self, ref: ResourceRef, error: ClusterError) -> Fault:
         """The seed does not serve a dependent's kind, or does not permit reading it; requests get `error`."""
-        self._parts.unavailable[ref] = error
-
-        def undo() -> None:
-            del self._parts.unavailable[ref]
-            self._parts.caches.sync(Watched.DEPENDENTS)
-
-        return Fault(undo)
+        unavailable = self._parts.unavailable
+        unavailable[ref] = error
+        return Fault(lambda: unavailable.pop(ref))
 
     def pods_stuck(self, namespace: str, ref: ResourceRef) -> Fault:
         """New pods of a dependent do not become ready."""

@@ -1,13 +1,16 @@
-"""Users, tokens and permissions in a simulated seed, and the reviews of them."""
+"""Users, tokens and permissions in a simulated seed."""
 
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from app.core.model.callers import AUDIENCE, GROUP, Access, Caller
-from app.simulation.traffic import ApiServer, Host, SimulatedRequest
+from app.core.model.callers import AUDIENCE, GROUP
 
+OPERATOR: Final = "operator"
+WATCHDOG: Final = "dependency-watchdog"
+WEEDER: Final = "dependency-watchdog-weeder"
+"""Users of the seed, by which the journal tells who wrote what."""
 API_SERVER: Final = "https://kubernetes.default.svc"
 """The audience of the seed's own API server."""
 AUTHENTICATED: Final = "system:authenticated"
@@ -112,43 +115,3 @@ class SimulatedIdentities:
             for who in (user, *groups)
             for place in places
         )
-
-
-# Reviews by a simulated seed: implements `app.core.ports.Reviewer`.
-
-
-REVIEW_LIMIT: Final = 3.0
-
-
-class SimulatedReviewer:
-    """A `Reviewer` that answers from `SimulatedIdentities`, after a request to the simulated API server."""
-
-    def __init__(self, api: ApiServer, identities: SimulatedIdentities) -> None:
-        self._api, self._identities = api, identities
-
-    async def authenticate(self, token: str, *, audience: str | None = AUDIENCE) -> Caller | None:
-        """Returns the user of a token issued for `audience` (None for the API server itself); None if it is invalid."""
-
-        def serve() -> Caller | None:
-            found = self._identities.review(token, () if audience is None else (audience,))
-            if found is None:
-                return None
-            return Caller(found.user, uid=found.uid, groups=found.groups, extra=found.extra)
-
-        return await self._api.ask(_request("tokenreviews"), serve, limit=REVIEW_LIMIT)
-
-    async def allowed(self, caller: Caller, access: Access) -> bool:
-        """Returns whether a caller has a permission."""
-
-        def serve() -> bool:
-            if access.path:
-                asked = Right("", access.verb, access.path, group="")
-            else:
-                asked = Right("", access.verb, access.resource, access.namespace)
-            return self._identities.allows(caller.name, caller.groups, asked)
-
-        return await self._api.ask(_request("subjectaccessreviews"), serve, limit=REVIEW_LIMIT)
-
-
-def _request(what: str) -> SimulatedRequest:
-    return SimulatedRequest(Host.SEED, "create", what)

@@ -1,10 +1,10 @@
 """The kubelets of one shoot: each renews its Lease by its own clock, and retries after failures like a real one.
 
-No task runs them.  Before the shoot is read or changed, `Fleet.advance` must be called: it executes everything that has
-become due since the last call, each event at its own instant.  So 3,000 kubelets cost no more than their renewals.
+No task runs them. Before the shoot is read or changed, `Fleet.advance` must be called: it executes everything that has
+become due since the last call, each event at its own instant. So 3,000 kubelets cost no more than their renewals.
 
 The timing is that of the kubelet's lease controller: a renewal after each quarter of the lease duration, plus up to
-4 %; five immediate tries; then attempts with pauses of 0.2 s, doubling to 7 s, until one succeeds.  A request without
+4 %; five immediate tries; then attempts with pauses of 0.2 s, doubling to 7 s, until one succeeds. A request without
 an answer takes a quarter of the duration to time out.
 """
 

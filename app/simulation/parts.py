@@ -11,13 +11,12 @@ from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.simulation import manifests
 from app.simulation.network import Hosts, Nowhere, SeedNetwork, ServerPlace
-from app.simulation.reflection import OpenWatches
 from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import ApiServer, Journal, Write
 from app.simulation.views import ref_of
-from app.simulation.watching import WatchCaches
+from app.simulation.watches import OpenWatches
 from app.simulation.workloads import DeploymentController
 
 GARDENLET = "gardenlet"
@@ -55,14 +54,12 @@ class WorldParts:
     clock: Clock
     store: Store
     api: ApiServer
-    caches: WatchCaches
     deployments: DeploymentController
     journal: Journal
     secret_names: Mapping[Route, str]
     """The name of the kubeconfig Secret for each route in use; endpoint mode has two."""
     pods: SeedPods
-    watches: OpenWatches
-    """Open watches of the weeder, of overrides and of probed pods; `caches` serves the prober."""
+    watches: OpenWatches = field(default_factory=OpenWatches)
     place: ServerPlace = field(default_factory=Nowhere)
     network: SeedNetwork = field(default_factory=SeedNetwork)
     """The network that probes of hosts and external routes pass."""

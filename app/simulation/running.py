@@ -18,8 +18,8 @@ from app.simulation.workloads import Workload
 
 # The kubelet's back-off before it restarts a container.
 #
-# The first restart is immediate.  After each restart the next wait doubles, from 10 s to 300 s, counted from the exit;
-# it is reset for a container that ran for more than 10 min.  The real kubelet checks only every few seconds whether a
+# The first restart is immediate. After each restart the next wait doubles, from 10 s to 300 s, counted from the exit;
+# it is reset for a container that ran for more than 10 min. The real kubelet checks only every few seconds whether a
 # back-off is over; this one restarts the container at that very instant, so that whatever is compared with it, such as
 # the watchdog, is compared with the best case.
 

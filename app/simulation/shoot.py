@@ -1,37 +1,21 @@
-"""A simulated shoot: its API server, and the ports `ShootCluster` and `ShootConnector` on it."""
+"""A simulated shoot: what is behind its API server."""
 
-import base64
-import json
 import random
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, Self
-from urllib.parse import urlsplit
+from typing import Final
 
 from app.core.clock import Clock
-from app.core.errors import (
-    CertificateUntrusted,
-    CredentialRefused,
-    NameUnresolved,
-    Unauthorized,
-)
-from app.core.fair_queue import Consumer, FairQueue
 from app.core.model.instants import rfc3339
-from app.core.model.nodes import LeaseReading, LeaseView, NodeView
-from app.core.model.shoots import Route, SecretView
+from app.core.model.nodes import LeaseView, NodeView
+from app.core.model.shoots import Route
 from app.simulation import manifests
 from app.simulation.kubelets import Fleet, Kubelet
 from app.simulation.network import Nowhere, ServerPlace
 from app.simulation.store import Object, ObjectKey, Store
-from app.simulation.traffic import ApiServer, Host, SimulatedRequest
+from app.simulation.traffic import ApiServer
 from app.simulation.views import lease_view, node_view
 
 VERSION: Final = "v1.33.3"
-PAGE: Final = 500
-_NO_NAME: Final = ".invalid"
-LEASE_LIMIT: Final = 5.0
-"""Seconds for all pages of Leases together (rules 3.2)."""
-READ_LIMIT: Final = 8.0
-"""Seconds for other requests: 3 s on the open connection, then 5 s on a new one (rules 3.2)."""
 
 
 class ShootServer:
@@ -159,172 +143,3 @@ class ShootServer:
         patch = {"status": {"conditions": conditions}}
         self.store.patch(key, patch, status=True)
         return patch
-
-
-class Credential(NamedTuple):
-    """The parts of a kubeconfig that the simulation uses."""
-
-    ca: str
-    token: str
-    server: str = ""
-
-    @classmethod
-    def parse(cls, kubeconfig: bytes | None) -> Self:
-        """Parses a kubeconfig written by `manifests.kubeconfig`.
-
-        Raises:
-            CredentialRefused: it is absent, malformed, has no token, or names a command to run.
-        """
-        if kubeconfig is None:
-            raise CredentialRefused("no-kubeconfig", "the Secret has no key kubeconfig")
-        try:
-            content: dict[str, Any] = json.loads(kubeconfig)
-            user = content["users"][0]["user"]
-            cluster = content["clusters"][0]["cluster"]
-            ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
-            server = cluster["server"]
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise CredentialRefused("malformed", "the kubeconfig is malformed") from error
-        if "exec" in user:
-            raise CredentialRefused("exec", "users[0].user.exec is not accepted")
-        if not user.get("token"):
-            raise CredentialRefused("no-token", "users[0].user has no token yet")
-        return cls(ca, user["token"], server)
-
-
-class SimulatedShoot:
-    """A `ShootCluster`: one shoot, reached with one kubeconfig."""
-
-    def __init__(
-        self,
-        clock: Clock,
-        server: ShootServer,
-        credential: Credential,
-        route: Route = Route.INTERNAL,
-    ) -> None:
-        self._clock = clock
-        self._server = server
-        self._credential = credential
-        self._route = route
-
-    async def version(self, *, new_connection: bool = False, within: float | None = None) -> str:
-        """Reads `/version`, which works without storage; the external route always opens a new connection.
-
-        Raises:
-            NameUnresolved: the server's name cannot be resolved.
-        """
-        host = urlsplit(self._credential.server).hostname or ""
-        if host.endswith(_NO_NAME):
-            raise NameUnresolved("the server's name cannot be resolved")
-        if new_connection or self._route is Route.EXTERNAL:
-            self._server.api.requests.connections[self._server.namespace] += 1
-        limit = READ_LIMIT if within is None else min(within, READ_LIMIT)
-        return await self._server.api.ask(
-            self._request("get", "version"), self._version, consistent=False, limit=limit
-        )
-
-    async def leases(self, *, new_connection: bool = False) -> LeaseReading:
-        """Lists Leases consistently, which hangs or fails without storage; all pages show the instant of the first."""
-        if new_connection:
-            self._server.api.requests.connections[self._server.namespace] += 1
-        sent = self._clock.now()
-        leases: tuple[LeaseView, ...] = ()
-        pages = 1
-        while pages > 0:
-            spent = self._clock.now() - sent
-            read = await self._server.api.ask(
-                self._request("list", "leases"), self._leases, limit=LEASE_LIMIT - spent
-            )
-            if not leases:
-                leases, pages = read, -(-len(read) // PAGE)
-            pages -= 1
-        return LeaseReading(leases, sent, self._clock.now())
-
-    async def contact(self) -> float:
-        """Reads one page of one Lease consistently, which hangs or fails without storage; returns when it was sent."""
-        sent = self._clock.now()
-        await self._server.api.ask(
-            self._request("list", "contact"), self._authenticate, limit=LEASE_LIMIT
-        )
-        return sent
-
-    async def nodes(self, *, consistent: bool = False) -> tuple[NodeView, ...]:
-        """Lists Nodes: from the watch cache, which works without storage, unless `consistent`."""
-        self._server.api.requests.connections[self._server.namespace] += 1
-        return await self._server.api.ask(
-            self._request("list", "nodes"), self._nodes, consistent=consistent, limit=READ_LIMIT
-        )
-
-    def _request(self, verb: str, what: str) -> SimulatedRequest:
-        return SimulatedRequest(Host.SHOOT, verb, what, self._server.namespace, self._route)
-
-    def _authenticate(self) -> None:
-        if self._credential.ca != self._server.authority(self._route):
-            raise CertificateUntrusted("certificate signed by unknown authority")
-        if not self._server.accepts(self._credential.token):
-            raise Unauthorized("Unauthorized", status=401)
-
-    def _version(self) -> str:
-        self._authenticate()
-        return VERSION
-
-    def _leases(self) -> tuple[LeaseView, ...]:
-        self._authenticate()
-        return self._server.leases()
-
-    def _nodes(self) -> tuple[NodeView, ...]:
-        self._authenticate()
-        return self._server.nodes()
-
-
-class SimulatedConnector:
-    """A `ShootConnector`: returns the shoot of a Secret."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._servers: dict[str, ShootServer] = {}
-        self._open: dict[tuple[str, Route], tuple[Credential, SimulatedShoot]] = {}
-        self._queue = FairQueue()
-        self._consumers: dict[str, Consumer] = {}
-
-    def serve(self, server: ShootServer) -> None:
-        """Makes a shoot reachable."""
-        self._servers[server.namespace] = server
-
-    @property
-    def connected(self) -> frozenset[str]:
-        """The namespaces of the shoots with open connections."""
-        return frozenset(namespace for namespace, _ in self._open)
-
-    async def connect(self, secret: SecretView) -> SimulatedShoot:
-        """Returns the shoot of a Secret, by its route; the same object while the kubeconfig is unchanged.
-
-        Raises:
-            CredentialRefused: the kubeconfig is not acceptable.
-        """
-        return self.shoot_of(secret)
-
-    def shoot_of(self, secret: SecretView) -> SimulatedShoot:
-        """Does the same as `connect`, synchronously.
-
-        Raises:
-            CredentialRefused: the kubeconfig is not acceptable.
-        """
-        credential = Credential.parse(secret.kubeconfig)
-        place = secret.namespace, secret.route
-        known = self._open.get(place)
-        if known is not None and known[0] == credential:
-            return known[1]
-        server = self._servers[secret.namespace]
-        shoot = SimulatedShoot(self._clock, server, credential, secret.route)
-        self._open[place] = (credential, shoot)
-        return shoot
-
-    def consumer(self, namespace: str) -> Consumer:
-        """Returns the account that is charged for the time spent on this shoot; in a simulation, only on evaluation."""
-        return self._consumers.setdefault(namespace, Consumer(self._queue))
-
-    def forget(self, namespace: str) -> None:
-        """Closes the connections to a shoot, by any route."""
-        for route in Route:
-            self._open.pop((namespace, route), None)

@@ -1,7 +1,7 @@
 """The storage of a simulated API server: resourceVersions, generations, merge patches, conflicts, a bounded log.
 
-It uses neither time nor tasks.  An object is JSON data and is never modified in place: a reference to one remains a
-snapshot.  Watches read the log of changes; once a version has dropped out of it, watching from there raises Expired, as
+It uses neither time nor tasks. An object is JSON data and is never modified in place: a reference to one remains a
+snapshot. Watches read the log of changes; once a version has dropped out of it, watching from there raises Expired, as
 a real server answers 410.
 """
 
@@ -261,7 +261,7 @@ def _check(key: ObjectKey, current: Object, expected: object) -> None:
 def _begins_generation(kind: str, before: Object, after: Object) -> bool:
     """Returns whether a change increments the generation.
 
-    A new spec does; for a Deployment new annotations do as well, because they are copied to its ReplicaSets.  For an
+    A new spec does; for a Deployment new annotations do as well, because they are copied to its ReplicaSets. For an
     EndpointSlice, endpoints, ports and labels count as its spec.
     """
     if kind == "EndpointSlice":

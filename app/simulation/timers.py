@@ -13,6 +13,13 @@ _TICK: Final = 0.001
 
 Job = Callable[[], None]
 
+EXACT_TICK: Final = 2.0**-20
+"""The resolution of a virtual clock on which API servers in memory run, in seconds.
+
+Of a clock with decimal ticks, now + 100 can be an instant that it never shows; aiohttp's server, whose timer for an
+idle connection rang a hair too early, would set it to that instant again for ever.
+"""
+
 
 class Timers:
     """Calls each job when it is due; jobs due at the same instant in the order in which they were scheduled."""

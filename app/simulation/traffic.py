@@ -1,7 +1,7 @@
 """Requests to a simulated API server: latency, troubles, and records of requests and writes.
 
 Every request of a client passes `ApiServer.ask`: it takes half the latency, meets the troubles that apply to it, is
-served at one instant, and takes the other half to return.  Kubelets do not: `ApiServer.renewal` tells what theirs meet.
+served at one instant, and takes the other half to return. Kubelets do not: `ApiServer.renewal` tells what theirs meet.
 """
 
 import asyncio

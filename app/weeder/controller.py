@@ -1,7 +1,7 @@
 """Follows the readiness of services: begins a recovery when one becomes ready, ends it when it is lost.
 
 A service that became ready while this instance did not lead, or during a gap in the watch, gets a recovery for what is
-left of its time.  Its pods tell since when it has been ready (`ReadySince`).
+left of its time. Its pods tell since when it has been ready (`ReadySince`).
 """
 
 from collections.abc import Collection
@@ -153,7 +153,7 @@ class WeederController:
         """Checks that a person may begin a recovery now; returns the pause that `force` overrides, if there is one.
 
         Raises:
-            LeadershipLost: this instance does not lead, or the process is ending.
+            LeadershipLost: this instance is not the leader, or the process is ending.
             NotFound: nothing is known of the service.
             NotKnownYet: the overrides have not been read yet.
             Refused: the service is not ready, or a pause covers its namespace.

@@ -1,6 +1,6 @@
 """When pods may be deleted: the rate that namespaces share fairly (`FairRateLimiter`), and a queue (`DeletionQueue`).
 
-`FairRateLimiter` has a sliding window: in no window are there more turns than the rate allows.  The namespace that was
+`FairRateLimiter` has a sliding window: in no window are there more turns than the rate allows. The namespace that was
 served longest ago is served next; one that was never served goes first, and none has two turns in one instant.
 So a namespace with hundreds of pods cannot keep the first pod of another waiting, even if it comes a little earlier.
 
@@ -28,7 +28,7 @@ _REST: Final = 0.5
 _TICK: Final = 1e-6
 
 
-class Grant(NamedTuple):
+class Turn(NamedTuple):
     """A turn that was handed out."""
 
     namespace: str
@@ -60,7 +60,7 @@ class FairRateLimiter:
         self._rest = _REST / per_second
         self._before = before or (lambda _: 0.0)
         self._recent: deque[float] = deque()
-        self._waiting: dict[str, deque[asyncio.Future[Grant]]] = {}
+        self._waiting: dict[str, deque[asyncio.Future[Turn]]] = {}
         self._served: dict[str, float] = {}
         self._more = asyncio.Event()
 
@@ -73,9 +73,9 @@ class FairRateLimiter:
         """How many callers wait for a turn."""
         return sum(len(each) for each in self._waiting.values())
 
-    async def turn(self, namespace: str) -> Grant:
+    async def turn(self, namespace: str) -> Turn:
         """Waits for a turn of this namespace; a caller that is cancelled leaves the queue, and its turn is not lost."""
-        mine: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
+        mine: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(namespace, deque()).append(mine)
         self._more.set()
         try:
@@ -88,7 +88,7 @@ class FairRateLimiter:
         finally:
             self._leave(namespace, mine)
 
-    def give_back(self, turn: Grant) -> None:
+    def give_back(self, turn: Turn) -> None:
         """Returns a turn that was not used: it does not count to the rate, nor as the namespace's last turn."""
         if turn.at in self._recent:
             self._recent.remove(turn.at)
@@ -96,7 +96,7 @@ class FairRateLimiter:
         if self._served.get(turn.namespace) == turn.at:
             self._remember(turn.namespace, turn.before)
 
-    def _leave(self, namespace: str, mine: asyncio.Future[Grant]) -> None:
+    def _leave(self, namespace: str, mine: asyncio.Future[Turn]) -> None:
         queue = self._waiting.get(namespace)
         if queue is not None and mine in queue:
             queue.remove(mine)
@@ -158,7 +158,7 @@ class FairRateLimiter:
             del self._waiting[namespace]
         if first.cancelled():
             return  # the caller was cancelled, and has not left the queue yet
-        first.set_result(Grant(namespace, now, self._served.get(namespace)))
+        first.set_result(Turn(namespace, now, self._served.get(namespace)))
         self._recent.append(now)
         self._remember(namespace, now)
 
@@ -177,7 +177,7 @@ _MOST_KEYS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Hold:
+class _RetryWait:
     """Until when, and after how many failures, a pod has to wait."""
 
     until: float
@@ -186,19 +186,19 @@ class _Hold:
     """A resourceVersion that is outdated: only another one is asked for again."""
 
 
-class Holds:
+class RetryWaits:
     """The waits of pods, by uid; shared by all recoveries, as two of them may want to delete the same pod."""
 
     def __init__(self) -> None:
-        self._of: OrderedDict[str, _Hold] = OrderedDict()
+        self._of: OrderedDict[str, _RetryWait] = OrderedDict()
 
-    def of(self, pod: PodView) -> _Hold | None:
+    def of(self, pod: PodView) -> _RetryWait | None:
         """The wait of this pod; None if it need not wait."""
         return self._of.get(pod.uid)
 
-    def put(self, pod: PodView, hold: _Hold) -> None:
+    def put(self, pod: PodView, wait: _RetryWait) -> None:
         """Makes the pod wait; beyond `_MOST_KEYS` entries the oldest is forgotten."""
-        self._of[pod.uid] = hold
+        self._of[pod.uid] = wait
         self._of.move_to_end(pod.uid)
         if len(self._of) > _MOST_KEYS:
             self._of.popitem(last=False)
@@ -207,20 +207,20 @@ class Holds:
 class DeletionQueue:
     """The pods of one recovery that wait for their deletion."""
 
-    def __init__(self, holds: Holds | None = None) -> None:
+    def __init__(self, waits: RetryWaits | None = None) -> None:
         self._due: dict[str, tuple[float, float]] = {}
-        self._holds = holds or Holds()
+        self._waits = waits or RetryWaits()
 
     def __len__(self) -> int:
         return len(self._due)
 
     def add(self, pod: PodView, delete: Delete, now: float) -> None:
         """Queues a pod, to be deleted as soon as its wait is over; not in a version that is known to be outdated."""
-        hold = self._holds.of(pod)
-        if hold is not None and hold.version == pod.resource_version:
+        wait = self._waits.of(pod)
+        if wait is not None and wait.version == pod.resource_version:
             self._due.pop(pod.name, None)
             return
-        at = now if hold is None else max(now, hold.until)
+        at = now if wait is None else max(now, wait.until)
         longest = float("inf") if delete.remaining is None else delete.remaining
         known = self._due.get(pod.name)
         self._due[pod.name] = (at if known is None else max(known[0], at), longest)
@@ -249,11 +249,11 @@ class DeletionQueue:
     def until_next_version(self, pod: PodView, now: float) -> None:
         """Makes the pod wait for its next version, as this one is outdated; for a second at least."""
         until = now + _BETWEEN_JUDGEMENTS
-        self._holds.put(pod, _Hold(until, version=pod.resource_version))
+        self._waits.put(pod, _RetryWait(until, version=pod.resource_version))
 
     def failed(self, pod: PodView, now: float, retry_after: float | None) -> None:
         """Makes the pod wait for another try: as long as the server asks, otherwise 1 s, doubling to 30 s."""
-        before = self._holds.of(pod)
+        before = self._waits.of(pod)
         failures = 1 if before is None else before.failures + 1
         pause = retry_after or _AGAIN.delay(failures)
-        self._holds.put(pod, _Hold(now + pause, failures))
+        self._waits.put(pod, _RetryWait(now + pause, failures))

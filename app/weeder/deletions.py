@@ -1,6 +1,6 @@
 """The deletions of one recovery: sending them, and what their answers mean for the next ones (rules 6, answers).
 
-A deletion carries the uid and resourceVersion that were judged, so that only that version of the pod is deleted.  None
+A deletion carries the uid and resourceVersion that were judged, so that only that version of the pod is deleted. None
 is cancelled once it was sent: whether it was carried out decides what counts to the caps.
 """
 
@@ -28,7 +28,7 @@ from app.weeder.rules.deletion import UNKNOWN, answer
 
 # After how many refusals (403) in a row a deletion is tried again: an API server that has just started refuses for a
 # moment what it is about to allow, and its restart must not end a recovery (rules 6).
-_IN_PASSING: Final = 2
+_TRANSIENT_REFUSALS: Final = 2
 # Seconds from a refusal to the next try.
 _PAUSE: Final = 2.0
 
@@ -45,7 +45,7 @@ class RefusalCount:
         if sent >= self._last:
             self._count += 1
             self._last = now
-        return self._count > _IN_PASSING
+        return self._count > _TRANSIENT_REFUSALS
 
     def allowed(self) -> None:
         """Resets the count, as a deletion was not refused."""

@@ -12,7 +12,7 @@ from app.core.model.weeding import Judgement, WeederPolicy
 from app.core.ports import Leadership, Pauses, WeederSeed
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
-from app.weeder.deletion_queue import FairRateLimiter, Holds
+from app.weeder.deletion_queue import FairRateLimiter, RetryWaits
 from app.weeder.rules import deletion
 from app.weeder.rules.caps import Ledger
 from app.weeder.rules.deletion import DeletionAnswer
@@ -26,7 +26,7 @@ class DeletionRecords:
         self._ledger = Ledger(policy.watch_duration, policy.max_deletions_per_workload)
         self._unanswered: dict[str, float] = {}
         self._in_flight: set[str] = set()
-        self.holds = Holds()
+        self.retry_waits = RetryWaits()
         """The pods that have to wait before their deletion is tried again."""
 
     def opened(self, now: float, pods: Iterable[PodView]) -> None:

@@ -1,8 +1,8 @@
 """One recovery: a service is ready again, and for `watchDuration` pods that depend on it are weeded (rules 6).
 
-A recovery watches the pods of its namespace.  It judges those that change, and from time to time all of them, and
-queues those that are to be deleted.  Before each deletion it waits for a turn of the budget that all namespaces share,
-and then judges the pod once more, as another recovery may have used up the cap meanwhile.  When its time is over, what
+A recovery watches the pods of its namespace. It judges those that change, and from time to time all of them, and
+queues those that are to be deleted. Before each deletion it waits for a turn of the budget that all namespaces share,
+and then judges the pod once more, as another recovery may have used up the cap meanwhile. When its time is over, what
 is still queued is dropped, and deletions that were sent are finished.
 """
 
@@ -43,7 +43,10 @@ class RecoveryRunner:
         self._env, self.begun, self._on_opened = environment, begun, opened
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
-        self._recovery_log, self._queue = RecoveryLog(), DeletionQueue(environment.records.holds)
+        self._recovery_log, self._queue = (
+            RecoveryLog(),
+            DeletionQueue(environment.records.retry_waits),
+        )
         self._deletions = Deletions(
             environment,
             begun,
@@ -115,7 +118,7 @@ class RecoveryRunner:
             self._on_opened()
 
     def finish(self, end: End) -> None:
-        """Ends the recovery; what is still queued is dropped, and reported.  Further calls do nothing."""
+        """Ends the recovery; what is still queued is dropped, and reported. Further calls do nothing."""
         if self._ended is not None:
             return
         self._ended = (self._env.clock.now(), end)
@@ -223,7 +226,7 @@ class RecoveryRunner:
     def _held(self) -> Keep | None:
         """Why nothing may be deleted now; None if deletions are allowed."""
         if not self._env.leadership.leading:
-            return Keep(KeepReason.NOT_LEADER, "this instance does not lead")
+            return Keep(KeepReason.NOT_LEADER, "this instance is not the leader")
         if self._env.seed.watch_state().stale(self._env.clock.now()):
             return Keep(KeepReason.STALE, "it is not known whether the service is still ready")
         if not self._env.pauses.synced:

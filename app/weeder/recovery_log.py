@@ -1,6 +1,6 @@
 """What one recovery did and what it left alone, and since when services that became ready unseen have been ready.
 
-`RecoveryLog` is bounded, and small once the recovery has ended.  `ReadySince` reads the pods behind a service to find
+`RecoveryLog` is bounded, and small once the recovery has ended. `ReadySince` reads the pods behind a service to find
 out when it became ready, after a start, a change of leader or a gap in the watch (rules 6, At the start, Gaps).
 """
 
@@ -196,7 +196,7 @@ class _Inquiry:
 class ReadySince:
     """Finds out since when services have been ready, by reading the pods behind them.
 
-    After one pod of a service it is the turn of another service.  So neither slices with thousands of pods, real or
+    After one pod of a service it is the turn of another service. So neither slices with thousands of pods, real or
     not, nor a server that asks for a long pause keep other services waiting.
     """
 

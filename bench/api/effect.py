@@ -1,6 +1,6 @@
 """How soon what people decide is effective: `python -m bench.api.effect [--shoots 500 --rounds 40]`.
 
-Two instances of `dwd serve` on one simulated seed, as in two pods.  A pause is written through the leader, through the
+Two instances of `dwd serve` on one simulated seed, as in two pods. A pause is written through the leader, through the
 standby, and into the ConfigMap as kubectl does; each time the leader is asked for the shoot, every few milliseconds,
 until that is paused: its verdicts have no effect from then on.
 """

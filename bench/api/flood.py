@@ -1,6 +1,6 @@
 """The API under attack: `python -m bench.api.flood [--seconds 20] [--only slow,…]`.
 
-`dwd serve` runs as it does in a pod, on a simulated seed with 20 shoots, its API open to two callers.  One of them
+`dwd serve` runs as it does in a pod, on a simulated seed with 20 shoots, its API open to two callers. One of them
 harms it in one way after the other, and then in all of them at once; meanwhile health is asked for twenty times a
 second on both ports, another caller asks for the shoots, and the lag of the probes is read from the metrics.
 """

@@ -1,7 +1,7 @@
 """What reading costs: `python -m bench.api.reads [--shoots 500 --seconds 60]`.
 
-`dwd serve` as in a pod, on the simulated seed.  First each call by itself, a few hundred times at a steady pace: how
-long its caller waits, and what it takes of the process beyond what that takes anyway.  Then 50 requests a second for
+`dwd serve` as in a pod, on the simulated seed. First each call by itself, a few hundred times at a steady pace: how
+long its caller waits, and what it takes of the process beyond what that takes anyway. Then 50 requests a second for
 the shoots, for a minute, each at its own time whether the ones before were answered or not; meanwhile the lag of the
 probes is read from the metrics.
 """

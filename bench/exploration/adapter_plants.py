@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import TracebackType
 from typing import Any, Final
 from unittest.mock import patch
 
 from app.core.errors import ClusterError, Expired
 from app.core.kube import decoding
-from app.core.kube.election_lease import LeaseRecord, LeaseStore, LeaseTerm
+from app.core.kube.byte_budget import MAX_BODY, Claim
+from app.core.kube.election_lease import LeaseRecord, LeaseStore, LeaseUpdate
 from app.core.kube.reflector import Reflector
 from app.core.kube.replica import ObjectKey, Replica
 from app.core.kube.resources import LEASES
@@ -40,7 +42,7 @@ def bookmark_taken_for_event() -> Any:  # noqa: ANN401  a patch
 
 def expired_resumed() -> Any:  # noqa: ANN401  a patch
     """After a 410 the watch is resumed from where it was, for ever."""
-    original = Reflector._suffer  # noqa: SLF001  a defect in its very midst
+    original = Reflector._record_failure  # noqa: SLF001  a defect in its very midst
 
     def suffer(self: Reflector[Any], why: ClusterError | None, failures: int) -> None:
         before = self._version
@@ -48,14 +50,14 @@ def expired_resumed() -> Any:  # noqa: ANN401  a patch
         if isinstance(why, Expired):
             self._version = before
 
-    return patch.object(Reflector, "_suffer", suffer)
+    return patch.object(Reflector, "_record_failure", suffer)
 
 
 def lease_without_version() -> Any:  # noqa: ANN401  a patch
     """The Lease is written over, whatever has happened to it."""
 
     async def written(
-        self: LeaseStore, record: LeaseRecord, term: LeaseTerm, within: float
+        self: LeaseStore, record: LeaseRecord, term: LeaseUpdate, within: float
     ) -> LeaseRecord:
         metadata = {k: v for k, v in record.whole["metadata"].items() if k != "resourceVersion"}
         spec = term.spec(record.whole.get("spec") or {})
@@ -85,10 +87,28 @@ def last_count_kept() -> Any:  # noqa: ANN401  a patch
     return patch.object(decoding, "workload", workload)
 
 
+def budget_leaks() -> Any:  # noqa: ANN401  a patch
+    """What was reserved for an answer that broke off is never given back."""
+    original = Claim.__exit__
+
+    def left(
+        self: Claim,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        original(self, kind, error, trace)
+        if kind is not None:
+            self._budget._used += MAX_BODY  # noqa: SLF001  a defect in its very midst
+
+    return patch.object(Claim, "__exit__", left)
+
+
 PLANTS: Final[dict[str, Callable[[], Any]]] = {
     "relist-forgets-deletions": relist_forgets_deletions,
     "bookmark-taken-for-event": bookmark_taken_for_event,
     "expired-resumed": expired_resumed,
     "lease-without-version": lease_without_version,
     "last-count-kept": last_count_kept,
+    "budget-leaks": budget_leaks,
 }

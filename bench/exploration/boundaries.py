@@ -1,6 +1,6 @@
 """A strike at every boundary of every request of both scaling runs, in turn; the program lists them itself.
 
-One shoot loses its path for 100 s and gets it back, once in lease mode and once in endpoint mode.  It is played once to
+One shoot loses its path for 100 s and gets it back, once in lease mode and once in endpoint mode. It is played once to
 note every boundary that a request passes while a scaling run runs, then once for each of them: the process is killed
 just there and followed by another one; or, with a second instance beside it, it is stopped for as long as it takes to
 lose the Lease.

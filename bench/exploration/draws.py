@@ -210,14 +210,9 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     "patch_forbidden": Draw(
         1, SHORT, _nothing
     ),  # whatever they are of: its arguments have no names
-    "watch_stalled": Draw(
-        5,
-        (5.0, 150.0),
-        of_seed(what=_watched, contact_ago=lambda hand: hand.between(0.0, 100.0)),
-        WATCH,
-    ),
+    "watch_stalled": Draw(5, (5.0, 150.0), of_seed(what=_watched), WATCH),
     "watch_mute": Draw(6, UNNOTICED, of_seed(what=_watched), WATCH),
-    "watch_not_synced": Draw(1, SHORT, of_seed(what=_watched), WATCH),
+    "watch_not_opened": Draw(1, SHORT, of_seed(what=_watched), WATCH),
     "dependent_unavailable": Draw(
         1,
         LONG,
@@ -251,13 +246,7 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     "overrides_watch_cut": Draw(
         3, (1.0, 120.0), of_seed(expired=lambda hand: hand.rng.random() < 0.5)
     ),
-    "overrides_watch_stalled": Draw(
-        3,
-        (5.0, 150.0),
-        of_seed(contact_ago=lambda hand: hand.between(0.0, 100.0)),
-        lambda _: "watch/overrides",
-    ),
-    "overrides_watch_mute": Draw(3, UNNOTICED, _nothing, lambda _: "watch/overrides"),
+    "overrides_watch_stalled": Draw(6, UNNOTICED, _nothing, lambda _: "watch/overrides"),
 }
 
 NOT_PLAYED: Final[Mapping[str, str]] = MappingProxyType(

@@ -12,12 +12,11 @@ from app.core.kube.reflector import SILENCE
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route, ShootView
 from app.core.model.workloads import Patch, ResourceRef
-from app.core.ports import Watched
 from app.prober.rules.timings import READING, Timings, offset_tolerance
 from app.simulation.builders import World
 from app.simulation.kubelets import Kubelet
 from app.simulation.network import SEED
-from app.simulation.overrides_store import CONFIG_MAP
+from app.simulation.overrides_editor import CONFIG_MAP
 from app.simulation.shoot import ShootServer
 from app.simulation.store import Object, ObjectKey, StoreEvent
 from app.simulation.traffic import Host, SimulatedRequest
@@ -129,12 +128,10 @@ class Ledger:
 
     def frozen(self) -> bool:
         """Whether a watch of Machines or Clusters may be behind."""
-        caches, api = self.world.parts.caches, self.world.parts.api
+        watches, api = self.world.parts.watches, self.world.parts.api
         return any(
-            caches.frozen(each)
-            or not caches.state(each).synced
-            or api.troubles(SimulatedRequest(Host.SEED, "watch", each.value))
-            for each in (Watched.CLUSTERS, Watched.MACHINES)
+            watches.stalled(kind) or api.troubles(SimulatedRequest(Host.SEED, "watch", plural))
+            for kind, plural in (("Cluster", "clusters"), ("Machine", "machines"))
         )
 
     def observe(self) -> None:
@@ -187,6 +184,8 @@ class Ledger:
                 self.unsettle(where.namespace)
         elif where.kind == "Cluster":
             self._cluster_changed(where.name, before)
+        elif where.kind == "Pod":
+            self.paths.pod_changed(where.namespace, self.now)
         elif not _members(after).isdisjoint(SIZES):
             self._dependent_changed(where, before, self.world.store.find(where))
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from app.core.model.endpoints import Effect, EndpointProbeSpec, TcpSocket
 from app.core.model.policy import EndpointMode, ProberPolicy
+from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import Route
 from app.core.ports import Watched
 from app.simulation import manifests
@@ -27,6 +28,9 @@ from bench.exploration.draws import (
 )
 
 CANARY: Final = "www.example.org"
+WITNESS: Final = "witness"
+"""The workload in each control plane whose pod is a gate; it depends on nothing."""
+_SELECTED: Final = LabelSelector((Requirement("app", Operator.IN, frozenset({WITNESS})),))
 _LEASES_ALONE: Final = frozenset(
     {
         "answers_cut",
@@ -39,7 +43,7 @@ _LEASES_ALONE: Final = frozenset(
         "path_cut",
         "storage_away",
         "watch_mute",
-        "watch_not_synced",
+        "watch_not_opened",
         "watch_stalled",
     }
 )
@@ -61,17 +65,17 @@ def policy(rng: random.Random, leases: ProberPolicy) -> ProberPolicy:
 
 
 def _probes(rng: random.Random) -> tuple[EndpointProbeSpec, ...]:
-    """A canary for the seed's own network, in most of these worlds."""
-    period, threshold = rng.choice((2, 2, 5)), rng.choice((3, 3, 1))
-    canary = EndpointProbeSpec(
-        "canary",
+    """Gates in most of these worlds: a canary for the seed's own network, a pod of the control plane, or both."""
+    gate = EndpointProbeSpec(
+        "",
         TcpSocket(443),
-        host=CANARY,
-        period=period,
-        failure_threshold=threshold,
+        period=rng.choice((2, 2, 5)),
+        failure_threshold=rng.choice((3, 3, 1)),
         effect=Effect.GATE_SCALE_DOWN,
     )
-    return (canary,) if rng.random() < 0.7 else ()
+    canary = replace(gate, name="canary", host=CANARY)
+    witness = replace(gate, name="witness", pods=_SELECTED)
+    return rng.choice(((), (canary,), (canary,), (witness,), (canary, witness)))
 
 
 def _route(hand: Hand) -> Route:
@@ -82,19 +86,31 @@ def _loss(hand: Hand) -> ConnectionLoss:
     return hand.rng.choice(list(ConnectionLoss))
 
 
-def _canary(**more: Callable[[Hand], object]) -> Callable[[Hand], Arguments | None]:
-    """What is drawn of the canary, where there is one."""
+def _canary(hand: Hand) -> Arguments | None:
+    """The canary, where there is one."""
+    return {"host": CANARY} if any(each.host for each in hand.policy.endpoint_probes) else None
+
+
+def _target(**more: Callable[[Hand], object]) -> Callable[[Hand], Arguments | None]:
+    """The canary or a pod that is a gate, where there are any, and what is drawn besides."""
 
     def arguments(hand: Hand) -> Arguments | None:
-        if not hand.policy.endpoint_probes:
+        targets = [CANARY for each in hand.policy.endpoint_probes if each.host]
+        if any(each.pods for each in hand.policy.endpoint_probes):
+            targets += [pod.name for pod in hand.world.pods(hand.shoot(), WITNESS)]
+        if not targets:
             return None
-        return {name: draw(hand) for name, draw in more.items()}
+        chosen = hand.rng.choice(targets)
+        return {"target": chosen, **{name: draw(hand) for name, draw in more.items()}}
 
     return arguments
 
 
-def _host(_: Hand) -> str:
-    return CANARY
+def _witness(hand: Hand) -> Arguments | None:
+    """The workload whose pod is a gate, where there is one."""
+    if not any(each.pods for each in hand.policy.endpoint_probes):
+        return None
+    return {"namespace": hand.shoot(), "name": WITNESS}
 
 
 def _watched(hand: Hand) -> Watched:
@@ -121,22 +137,16 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     "secret_without_token": Draw(2, SHORT, of_shoot(route=_route), CREDENTIALS),
     # the seed
     "seed_network_cut": Draw(5, (5.0, 150.0), lambda _: {}),
-    "watch_stalled": Draw(
-        5,
-        (5.0, 150.0),
-        of_seed(what=_watched, contact_ago=lambda hand: hand.between(0.0, 100.0)),
-        WATCH,
-    ),
+    "watch_stalled": Draw(5, (5.0, 150.0), of_seed(what=_watched), WATCH),
     "watch_mute": Draw(6, UNNOTICED, of_seed(what=_watched), WATCH),
-    "watch_not_synced": Draw(1, SHORT, of_seed(what=_watched), WATCH),
-    # the canary
-    "canary_down": Draw(4, (5.0, 240.0), _canary(host=_host)),
+    "watch_not_opened": Draw(1, SHORT, of_seed(what=_watched), WATCH),
+    # the gates
+    "canary_down": Draw(4, (5.0, 240.0), _canary),
     "target_answers": Draw(
-        3,
+        4,
         (2.0, 120.0),
-        _canary(target=_host, answer=lambda hand: hand.rng.choice(list(TargetAnswer))),
+        _target(answer=lambda hand: hand.rng.choice(list(TargetAnswer))),
     ),
-    "target_slow": Draw(
-        2, (2.0, 120.0), _canary(target=_host, seconds=lambda hand: hand.between(0.2, 2.0))
-    ),
+    "workload_broken": Draw(1, (2.0, 120.0), _witness),
+    "target_slow": Draw(2, (2.0, 120.0), _target(seconds=lambda hand: hand.between(0.2, 2.0))),
 }

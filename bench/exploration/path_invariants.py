@@ -83,8 +83,9 @@ def no_scale_down_without_the_internal_path(ledger: Ledger, sending: Sending) ->
     """
     if not sending.down or ledger.by_hand(sending) is not None or _confirmed(ledger, sending):
         return None
-    gate = ledger.paths.gate(sending.process, sending.namespace)
-    gated = any(gate.closed_at(each.ended) for each in _failing(ledger, sending))
+    gates = ledger.paths.gates(sending.process, sending.namespace)
+    failing = _failing(ledger, sending)
+    gated = any(gate.closed_at(each.ended) for gate in gates for each in failing)
     if gated and ledger.protected(sending.namespace):
         return None
     return f"{sending.ref} goes down, and no internal attempt came after: {_told(ledger, sending)}"
@@ -97,12 +98,12 @@ def no_scale_down_behind_a_closed_gate(ledger: Ledger, sending: Sending) -> str 
     begun = ledger.going_down(sending.process, sending.namespace)
     if begun or ledger.protected(sending.namespace):
         return None  # a gate that closes now ends nothing
-    gate, found = ledger.paths.gate(sending.process, sending.namespace), _confirmed(ledger, sending)
-    if not found or any(
-        not gate.closed_at(at) or not gate.closed_at(at - _JUST_CLOSED) for at in found
-    ):
-        return None
-    return f"{sending.ref} goes down, and the gate is closed"
+    found = _confirmed(ledger, sending)
+    for gate in ledger.paths.gates(sending.process, sending.namespace):
+        closed = [gate.closed_at(at) and gate.closed_at(at - _JUST_CLOSED) for at in found]
+        if closed and all(closed):
+            return f"{sending.ref} goes down, and a gate is closed"
+    return None
 
 
 def no_scale_up_while_the_external_path_is_away(ledger: Ledger, sending: Sending) -> str | None:

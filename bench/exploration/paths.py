@@ -5,7 +5,7 @@ network themselves say; any other answer, whatever it says, came from somebody t
 """
 
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -24,6 +24,8 @@ _SPARE: Final = 0.1
 """By so much a request may end before its attempt does."""
 _LATE: Final = 0.5
 _KEPT: Final = 60
+_HEARD: Final = 240.0
+"""A process hears of a change of a pod within so many seconds, whatever happens to its watch."""
 Told = Callable[[EndpointProbeSpec, TargetAddress, Ran], None]
 """Hears what a process is told of a run."""
 _FAILURES: Final = frozenset({"Unreachable"})
@@ -85,7 +87,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Gate:
-    """What one process was told by the runs of the gate of one shoot."""
+    """What one process was told by the runs of one gate of one shoot."""
 
     failures: int = 0
     """In a row."""
@@ -95,6 +97,8 @@ class Gate:
     """For so many seconds its last result is surely one of the worker that there is."""
     closings: list[tuple[float, float]] = field(default_factory=list)
     """From when until when it was surely closed, before now."""
+    sure_from: float = float("-inf")
+    """Before that no run counts."""
 
     def ran(self, probe: EndpointProbeSpec, outcome: ProbeOutcome, now: float) -> None:
         """One more run has ended."""
@@ -102,7 +106,7 @@ class Gate:
             self.failures = 0
             self._open(self.last + self.lasts)
         self.lasts = probe.period + probe.timeout + _LATE
-        if outcome is ProbeOutcome.ERROR:
+        if outcome is ProbeOutcome.ERROR or now < self.sure_from:
             return
         self.last = now
         self.failures = self.failures + 1 if outcome is ProbeOutcome.FAILURE else 0
@@ -110,6 +114,11 @@ class Gate:
             self._open(now)
         elif self.failures >= probe.failure_threshold and self.closed_since is None:
             self.closed_since = now
+
+    def unsure(self, now: float) -> None:
+        """Whatever closed it may have gone; what is heard within the next minutes may be of what has gone."""
+        self.failures, self.sure_from = 0, now + _HEARD
+        self._open(now)
 
     def _open(self, at: float) -> None:
         if self.closed_since is not None:
@@ -133,7 +142,7 @@ class Paths:
         self._attempts: dict[tuple[str, str], list[Attempt]] = {}
         self._open: dict[tuple[str, int], Attempt] = {}
         self._connecting: dict[tuple[str, str, Route], Attempt] = {}
-        self._gates: dict[tuple[str, str], Gate] = {}
+        self._gates: dict[tuple[str, str], dict[str, Gate]] = {}
 
     def connecting(self, process: str, namespace: str, route: Route, now: float) -> None:
         """An attempt begins with a new connection."""
@@ -178,9 +187,26 @@ class Paths:
         known = self._attempts.get((process, namespace), [])
         return [each for each in known if each.ended <= now]
 
-    def gate(self, process: str, namespace: str) -> Gate:
-        """What a process was told by the gate of a shoot."""
-        return self._gates.setdefault((process, namespace), Gate())
+    def gate(self, process: str, namespace: str, probe: str) -> Gate:
+        """What a process was told by a gate of a shoot."""
+        gates = self._gates.setdefault((process, namespace), {})
+        return gates.setdefault(probe, Gate())
+
+    def gates(self, process: str, namespace: str) -> Collection[Gate]:
+        """What a process was told by each gate of a shoot."""
+        return self._gates.get((process, namespace), {}).values()
+
+    def pod_changed(self, namespace: str, now: float) -> None:
+        """The pod that is a gate there is another one, or its container was started again: results go with it.
+
+        Nobody knows from outside when a process hears of it, so that for a while nothing is sure of that gate.
+        """
+        pods = [each.name for each in self.policy.endpoint_probes if each.pods is not None]
+        for (_, place), gates in self._gates.items():
+            if place == namespace:
+                for name in pods:
+                    if name in gates:
+                        gates[name].unsure(now)
 
 
 def streaks(attempts: list[Attempt]) -> Iterator[tuple[Attempt, int]]:

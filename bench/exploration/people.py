@@ -11,6 +11,7 @@ from app.simulation import manifests
 from app.simulation.store import Object, ObjectKey
 from app.simulation.views import NOT_MANAGED, size_field
 from bench.exploration.draws import H, Hand
+from bench.exploration.path_draws import WITNESS
 
 Undo = Callable[[], None]
 
@@ -222,6 +223,16 @@ def changes_cluster(hand: Hand, free: Free) -> Deed | None:
     )
 
 
+def deletes_witness(hand: Hand, free: Free) -> Deed | None:  # noqa: ARG001  it claims nothing
+    """Somebody deletes the pod that is a gate, where there is one; its controller makes another one."""
+    namespace = hand.shoot()
+    pods = [pod for pod in hand.world.pods(namespace, WITNESS) if not pod.terminating]
+    if not pods:
+        return None
+    hand.world.delete_pod(namespace, pods[0].name)
+    return Deed(f"{namespace}/{pods[0].name} is deleted")
+
+
 ACTS: Final[dict[str, Act[Hand]]] = {
     "sets replicas": Act(5, (0.0, 0.0), sets_replicas),
     "spoils annotations": Act(3, (0.0, 0.0), spoils_annotations),
@@ -231,4 +242,5 @@ ACTS: Final[dict[str, Act[Hand]]] = {
     "changes a machine": Act(2, (10.0, 200.0), changes_machine),
     "leaves a Lease": Act(1, (10.0, 300.0), leaves_lease),
     "changes a Cluster": Act(3, (10.0, 200.0), changes_cluster),
+    "deletes a witness": Act(2, (0.0, 0.0), deletes_witness),
 }

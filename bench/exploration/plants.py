@@ -100,14 +100,14 @@ def key_left_behind() -> Any:  # noqa: ANN401  a patch
 
 def hold_taken_for_up() -> Any:  # noqa: ANN401  a patch
     """A HOLD is acted on as if it were SCALE UP."""
-    original = Scaler.advise
+    original = Scaler.on_verdict
 
-    def advise(self: Scaler, decision: Decision) -> None:
+    def on_verdict(self: Scaler, decision: Decision) -> None:
         if decision.verdict is Verdict.HOLD:
             decision = replace(decision, verdict=Verdict.SCALE_UP)
         original(self, decision)
 
-    return patch.object(Scaler, "advise", advise)
+    return patch.object(Scaler, "on_verdict", on_verdict)
 
 
 def stale_version() -> Any:  # noqa: ANN401  a patch

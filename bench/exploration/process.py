@@ -14,7 +14,7 @@ from app.prober.environment import EndpointAdapters
 from app.service.decisions import OverrideFeature
 from app.service.loops import ProberLoop, RunningLoop
 from app.service.parts import Cluster, Configured, Core, ProberAdapters
-from app.simulation.cluster import WATCHDOG
+from app.simulation.identities import WATCHDOG
 from bench.exploration.life import Grounds, Life
 from bench.exploration.paths import LinedHandlers
 from bench.exploration.timeline import Machine

@@ -1,7 +1,7 @@
 """Virtual time, and an event loop for each machine on it.
 
-All loops share one time line and one queue, so that a run is the same each time.  A machine can be paused, as SIGSTOP
-does: its callbacks wait, its timers pass, and everything else goes on.  It can be destroyed, as SIGKILL does: nothing
+All loops share one time line and one queue, so that a run is the same each time. A machine can be paused, as SIGSTOP
+does: its callbacks wait, its timers pass, and everything else goes on. It can be destroyed, as SIGKILL does: nothing
 of it runs any more that anybody else could notice.
 """
 

@@ -12,6 +12,7 @@ from app.prober.rules.consecutive import flapping_span
 from app.prober.rules.verdict import QUORUM
 from app.simulation.builders import World
 from app.simulation.memory import MemoryPlace
+from app.simulation.workloads import Workload
 from bench.exploration import invariants, operators, path_invariants, people
 from bench.exploration.director import Director
 from bench.exploration.draws import FAULTS, Hand
@@ -19,7 +20,7 @@ from bench.exploration.facts import Change
 from bench.exploration.instances import Instance
 from bench.exploration.ledger import Ledger
 from bench.exploration.line import Boundary, Passage, Sending
-from bench.exploration.path_draws import CANARY
+from bench.exploration.path_draws import CANARY, WITNESS
 from bench.exploration.path_draws import FAULTS as PATH_FAULTS
 from bench.exploration.play import Over, Play
 from bench.exploration.process import Process, Surroundings
@@ -27,7 +28,9 @@ from bench.exploration.recipe import STRAY, Recipe
 from bench.exploration.wishes import in_force
 
 _ACTS: Final = {**people.ACTS, **operators.ACTS}
-_NO_NODES: Final = {
+_LEASE_ACTS: Final = {name: act for name, act in _ACTS.items() if name != "deletes a witness"}
+"""Where there are no gates."""
+_PATH_ACTS: Final = {
     name: act
     for name, act in _ACTS.items()
     if name not in {"changes a node", "changes a machine", "leaves a Lease"}
@@ -75,7 +78,7 @@ class Exploration(Play[Process, Recipe]):
         self.instances = [self._instance("abc"[n], around, clock) for n in range(recipe.instances)]
         rng = random.Random(f"{recipe.seed}/director")
         hand = Hand(rng, self.world, recipe.policy, self._processes)
-        faults, acts = (PATH_FAULTS, _NO_NODES) if recipe.endpoint_mode else (FAULTS, _ACTS)
+        faults, acts = (PATH_FAULTS, _PATH_ACTS) if recipe.endpoint_mode else (FAULTS, _LEASE_ACTS)
         self.director = Director(
             hand, self.ledger, self.tasks, self.log, self.story.counts, faults, acts
         )
@@ -108,6 +111,8 @@ class Exploration(Play[Process, Recipe]):
             world.add_dependent(shoot.name, STRAY, 0)
             keys = {ann.MELTDOWN: "", ann.REPLICAS: "4"}
             world.patch(shoot.name, STRAY, {"metadata": {"annotations": keys}})
+            if any(each.pods for each in recipe.policy.endpoint_probes):
+                world.add_workload(Workload(shoot.name, WITNESS))
         return world
 
     def _instance(self, name: str, around: Surroundings, clock: Clock) -> Instance[Process]:
@@ -163,9 +168,9 @@ class Exploration(Play[Process, Recipe]):
                 del free[name]
 
     def _leave_gate_closed(self) -> None:
-        """In every second world with a gate it stays closed: that must not hold back what goes up."""
-        gates = bool(self.recipe.policy.endpoint_probes)
-        if gates and random.Random(f"{self.recipe.seed}/gate").random() < _CLOSED:
+        """In every second world with a canary its gate stays closed: that must not hold back what goes up."""
+        canary = any(each.host for each in self.recipe.policy.endpoint_probes)
+        if canary and random.Random(f"{self.recipe.seed}/gate").random() < _CLOSED:
             self.world.faults.canary_down(CANARY)
             self.log("world", "the canary is down for good")
 
@@ -271,7 +276,7 @@ class Exploration(Play[Process, Recipe]):
     def _ran(
         self, process: Process, probe: EndpointProbeSpec, address: TargetAddress, ran: Ran
     ) -> None:
-        gate = self.ledger.paths.gate(process.name, address.namespace)
+        gate = self.ledger.paths.gate(process.name, address.namespace, probe.name)
         before = gate.closed_since
         gate.ran(probe, ran.outcome, self.world.clock.now())
         if gate.closed_since != before:

@@ -1,6 +1,6 @@
 """Hostile API servers as a process of their own.
 
-`python -m bench.hostile.servers FILE` says `ready` in one line, and serves until its input ends.  The file has a list
+`python -m bench.hostile.servers FILE` says `ready` in one line, and serves until its input ends. The file has a list
 of JSON objects: of each server the kind, the port, and certificate and key as PEM.
 """
 

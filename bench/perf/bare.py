@@ -1,6 +1,6 @@
 """The floor: a loop that makes the requests of a probe on kept connections and drops the answers.
 
-Same library, same event loop, same servers, same schedule as the program; no more than that.  A process of its own:
+Same library, same event loop, same servers, same schedule as the program; no more than that. A process of its own:
 `python -m bench.perf.bare --folder DIR --interval 10`; it says `ready`, then answers `probes` with their number.
 """
 

@@ -1,7 +1,7 @@
 """The load: a simulated seed and its shoots over HTTPS, in a process of their own; steered by lines on its pipe.
 
 `python -m bench.perf.load --shoots 300 --nodes 10 --folder DIR` writes into DIR what its clients need, says so in one
-line, and then answers one line of JSON for each that it reads.  Its clock is the machine's, as that of its clients is.
+line, and then answers one line of JSON for each that it reads. Its clock is the machine's, as that of its clients is.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
+from app.simulation.identities import WATCHDOG
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.store import Happened, StoreEvent

@@ -1,7 +1,7 @@
 """The weeder with nothing to do: `python -m bench.weeding.idle [--services 0,1000 --minutes 2]`.
 
 The program runs as it does in a pod, on the simulated seed over HTTPS, once for each number of services, all of them
-ready for an hour.  It prints its memory, its CPU, and each request that it made once it had settled.
+ready for an hour. It prints its memory, its CPU, and each request that it made once it had settled.
 """
 
 import argparse

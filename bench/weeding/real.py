@@ -1,8 +1,8 @@
 """How soon waiting pods are deleted on a real kube-apiserver: `python -m bench.weeding.real [--runs N]`.
 
 From the write of the EndpointSlice that makes a service ready to the first and the last of 50 pods of 10 owners
-deleted, in one namespace: with the default rate of deletions, and with 100 a second.  Times are the API server's own,
-from its audit log.  Exit code 0: the goals are reached.
+deleted, in one namespace: with the default rate of deletions, and with 100 a second. Times are the API server's own,
+from its audit log. Exit code 0: the goals are reached.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """The weeder in a storm: `python -m bench.weeding.storm [--namespaces 300 --pods 30 --minutes 10 --flap 5 --seed N]`.
 
 Every namespace has a service that comes and goes, and pods that crash without it; the real weeder runs on the
-simulated seed, on virtual time.  Exit code 1 where it deletes more, other or later than it may.
+simulated seed, on virtual time. Exit code 1 where it deletes more, other or later than it may.
 
 A namespace is due from the first instant at which one of its pods could be deleted: the service is ready, and a pod
 waits longer than `minBackoffRemaining`.
@@ -19,17 +19,20 @@ from typing import Any
 import looptime
 
 from app.core.clock import Clock
+from app.core.kube.election import SoleOwner
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
+from app.core.ports import NoPauses
 from app.core.reporting.metering import Metering
 from app.core.tasks import Tasks
 from app.simulation.builders import World
+from app.simulation.identities import WEEDER
 from app.simulation.memory import MemoryPlace
 from app.simulation.process import AMPLE, SimulatedProcess, core_of
 from app.simulation.seed_pods import PodDeletion
 from app.simulation.server import MemoryServers
 from app.simulation.store import StoreEvent
-from app.simulation.weeder_seed import WEEDER
+from app.simulation.timers import EXACT_TICK
 from app.simulation.workloads import API_SERVER, ROLE, Workload
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
@@ -150,8 +153,8 @@ def _weeder(
     environment = WeederEnvironment.create(
         _POLICY,
         adapters.weeder.seed,
-        world.leadership,
-        pauses=world.pauses,
+        SoleOwner(),
+        pauses=NoPauses(),
         clock=world.clock,
         tasks=tasks,
         notice_bus=core.notice_bus,
@@ -239,7 +242,7 @@ def _resident() -> float:
 
 def run(storm: Storm) -> Outcome:
     """Plays one storm on virtual time."""
-    loop = looptime.new_event_loop()
+    loop = looptime.new_event_loop(resolution=EXACT_TICK)
     try:
         return loop.run_until_complete(_play(storm))
     finally:

@@ -111,7 +111,7 @@ async def test_whoever_is_in_his_own_way_is_told_that_after_2_s(ask):
     problems = [answer for answer in answers if answer.status_code == 429]
     assert 0 < len(problems) < 20
     for each in problems:
-        assert "this caller reads resources already" in each.json()["detail"]
+        assert "by this caller is in progress already" in each.json()["detail"]
         assert each.json()["type"] == "urn:dependency-watchdog:problem:too-many-requests"
         assert each.headers["Retry-After"] == "1"
 

@@ -67,7 +67,7 @@ async def test_each_has_the_loop_alone_and_leaves_it_to_others_for_as_long(turns
     for number, each in enumerate(calls):
         await each
         assert len(pages.order) == number + 1
-        assert loop.time() - began == pytest.approx(number * 0.01)
+        assert loop.time() - began == pytest.approx(number * 0.01, abs=1e-6)
 
 
 async def test_a_rest_does_not_last_for_ever(turns, pages):

@@ -218,7 +218,7 @@ async def test_each_state_of_a_lease_is_shown(records):
 
     await harness.run(60)
     assert leases() == (10, 0, 0, 0)
-    machine = next(iter(harness.world.seed.machines(SHOOT)))
+    machine = next(iter(harness.world.machines(SHOOT)))
     harness.world.delete_machine(SHOOT, machine.name)
     with harness.world.faults.path_cut(SHOOT, fraction=0.3):
         await harness.run(60)

@@ -1,7 +1,7 @@
 """No input of an outsider holds the event loop for more than 50 ms (threat T18): all that is hostile, played to it.
 
-A watchdog on the loop names what held it.  The ConfigMap of the overrides has a file of its own, with the same watchdog
-(`test_overrides.py`).  On uvloop, as the program: it hands over more at a time.
+A watchdog on the loop names what held it. The ConfigMap of the overrides has a file of its own, with the same watchdog
+(`test_overrides.py`). On uvloop, as the program: it hands over more at a time.
 """
 
 import asyncio
@@ -129,14 +129,19 @@ async def probed(ports, seconds):
     """What held the loop while a prober looked at these shoots; who was looked at, and whose nodes were judged."""
     clock = Clock.system()
     tasks = Tasks(clock)
-    lab = Lab(tasks, clock, on_ports=True)
+    lab = Lab(tasks, clock)
     world = lab.world()
     for kind in ports:
         world.add_shoot(kind, nodes=2, grace="8s")  # their leases have expired within 6 s
     connector = HostileConnector(ports, clock)
-    world.connector = connector  # type: ignore[assignment]  # any ShootConnector will do
     with watched(connector.spent) as dog:
-        harness = lab.prober(world, probe_interval=1.0, probe_timeout=3.0, initial_delay=0.0)
+        harness = lab.prober(
+            world,
+            connector=lambda _: connector,
+            probe_interval=1.0,
+            probe_timeout=3.0,
+            initial_delay=0.0,
+        )
         await harness.run(seconds)
     looked = {kind for kind in ports if harness.probes(kind)}
     told = {kind for kind in ports if harness.status(kind).decision is not None}

@@ -2,7 +2,7 @@
 
 From the outside in: `tools` (a program and how it is called), `rendering` (the chart, rendered, each combination once),
 `cluster` (real API servers, with and without the `crds` of others), `releases` (the chart in one of them), `schemas`
-(what kubeconform knows).  A test that needs one of the programs is skipped where it is not there.
+(what kubeconform knows). A test that needs one of the programs is skipped where it is not there.
 """
 
 from collections.abc import AsyncIterator, Callable

@@ -1,6 +1,6 @@
 """The kinds of others that the chart has objects of: as much of their schemas as these objects may use.
 
-Their own definitions are megabytes.  Here are the fields that people set, each with its type; a field that is not here
+Their own definitions are megabytes. Here are the fields that people set, each with its type; a field that is not here
 is refused, as the real ones do it, so a misspelt one does not pass.
 """
 

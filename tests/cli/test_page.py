@@ -269,7 +269,7 @@ async def test_another_user_of_the_machine_gets_nothing_even_with_the_cookie(api
 
         assert await asyncio.to_thread(ask, os.getuid()) == "200"
         assert await asyncio.to_thread(ask, 65534) == "403"
-        assert "another user of this machine has asked" in here.told
+        assert "a request of another user of this machine was refused" in here.told
 
 
 def test_whose_a_connection_is_is_read_from_the_kernels_tables(monkeypatch, tmp_path):
@@ -487,7 +487,7 @@ async def test_a_standby_whose_leader_cannot_be_reached_is_shown_and_said_so():
         async with way(api) as here:
             await here.enter()
             assert (await here.ask())[0] == 200
-            assert "what answers stands by, and its leader cannot be reached" in here.told
+            assert "connected to a standby, and its leader is unreachable" in here.told
 
 
 async def test_a_process_that_runs_only_the_weeder_is_shown_itself():
@@ -512,17 +512,17 @@ async def test_a_way_that_breaks_is_said_to_and_comes_back(api, quick):
         status, text, headers = await here.ask()
         assert (status, headers["Retry-After"]) == (503, "5")
         assert '<meta http-equiv="refresh" content="5">' in text
-        assert "There is no way to the watchdog at the moment" in text
-        await here.heard(r"the way is broken since .*; trying again\n")
+        assert "The watchdog cannot be reached" in text
+        await here.heard(r"connection lost at .*; retrying\n")
         status, text, headers = await here.ask(
             "/api/v1/shoots", Accept="application/problem+json, text/html"
         )
         assert headers["Content-Type"] == "application/problem+json"
-        assert json.loads(text)["title"] == "The way is broken"
+        assert json.loads(text)["title"] == "The watchdog is unreachable"
         await asyncio.sleep(0.3)
         assert here.told.count("broken") <= 2
         await wire.mend()
-        await here.heard("the way is there again since ")
+        await here.heard("connection restored at ")
         assert (await here.ask())[0] == 200
     await wire.cut()
 
@@ -666,7 +666,7 @@ def test_where_no_browser_can_be_shown_the_address_is_for_people(api):
     said = process.stderr.readline()
     process.terminate()
     process.communicate(timeout=10)
-    assert said == "dwd page: no browser could be started here: open the address yourself\n"
+    assert said == "dwd page: could not start a browser; open the address yourself\n"
 
 
 def test_through_kubectl_it_goes_to_the_leaders_pod_and_back_to_the_deployment(tmp_path):
@@ -740,5 +740,5 @@ def test_the_stream_of_events_goes_on_over_a_new_port_forward_where_the_old_one_
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=10)
         # Where the new port-forward is there before anybody asks, the way was never broken.
-        assert said.count("the way is broken since") == said.count("the way is there again since")
+        assert said.count("connection lost at") == said.count("connection restored at")
         assert cluster.running() == []

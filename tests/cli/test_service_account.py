@@ -19,7 +19,7 @@ from app.core.config.client_values import ServiceAccount
 from app.core.errors import ConfigurationError
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
+from app.simulation.identities import WATCHDOG
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.store import ObjectKey
 from tests.cli.conftest import run

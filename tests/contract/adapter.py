@@ -22,9 +22,8 @@ from app.core.limits import Backoff
 from app.core.metrics import Metrics
 from app.core.model.policy import ProberPolicy
 from app.core.tasks import Tasks
-from tests.contract.arena import ELECTION, synced, until
+from tests.contract.arena import ELECTION, TIMES, synced, until
 from tests.contract.proxy import Proxy
-from tests.contract.worlds import TIMES
 
 PROBE_TIMEOUT = 1.0
 """Seconds; what waits for a storage that is away waits no longer."""

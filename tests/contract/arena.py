@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 import pytest
 
 from app.core.clock import Clock
+from app.core.kube.election import ElectionTimes
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.model.workloads import ResourceRef
@@ -40,14 +41,14 @@ BOTH_ROUTES: Final = replace(POLICY, endpoint_mode=EndpointMode(EXTERNAL))
 """Endpoint mode."""
 NODE_LEASES: Final = "kube-node-lease"
 ELECTION: Final = "dwd-prober-leader-election"
+GARDEN: Final = "garden"
+TIMES: Final = ElectionTimes(lease_duration=1.0, renew_deadline=0.6, retry_period=0.1)
 PATIENCE: Final = 10.0
 """Seconds after which a test stops waiting for what must happen."""
 
 _REAL: Final = pytest.param("kube", marks=pytest.mark.real)
-CLUSTERS: Final = ("ports", "http", _REAL)
-"""The simulation through its ports; the adapter on the simulation's server; the adapter on a real API server."""
-ON_THE_WIRE: Final = pytest.mark.parametrize("where", ["http", _REAL], indirect=True)
-"""For what only a server has: statuses, headers, streams."""
+CLUSTERS: Final = ("http", _REAL)
+"""The adapter on the simulation's servers, and on a real API server."""
 REAL_ALONE: Final = pytest.mark.parametrize("where", [_REAL], indirect=True)
 """For what only a real API server takes."""
 REAL_TIME: Final = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.looptime(False)]
@@ -179,7 +180,7 @@ class ShootArena(Protocol):
         ...
 
     async def rotate(self) -> SecretView:
-        """A new token; the former one is no longer accepted.  Gives the new Secret."""
+        """A new token; the former one is no longer accepted. Gives the new Secret."""
         ...
 
 
@@ -210,8 +211,8 @@ class Arena(Protocol):
         ...
 
     @property
-    def events(self) -> EventSink | None:
-        """Takes Events; None where the cluster has no adapter for them."""
+    def events(self) -> EventSink:
+        """Takes Events."""
         ...
 
     async def shoot(self) -> ShootArena:

@@ -1,8 +1,7 @@
-"""Three clusters for the same tests: which of them a test gets is its parameter `where`.
+"""Two clusters for the same tests: which of them a test gets is its parameter `where`.
 
-From the outside in: `arena` (what a test is given), `worlds` (the simulation through its ports), `served` (the real
-adapter on the simulation's server), `real` (the real adapter on kube-apiserver, with `pressure` for its 429), `adapter`
-and `proxy` (what the last two share).
+From the outside in: `arena` (what a test is given), `served` (the real adapter on the simulation's servers), `real`
+(the real adapter on kube-apiserver, with `pressure` for its 429), `adapter` and `proxy` (what both share).
 """
 
 import os
@@ -15,32 +14,26 @@ import pytest_asyncio
 
 from app.core.clock import Clock
 from app.core.kube import reflector, weeder_view
-from app.core.limits import Backoff
 from app.core.model.policy import ProberPolicy
 from app.core.tasks import Tasks
-from app.simulation import reflection, weeder_seed
-from app.simulation import shoot as simulated_shoot
 from app.simulation.server.loopback import Loopback
-from tests.contract.adapter import PROBE_TIMEOUT, hurried
+from tests.contract.adapter import hurried
 from tests.contract.arena import CLUSTERS, POLICY, Arena
 from tests.contract.overriding import (
     Overriding,
     RealOverriding,
     ServedOverriding,
-    WorldOverriding,
 )
 from tests.contract.real import Landscape, RealArena, landscape
 from tests.contract.reviewing import (
     RealReviewing,
     Reviewing,
     ServedReviewing,
-    WorldReviewing,
 )
 from tests.contract.served import ServedArena
-from tests.contract.weeders import RealWeeding, ServedWeeding, WorldWeeding
+from tests.contract.weeders import RealWeeding, ServedWeeding
 from tests.contract.weeding import SHORT, Heard, Weeding
 from tests.contract.wire import Wire
-from tests.contract.worlds import WorldArena
 from tests.e2e.controlplane import assets_in
 
 
@@ -108,13 +101,9 @@ async def arena(
         if real_land is not None:
             async with (real := RealArena(clock, tasks, real_land, policy=policy)).open():
                 yield real
-        elif where == "http":
+        else:
             async with (served := ServedArena(clock, tasks, Loopback(), policy=policy)).open():
                 yield served
-        else:
-            monkeypatch.setattr(simulated_shoot, "LEASE_LIMIT", PROBE_TIMEOUT)
-            monkeypatch.setattr(simulated_shoot, "READ_LIMIT", PROBE_TIMEOUT)
-            yield WorldArena(clock, tasks, policy=policy)
     finally:
         await tasks.stop()
 
@@ -130,18 +119,9 @@ async def weeding(
     arena: Arena, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Weeding]:
     """The weeder's port; the slices are watched."""
-    monkeypatch.setattr(reflection, "_PAUSE", Backoff(first=0.05, most=0.2))
-    monkeypatch.setattr(weeder_seed, "DELETE_LIMIT", SHORT)
     monkeypatch.setattr(weeder_view, "DELETED_WITHIN", SHORT)
-    made: Weeding
-    match arena:
-        case RealArena():
-            made = RealWeeding(arena)
-        case ServedArena():
-            made = ServedWeeding(arena)
-        case _:
-            assert isinstance(arena, WorldArena)
-            made = WorldWeeding(arena)
+    assert isinstance(arena, ServedArena | RealArena)
+    made: Weeding = RealWeeding(arena) if isinstance(arena, RealArena) else ServedWeeding(arena)
     async with made.open(heard):
         yield made
 
@@ -149,17 +129,11 @@ async def weeding(
 @pytest_asyncio.fixture(loop_scope="session")
 async def overriding(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Overriding]:
     """The ConfigMap of the overrides; it is watched."""
-    monkeypatch.setattr(reflection, "_PAUSE", Backoff(first=0.05, most=0.2))
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
-    made: Overriding
-    match arena:
-        case RealArena():
-            made = RealOverriding(arena)
-        case ServedArena():
-            made = ServedOverriding(arena)
-        case _:
-            assert isinstance(arena, WorldArena)
-            made = WorldOverriding(arena)
+    assert isinstance(arena, ServedArena | RealArena)
+    made: Overriding = (
+        RealOverriding(arena) if isinstance(arena, RealArena) else ServedOverriding(arena)
+    )
     async with made.open():
         yield made
 
@@ -167,15 +141,10 @@ async def overriding(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 @pytest_asyncio.fixture(loop_scope="session")
 async def reviewing(arena: Arena) -> AsyncIterator[Reviewing]:
     """A caller, and who asks about her."""
-    made: Reviewing
-    match arena:
-        case RealArena():
-            made = RealReviewing(arena)
-        case ServedArena():
-            made = ServedReviewing(arena)
-        case _:
-            assert isinstance(arena, WorldArena)
-            made = WorldReviewing(arena)
+    assert isinstance(arena, ServedArena | RealArena)
+    made: Reviewing = (
+        RealReviewing(arena) if isinstance(arena, RealArena) else ServedReviewing(arena)
+    )
     async with made.open():
         yield made
 

@@ -1,4 +1,4 @@
-"""The overrides on each of the three clusters: our port on their ConfigMap, people who edit it, its troubles."""
+"""The overrides on both clusters: our port on their ConfigMap, people who edit it, its troubles."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -9,10 +9,9 @@ from app.core.kube.access import process_permissions
 from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.model.overrides import OVERRIDES
 from app.core.ports import OverridesStore, Permission
-from tests.contract.arena import until
+from tests.contract.arena import GARDEN, until
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena
-from tests.contract.worlds import GARDEN, WorldArena
 from tests.e2e import objects
 from tests.e2e.api import Json
 from tests.e2e.landscape import PROBER, RBAC
@@ -66,20 +65,20 @@ class Overriding(Protocol):
         ...
 
 
-class WorldOverriding:
-    """The simulation through its own port."""
+class ServedOverriding:
+    """The adapter on the simulation's servers."""
 
     store: OverridesStore
 
-    def __init__(self, arena: WorldArena) -> None:
-        self._world, self._faults = arena.world, arena.world.faults
-        self.store = arena.world.overrides_store
+    def __init__(self, arena: ServedArena) -> None:
+        self._arena, self._world = arena, arena.world
+        self._adapted = _adapted(arena, GARDEN)
+        self.store = self._adapted
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        self.store.subscribe(lambda: None)
-        await until(lambda: self.store.watch_state().synced, "the ConfigMap is listed")
-        yield
+        async with _opened(self._adapted):
+            yield
 
     async def edit(self, changes: Mapping[str, str | None]) -> None:
         self._world.overrides_editor.edit(changes)
@@ -89,46 +88,6 @@ class WorldOverriding:
 
     async def data(self) -> Mapping[str, str] | None:
         return self._world.overrides_editor.data()
-
-    @asynccontextmanager
-    async def cut(self) -> AsyncIterator[None]:
-        with self._faults.overrides_watch_cut():
-            yield
-
-    @asynccontextmanager
-    async def stalled(self) -> AsyncIterator[None]:
-        with self._faults.overrides_watch_stalled():
-            yield
-
-    @asynccontextmanager
-    async def forgets(self) -> AsyncIterator[None]:
-        with self._faults.overrides_watch_cut(expired=True):
-            yield
-
-    @asynccontextmanager
-    async def away(self) -> AsyncIterator[None]:
-        with self._faults.overrides_watch_cut(), self._faults.seed_down():
-            yield
-
-    @asynccontextmanager
-    async def forbidden(self, *verbs: str) -> AsyncIterator[None]:
-        with self._faults.overrides_forbidden(*verbs):
-            yield
-
-
-class ServedOverriding(WorldOverriding):
-    """The adapter on the simulation's server."""
-
-    def __init__(self, arena: ServedArena) -> None:
-        super().__init__(arena)
-        self._arena = arena
-        self._adapted = _adapted(arena, GARDEN)
-        self.store = self._adapted
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
-        async with _opened(self._adapted):
-            yield
 
     def cut(self):
         return self._arena.proxy.down()
@@ -144,13 +103,13 @@ class ServedOverriding(WorldOverriding):
 
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
-        with self._faults.seed_down():
+        with self._world.faults.seed_down():
             self._arena.servers.cut()
             yield
 
     @asynccontextmanager
     async def forbidden(self, *verbs: str) -> AsyncIterator[None]:
-        with self._faults.overrides_forbidden(*verbs):
+        with self._world.faults.overrides_forbidden(*verbs):
             self._arena.servers.cut()
             yield
 

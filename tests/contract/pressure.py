@@ -39,7 +39,7 @@ async def throttling(api: Api, user: Api, token: str) -> AsyncIterator[None]:
     """The server has no share for anybody but its administrators: 429 for `user`.
 
     A request that finds its priority level idle is executed, whatever the level's share: so one that never ends comes
-    first.  One that came before the server knew of the level is on another: the next one is tried.
+    first. One that came before the server knew of the level is on another: the next one is tried.
     """
     nothing = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}
     limited = {**nothing, "limitResponse": {"type": "Reject"}}

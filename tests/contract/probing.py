@@ -1,4 +1,4 @@
-"""The pods of endpoint probes on each of the three clusters: their port, and what may happen to its watches."""
+"""The pods of endpoint probes on both clusters: their port, and what may happen to its watches."""
 
 import re
 from collections.abc import AsyncIterator
@@ -10,14 +10,11 @@ from app.core.kube.pod_watches import KubeProbedPods
 from app.core.model.endpoints import ProbedPod
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import ProbedPods
-from app.simulation.probed_pods import SimulatedProbedPods
-from app.simulation.server.streams import StoreWatch
 from tests.contract.arena import Arena, until
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena
-from tests.contract.weeders import RealWeeding, ServedWeeding, WorldWeeding
+from tests.contract.weeders import RealWeeding, ServedWeeding
 from tests.contract.wire import Wire
-from tests.contract.worlds import WorldArena
 
 ROLE: Final = "role"
 ETCD: Final = LabelSelector((Requirement(ROLE, Operator.IN, frozenset({"main"})),))
@@ -63,21 +60,6 @@ class Seen:
         )
 
 
-class WorldProbing(WorldWeeding):
-    """The simulation through its own port."""
-
-    def __init__(self, arena: WorldArena) -> None:
-        super().__init__(arena)
-        self.probed: ProbedPods = SimulatedProbedPods(arena.world.parts, SELECTORS, arena.tasks)
-
-    @asynccontextmanager
-    async def ready(self) -> AsyncIterator[None]:
-        yield
-
-    async def watches(self) -> int:
-        return self._world.parts.watches.open_now("Pod")
-
-
 class ServedProbing(ServedWeeding):
     """The adapter on the simulation's server."""
 
@@ -90,11 +72,6 @@ class ServedProbing(ServedWeeding):
     async def ready(self) -> AsyncIterator[None]:
         async with _started(self._pods):
             yield
-
-    async def watches(self) -> int:
-        listeners = (getattr(each, "__self__", None) for each in self._world.store._listeners)
-        streams = [each for each in listeners if isinstance(each, StoreWatch)]
-        return sum(each.about == "pods" for each in streams)
 
 
 class RealProbing(RealWeeding):
@@ -134,17 +111,11 @@ async def _started(pods: KubeProbedPods) -> AsyncIterator[None]:
         await pods.close()
 
 
-Probing = WorldProbing | ServedProbing | RealProbing
+Probing = ServedProbing | RealProbing
 """The port on one cluster; what may happen to it is as in `weeding.Weeding`."""
 
 
 def probing_of(arena: Arena) -> Probing:
     """That of this cluster."""
-    match arena:
-        case RealArena():
-            return RealProbing(arena)
-        case ServedArena():
-            return ServedProbing(arena)
-        case _:
-            assert isinstance(arena, WorldArena)
-            return WorldProbing(arena)
+    assert isinstance(arena, ServedArena | RealArena)
+    return RealProbing(arena) if isinstance(arena, RealArena) else ServedProbing(arena)

@@ -1,4 +1,4 @@
-"""Callers on each of the three clusters: their tokens, their rights, and our port that asks about them."""
+"""Callers on both clusters: their tokens, their rights, and our port that asks about them."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -10,7 +10,6 @@ from app.core.ports import Reviewer
 from app.simulation.identities import API_SERVER
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena
-from tests.contract.worlds import WorldArena
 from tests.e2e import objects
 from tests.e2e.landscape import RBAC, grant
 from tests.e2e.processes import eventually
@@ -60,16 +59,16 @@ class Reviewing(Protocol):
         ...
 
 
-class WorldReviewing:
-    """The simulation through its own port."""
+class ServedReviewing:
+    """The adapter on the simulation's servers."""
 
     reviewer: Reviewer
     user = f"system:serviceaccount:garden:{ACCOUNT}"
 
-    def __init__(self, arena: WorldArena) -> None:
+    def __init__(self, arena: ServedArena) -> None:
         self._world = arena.world
         self.namespace = arena.namespace
-        self.reviewer = arena.world.reviewer
+        self.reviewer = KubeReviewer(arena.adapter.api)
         self._tokens: list[str] = []
 
     @asynccontextmanager
@@ -100,14 +99,6 @@ class WorldReviewing:
     async def forbidden(self, what: str) -> AsyncIterator[None]:
         with self._world.faults.reviews_forbidden(what):
             yield
-
-
-class ServedReviewing(WorldReviewing):
-    """The adapter on the simulation's server."""
-
-    def __init__(self, arena: ServedArena) -> None:
-        super().__init__(arena)
-        self.reviewer = KubeReviewer(arena.adapter.api)
 
 
 class RealReviewing:

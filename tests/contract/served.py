@@ -1,8 +1,11 @@
-"""The simulation's server as an arena: arranged like a world, looked at by the real adapter over HTTPS."""
+"""The simulation's servers as an arena: arranged by store and faults, looked at by the real adapter over HTTPS."""
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
@@ -10,24 +13,138 @@ import yaml
 from app.core.clock import Clock
 from app.core.kube.election import LeaseElection
 from app.core.model.policy import ProberPolicy
+from app.core.model.shoots import Route, SecretView
+from app.core.ports import Permission
 from app.core.tasks import Tasks
-from app.simulation.builders import OPERATOR
+from app.simulation import deletion, manifests
+from app.simulation.builders import World
+from app.simulation.identities import OPERATOR
+from app.simulation.parts import Fault
 from app.simulation.server.loopback import Loopback
 from app.simulation.server.servers import SimulatedServers
-from app.simulation.store import ObjectKey
+from app.simulation.shoot import ShootServer
+from app.simulation.store import ObjectKey, Store
+from app.simulation.traffic import ConnectionLoss, Trouble
+from app.simulation.workloads import PodPace
 from tests.contract.adapter import Adapter
-from tests.contract.arena import POLICY
+from tests.contract.arena import ELECTION, GARDEN, KCM, KINDS, POLICY, SCALER, Json, whole
 from tests.contract.proxy import Proxy
-from tests.contract.worlds import GARDEN, WorldArena, WorldShoot
+
+_NEVER = PodPace(observed=86_400, gone=86_400, ready=86_400)
+"""Nobody but the test writes a status: there is no kube-controller-manager in the other cluster either."""
+_versions = count(1)
 
 
-class ServedArena(WorldArena):
+class StoreAdmin:
+    """Writes into the store of one simulated API server."""
+
+    def __init__(self, clock: Clock, store: Store, namespace: str) -> None:
+        self._clock, self._store, self._namespace = clock, store, namespace
+
+    def _key(self, kind: str, name: str, namespace: str | None) -> ObjectKey:
+        place = self._namespace if namespace is None else namespace
+        return ObjectKey(kind, place if KINDS[kind].namespaced else "", name)
+
+    async def create(self, kind: str, body: Json, *, namespace: str | None = None) -> None:
+        key = self._key(kind, body["metadata"]["name"], namespace)
+        defaults = {"status": {"phase": "Pending"}} if kind == "Pod" else {}
+        self._store.create(key, defaults | whole(kind, body, key.namespace))
+
+    async def patch(
+        self,
+        kind: str,
+        name: str,
+        patch: Json,
+        *,
+        namespace: str | None = None,
+        status: bool = False,
+    ) -> None:
+        self._store.patch(self._key(kind, name, namespace), patch, status=status)
+
+    async def delete(self, kind: str, name: str, *, namespace: str | None = None) -> None:
+        deletion.delete(self._store, self._key(kind, name, namespace), self._clock.now())
+
+    async def find(self, kind: str, name: str, *, namespace: str | None = None) -> Json | None:
+        found = self._store.find(self._key(kind, name, namespace))
+        return None if found is None else dict(found)
+
+
+class ServedShoot:
+    """A shoot of a world."""
+
+    def __init__(self, world: World, server: ShootServer) -> None:
+        self._world, self._server = world, server
+        self.admin = StoreAdmin(world.clock, server.store, manifests.LEASES)
+
+    def secret(self, **changes: Any) -> SecretView:
+        server, route = self._server, changes.get("route", Route.INTERNAL)
+        user = changes.get("user", {"token": changes.get("token", server.newest_token)})
+        url = changes.get("server", self._world.parts.place.url(server.namespace, route))
+        content = manifests.kubeconfig(server.namespace, url, server.authority(route), user)
+        content = changes.get("content", content)
+        return SecretView(server.namespace, f"a{next(_versions)}", content, route)
+
+    @asynccontextmanager
+    async def cut(self, route: Route, how: ConnectionLoss) -> AsyncIterator[None]:
+        with self._world.faults.route_cut(self._server.namespace, route, how):
+            await asyncio.sleep(0.01)  # its port hears of it in the next turns of the loop
+            yield
+        await asyncio.sleep(0.01)
+
+    def slow(self, route: Route, seconds: float):
+        trouble = Trouble(latency=seconds)
+        return self._during(
+            self._world.faults.route_trouble(self._server.namespace, route, trouble)
+        )
+
+    @asynccontextmanager
+    async def _during(self, fault: Fault) -> AsyncIterator[None]:
+        with fault:
+            yield
+
+    def storage_away(self):
+        return self._during(self._world.faults.storage_away(self._server.namespace))
+
+    def down(self):
+        return self._during(self._world.faults.api_down(self._server.namespace))
+
+    @asynccontextmanager
+    async def impostor(self) -> AsyncIterator[SecretView]:
+        right = self.secret()
+        with self._world.faults.certificate_untrusted(self._server.namespace):
+            yield right
+
+    def throttled(self, retry_after: float | None):
+        return self._during(self._world.faults.throttled(self._server.namespace, retry_after))
+
+    def forbidden(self):
+        return self._during(self._world.faults.forbidden(self._server.namespace, "list", "nodes"))
+
+    async def rotate(self) -> SecretView:
+        self._world.faults.rotate_token(self._server.namespace)
+        return self.secret()
+
+
+class ServedArena:
     """A world behind its own servers."""
+
+    namespace = "shoot--contract--a"
 
     def __init__(
         self, clock: Clock, tasks: Tasks, place: Loopback, *, policy: ProberPolicy = POLICY
     ) -> None:
-        super().__init__(clock, tasks, place, policy=policy)
+        self.clock, self.tasks, self.policy = clock, tasks, policy
+        self.world = World(
+            clock,
+            tasks,
+            seed=1,
+            latency=0.0,
+            pace=_NEVER,
+            place=place,
+            external_secret_name=policy.secret_names.get(Route.EXTERNAL),
+        )
+        self.world.add_dependent("shoot--contract--other", SCALER, 1)
+        self.admin = StoreAdmin(clock, self.world.store, self.namespace)
         self.servers = SimulatedServers(self.world, place)
 
     @asynccontextmanager
@@ -61,10 +178,25 @@ class ServedArena(WorldArena):
         self.ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
         self.token = content["users"][0]["user"]["token"]
 
-    async def shoot(self) -> WorldShoot:
-        made = await super().shoot()
+    async def shoot(self) -> ServedShoot:
+        server = self.world.add_shoot(self.namespace, nodes=0, replicas={})
         await self.servers.start()
-        return made
+        return ServedShoot(self.world, server)
+
+    async def lease(self) -> Json | None:
+        found = self.world.store.find(ObjectKey("Lease", GARDEN, ELECTION))
+        return None if found is None else dict(found)
+
+    async def drop_lease(self) -> None:
+        self.world.store.delete(ObjectKey("Lease", GARDEN, ELECTION))
+
+    async def usurp(self, holder: str) -> None:
+        patch = {"spec": {"holderIdentity": holder}}
+        self.world.store.patch(ObjectKey("Lease", GARDEN, ELECTION), patch)
+
+    async def begin_deletion(self, kind: str, name: str) -> None:
+        patch = {"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}
+        await self.admin.patch(kind, name, patch)
 
     def candidate(self, identity: str) -> LeaseElection:
         return self.adapter.candidate(identity, GARDEN)
@@ -86,3 +218,17 @@ class ServedArena(WorldArena):
     async def forget(self) -> None:
         """The server forgets what happened until now."""
         self.world.store.compact()
+
+    @asynccontextmanager
+    async def throttled(self, retry_after: float | None) -> AsyncIterator[None]:
+        trouble = Trouble(throttled=True, retry_after=retry_after)
+        with self.world.faults.seed_trouble(trouble):
+            yield
+
+    @asynccontextmanager
+    async def patches_forbidden(self) -> AsyncIterator[tuple[Permission, ...]]:
+        missing = Permission("patch", "apps", "deployments", KCM.name)
+        self.world.denied.add(missing)
+        with self.world.faults.patch_forbidden("deployments"):
+            yield (missing,)
+        self.world.denied.discard(missing)

@@ -7,8 +7,7 @@ from functools import partial
 import pytest
 
 from app.core.errors import LeadershipLost
-from tests.contract.arena import REAL_TIME, until
-from tests.contract.worlds import TIMES
+from tests.contract.arena import REAL_TIME, TIMES, until
 
 pytestmark = REAL_TIME
 

@@ -18,7 +18,7 @@ from app.core.model.endpoints import EndpointProbeSpec, Exec, ProbeOutcome, Targ
 from app.core.ports import Permission
 from app.simulation.server.executing import Ending, Script
 from app.simulation.traffic import Trouble
-from tests.contract.arena import ON_THE_WIRE, REAL_TIME, until
+from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import pod
 from tests.contract.real import RealArena
 from tests.core.handlers.targets import free_port
@@ -80,7 +80,6 @@ def say(arena, *command, **script):
 # Both servers
 
 
-@ON_THE_WIRE
 async def test_a_pod_that_is_not_there_is_an_error(arena, execs, handlers):
     await allowed(arena)
     with pytest.raises(NotFound):
@@ -90,7 +89,6 @@ async def test_a_pod_that_is_not_there_is_an_error(arena, execs, handlers):
     assert "404" in found.message
 
 
-@ON_THE_WIRE
 async def test_a_container_that_is_not_there_is_an_error(arena, execs, handlers):
     await with_pod(arena)
     with pytest.raises(Invalid, match="not valid for pod"):
@@ -98,7 +96,6 @@ async def test_a_container_that_is_not_there_is_an_error(arena, execs, handlers)
     assert (await run(handlers, arena, "true", container="other")).outcome is ERROR
 
 
-@ON_THE_WIRE
 async def test_without_an_upgrade_nothing_is_run(arena, wire):
     await with_pod(arena)
     path = f"/api/v1/namespaces/{arena.namespace}/pods/a/exec?container=main&command=true"

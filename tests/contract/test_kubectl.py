@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from tests.contract import pods
-from tests.contract.arena import KINDS, ON_THE_WIRE, REAL_TIME
+from tests.contract.arena import KINDS, REAL_TIME
 from tests.contract.test_wire_writes import event
 from tests.e2e import objects
 
-pytestmark = [*REAL_TIME, ON_THE_WIRE, pytest.mark.real]
+pytestmark = [*REAL_TIME, pytest.mark.real]
 
 
 class Kubectl:

@@ -13,11 +13,11 @@ import pytest
 import pytest_asyncio
 from kubernetes_asyncio import watch
 
-from tests.contract.arena import ELECTION, NODE_LEASES, ON_THE_WIRE, REAL_TIME
+from tests.contract.arena import ELECTION, NODE_LEASES, REAL_TIME
 from tests.contract.wire import MERGE
 from tests.e2e import objects
 
-pytestmark = [*REAL_TIME, ON_THE_WIRE]
+pytestmark = REAL_TIME
 
 client: Any = kubernetes_asyncio.client  # its types want models where it takes plain data too
 MACHINES = ("machine.sapcloud.io", "v1alpha1")

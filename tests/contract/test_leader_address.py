@@ -6,15 +6,14 @@ import pytest
 
 from app.core.kube import leader_slice
 from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress, LeaderSliceStore
-from app.simulation.leadership import SimulatedLeadership
-from tests.contract.arena import ON_THE_WIRE, REAL_TIME, until
+from tests.contract.arena import GARDEN, REAL_TIME, until
 from tests.contract.real import RealArena
-from tests.contract.worlds import GARDEN
 from tests.e2e import objects
 from tests.e2e.landscape import PROBER, RBAC
 from tests.e2e.processes import eventually
+from tests.support.doubles import SetLeadership
 
-pytestmark = [*REAL_TIME, ON_THE_WIRE]
+pytestmark = REAL_TIME
 
 NAME = "dwd-prober-leader"
 FIRST, SECOND = ApiEndpoint("10.0.0.1", 8080), ApiEndpoint("10.0.0.2", 8081)
@@ -75,7 +74,7 @@ class Garden:
     async def replica(self, place, *, leading):
         """One of ours; its ownership is set by hand."""
         adapter = self.arena.adapter
-        leadership = SimulatedLeadership(leading=leading)
+        leadership = SetLeadership(leading=leading)
         store = LeaderSliceStore(adapter.api, self.namespace, NAME)
         made = LeaderAddress(store, place, leadership, self.arena.clock, adapter.metrics)
         task = self.arena.tasks.once(made.run, "contract: leader's address")

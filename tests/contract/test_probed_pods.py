@@ -7,7 +7,6 @@ from app.core.kube import reflector, selected_pods
 from app.core.limits import Backoff
 from app.core.model.endpoints import ProbedContainer
 from app.core.model.instants import parse_rfc3339
-from app.simulation import probed_pods, reflection
 from tests.contract.adapter import impatient
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import pod
@@ -32,12 +31,10 @@ def hasty(monkeypatch):
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def probing(arena, monkeypatch):
-    for place in (selected_pods, probed_pods):
-        monkeypatch.setattr(place, "DESERTED", 0.3)
-    monkeypatch.setattr(selected_pods, "SETTLING", 0.05)
+    monkeypatch.setattr(selected_pods, "IDLE_TIMEOUT", 0.3)
+    monkeypatch.setattr(selected_pods, "START_DELAY", 0.05)
     monkeypatch.setattr(selected_pods, "_BACKOFF", Backoff(first=0.05, most=0.2))
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
-    monkeypatch.setattr(reflection, "_PAUSE", Backoff(first=0.05, most=0.2))
     made = probing_of(arena)
     async with made.ready():
         yield made

@@ -59,9 +59,7 @@ async def test_a_right_that_is_missing_is_named_by_the_review_and_by_the_refusal
         assert await arena.seed.read_dependent(arena.namespace, KCM) == before
 
 
-async def test_watches_go_on_after_they_were_throttled(where, arena):
-    if where == "ports":
-        pytest.skip("the simulation's own watches make no requests")
+async def test_watches_go_on_after_they_were_throttled(arena):
     async with arena.throttled(1.0):
         async with arena.watches_cut():
             pass
@@ -72,8 +70,6 @@ async def test_watches_go_on_after_they_were_throttled(where, arena):
 
 
 async def test_an_event_is_created_in_its_namespace(arena):
-    if arena.events is None:
-        pytest.skip("the simulation's ports have no door for Events")
     regarding = {"apiVersion": "apps/v1", "kind": "Deployment", "name": KCM.name}
     event = {
         "apiVersion": "events.k8s.io/v1",

@@ -18,7 +18,7 @@ from app.core.model.shoots import Route
 from app.core.ports import SeedChange, Watched
 from app.simulation.traffic import ConnectionLoss
 from tests.contract.arena import BOTH_ROUTES, EXTERNAL, REAL_TIME, Told, until
-from tests.contract.worlds import WorldShoot
+from tests.contract.served import ServedShoot
 from tests.e2e import objects
 
 pytestmark = REAL_TIME
@@ -102,9 +102,7 @@ async def test_machines_are_not_watched_and_nobody_waits_for_them(arena):
     assert not state.stale(arena.clock.now(), after=0.1)
 
 
-async def test_the_watch_of_secrets_is_as_old_as_the_older_of_the_two(where, arena):
-    if where == "ports":
-        pytest.skip("the simulation watches both at once")
+async def test_the_watch_of_secrets_is_as_old_as_the_older_of_the_two(arena):
     reflectors = arena.seed._secrets
     oldest = min(each.state.last_contact for each in reflectors.values())
     assert arena.seed.watch_state(Watched.SECRETS).last_contact == oldest
@@ -204,7 +202,7 @@ async def test_a_route_whose_server_has_another_authority_is_untrusted(where, ar
             with pytest.raises(CertificateUntrusted):
                 await (await arena.connector.connect(secret)).version()
         return
-    assert isinstance(shoot, WorldShoot)
+    assert isinstance(shoot, ServedShoot)
     far = shoot.secret(route=Route.EXTERNAL)
     with arena.world.faults.route_untrusted(arena.namespace, Route.EXTERNAL):
         with pytest.raises(CertificateUntrusted):

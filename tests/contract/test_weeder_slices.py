@@ -101,9 +101,7 @@ async def test_a_slice_without_the_label_belongs_to_no_service(arena, weeding, h
     assert mine(arena, weeding.seed.services()) == []
 
 
-async def test_services_that_are_not_configured_are_not_heard_of(where, arena, weeding, heard):
-    if where == "ports":
-        pytest.skip("the simulation's port is not told which services are configured")
+async def test_services_that_are_not_configured_are_not_heard_of(arena, weeding, heard):
     await put(arena, True, name="other-a", service="other")
     await put(arena, True)
     await heard_of(heard, (ETCD, (True,)))

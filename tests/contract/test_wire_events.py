@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.contract.arena import ON_THE_WIRE, REAL_TIME
+from tests.contract.arena import REAL_TIME
 from tests.contract.test_wire_reads import at
 from tests.contract.test_wire_writes import created, event
 from tests.contract.wire import failure
 
-pytestmark = [*REAL_TIME, ON_THE_WIRE]
+pytestmark = REAL_TIME
 
 UID = "6f8a1b52-0000-4000-8000-000000000001"
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from app.core.model.callers import GROUP
-from tests.contract.arena import ON_THE_WIRE, REAL_TIME
+from tests.contract.arena import REAL_TIME
 from tests.contract.wire import MERGE, failure
 
-pytestmark = [*REAL_TIME, ON_THE_WIRE]
+pytestmark = REAL_TIME
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

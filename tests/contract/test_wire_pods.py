@@ -5,14 +5,14 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.contract.arena import KINDS, ON_THE_WIRE, REAL_TIME
+from tests.contract.arena import KINDS, REAL_TIME
 from tests.contract.pods import CRASH_LOOP, SERVICE, crash_looping, endpoints, pod, slice_of
 from tests.contract.test_wire_reads import METADATA_LIST, TABLE, at
 from tests.contract.test_wire_watches import BOOKMARKS, told, version
 from tests.contract.test_wire_writes import NOBODYS, created
 from tests.contract.wire import MERGE, failure
 
-pytestmark = [*REAL_TIME, ON_THE_WIRE]
+pytestmark = REAL_TIME
 
 
 async def deleted(arena, wire, name="a", body=None, query=""):

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from tests.contract.arena import KINDS, ON_THE_WIRE, REAL_TIME
+from tests.contract.arena import KINDS, REAL_TIME
 from tests.contract.wire import Wire, failure
 from tests.e2e import objects
 
-pytestmark = [*REAL_TIME, ON_THE_WIRE]
+pytestmark = REAL_TIME
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from tests.contract.arena import KINDS, ON_THE_WIRE, REAL_TIME
+from tests.contract.arena import KINDS, REAL_TIME
 from tests.contract.test_wire_reads import METADATA, TABLE, at, lease
 from tests.contract.wire import MERGE, failure
 from tests.e2e import objects
 
-pytestmark = [*REAL_TIME, ON_THE_WIRE]
+pytestmark = REAL_TIME
 
 BOOKMARKS = "&allowWatchBookmarks=true"
 

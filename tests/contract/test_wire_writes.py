@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.contract.arena import KINDS, ON_THE_WIRE, REAL_TIME
+from tests.contract.arena import KINDS, REAL_TIME
 from tests.contract.test_wire_reads import at, lease
 from tests.contract.wire import MERGE, failure
 from tests.e2e import objects
 
-pytestmark = [*REAL_TIME, ON_THE_WIRE]
+pytestmark = REAL_TIME
 
 STRATEGIC = "application/strategic-merge-patch+json"
 NOBODYS = "00000000-0000-0000-0000-000000000000"

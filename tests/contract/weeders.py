@@ -1,22 +1,18 @@
-"""The weeder's ports on each of the three clusters (`weeding.Weeding`)."""
+"""The weeder's ports on both clusters (`weeding.Weeding`)."""
 
 import re
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
 
 from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.ports import Permission, WeederSeed
-from app.simulation.faults import PodWatched
-from app.simulation.parts import Fault
-from app.simulation.server.streams import StoreWatch
 from app.simulation.traffic import Trouble
 from tests.contract.arena import until
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena
 from tests.contract.weeding import SERVICES, Heard
 from tests.contract.wire import Wire
-from tests.contract.worlds import WorldArena
 from tests.e2e import objects
 from tests.e2e.api import Json
 from tests.e2e.landscape import RBAC, grant
@@ -29,69 +25,13 @@ _WATCHES = re.compile(
 RIGHTS = {"pods": "get list watch delete", "endpointslices": "get list watch"}
 
 
-@asynccontextmanager
-async def _during(*faults: Fault) -> AsyncIterator[None]:
-    with ExitStack() as stack:
-        for fault in faults:
-            stack.enter_context(fault)
-        yield
-
-
-class WorldWeeding:
-    """The simulation through its own port."""
+class ServedWeeding:
+    """The adapter on the simulation's servers."""
 
     seed: WeederSeed
 
-    def __init__(self, arena: WorldArena) -> None:
-        self._world, self._faults = arena.world, arena.world.faults
-        self.seed = arena.world.weeder_seed
-
-    @asynccontextmanager
-    async def open(self, heard: Heard) -> AsyncIterator[None]:
-        heard.to(self.seed)
-        await until(lambda: self.seed.watch_state().synced, "the slices are listed")
-        yield
-
-    def cut(self):
-        return _during(*(self._faults.pod_watch_cut(what) for what in PodWatched))
-
-    def stalled(self):
-        return _during(*(self._faults.pod_watch_stalled(what) for what in PodWatched))
-
-    def forgets(self):
-        cut = (self._faults.pod_watch_cut(what, expired=True) for what in PodWatched)
-        return _during(*cut)
-
-    def away(self):
-        return _during(
-            self._faults.seed_down(), *(self._faults.pod_watch_cut(what) for what in PodWatched)
-        )
-
-    def silent(self):
-        return _during(self._trouble(Trouble(silent=True, verbs=frozenset({"delete"}))))
-
-    @asynccontextmanager
-    async def forbidden(self, verb: str, resource: str) -> AsyncIterator[None]:
-        trouble = Trouble(forbidden=True, verbs=frozenset({verb}), what=frozenset({resource}))
-        right = Permission(verb, GROUPS[resource], resource)
-        self._world.access.denied.add(right)
-        with self._trouble(trouble):
-            yield
-        self._world.access.denied.discard(right)
-
-    def _trouble(self, trouble: Trouble) -> Fault:
-        return self._faults.seed_trouble(trouble)
-
-    async def watches(self) -> int:
-        return self._world.weeder_seed.open_watches
-
-
-class ServedWeeding(WorldWeeding):
-    """The adapter on the simulation's server."""
-
     def __init__(self, arena: ServedArena) -> None:
-        super().__init__(arena)
-        self._arena = arena
+        self._arena, self._world = arena, arena.world
         self._adapted = _adapted(arena)
         self.seed = self._adapted
 
@@ -112,12 +52,27 @@ class ServedWeeding(WorldWeeding):
             yield
             await self._arena.forget()
 
-    def away(self):
-        return _during(self._faults.seed_down())
+    @asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        with self._world.faults.seed_down():
+            yield
+
+    @asynccontextmanager
+    async def silent(self) -> AsyncIterator[None]:
+        with self._world.faults.seed_trouble(Trouble(silent=True, verbs=frozenset({"delete"}))):
+            yield
+
+    @asynccontextmanager
+    async def forbidden(self, verb: str, resource: str) -> AsyncIterator[None]:
+        trouble = Trouble(forbidden=True, verbs=frozenset({verb}), what=frozenset({resource}))
+        right = Permission(verb, GROUPS[resource], resource)
+        self._world.denied.add(right)
+        with self._world.faults.seed_trouble(trouble):
+            yield
+        self._world.denied.discard(right)
 
     async def watches(self) -> int:
-        listeners = (getattr(each, "__self__", None) for each in self._world.store._listeners)
-        return sum(each.about == "pods" for each in listeners if isinstance(each, StoreWatch))
+        return self._world.parts.watches.open_now("Pod")
 
 
 class RealWeeding:

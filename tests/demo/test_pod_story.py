@@ -4,9 +4,9 @@ import pytest
 
 from app.simulation.builders import World
 from app.simulation.demo.pod_story import AllBack, Back, Deleted, Happening, PodWitness, ServiceBack
+from app.simulation.identities import WEEDER
 from app.simulation.scenarios.actions import etcd_outage
 from app.simulation.store import ObjectKey
-from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from tests.simulation.worlds import about, simulated
 

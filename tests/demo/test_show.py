@@ -7,12 +7,12 @@ from app.core.config.files import parse_prober
 from app.core.config.settings import DemoSettings
 from app.core.model.probing import ShootState
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
 from app.simulation.demo.child import prober_file
 from app.simulation.demo.losses import Toll
 from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer, ShootReport
 from app.simulation.demo.seed import build
 from app.simulation.demo.show import Show
+from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
 from app.simulation.scenarios.casting import cast
 from app.simulation.scenarios.scenario_file import find_scenario, parse_scenario

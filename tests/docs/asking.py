@@ -1,7 +1,7 @@
 """What the parsers of the two files take, found out by asking them: type, default and limits of each key.
 
 Each key of a small valid file is given values that are wrong in every way; what the parser says of them is what the
-page says.  So the page cannot say anything else than what the program does.
+page says. So the page cannot say anything else than what the program does.
 """
 
 import copy

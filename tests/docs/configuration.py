@@ -1,6 +1,6 @@
 """Writes the tables of docs/configuration.md anew: `python -m tests.docs.configuration`.
 
-Flags come from the settings of the commands, with their own texts.  Of the keys of the two files the parsers are asked
+Flags come from the settings of the commands, with their own texts. Of the keys of the two files the parsers are asked
 (`asking`); why a key is there stands on the page alone, and is kept.
 """
 

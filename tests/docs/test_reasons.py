@@ -118,7 +118,7 @@ def shown() -> dict[str, set[str]]:
     """By reason the states of a shoot that is probed; those under protection only where there is no other."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for (result, decision, clearance, protected), before in product(probes(), ASKED):
-        kept_back = verdict.kept_back(clearance)
+        kept_back = verdict.blocking_override(clearance)
         for failed in (False, True):
             facts = StateInputs(
                 decision,

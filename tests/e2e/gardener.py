@@ -1,6 +1,6 @@
 """What Gardener puts into the `garden` namespace for the original: its Deployments, ConfigMaps and rights.
 
-Facts of its public sources, not their text.  Whoever swaps the watchdog in changes the image and nothing else.
+Facts of its public sources, not their text. Whoever swaps the watchdog in changes the image and nothing else.
 """
 
 import hashlib

@@ -146,13 +146,14 @@ class Shoot:
         duration: int = 40,
         conditions: list[str] | None = None,
         offsets: Mapping[str, float] | None = None,
+        kubelets: type[Kubelets] = Kubelets,
     ) -> None:
         """Creates everything; returns when the nodes renew their Leases and the dependents are ready."""
         self.grace, self.duration = grace, duration
         self.nodes = [f"{named}-{n:03}" for n in range(nodes)]
         self.dependents = list(replicas)
         await self._seed.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
-        self.kubelets = Kubelets(self.plane, self.nodes, duration, self._randomness)
+        self.kubelets = kubelets(self.plane, self.nodes, duration, self._randomness)
         self.kubelets.clock_offsets.update(offsets or {})
         await all_of(self._add_node(name) for name in self.nodes)
         await self.kubelets.start()
@@ -207,7 +208,10 @@ class Shoot:
         await self._put_secret(None, self.plane.authority.pem)
 
     async def _put_secret(self, token: str | None, ca: bytes) -> None:
-        config = objects.kubeconfig(self.namespace, self.server, ca, token)
+        await self.put_kubeconfig(objects.kubeconfig(self.namespace, self.server, ca, token))
+
+    async def put_kubeconfig(self, config: str) -> None:
+        """Writes the Secret with this kubeconfig in it."""
         body = objects.secret(config)
         try:
             await self._seed.create(secrets(self.namespace), body)

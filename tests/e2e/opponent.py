@@ -2,7 +2,7 @@
 
 It is made as quick as one can be: it starts the moment the Deployment has replicas, without the 15 s that a new one
 waits for the Lease of the one before (`--leader-elect=false`), and it is told to end a second after the Deployment was
-scaled to 0, as one whose pod goes through a Deployment, a ReplicaSet and a kubelet.  Of its controllers those run that
+scaled to 0, as one whose pod goes through a Deployment, a ReplicaSet and a kubelet. Of its controllers those run that
 judge nodes and evict pods; the others would only take CPU time.
 """
 

@@ -126,7 +126,7 @@ class NodeStatuses:
     ) -> None:
         self._api = api
         self._names = list(names)
-        self._observer = observer
+        self._probe = observer
         self._path = path
         self._random = chance
         self._tasks: list[asyncio.Task[None]] = []
@@ -153,10 +153,10 @@ class NodeStatuses:
 
     def _differs(self, name: str) -> bool:
         """Whether the API server has another status; a kubelet asks, the observer knows."""
-        return ready_status(self._observer.nodes.get(name, _NEW)) != "True"
+        return ready_status(self._probe.nodes.get(name, _NEW)) != "True"
 
     async def _write(self, name: str) -> None:
-        before, now = _ready(self._observer.nodes.get(name, _NEW)), rfc3339(time.time())
+        before, now = _ready(self._probe.nodes.get(name, _NEW)), rfc3339(time.time())
         since = before["lastTransitionTime"] if before.get("status") == "True" else now
         status = {"conditions": conditions(now, since)}
         await self._api.patch(f"{NODES}/{name}/status", {"status": status})

@@ -1,6 +1,6 @@
 """`make opponent`: many experiments against the real kube-controller-manager, as a table.
 
-As many are played at a time as the machine bears; the columns `CPU` and `late` say whether it did.  Exit code 0: with
+As many are played at a time as the machine bears; the columns `CPU` and `late` say whether it did. Exit code 0: with
 the watchdog no node was ever marked, and without it the manager marked all that were cut off.
 """
 

@@ -1,6 +1,6 @@
 """Scenarios run at the same time, one on each shoot; each test waits for the end of its own.
 
-A scenario is mostly waiting: one after the other they would take an hour.  So the first test that is asked for its
+A scenario is mostly waiting: one after the other they would take an hour. So the first test that is asked for its
 scenario starts all that were selected; they share out the shoots among themselves, and the tests collect the results.
 """
 

@@ -2,8 +2,8 @@
 
 A container gets the command, the arguments and the environment that its Deployment says, its volumes at their places
 with the modes that a kubelet gives them, its ServiceAccount's token at the usual place, its user, no capabilities, and
-a root that it cannot write to; its ports are its own (`sandbox`).  Its image is this machine's Python with the program
-of this checkout.  That takes root and namespaces; a test is skipped where there are none.
+a root that it cannot write to; its ports are its own (`sandbox`). Its image is this machine's Python with the program
+of this checkout. That takes root and namespaces; a test is skipped where there are none.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """A pod's own network: a network namespace, so that each pod has all ports for itself, with ways in and out.
 
 Processes of a pod get the arguments of their Deployment as they are; two of them would not find their ports free on one
-machine.  Nothing of the machine's network changes: bytes are carried between sockets of both sides.
+machine. Nothing of the machine's network changes: bytes are carried between sockets of both sides.
 """
 
 import asyncio

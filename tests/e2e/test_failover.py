@@ -1,7 +1,7 @@
 """Two instances, and a seed that goes away: which of them takes over, and how soon.
 
 The nodes are cut meanwhile, so that the outage can be known only when nobody leads any more, and is known when the seed
-is back.  Whoever ends is started again after a second, as the kubelet does.  What must not happen, and what happens
+is back. Whoever ends is started again after a second, as the kubelet does. What must not happen, and what happens
 when, is in docs/failures.md; more than one run of each is for figures by hand: DWD_FAILOVER_RUNS=4.
 """
 

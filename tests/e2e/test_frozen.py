@@ -1,6 +1,6 @@
 """A process that is stopped for longer than any of its time limits, and goes on as if nothing had been.
 
-All that it knows is as old as it was away: it must look before it acts, and ages count from that look.  How long it is
+All that it knows is as old as it was away: it must look before it acts, and ages count from that look. How long it is
 away is 90 s, or what DWD_FROZEN_SECONDS says, for a longer one by hand.
 """
 
@@ -34,7 +34,7 @@ async def frozen(stage: Stage, prober: Program, seconds: float) -> float:
 async def test_a_frozen_leader_ends_when_it_is_woken_and_writes_nothing(stage: Stage) -> None:
     """The nodes were cut meanwhile, and nobody else took the Lease: it is over all the same.
 
-    The process ends with 1 within 5 s.  Started again, it learns the leases anew, and protects.
+    The process ends with 1 within 5 s. Started again, it learns the leases anew, and protects.
     """
     await stage.shoot.build(grace=16, duration=16)
     prober = await stage.healthy(quick())
@@ -56,7 +56,7 @@ async def test_a_frozen_leader_ends_when_it_is_woken_and_writes_nothing(stage: S
 
 @scenario(limit=LIMIT)
 async def test_a_process_frozen_while_all_is_well_goes_on_and_scales_nothing(stage: Stage) -> None:
-    """Without election.  What it read last was old when it woke; the leases are not."""
+    """Without election. What it read last was old when it woke; the leases are not."""
     await stage.shoot.build(grace=16, duration=16)
     prober = await stage.healthy(quick(), **WITHOUT_ELECTION)
     await asyncio.sleep(8)
@@ -73,7 +73,7 @@ async def test_a_process_frozen_while_all_is_well_goes_on_and_scales_nothing(sta
 async def test_after_a_freeze_the_ages_of_the_leases_count_from_the_first_probe(
     stage: Stage,
 ) -> None:
-    """Without election.  The nodes were cut for 30 s when it woke: it cannot know that they were, and not it.
+    """Without election. The nodes were cut for 30 s when it woke: it cannot know that they were, and not it.
 
     An expiry time after its first probe, and not before, it protects.
     """
@@ -107,7 +107,7 @@ SLOWLY = config(
 async def test_a_scale_down_that_was_frozen_does_not_go_on_when_the_outage_is_over(
     stage: Stage,
 ) -> None:
-    """Without election.  Frozen after the first of three writes; the nodes came back meanwhile.
+    """Without election. Frozen after the first of three writes; the nodes came back meanwhile.
 
     None of the other two is written, and the first is undone.
     """

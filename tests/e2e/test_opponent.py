@@ -1,7 +1,7 @@
 """The real kube-controller-manager against 20 nodes that are cut off: with the watchdog it marks none of them.
 
 Two cuts of all nodes and two of 80 % with the watchdog, at random phases, and one of each without it, which shows that
-the opponent bites.  `make opponent` plays many more, and prints the table of `docs/opponent.md`.
+the opponent bites. `make opponent` plays many more, and prints the table of `docs/opponent.md`.
 """
 
 import os

@@ -98,7 +98,7 @@ async def change_everything(stage: Stage, gone: str, asleep: str, locked: str, c
 async def test_what_happened_while_all_watches_expired_is_found_and_acted_on(outer: Stage) -> None:
     """The program cannot reach the seed, which changes and restarts: all positions are too old (410).
 
-    No shoot vanishes that is still there, and nothing is scaled.  Within 20 s every change is known: a Cluster that is
+    No shoot vanishes that is still there, and nothing is scaled. Within 20 s every change is known: a Cluster that is
     gone, one that hibernates, one that is new, a Secret without its token, and the count that an outage then saves.
     """
     async with own_seed(outer) as world:
@@ -217,7 +217,7 @@ class BigSeed:
 async def test_a_seed_of_300_shoots_restarts_and_only_an_outage_is_written(outer: Stage) -> None:
     """300 Clusters, 300 Secrets, 900 Deployments; the API server is stopped once, and killed twice.
 
-    Nothing is written, a protected shoot stays as it is, all watches are back within 20 s, memory does not grow.  An
+    Nothing is written, a protected shoot stays as it is, all watches are back within 20 s, memory does not grow. An
     outage that could be known while the server was down is protected within 7 s of its return.
     """
     async with AsyncExitStack() as stack:

@@ -54,7 +54,7 @@ async def test_a_rotated_ca_fails_no_probe_and_an_outage_right_after_it_is_prote
 ) -> None:
     """First the Secret has the old CA and the new one, then the server a new certificate, then the Secret the new CA.
 
-    No probe fails, nothing is scaled.  What was connected with the former bundle is closed by the next contact, and
+    No probe fails, nothing is scaled. What was connected with the former bundle is closed by the next contact, and
     only then; an outage that begins right after is seen in time."""
     plane, shoot = stage.plane, stage.shoot
     await shoot.build(grace=16, duration=16)

@@ -53,7 +53,7 @@ async def opened_anew(stage: Stage, since: float) -> float:
 async def test_stalled_watches_are_opened_anew_within_90_s_and_hide_no_outage(stage: Stage) -> None:
     """Every connection that is open to the seed passes nothing on any more, and nobody closes it; new ones work.
 
-    The leader stays leader.  A count that changed since is not lost: the write is refused, and decided anew.
+    The leader stays leader. A count that changed since is not lost: the write is refused, and decided anew.
     """
     async with proxied(stage) as way:
         await stage.shoot.build(grace=16, duration=16)
@@ -83,7 +83,7 @@ async def test_what_a_mute_path_hides_is_listed_before_an_outage_could_be_acted_
 ) -> None:
     """Watches open and nothing of them comes through, while all else does; the shoot is hibernated meanwhile.
 
-    It is known after the silence of 70 s, by a list, and left alone when its nodes go.  The leader stays leader.
+    It is known after the silence of 70 s, by a list, and left alone when its nodes go. The leader stays leader.
     """
     way = HttpProxy(stage.seed.url, stage.seed.authority)
     await way.start()
@@ -188,7 +188,7 @@ async def test_an_outage_while_the_seed_is_out_of_reach_is_protected_when_it_is_
 ) -> None:
     """Nothing gets through to the seed for 100 s and more, on new connections neither; without election.
 
-    What cannot be written is not; after 90 s it is HOLD, which ends the scaling run.  Once the way is open it is
+    What cannot be written is not; after 90 s it is HOLD, which ends the scaling run. Once the way is open it is
     protected within 10 s, and the watches are back within 45 s."""
     async with proxied(stage) as way:
         await stage.shoot.build(grace=16, duration=16)

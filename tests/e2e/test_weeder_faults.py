@@ -66,7 +66,7 @@ async def test_a_cut_in_the_middle_of_a_recovery_misses_no_pod_and_deletes_none_
 async def test_restarts_of_the_api_server_in_a_recovery_miss_no_pod_and_delete_none_twice(
     stage: Stage,
 ) -> None:
-    """It is stopped, and killed.  Positions are gone then (410), and what they are of is listed anew.
+    """It is stopped, and killed. Positions are gone then (410), and what they are of is listed anew.
 
     Not that of a watch to which nothing had to be told since: its position is the one that the server begins with.
     """
@@ -94,7 +94,7 @@ async def test_restarts_of_the_api_server_in_a_recovery_miss_no_pod_and_delete_n
 async def test_after_a_gap_only_services_that_came_back_in_it_are_weeded(stage: Stage) -> None:
     """The watch of the slices expires unseen: of four services two came back, and for those it deletes.
 
-    One was not ready before.  One was ready, and is so again: the pod behind it tells since when.  The third has
+    One was not ready before. One was ready, and is so again: the pod behind it tells since when. The third has
     changed, but was ready all the time; the fourth is as it was.
     """
     async with weeding(stage) as seed:
@@ -137,7 +137,7 @@ async def test_a_pod_that_changes_after_its_judgement_is_not_deleted_but_judged_
 ) -> None:
     """Requests take 1.4 s to arrive; meanwhile one pod runs again, another one is changed and waits on.
 
-    Both deletions are refused for what has changed.  The first pod stays; the second is deleted as it is now.
+    Both deletions are refused for what has changed. The first pod stays; the second is deleted as it is now.
     """
     async with weeding(stage) as seed:
         place = await seed.place()

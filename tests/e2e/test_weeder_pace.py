@@ -47,7 +47,7 @@ async def test_a_service_that_flaps_every_5_s_is_weeded_for_three_times_then_aft
 ) -> None:
     """Six times ready, each for some seconds, then for good: what waits then is deleted 30 s later.
 
-    In between no pod is watched and none deleted.  No owner loses more than its cap.
+    In between no pod is watched and none deleted. No owner loses more than its cap.
     """
     async with weeding(stage) as seed:
         place = await seed.place()

@@ -54,7 +54,7 @@ async def test_each_of_50_waiting_pods_is_deleted_once_and_no_other_pod_is(stage
     """10 owners with 5 pods each, one of them waiting in an init container.
 
     Those that run, end, wait for 10 s at most, have no owner or are not selected stay as they are, and so do all that
-    wait in a namespace in which nothing came back.  What the owners make anew runs, and stays too.
+    wait in a namespace in which nothing came back. What the owners make anew runs, and stays too.
     """
     async with weeding(stage) as seed:
         here, elsewhere = await seed.place(), await seed.place()

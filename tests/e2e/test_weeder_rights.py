@@ -63,7 +63,7 @@ async def test_without_the_right_to_delete_one_recovery_gives_up_and_the_rest_go
     stage: Stage,
 ) -> None:
     """After the first refusal one deletion at a time is tried, two more in all, as an API server that has just started
-    refuses for a moment what it is about to allow.  With the right the next recovery deletes.
+    refuses for a moment what it is about to allow. With the right the next recovery deletes.
     """
     async with weeding(stage) as seed:
         await seed.grant(things.weeder_rules(pods="get list watch"))

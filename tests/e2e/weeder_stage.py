@@ -1,6 +1,6 @@
 """What a scenario of the weeder plays on: an API server that is its seed alone, programs, and oracles.
 
-The weeder acts in a whole seed, on the services that its file names.  So its seed is the API server that a scenario
+The weeder acts in a whole seed, on the services that its file names. So its seed is the API server that a scenario
 has for itself, which may be stopped and restarted as well.
 """
 

@@ -1,6 +1,6 @@
 """The screenshots in docs/pictures, of the demo's story after a minute and a half; `python -m tests.page.pictures`.
 
-Needs Debian's package chromium.  They take at most 300 kB together, or nothing is written.
+Needs Debian's package chromium. They take at most 300 kB together, or nothing is written.
 """
 
 import base64

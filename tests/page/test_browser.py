@@ -25,7 +25,7 @@ QUERIES = ["/?q=%3Cscript%3Ealert(1)%3C/script%3E", "/operations?namespace=%22%3
 NO_STREAM = "503|404"
 """These applications stream no events, and one of the pages is of no shoot."""
 FITS = "document.documentElement.scrollWidth <= document.body.offsetWidth"
-"""Whether nothing is wider than the page.  The width of the body: that of the root includes the scroll bar's."""
+"""Whether nothing is wider than the page. The width of the body: that of the root includes the scroll bar's."""
 
 
 @pytest.fixture(scope="module")

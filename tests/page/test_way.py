@@ -104,7 +104,7 @@ def test_another_browser_and_another_site_get_nothing(proxy: Proxy, tabs: Tabs) 
     mine = tabs.open(proxy.url)
     live(mine)
     other = tabs.open(proxy.url)
-    assert "This address is used up" in other.inner_text("body")
+    assert "This address has already been used" in other.inner_text("body")
     other.goto(f"{proxy.origin}/")
     assert "Only the browser that dwd page has opened" in other.inner_text("body")
     # Another site in the browser that has the cookie: by another name, its links, frames, forms and scripts.
@@ -130,7 +130,7 @@ def test_another_browser_and_another_site_get_nothing(proxy: Proxy, tabs: Tabs) 
         site.evaluate("url => window.open(url)", f"{proxy.origin}/")
     opened = mine.context.pages[-1]
     opened.wait_for_load_state()
-    assert "Not let in" in opened.inner_text("body")
+    assert "Access denied" in opened.inner_text("body")
     live(mine)
 
 
@@ -142,12 +142,14 @@ def test_the_page_says_that_the_way_is_broken_and_is_live_again_by_itself(
     live(page)
     wire.cut()
     page.locator("#live", has_text=re.compile("disconnected")).wait_for()
-    until(lambda: "the way is broken since" in proxy.said)
+    until(lambda: "connection lost at" in proxy.said)
     page.goto(f"{proxy.origin}/")
-    assert "The way is broken" in page.inner_text("body")
+    assert "The watchdog is unreachable" in page.inner_text("body")
     wire.mend()
-    until(lambda: "the way is there again since" in proxy.said)
-    page.locator("h1", has_text="The way is broken").wait_for(state="detached", timeout=20_000)
+    until(lambda: "connection restored at" in proxy.said)
+    page.locator("h1", has_text="The watchdog is unreachable").wait_for(
+        state="detached", timeout=20_000
+    )
     live(page)
 
 

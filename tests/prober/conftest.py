@@ -10,11 +10,10 @@ from tests.support.harness import SHOOT, Harness, Lab
 
 
 @pytest.fixture
-async def lab(request: pytest.FixtureRequest) -> AsyncIterator[Lab]:
+async def lab() -> AsyncIterator[Lab]:
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    on_ports = request.node.get_closest_marker("on_ports") is not None
-    made = Lab(tasks, clock, on_ports=on_ports)
+    made = Lab(tasks, clock)
     yield made
     await made.close()
     await tasks.stop()

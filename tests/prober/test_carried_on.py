@@ -7,8 +7,8 @@ from app.core.model import workloads as ann
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
-from app.simulation.leadership import SimulatedLeadership
 from tests.prober.people import DOWN, UP, Operator, again, with_operator
+from tests.support.doubles import SetLeadership
 from tests.support.harness import CA, KCM, MCM, SHOOT, Lab, changed
 from tests.support.overrides import MemoryStore
 
@@ -95,7 +95,7 @@ async def test_killed_between_the_end_of_a_run_and_the_word_of_it_nothing_is_sca
 
 def replicas(lab: Lab, world, store: MemoryStore, **changes) -> tuple[Operator, Operator]:
     """Two instances on the same world: the first one leads."""
-    first, second = SimulatedLeadership(leading=True), SimulatedLeadership(leading=False)
+    first, second = SetLeadership(leading=True), SetLeadership(leading=False)
     return (
         Operator(lab.prober(world, leadership=first, store=store, **changes), store),
         Operator(lab.prober(world, leadership=second, store=store.replica(), **changes), store),
@@ -107,7 +107,6 @@ def hand_over(first: Operator, second: Operator) -> None:
     second.harness.environment.leadership.become(leading=True)  # type: ignore[attr-defined]  # as above
 
 
-@pytest.mark.on_ports  # its instants are those of requests that take 20 ms
 @pytest.mark.parametrize("after", BOUNDARIES)
 async def test_a_change_of_leader_at_any_point_carries_it_on(lab, after):
     world = lab.world()
@@ -120,6 +119,7 @@ async def test_a_change_of_leader_at_any_point_carries_it_on(lab, after):
     await finished(second, began.id)
     assert second.harness.replicas() == (0, 0, 0)
     assert nothing_lost(second)
+    await first.harness.run(5)
     assert not first.operation(began.id).running
 
 
@@ -223,16 +223,14 @@ async def test_one_of_a_shoot_that_is_not_probed_any_more_ends_its_hold_with_a_w
     assert not following.harness.writes(KCM)
 
 
-@pytest.mark.on_ports  # a list of the seed shows no past
 async def test_one_that_was_carried_on_just_before_the_probing_ended_is_cancelled(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     began = await operator.scale(DOWN)
     await operator.harness.until(lambda: operator.harness.writes(MCM))
     await operator.harness.kill()
-    operator.harness.world.faults.hibernated(
-        SHOOT
-    )  # the watch of the next process shows it a moment later
     following = again(operator)
+    await following.harness.until(following.harness.prober.scaling_runs.operations)
+    operator.harness.world.faults.hibernated(SHOOT)
     await following.done()
     assert following.operation(began.id).phase is OperationPhase.CANCELLED
     assert not following.harness.writes(KCM)

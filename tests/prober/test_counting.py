@@ -112,10 +112,10 @@ async def test_lost_leadership_leaves_the_count(harness):
     await harness.protect()
     cut.lift()
     await harness.until(lambda: "2 of 3" in harness.decision().message, within=60)
-    harness.world.leadership.become(leading=False)
+    harness.leadership.become(leading=False)
     await harness.until(lambda: harness.reason() is VerdictReason.NOT_LEADER)
     await harness.run(4)
-    harness.world.leadership.become(leading=True)
+    harness.leadership.become(leading=True)
     await harness.until(lambda: harness.reason() is not VerdictReason.NOT_LEADER)
     assert harness.decision().verdict is Verdict.SCALE_UP or "2 of 3" in harness.decision().message
 

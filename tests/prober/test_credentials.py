@@ -121,16 +121,30 @@ async def test_a_new_token_after_401_is_looked_at_at_once(harness):
     assert harness.reason() is not VerdictReason.CREDENTIALS_INVALID
 
 
-@pytest.mark.on_ports  # over connections in memory a handshake takes no time
-async def test_a_ca_that_changes_while_the_failing_probe_still_runs_is_looked_at_at_once(harness):
+class SlowToConnect:
+    """A connector that takes two seconds, as a handshake over a bad path does."""
+
+    def __init__(self, real, clock):
+        self._real, self._clock = real, clock
+        self.consumer, self.forget = real.consumer, real.forget
+
+    async def connect(self, secret):
+        await self._clock.sleep(2.0)
+        return await self._real.connect(secret)
+
+
+async def test_a_ca_that_changes_while_the_failing_probe_still_runs_is_looked_at_at_once(lab):
+    world = lab.world()
+    world.add_shoot(SHOOT)
+    harness = lab.prober(world, connector=lambda real: SlowToConnect(real, lab.clock))
     await harness.run(60)
-    harness.world.faults.certificate_untrusted(SHOOT)
+    world.faults.certificate_untrusted(SHOOT)
     await harness.run(90)
-    with harness.world.faults.latency(SHOOT, 2.0):
-        await harness.until(lambda: harness.now > harness.status().next_probe + 0.2)
-        harness.world.faults.rotate_ca(SHOOT)
-        await harness.run(7)
-        assert harness.reason() is not VerdictReason.CERTIFICATE_UNTRUSTED
+    assert harness.reason() is VerdictReason.CERTIFICATE_UNTRUSTED
+    await harness.until(lambda: harness.now > harness.status().next_probe + 0.2)
+    world.faults.rotate_ca(SHOOT)
+    await harness.run(7)
+    assert harness.reason() is not VerdictReason.CERTIFICATE_UNTRUSTED
 
 
 async def test_a_secret_that_changes_after_good_probes_causes_no_probe(harness):

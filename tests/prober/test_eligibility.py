@@ -27,7 +27,6 @@ def empty(lab, last=None, **options):
     world.add_shoot(SHOOT, **options)
     if last is not None:
         world.patch_cluster(SHOOT, operation(*last))
-    world._parts.caches.catch_up()
     return world
 
 
@@ -86,7 +85,7 @@ async def test_a_standby_leaves_it_to_the_leader_to_tell_of_what_is_abandoned(ha
     await harness.run(60)
     with harness.world.faults.path_cut(SHOOT):
         await harness.protect()
-        harness.world.leadership.become(leading=False)
+        harness.leadership.become(leading=False)
         harness.world.faults.hibernated(SHOOT)
         await harness.run(60)
     assert harness.state() is ShootState.NOT_PROBED
@@ -286,7 +285,7 @@ async def test_the_shoots_are_known_once_each_cluster_of_the_first_list_was_deci
     world = lab.world()
     for number in range(5):
         world.add_shoot(f"shoot--local--{number}")
-    with world.faults.watch_not_synced(Watched.CLUSTERS):
+    with world.faults.watch_not_opened(Watched.CLUSTERS):
         harness = lab.prober(world)
         await harness.run(5)
         assert not harness.prober.registry.listed

@@ -6,8 +6,8 @@ from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
-from app.simulation.leadership import SimulatedLeadership
 from tests.prober.people import DOWN, with_operator
+from tests.support.doubles import SetLeadership
 from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
@@ -38,7 +38,7 @@ async def test_a_standby_that_looked_once_ends_no_outage_when_it_takes_over_long
     """The leases have moved since, but when: perhaps just before the outage."""
     world = lab.world()
     world.add_shoot(SHOOT)
-    leader, leadership = lab.prober(world), SimulatedLeadership(leading=False, may_probe=True)
+    leader, leadership = lab.prober(world), SetLeadership(leading=False, may_probe=True)
     standby = lab.prober(world, leadership=leadership)
     await leader.run(60)
     leadership.become(leading=False, may_probe=False)

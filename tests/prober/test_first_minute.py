@@ -24,7 +24,6 @@ async def joining(lab, kind="Create", ago=0.0, **options):
     world.add_shoot(SHOOT)
     at = None if ago is None else harness.now - ago
     world.patch_cluster(SHOOT, operation(kind, at))
-    world._parts.caches.catch_up()
     await harness.until(harness.probes)
     return harness
 

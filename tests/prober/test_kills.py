@@ -8,7 +8,7 @@ from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.metering import Metering
-from app.simulation.leadership import SimulatedLeadership
+from tests.support.doubles import SetLeadership
 from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
 
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
@@ -137,14 +137,14 @@ async def test_two_instances_whose_watches_lag_lose_no_saved_count(lab):
 
 async def test_a_standby_that_does_not_observe_asks_nobody_anything(lab):
     world = stage_world(lab)
-    standby = lab.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=False))
+    standby = lab.prober(world, leadership=SetLeadership(leading=False, may_probe=False))
     await standby.run(120)
     assert world.requests.live() == 0
 
 
 async def test_a_standby_that_observes_judges_and_writes_nothing(lab):
     world = stage_world(lab)
-    standby = lab.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=True))
+    standby = lab.prober(world, leadership=SetLeadership(leading=False, may_probe=True))
     await standby.run(60)
     with world.faults.path_cut(SHOOT):
         await standby.run(60)
@@ -155,7 +155,7 @@ async def test_a_standby_that_observes_judges_and_writes_nothing(lab):
 
 async def test_a_standby_that_has_observed_takes_over_at_once(lab):
     world = stage_world(lab)
-    leadership = SimulatedLeadership(leading=False, may_probe=True)
+    leadership = SetLeadership(leading=False, may_probe=True)
     standby = lab.prober(world, leadership=leadership)
     await standby.run(60)
     with world.faults.path_cut(SHOOT):
@@ -171,7 +171,7 @@ async def test_a_standby_that_began_to_probe_when_the_leader_fell_silent_knows_t
 ):
     """The leader is killed in mid-outage, the standby looks for 10 s before it leads."""
     world = stage_world(lab)
-    leader, leadership = lab.prober(world), SimulatedLeadership(leading=False, may_probe=False)
+    leader, leadership = lab.prober(world), SetLeadership(leading=False, may_probe=False)
     standby = lab.prober(world, leadership=leadership)
     await leader.run(60)
     with world.faults.path_cut(SHOOT):
@@ -186,7 +186,7 @@ async def test_a_standby_that_began_to_probe_when_the_leader_fell_silent_knows_t
 
 async def test_a_standby_stops_looking_when_the_lease_moves_again(lab):
     world = stage_world(lab)
-    leadership = SimulatedLeadership(leading=False, may_probe=True)
+    leadership = SetLeadership(leading=False, may_probe=True)
     standby = lab.prober(world, leadership=leadership)
     await standby.run(60)
     leadership.become(leading=False, may_probe=False)
@@ -199,7 +199,7 @@ async def test_a_standby_stops_looking_when_the_lease_moves_again(lab):
 async def test_a_standby_counts_no_protection_that_the_leader_began(lab):
     world = stage_world(lab)
     leader = lab.prober(world)
-    standby = lab.prober(world, leadership=SimulatedLeadership(leading=False, may_probe=False))
+    standby = lab.prober(world, leadership=SetLeadership(leading=False, may_probe=False))
     counted = []
     for each in (leader, standby):
         metrics = Metrics()

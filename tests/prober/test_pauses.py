@@ -255,7 +255,7 @@ async def test_a_pause_or_hold_that_comes_during_the_confirming_reading_is_heede
     operator = await with_operator(lab)
     runner = operator.harness.prober.registry.runner(SHOOT)
     assert runner is not None
-    observer, confirm = runner._observer, runner._observer.confirm
+    observer, confirm = runner._probe, runner._probe.confirm
 
     async def slow(subject, first):
         await operator.harness.run(0.3)
@@ -283,14 +283,14 @@ async def test_a_pause_that_comes_while_something_stale_is_read_live_is_heeded(l
         written = len(operator.harness.writes())
         runner = operator.harness.prober.registry.runner(SHOOT)
         assert runner is not None
-        live = runner._observer.live_where_stale
+        live = runner._probe.live_where_stale
 
         async def slow(subject, *, down):
             await operator.pause()
             await operator.harness.run(0.5)
             return await live(subject, down=down)
 
-        runner._observer.live_where_stale = slow  # type: ignore[method-assign]  # as above
+        runner._probe.live_where_stale = slow  # type: ignore[method-assign]  # as above
     await operator.harness.until(lambda: operator.harness.reason() is VerdictReason.PAUSED, 60)
     await operator.harness.run(30)
     assert len(operator.harness.writes()) == written

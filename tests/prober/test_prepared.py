@@ -3,21 +3,21 @@
 import pytest
 
 from app.core.ports import Preparation, Watched
-from app.simulation.leadership import SimulatedLeadership
+from tests.support.doubles import SetLeadership
 from tests.support.harness import SHOOT
 from tests.support.overrides import MemoryStore
 
 
 def looking():
     """A standby whose leader has gone quiet."""
-    return SimulatedLeadership(leading=False, may_probe=True)
+    return SetLeadership(leading=False, may_probe=True)
 
 
 @pytest.mark.parametrize("what", [Watched.CLUSTERS, Watched.SECRETS, Watched.DEPENDENTS])
 async def test_who_has_not_listed_all_that_a_verdict_needs_is_not_prepared(lab, what):
     world = lab.world()
     world.add_shoot(SHOOT)
-    missing = world.faults.watch_not_synced(what)
+    missing = world.faults.watch_not_opened(what)
     harness = lab.prober(world, leadership=looking())
     await harness.run(60)
     assert harness.prober.prepared() is Preparation.NONE
@@ -39,7 +39,7 @@ async def test_who_does_not_know_yet_what_people_decided_is_not_prepared(lab):
 
 
 async def test_a_standby_that_does_not_probe_has_only_listed(lab):
-    world, leadership = lab.world(), SimulatedLeadership(leading=False, may_probe=False)
+    world, leadership = lab.world(), SetLeadership(leading=False, may_probe=False)
     world.add_shoot(SHOOT)
     harness = lab.prober(world, leadership=leadership)
     await harness.run(60)

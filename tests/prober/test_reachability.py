@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
+from app.core.kube import shoot
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from app.simulation import shoot as simulated
 from app.simulation.traffic import Host, Storage, Trouble
 from tests.support.harness import GARDENER, SHOOT
 
@@ -178,8 +178,8 @@ async def test_no_wake_breaks_the_wait_of_a_429(harness):
     await harness.until(lambda: harness.reason() is VerdictReason.THROTTLED)
     throttled.lift()
     harness.world.requests.reset()
-    harness.world.leadership.become(leading=False)
-    harness.world.leadership.become(leading=True)
+    harness.leadership.become(leading=False)
+    harness.leadership.become(leading=True)
     harness.world.faults.rotate_token(SHOOT)
     await harness.run(28)
     assert harness.world.requests.total(Host.SHOOT) == 0
@@ -207,13 +207,20 @@ async def test_a_429_that_stays_never_scales(harness):
         assert harness.state() is ShootState.FAILING
 
 
-@pytest.mark.on_ports  # it changes the time limit of the ports
-async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_scale(
-    harness, monkeypatch
-):
-    monkeypatch.setattr(simulated, "LEASE_LIMIT", 20.0)
+@pytest.fixture
+async def patient(lab, monkeypatch):
+    """A healthy shoot, whose pages of Leases are waited for longer than all of them are believed."""
+    monkeypatch.setattr(shoot, "LEASES_WITHIN", 20.0)
+    monkeypatch.setattr(shoot, "PAGE", 3)
+    world = lab.world()
+    world.add_shoot(SHOOT)
+    return lab.prober(world)
+
+
+async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_scale(patient):
+    harness = patient
     await harness.run(60)
-    slow = Trouble(latency=6.0, what=frozenset({"leases"}))
+    slow = Trouble(latency=2.0, what=frozenset({"leases"}))
     with harness.world.faults.path_cut(SHOOT), harness.world.faults.trouble(SHOOT, slow):
         begun = len(harness.probes())
         await harness.until(lambda: len(harness.probes()) == begun + 2)
@@ -225,11 +232,10 @@ async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_
         assert not harness.writes()
 
 
-@pytest.mark.on_ports  # it changes the time limit of the ports
-async def test_two_slow_readings_and_a_good_one_are_not_failing(harness, monkeypatch):
-    monkeypatch.setattr(simulated, "LEASE_LIMIT", 20.0)
+async def test_two_slow_readings_and_a_good_one_are_not_failing(patient):
+    harness = patient
     await harness.run(60)
-    slow = Trouble(latency=6.0, what=frozenset({"leases"}))
+    slow = Trouble(latency=2.0, what=frozenset({"leases"}))
     for _ in range(2):
         begun = len(harness.probes())
         with harness.world.faults.trouble(SHOOT, slow):

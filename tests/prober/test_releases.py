@@ -9,8 +9,8 @@ import pytest
 from app.core import errors
 from app.core.model.overrides import Scope
 from app.core.model.probing import ShootState, VerdictReason
-from app.simulation.leadership import SimulatedLeadership
 from tests.prober.people import DOWN, again, with_operator
+from tests.support.doubles import SetLeadership
 from tests.support.harness import KCM, SHOOT
 
 MOST = 300.0
@@ -144,7 +144,7 @@ async def test_a_standby_releases_nothing(lab):
     operator = await protected(lab)
     standby = lab.prober(
         operator.harness.world,
-        leadership=SimulatedLeadership(leading=False),
+        leadership=SetLeadership(leading=False),
         store=operator.store.replica(),
         max_protection=MOST,
     )

@@ -84,13 +84,13 @@ async def test_lost_leadership_ends_a_run_and_its_waits_at_once(lab, again):
     harness = await shoot(lab)
     await waiting_up(harness)
     ended = len(harness.told("FlowEnded"))
-    harness.world.leadership.become(leading=False)
+    harness.leadership.become(leading=False)
     await harness.run(0.1)
-    assert "does not lead" in harness.told("FlowEnded")[ended].message
+    assert "is not the leader" in harness.told("FlowEnded")[ended].message
     await harness.run(60)
     assert harness.replicas() == (1, 0, 0)
     if again:
-        harness.world.leadership.become(leading=True)
+        harness.leadership.become(leading=True)
         await harness.run(60)
         assert harness.replicas() == (1, 1, 1)
 
@@ -99,7 +99,7 @@ async def test_no_write_starts_after_leadership_was_lost_in_a_run_downwards(lab)
     harness = await shoot(lab, dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=3)))
     with harness.world.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
-        harness.world.leadership.become(leading=False)
+        harness.leadership.become(leading=False)
         await harness.run(120)
         assert not harness.writes(KCM)
 
@@ -186,7 +186,7 @@ async def fail(lab):
     with harness.world.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
         runner = harness.prober.registry.runner(SHOOT)
-        runner._observer.probe = None
+        runner._probe.probe = None
         await harness.run(60)
         assert not harness.writes(KCM)
 
@@ -198,7 +198,7 @@ async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothi
     for _ in range(200):  # many other shoots come back
         harness.environment.scale_ups.turn(harness.now + 10)
     await harness.until(lambda: harness.state() is ShootState.RECOVERING)
-    harness.world.leadership.become(leading=False)
+    harness.leadership.become(leading=False)
     await harness.until(lambda: len(harness.told("FlowEnded")) == 2, within=0.1)
     await harness.run(60)
     assert harness.replicas() == (0, 0, 0)
@@ -235,7 +235,7 @@ async def test_the_second_write_of_another_kind_does_not_start_after_leadership_
         world.faults.seed_trouble(Trouble(latency=2.0, verbs=PATCHES)),
     ):
         await harness.until(lambda: world.requests.live(Host.SEED, "patch") == 1)
-        world.leadership.become(leading=False)
+        harness.leadership.become(leading=False)
         await harness.run(20)
     assert world.requests.live(Host.SEED, "patch") == 1
 

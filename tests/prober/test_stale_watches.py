@@ -124,7 +124,7 @@ async def test_from_stale_machines_no_node_is_taken_to_have_none(lab):
     """All machines are gone for the watch; live they are there."""
     world = lab.world()
     world.add_shoot(SHOOT)
-    world.faults.watch_not_synced(Watched.MACHINES)
+    world.faults.watch_not_opened(Watched.MACHINES)
     harness = lab.prober(world)
     await harness.run(60)
     with harness.world.faults.path_cut(SHOOT):
@@ -170,7 +170,7 @@ async def test_a_stale_seed_costs_a_healthy_shoot_nothing(lab):
 async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(lab, watch):
     world = lab.world()
     world.add_shoot(SHOOT)
-    missing = world.faults.watch_not_synced(Watched(watch))
+    missing = world.faults.watch_not_opened(Watched(watch))
     harness = lab.prober(world)
     await harness.run(60)
     with world.faults.path_cut(SHOOT):
@@ -185,7 +185,7 @@ async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(lab, w
 async def test_a_secret_that_was_never_listed_is_not_called_missing(lab, mode):
     world = lab.world(external_secret_name="external" if mode else None)
     world.add_shoot(SHOOT)
-    missing = world.faults.watch_not_synced(Watched.SECRETS)
+    missing = world.faults.watch_not_opened(Watched.SECRETS)
     harness = lab.prober(world, **mode)
     await harness.run(60)
     assert harness.reason() is VerdictReason.NOT_SYNCED
@@ -203,7 +203,7 @@ async def test_a_secret_that_was_never_listed_is_not_called_missing(lab, mode):
 async def test_until_clusters_were_listed_nothing_is_probed(lab):
     world = lab.world()
     world.add_shoot(SHOOT)
-    missing = world.faults.watch_not_synced(Watched.CLUSTERS)
+    missing = world.faults.watch_not_opened(Watched.CLUSTERS)
     harness = lab.prober(world)
     await harness.run(60)
     assert world.requests.live() == 0

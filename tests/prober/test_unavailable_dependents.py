@@ -133,7 +133,7 @@ async def test_where_none_is_available_nothing_is_decided(lab):
     world.add_shoot(SHOOT)
     for ref in (KCM, MCM, CA):
         world.faults.dependent_unavailable(ref, NOT_LISTED)
-    world.faults.watch_not_synced(Watched.DEPENDENTS)
+    world.faults.watch_not_opened(Watched.DEPENDENTS)
     harness = lab.prober(world)
     with world.faults.path_cut(SHOOT):
         await harness.run(90)

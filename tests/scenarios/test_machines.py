@@ -10,7 +10,7 @@ from app.core.errors import Conflict, Unreachable
 from app.core.model.workloads import Patch
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
+from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
 from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.server import MemoryServers

@@ -14,12 +14,13 @@ from app.core.metrics import Metrics
 from app.core.model.policy import Loop
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
+from app.core.ports import NoPauses
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.service.parts import Cluster, Configured, Core, ProberAdapters, WeederAdapters
 from app.service.service import Service
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
+from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
 from app.simulation.process import SimulatedProcess
 from app.simulation.server import MemoryServers
@@ -119,7 +120,7 @@ def life(
         cluster, configured = replace(cluster, prober=prober), replace(configured, prober=GARDENER)
     if real.weeder is not None:
         world.add_control_plane(SHOOT)
-        pauses = None if "overrides" in adapters else world.pauses
+        pauses = None if "overrides" in adapters else NoPauses()
         weeder = WeederAdapters(real.weeder.seed, SoleOwner(), pauses)
         cluster, configured = replace(cluster, weeder=weeder), replace(configured, weeder=WEEDING)
     cluster = replace(cluster, **adapters)

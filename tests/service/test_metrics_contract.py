@@ -1,6 +1,6 @@
 """What a process serves as metrics, held against the contract: names, types, labels, and the words in them.
 
-`CONTRACT` is the contract as data.  A row that changes here breaks dashboards and alerts of others.
+`CONTRACT` is the contract as data. A row that changes here breaks dashboards and alerts of others.
 """
 
 import re

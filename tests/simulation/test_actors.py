@@ -6,7 +6,7 @@ from app.core.model.workloads import ResourceRef
 from app.simulation.actors import KCM, MCM
 from app.simulation.traffic import Storage
 from app.simulation.workloads import NAME as DEPLOYMENT_CONTROLLER
-from tests.simulation.worlds import simulated
+from tests.simulation.worlds import adapters, simulated
 
 A = "shoot--local--a"
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
@@ -226,5 +226,5 @@ async def test_a_kind_beyond_apps_is_sized_through_scale_and_shows_no_replicas(w
     assert (view.replicas, view.ready, view.current, view.observed_generation) == (None,) * 4
     world.patch(A, ETCD, {"spec": {"size": 0}})
     await clock.sleep(1)
-    assert (await world.seed.read_scale(A, ETCD)).current == 0
+    assert (await adapters(world).seed.read_scale(A, ETCD)).current == 0
     assert {write.by for write in world.journal.writes} == {"operator", DEPLOYMENT_CONTROLLER}

@@ -3,10 +3,10 @@
 import pytest
 
 from app.core.errors import ServerFault, Unreachable
-from app.simulation.builders import OPERATOR
+from app.simulation.identities import OPERATOR
 from app.simulation.scenarios.actions import etcd_outage
 from app.simulation.workloads import API_SERVER, ETCD, ETCD_SERVICE
-from tests.simulation.worlds import simulated
+from tests.simulation.worlds import connect, simulated
 
 A = "shoot--demo--a"
 B = "shoot--demo--b"
@@ -31,7 +31,7 @@ def peopled(world):
 
 async def fails(world, call, namespace=A):
     try:
-        await getattr(world.connect(namespace), call)()
+        await getattr(await connect(world, namespace), call)()
     except (ServerFault, Unreachable) as error:
         return type(error)
     return None

@@ -28,7 +28,7 @@ from app.core.model.workloads import Patch
 from app.core.ports import Watched
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
+from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryNetwork, MemoryPlace, MemoryTlsContext
 from app.simulation.network import SEED
 from app.simulation.process import SimulatedProcess, core_of

@@ -17,6 +17,7 @@ from app.core.errors import (
 )
 from app.core.model import workloads as ann
 from app.simulation.builders import World
+from app.simulation.memory import MemoryPlace
 from app.simulation.scenarios.actions import ACTIONS
 from app.simulation.scenarios.casting import cast, populate
 from app.simulation.scenarios.model import ActionScope
@@ -24,7 +25,7 @@ from app.simulation.scenarios.player import Player
 from app.simulation.scenarios.scenario_file import parse_scenario
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
-from tests.simulation.worlds import about, simulated
+from tests.simulation.worlds import about, adapters, connect, simulated
 
 A = "shoot--demo--a"
 KCM = "kube-controller-manager"
@@ -38,7 +39,7 @@ class Lab:
         head = "name: mine\nabout: a test\nscenes:\n"
         scenario = parse_scenario(head + scenes, "file.yaml", shoots)
         parts = cast(shoots, nodes)
-        self.worlds = [World(self.clock, self.tasks, seed=3) for _ in range(2)]
+        self.worlds = [World(self.clock, self.tasks, seed=3, place=MemoryPlace()) for _ in range(2)]
         for each in self.worlds:
             populate(each, parts, health_timeout=30.0)
         self.player = Player(self.clock, self.worlds, scenario, parts, speed=speed)
@@ -205,7 +206,7 @@ async def test_what_holds_one_change_at_a_time_is_changed_once_at_a_time(world):
     begun = [(at, number) for at, kind, number, _ in await lab.played() if kind == "begins"]
     assert begun == [(0, 1), (5, 2), (30, 3)]
     for each in lab.worlds:
-        assert await each.connect(A).version()
+        assert await (await connect(each, A)).version()
 
 
 @simulated()
@@ -234,11 +235,11 @@ async def test_the_same_happens_to_the_twin(world):
 
 
 async def version(world):
-    return await world.connect(A).version()
+    return await (await connect(world, A)).version()
 
 
 async def leases(world):
-    return await world.connect(A).leases()
+    return await (await connect(world, A)).leases()
 
 
 async def fails(world, call=version):
@@ -260,7 +261,7 @@ async def slowness(world):
 
 
 async def seed_call(world):
-    return await fails(world, lambda each: each.seed.read_cluster(A))
+    return await fails(world, lambda each: adapters(each).seed.read_cluster(A))
 
 
 async def gets_out(world):
@@ -273,17 +274,17 @@ async def gets_out(world):
 
 async def seed_slowness(world):
     began = world.clock.now()
-    await world.seed.read_cluster(A)
+    await adapters(world).seed.read_cluster(A)
     return world.clock.now() - began > 1
 
 
 async def asleep(world):
-    shoot = (await world.seed.read_cluster(A)).shoot
+    shoot = (await adapters(world).seed.read_cluster(A)).shoot
     return shoot.hibernation_enabled, await fails(world)
 
 
 async def operation(world):
-    return (await world.seed.read_cluster(A)).shoot.last_operation.type
+    return (await adapters(world).seed.read_cluster(A)).shoot.last_operation.type
 
 
 async def served(world):
@@ -363,22 +364,22 @@ async def test_a_rotated_token_ends_the_former_one_at_once_or_after_an_overlap(w
     scenes = "- {after: 1s, do: token-rotated, shoots: a}\n"
     scenes += "- {after: 1s, do: token-rotated, shoots: b, with: {overlap: 1m}}\n"
     lab = Lab(world, scenes)
-    former = {name: lab.worlds[0].connect(f"shoot--demo--{name}") for name in "ab"}
+    former = {name: await connect(lab.worlds[0], f"shoot--demo--{name}") for name in "ab"}
     await lab.player.play()
     with pytest.raises(Unauthorized):
         await former["a"].version()
     assert await former["b"].version()
-    assert await lab.worlds[0].connect(A).version()
+    assert await (await connect(lab.worlds[0], A)).version()
 
 
 @simulated()
 async def test_a_rotated_authority_is_named_by_the_secret(world):
     lab = Lab(world, "- {after: 1s, do: ca-rotated}\n")
-    former = lab.worlds[0].connect(A)
+    former = await connect(lab.worlds[0], A)
     await lab.player.play()
     with pytest.raises(CertificateUntrusted):
         await former.version()
-    assert await lab.worlds[0].connect(A).version()
+    assert await (await connect(lab.worlds[0], A)).version()
 
 
 @simulated()

@@ -12,9 +12,10 @@ from app.core.tasks import Tasks
 from app.simulation.actors import KCM
 from app.simulation.builders import World
 from app.simulation.kubelets import Kubelet, NodeClock, RenewalGap
+from app.simulation.memory import MemoryPlace
 from app.simulation.traffic import Write
 from app.simulation.truth import known_at
-from tests.simulation.worlds import about, simulated
+from tests.simulation.worlds import about, connect, disconnect, simulated
 
 A = "shoot--local--a"
 
@@ -22,9 +23,10 @@ A = "shoot--local--a"
 async def live(seed: int, story: Callable[[World], Awaitable[None]]) -> tuple[Write, ...]:
     clock = Clock.of_loop()
     tasks = Tasks(clock)
-    world = World(clock, tasks, seed=seed)
+    world = World(clock, tasks, seed=seed, place=MemoryPlace())
     await story(world)
     await tasks.stop()
+    await disconnect()
     return world.journal.writes
 
 
@@ -55,7 +57,7 @@ async def test_thirty_shoots_live_through_ten_minutes_and_an_outage_in_seconds(c
         names = [f"shoot--local--{number}" for number in range(30)]
         for name in names:
             world.add_shoot(name, nodes=10)
-        clusters = [world.connect(name) for name in names]
+        clusters = [await connect(world, name) for name in names]
         await world.clock.sleep(60)
         world.faults.path_cut(names[0])
         for _ in range(54):
@@ -139,7 +141,7 @@ async def test_a_drifting_clock_shows_in_the_leases_and_goes_right_from_where_it
     world.add_shoot(A, nodes=1)
 
     async def ahead() -> float:
-        (lease,) = (await world.connect(A).leases()).leases
+        (lease,) = world.shoot(A).leases()
         return float(lease.renew_time - world.shoot(A).fleet.of("node-0").last)
 
     with world.faults.clock_drift(A, "node-0", 0.01):
@@ -155,12 +157,12 @@ async def test_a_clock_that_was_off_is_right_again_at_the_end(world, clock):
     world.add_shoot(A, nodes=1)
     fault = world.faults.clock_off(A, "node-0", 300)
     await clock.sleep(20)
-    (lease,) = (await world.connect(A).leases()).leases
+    (lease,) = world.shoot(A).leases()
     assert 280 < lease.renew_time - clock.now() <= 300
     fault.lift()
     fault.lift()
     await clock.sleep(20)
-    (lease,) = (await world.connect(A).leases()).leases
+    (lease,) = world.shoot(A).leases()
     assert -11 < lease.renew_time - clock.now() <= 0
 
 
@@ -181,7 +183,7 @@ async def test_a_kubelet_that_comes_back_after_its_node_was_given_up_changes_not
 @simulated()
 async def test_a_world_lives_on_real_time_too(world, clock):
     world.add_shoot(A, nodes=20, lease_duration=1, grace="1s")
-    before = {lease.name: lease.renew_time for lease in (await world.connect(A).leases()).leases}
+    before = {lease.name: lease.renew_time for lease in world.shoot(A).leases()}
     await clock.sleep(0.3)
-    after = {lease.name: lease.renew_time for lease in (await world.connect(A).leases()).leases}
+    after = {lease.name: lease.renew_time for lease in world.shoot(A).leases()}
     assert all(after[name] > before[name] for name in before)

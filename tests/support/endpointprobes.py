@@ -26,7 +26,7 @@ from app.core.tasks import Tasks
 from app.prober.endpoints.probes import EndpointProbes
 from app.prober.endpoints.results import EndpointResultView, TargetResult, WorkerKey
 from app.prober.environment import EndpointAdapters, ProberEnvironment
-from app.simulation.leadership import SimulatedLeadership
+from tests.support.doubles import SetLeadership
 
 NAMESPACE = "shoot--local--a"
 ETCD = LabelSelector((Requirement("app", Operator.IN, frozenset({"etcd"})),))
@@ -210,7 +210,7 @@ class Bench:
     ) -> None:
         self.clock, self.tasks = clock, tasks
         self.pods, self.handlers, self.meter = Pods(clock), FakeHandlers(clock), Meter()
-        self.leadership = SimulatedLeadership()
+        self.leadership = SetLeadership()
         self.notices: list[Notice] = []
         board = NoticeBus()
         board.subscribe(self.notices.append)

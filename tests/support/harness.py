@@ -20,9 +20,10 @@ from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlo
 from app.prober.status import ShootStatus
 from app.simulation import manifests
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
+from app.simulation.identities import WATCHDOG
 from app.simulation.process import SimulatedProcess
 from app.simulation.traffic import Write
+from tests.support.doubles import SetLeadership
 from tests.support.overrides import MemoryStore
 from tests.support.seed_lab import SeedLab
 from tests.support.waiting import wait_until
@@ -58,10 +59,9 @@ class Harness:
     world: World
     prober: Prober
     environment: ProberEnvironment
+    process: SimulatedProcess
     again: Callable[[], "Harness"]
     """Starts another process of the same configuration on the same world."""
-    process: SimulatedProcess | None = None
-    """Its adapters; None where it uses the ports of the simulation."""
     notices: list[Notice] = field(default_factory=list)
 
     @property
@@ -71,6 +71,12 @@ class Harness:
     @property
     def now(self) -> float:
         return self.world.clock.now()
+
+    @property
+    def leadership(self) -> SetLeadership:
+        leadership = self.environment.leadership
+        assert isinstance(leadership, SetLeadership)
+        return leadership
 
     async def run(self, seconds: float) -> None:
         await self.clock.sleep(seconds)
@@ -82,7 +88,7 @@ class Harness:
 
     async def kill(self) -> None:
         """Ends the prober as kill -9 does: nothing is finished."""
-        await (self.process.kill() if self.process is not None else self.environment.tasks.stop())
+        await self.process.kill()
 
     def status(self, namespace: str = SHOOT) -> ShootStatus:
         status = self.prober.registry.status(namespace)
@@ -127,20 +133,13 @@ class Harness:
         await self.until(lambda: self.state(namespace) is ShootState.PROTECTED, within=90)
 
 
-def endpoint_doors(world: World, policy: ProberPolicy, tasks: Tasks) -> EndpointAdapters | None:
-    """What the endpoint probes of a policy need of a world; None where there are none."""
-    if not policy.endpoint_probes:
-        return None
-    return EndpointAdapters(world.handlers, world.probed_pods(policy, tasks))
-
-
 class Lab(SeedLab):
     """Makes worlds and probers, and ends them."""
 
-    def __init__(self, tasks: Tasks, clock: Clock, *, on_ports: bool = False) -> None:
-        """`on_ports`: probers use the ports that the simulation implements, not the real adapter."""
+    def __init__(self, tasks: Tasks, clock: Clock) -> None:
         super().__init__(tasks, clock)
-        self._on_ports = on_ports
+        self.leadership = SetLeadership()
+        """That of probers that are given none of their own."""
         self._harnesses: list[Harness] = []
 
     def prober(
@@ -159,9 +158,8 @@ class Lab(SeedLab):
         With a `store` it has overrides, else there are none. `connector` makes the one that it uses of the real one.
         """
         core, changed = self.core(), replace(policy, **changes)
-        tasks, process = core.tasks, None
-        if not self._on_ports:
-            process = self.process(world, core, WATCHDOG, prober=changed, dry_run=dry_run)
+        tasks = core.tasks
+        process = self.process(world, core, WATCHDOG, prober=changed, dry_run=dry_run)
         overrides: OverrideCache | NoOverrides = NoOverrides()
         override_service: OverrideService | NoOverrides = NoOverrides()
         if store is not None:
@@ -170,12 +168,12 @@ class Lab(SeedLab):
                 OverrideWriter(store, overrides, dry_run=dry_run), overrides, self.clock
             )
             _ = tasks.shared(overrides.run, "overrides")
-        reached: Any = process.adapters.prober if process else world
+        reached: Any = process.adapters.prober
         environment = ProberEnvironment(
             policy=changed,
             seed=reached.seed,
             connector=connector(reached.connector),
-            leadership=world.leadership if leadership is None else leadership,
+            leadership=leadership or self.leadership,
             clock=self.clock,
             tasks=tasks,
             notice_bus=core.notice_bus,
@@ -185,7 +183,10 @@ class Lab(SeedLab):
             dry_run=dry_run,
             overrides=overrides,
             override_service=override_service,
-            endpoints=endpoint_doors(world, changed, tasks),
+            endpoints=reached.endpoints
+            and EndpointAdapters(
+                world.handlers, reached.endpoints.pods
+            ),  # targets are no API servers
         )
 
         def again() -> Harness:
@@ -200,10 +201,9 @@ class Lab(SeedLab):
                 **changes,
             )
 
-        harness = Harness(world, Prober(environment), environment, again, process)
+        harness = Harness(world, Prober(environment), environment, process, again)
         environment.notice_bus.subscribe(harness.notices.append)
-        if process is not None:
-            process.start()
+        process.start()
         harness.prober.start()
         self._harnesses.append(harness)
         return harness

@@ -1,7 +1,7 @@
 """The kubelet's prober as it is written down in Go, again: what our rules are compared with.
 
 Line by line after `worker.doProbe`, `worker.run`, `manager.StopLivenessAndStartup`, `prober.runProbeWithRetries` and
-`results.manager`, with their names; it shares nothing with the code that it judges.  What the listing leaves out is
+`results.manager`, with their names; it shares nothing with the code that it judges. What the listing leaves out is
 marked: the check of `c.State.Running` is the kubelet's, and acts as the specification says.
 """
 

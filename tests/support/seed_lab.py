@@ -20,10 +20,10 @@ class SeedLab:
         self._servers: dict[int, MemoryServers] = {}
         self._processes = 0
 
-    def world(self, *, seed: int = 1, **options) -> World:
+    def world(self, *, seed: int = 1, watch_delay: float = 0.0, **options) -> World:
         place = MemoryPlace()
         world = World(self.clock, self.tasks, seed=seed, place=place, **options)
-        self.serve(world, MemoryServers(world, place))
+        self.serve(world, MemoryServers(world, place, watch_delay=watch_delay))
         return world
 
     def serve(self, world: World, servers: MemoryServers) -> None:

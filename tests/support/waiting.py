@@ -13,7 +13,7 @@ async def wait_until(so: Callable[[], object], within: float) -> None:
     """Waits until `so` is true, for at most `within` seconds.
 
     Something changes only where a timer fires, so this asks at each instant that has one, after everything of that
-    instant has run.  A poll each 10 ms took most of the time of the tests that wait for minutes.
+    instant has run. A poll each 10 ms took most of the time of the tests that wait for minutes.
     """
     loop: Any = asyncio.get_running_loop()
     last = loop.time() + within

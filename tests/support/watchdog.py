@@ -42,7 +42,7 @@ class Watchdog:
     def __init__(self, spent: Callable[[], Mapping[str, float]] = dict) -> None:
         """`spent`: the time that each of those who are charged for theirs has taken so far."""
         self.holds: list[Hold] = []
-        """Those worth a probe."""
+        """Stalls that are long enough to be reported."""
         self._spent, self._before = spent, dict(spent())
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._worked = time.thread_time()

@@ -20,14 +20,15 @@ from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from app.simulation.builders import World
+from app.simulation.identities import WEEDER
 from app.simulation.parts import Fault
 from app.simulation.process import SimulatedProcess
 from app.simulation.seed_pods import PodDeletion
 from app.simulation.views import pod_view
-from app.simulation.weeder_seed import WEEDER
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
+from tests.support.doubles import SetLeadership, SetPauses
 from tests.support.seed_lab import SeedLab
 from tests.support.waiting import wait_until
 
@@ -124,6 +125,18 @@ class WeederHarness:
     @property
     def now(self) -> float:
         return self.world.clock.now()
+
+    @property
+    def leadership(self) -> SetLeadership:
+        leadership = self.environment.leadership
+        assert isinstance(leadership, SetLeadership)
+        return leadership
+
+    @property
+    def pauses(self) -> SetPauses:
+        pauses = self.environment.pauses
+        assert isinstance(pauses, SetPauses)
+        return pauses
 
     @property
     def metrics(self) -> Metrics:
@@ -225,6 +238,8 @@ class WeederLab(SeedLab):
 
     def __init__(self, tasks: Tasks, clock: Clock) -> None:
         super().__init__(tasks, clock)
+        self.leadership, self.pauses = SetLeadership(), SetPauses()
+        """Those of weeders that are given none of their own."""
         self._harnesses: list[WeederHarness] = []
 
     def weeder(
@@ -247,8 +262,8 @@ class WeederLab(SeedLab):
         environment = WeederEnvironment.create(
             changed,
             seed,
-            world.leadership if leadership is None else leadership,
-            pauses=world.pauses if pauses is None else pauses,
+            leadership or self.leadership,
+            pauses=pauses or self.pauses,
             clock=self.clock,
             tasks=core.tasks,
             notice_bus=core.notice_bus,

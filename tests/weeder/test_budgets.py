@@ -125,7 +125,7 @@ async def test_a_turn_that_nobody_needs_any_more_is_anothers(lab):
     await all_back(harness, names)
     await harness.until(lambda: harness.environment.deletions.waiting == 3)
     first = {each.pod.namespace for each in harness.deleted()}
-    harness.world.pauses.pause(next(name for name in names if name not in first))
+    harness.pauses.pause(next(name for name in names if name not in first))
     await harness.run(2.5)
     assert len(harness.seed.sent) == 3
     assert [round(b.at - a.at, 2) for a, b in pairwise(harness.seed.sent)] == [1, 1]

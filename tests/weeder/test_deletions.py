@@ -44,10 +44,10 @@ async def test_only_a_wait_longer_than_min_backoff_remaining_is_worth_a_deletion
 
 
 async def test_a_wait_that_becomes_short_is_left_alone(harness):
-    harness.world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.recover(SCHEDULER, restarts=2)
     await harness.run(12)
-    harness.world.pauses.resume(NAMESPACE)
+    harness.pauses.resume(NAMESPACE)
     await harness.run(1)
     assert harness.names() == []
     (spared,) = [each for each in harness.recovery().spared if each.pod.startswith(SCHEDULER)]
@@ -68,12 +68,12 @@ async def test_an_unknown_wait_counts_as_long(harness):
 
 
 async def test_a_pod_that_is_terminating_already_is_left_alone(harness):
-    harness.world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.recover(SCHEDULER)
     pod = named(harness, SCHEDULER)
     harness.world.delete_pod(NAMESPACE, pod.name)
     await harness.run(0.3)
-    harness.world.pauses.resume(NAMESPACE)
+    harness.pauses.resume(NAMESPACE)
     await harness.run(30)
     assert harness.names() == []
     assert harness.seed.sent == []

@@ -7,8 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.model.weeding import End, ServiceKey
-from app.simulation.leadership import SimulatedLeadership
 from app.simulation.traffic import Trouble
+from tests.support.doubles import SetLeadership
 from tests.support.weeding import API, NAMESPACE
 
 SCHEDULER = "kube-scheduler"
@@ -28,13 +28,13 @@ async def slow(lab):
     """One deletion a second."""
     world = lab.world()
     world.add_control_plane(NAMESPACE)
-    return lab.weeder(world, leadership=SimulatedLeadership(), deletions_a_second=1.0)
+    return lab.weeder(world, leadership=SetLeadership(), deletions_a_second=1.0)
 
 
 async def test_a_standby_deletes_nothing_and_opens_no_watch_of_pods(lab):
     world = lab.world()
     world.add_control_plane(NAMESPACE)
-    harness = lab.weeder(world, leadership=SimulatedLeadership(leading=False))
+    harness = lab.weeder(world, leadership=SetLeadership(leading=False))
     await harness.recover(*THREE, settle=60)
     assert harness.seed.sent == []
     assert harness.seed.most_watches == 0
@@ -54,7 +54,7 @@ async def test_when_leadership_is_lost_in_mid_recovery_nothing_is_sent_any_more(
 async def test_a_deletion_that_waits_to_be_sent_when_leadership_is_lost_is_not(
     harness, monkeypatch
 ):
-    original, leadership = harness.seed.delete_pod, harness.world.leadership
+    original, leadership = harness.seed.delete_pod, harness.leadership
 
     async def wait_first(namespace, name, **more):
         await harness.run(2)

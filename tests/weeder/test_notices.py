@@ -87,7 +87,7 @@ async def test_the_api_sees_what_was_deleted_and_what_was_not_and_why(harness):
 
 
 async def test_of_an_ended_recovery_only_pods_that_waited_are_kept(harness):
-    harness.world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.recover(SCHEDULER)
     _ = await harness.lose()
     kept = harness.recovery().spared
@@ -98,9 +98,9 @@ async def test_a_pod_that_is_queued_after_all_is_not_shown_as_spared(lab):
     world = lab.world()
     world.add_control_plane(NAMESPACE)
     harness = lab.weeder(world, deletions_a_second=0.05)
-    world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.recover(SCHEDULER, "cloud-controller-manager")
-    world.pauses.resume(NAMESPACE)
+    harness.pauses.resume(NAMESPACE)
     await harness.run(2)
     assert len(harness.names()) == 1
     assert harness.recovery().queued == 1

@@ -9,7 +9,7 @@ OTHER = ServiceKey("shoot--local--b", API.service)
 
 
 async def test_a_paused_namespace_is_not_weeded(harness):
-    harness.world.pauses.pause(NAMESPACE, "paused by carol: moving etcd")
+    harness.pauses.pause(NAMESPACE, "paused by carol: moving etcd")
     await harness.recover(SCHEDULER)
     await harness.run(60)
     assert harness.seed.sent == []
@@ -20,7 +20,7 @@ async def test_a_paused_namespace_is_not_weeded(harness):
 
 async def test_other_namespaces_are_weeded_meanwhile(harness):
     harness.world.add_control_plane(OTHER.namespace)
-    harness.world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.recover(SCHEDULER)
     await harness.recover(SCHEDULER, key=OTHER)
     assert harness.names(NAMESPACE) == []
@@ -28,10 +28,10 @@ async def test_other_namespaces_are_weeded_meanwhile(harness):
 
 
 async def test_when_a_pause_ends_the_pods_of_running_recoveries_are_judged_again(harness):
-    harness.world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.recover(SCHEDULER)
     await harness.run(60)
-    harness.world.pauses.resume(NAMESPACE)
+    harness.pauses.resume(NAMESPACE)
     await harness.run(0.1)
     assert len(harness.names()) == 1
     assert not [each for each in harness.recovery().spared if each.reason is KeepReason.PAUSED]
@@ -44,19 +44,19 @@ async def test_a_pause_in_mid_recovery_holds_what_is_still_queued(lab):
     await harness.recover(
         SCHEDULER, "cloud-controller-manager", "csi-driver-controller", settle=0.5
     )
-    world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.run(30)
     assert len(harness.names()) == 1
-    world.pauses.resume(NAMESPACE)
+    harness.pauses.resume(NAMESPACE)
     await harness.run(3)
     assert len(harness.names()) == 3
 
 
 async def test_a_pause_that_ends_after_the_recovery_changes_nothing(harness):
-    harness.world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.recover(SCHEDULER)
     await harness.run(301)
-    harness.world.pauses.resume(NAMESPACE)
+    harness.pauses.resume(NAMESPACE)
     await harness.run(60)
     assert harness.names() == []
 
@@ -70,10 +70,10 @@ async def test_a_pause_that_comes_right_before_a_deletion_is_sent_is_in_time(har
 
     monkeypatch.setattr(harness.seed, "delete_pod", wait_first)
     await harness.recover(SCHEDULER)
-    harness.world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.run(10)
     assert harness.seed.sent == []
-    harness.world.pauses.resume(NAMESPACE)
+    harness.pauses.resume(NAMESPACE)
     await harness.run(5)
     assert len(harness.names()) == 1, "what was called off does not count as deleted"
 
@@ -81,7 +81,7 @@ async def test_a_pause_that_comes_right_before_a_deletion_is_sent_is_in_time(har
 async def test_a_deletion_that_was_sent_before_the_pause_is_not_called_back(harness):
     slow = harness.world.faults.seed_trouble(Trouble(latency=3.0, verbs=frozenset({"delete"})))
     await harness.recover(SCHEDULER)
-    harness.world.pauses.pause(NAMESPACE)
+    harness.pauses.pause(NAMESPACE)
     await harness.run(5)
     assert [each.result for each in harness.recovery().deletions] == ["deleted"]
     slow.lift()

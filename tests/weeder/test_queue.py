@@ -4,7 +4,7 @@ import pytest
 
 from app.core.model.pods import PodView
 from app.core.model.weeding import Delete
-from app.weeder.deletion_queue import DeletionQueue, Holds
+from app.weeder.deletion_queue import DeletionQueue, RetryWaits
 
 POD = PodView("ns", "a", "uid-a", "1")
 OTHER = PodView("ns", "b", "uid-b", "1")
@@ -87,7 +87,7 @@ def test_another_pod_of_the_same_name_is_held_by_nothing(queue):
 
 
 def test_what_holds_a_pod_back_holds_it_in_every_recovery():
-    holds = Holds()
+    holds = RetryWaits()
     one, other = DeletionQueue(holds), DeletionQueue(holds)
     one.failed(POD, 0, 60)
     other.add(POD, delete(), 1)
@@ -95,7 +95,7 @@ def test_what_holds_a_pod_back_holds_it_in_every_recovery():
 
 
 def test_what_held_pods_back_long_ago_is_forgotten():
-    holds = Holds()
+    holds = RetryWaits()
     queue = DeletionQueue(holds)
     for number in range(10_001):
         queue.failed(replace(POD, uid=f"uid-{number}"), 0, 60)

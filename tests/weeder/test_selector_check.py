@@ -6,9 +6,9 @@ from structlog.testing import capture_logs
 from app.core.errors import Unreachable
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import WeederPolicy
-from app.simulation.leadership import SimulatedLeadership
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import Workload
+from tests.support.doubles import SetLeadership
 from tests.support.weeding import API, CONTROL_PLANE, NAMESPACE, requirement
 
 HOUR = 3600.0
@@ -79,7 +79,7 @@ async def test_after_a_failure_it_is_asked_again_a_minute_later(harness):
 async def test_only_the_leader_asks(lab):
     world = lab.world()
     world.add_control_plane(NAMESPACE)
-    leadership = SimulatedLeadership(leading=False)
+    leadership = SetLeadership(leading=False)
     harness = lab.weeder(world, POLICY, leadership=leadership)
     await harness.run(100)
     assert world.requests.total(verb="list", what="pods") == 0

@@ -4,10 +4,10 @@ import pytest
 
 from app.core.model.weeding import Cause, End
 from app.simulation.faults import PodWatched
-from app.simulation.leadership import SimulatedLeadership, SimulatedPauses
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import API_SERVER, Workload
+from tests.support.doubles import SetLeadership, SetPauses
 from tests.support.weeding import API, NAMESPACE
 
 SCHEDULER = "kube-scheduler"
@@ -140,7 +140,7 @@ async def test_a_pod_that_is_gone_by_then_tells_nothing(lab):
 
 async def test_when_leadership_is_won_the_same_holds(lab):
     world = await came_back(lab)
-    leadership = SimulatedLeadership(leading=False)
+    leadership = SetLeadership(leading=False)
     harness = lab.weeder(world, leadership=leadership)
     await harness.run(20)
     assert harness.recoveries() == ()
@@ -154,7 +154,7 @@ async def test_when_leadership_is_won_the_same_holds(lab):
 async def test_a_standby_that_saw_a_service_come_back_need_not_ask_since_when(lab):
     world = lab.world()
     world.add_control_plane(NAMESPACE)
-    leadership = SimulatedLeadership(leading=False)
+    leadership = SetLeadership(leading=False)
     harness = lab.weeder(world, leadership=leadership)
     back = await harness.recover(SCHEDULER, settle=60)
     assert harness.names() == []
@@ -198,7 +198,7 @@ async def test_a_recovery_that_began_while_its_pods_were_read_is_not_replaced(la
 
 async def test_nothing_is_deleted_before_overrides_are_listed(lab):
     world = await came_back(lab)
-    pauses = SimulatedPauses()
+    pauses = SetPauses()
     pauses.synced = False
     harness = lab.weeder(world, pauses=pauses)
     await harness.run(30)
@@ -313,7 +313,7 @@ async def test_a_standby_that_had_a_gap_asks_when_it_takes_over(lab):
     """What it saw long ago does not hold any more."""
     world = lab.world()
     world.add_control_plane(NAMESPACE)
-    leadership = SimulatedLeadership(leading=False)
+    leadership = SetLeadership(leading=False)
     harness = lab.weeder(world, leadership=leadership)
     await harness.recover()
     await harness.run(1000)
@@ -358,7 +358,7 @@ async def test_a_stop_of_the_process_in_mid_recovery_is_taken_up_by_the_next(har
 
 async def test_questions_that_nobody_asks_any_more_begin_nothing(lab):
     world = await came_back(lab)
-    leadership = SimulatedLeadership()
+    leadership = SetLeadership()
     slow = world.faults.seed_trouble(Trouble(latency=3.0, verbs=GET))
     harness = lab.weeder(world, leadership=leadership)
     await harness.run(1)

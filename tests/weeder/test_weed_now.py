@@ -4,8 +4,8 @@ import pytest
 
 from app.core.errors import LeadershipLost, NotFound, NotKnownYet, Refused
 from app.core.model.weeding import Cause, End, KeepReason, Phase, ServiceKey
-from app.simulation.leadership import SimulatedLeadership, SimulatedPauses
 from app.weeder.messages import _NAME
+from tests.support.doubles import SetLeadership, SetPauses
 from tests.support.weeding import API, ETCD, NAMESPACE
 
 SCHEDULER = "kube-scheduler"
@@ -117,7 +117,7 @@ async def test_a_service_that_nobody_knows_is_not_found(harness, key):
 
 
 async def test_a_standby_refuses_and_one_that_led_too(lab):
-    leadership = SimulatedLeadership(leading=False)
+    leadership = SetLeadership(leading=False)
     harness = await ready(lab, leadership=leadership)
     with pytest.raises(LeadershipLost):
         weed(harness)
@@ -138,14 +138,14 @@ async def test_a_process_that_ends_refuses(lab):
 
 async def test_a_paused_namespace_is_refused_and_the_pause_is_named(harness):
     await harness.run(1)
-    harness.world.pauses.pause(NAMESPACE, PAUSED)
+    harness.pauses.pause(NAMESPACE, PAUSED)
     with pytest.raises(Refused, match=PAUSED):
         weed(harness)
     assert harness.recoveries() == ()
 
 
 async def test_before_it_is_known_what_is_paused_it_is_refused_forced_or_not(lab):
-    pauses = SimulatedPauses()
+    pauses = SetPauses()
     pauses.synced = False
     harness = await ready(lab, pauses=pauses)
     for force in (False, True):
@@ -158,7 +158,7 @@ async def test_before_it_is_known_what_is_paused_it_is_refused_forced_or_not(lab
 
 async def test_a_forced_one_goes_on_in_spite_of_the_pause(harness):
     await harness.run(1)
-    harness.world.pauses.pause(NAMESPACE, PAUSED)
+    harness.pauses.pause(NAMESPACE, PAUSED)
     harness.crash(SCHEDULER)
     weed(harness, force=True)
     await harness.run(1)
@@ -167,7 +167,7 @@ async def test_a_forced_one_goes_on_in_spite_of_the_pause(harness):
 
 async def test_others_of_the_namespace_stay_paused_meanwhile(harness):
     await harness.run(1)
-    harness.world.pauses.pause(NAMESPACE, PAUSED)
+    harness.pauses.pause(NAMESPACE, PAUSED)
     weed(harness, ETCD, force=True)
     await harness.recover(SCHEDULER)
     await harness.run(10)
@@ -176,7 +176,7 @@ async def test_others_of_the_namespace_stay_paused_meanwhile(harness):
 
 async def test_the_next_recovery_of_the_service_is_paused_as_ever(harness):
     await harness.run(1)
-    harness.world.pauses.pause(NAMESPACE, PAUSED)
+    harness.pauses.pause(NAMESPACE, PAUSED)
     weed(harness, force=True)
     await harness.recover(SCHEDULER)
     await harness.run(10)
@@ -187,9 +187,9 @@ async def test_the_next_recovery_of_the_service_is_paused_as_ever(harness):
 async def test_a_pause_that_comes_later_stops_it(harness):
     """Else nobody could stop what goes wrong."""
     await harness.run(1)
-    harness.world.pauses.pause(NAMESPACE, PAUSED)
+    harness.pauses.pause(NAMESPACE, PAUSED)
     weed(harness, force=True)
-    harness.world.pauses.pause(NAMESPACE, "paused by dave until 16:00: stop")
+    harness.pauses.pause(NAMESPACE, "paused by dave until 16:00: stop")
     harness.crash(SCHEDULER)
     await harness.run(10)
     assert harness.names() == []
@@ -198,7 +198,7 @@ async def test_a_pause_that_comes_later_stops_it(harness):
 async def test_force_where_nothing_is_paused_is_no_licence_against_a_later_pause(harness):
     await harness.run(1)
     weed(harness, force=True)
-    harness.world.pauses.pause(NAMESPACE, PAUSED)
+    harness.pauses.pause(NAMESPACE, PAUSED)
     harness.crash(SCHEDULER)
     await harness.run(10)
     assert harness.names() == []
@@ -219,7 +219,7 @@ async def test_who_asked_and_why_is_told_and_is_an_event_on_the_service(lab):
 
 async def test_the_pause_that_was_overridden_is_told(harness):
     await harness.run(1)
-    harness.world.pauses.pause(NAMESPACE, PAUSED)
+    harness.pauses.pause(NAMESPACE, PAUSED)
     weed(harness, force=True, reason="")
     (told,) = harness.told("WeedingStarted")
     assert told.message.startswith(

@@ -69,8 +69,8 @@ async def scale_shoot(
 ) -> Response:
     """Scale a shoot's dependents up or down, level by level.
 
-    Automatic verdicts are shown and not acted on for `hold`.  An automatic scaling run is ended; if another manual one
-    is under way, nothing is done.  With `dryRun` the answer is the plan.
+    Automatic verdicts are shown and not acted on for `hold`. An automatic scaling run is ended; if another manual one
+    is under way, nothing is done. With `dryRun` the answer is the plan.
     """
     order = ScaleRequest(
         namespace,
@@ -222,7 +222,7 @@ async def cancel_operation(
     dry_run: DryRun = False,
     reason: OptionalReason = "",
 ) -> schemas.Operation | Response:
-    """Cancel a manual scaling run: a request already sent is completed, and no other is sent.  Its hold stays.
+    """Cancel a manual scaling run: a request already sent is completed, and no other is sent. Its hold stays.
 
     With `dryRun` the answer names the run, and each resource that it would not come to any more.
     """

@@ -118,7 +118,7 @@ async def pause_shoot(
 ) -> schemas.Pause | Response:
     """Pause a shoot: it is still probed, but nothing is scaled or weeded until the pause ends.
 
-    It replaces a pause that is in force.  Any replica accepts it.  With `dryRun` nothing is written, and the answer
+    It replaces a pause that is in force. Any replica accepts it. With `dryRun` nothing is written, and the answer
     says what would change.
     """
     return await _pause(request, context, namespace, body)
@@ -138,7 +138,7 @@ async def resume_shoot(
     dry_run: DryRun = False,
     reason: OptionalReason = "",
 ) -> Response:
-    """End the pause of a shoot now, if there is one.  A pause of all shoots stays in force."""
+    """End the pause of a shoot now, if there is one. A pause of all shoots stays in force."""
     return await _resume(request, context, namespace, reason, dry_run=dry_run)
 
 

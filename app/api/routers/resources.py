@@ -155,7 +155,7 @@ async def ignore_resource(
 ) -> schemas.LiveResource | Response:
     """Set ignore-scaling on a resource: nothing scales it until the annotation is removed; it does not expire.
 
-    Any replica accepts it.  With `dryRun` nothing is written, and the answer says what would change.
+    Any replica accepts it. With `dryRun` nothing is written, and the answer says what would change.
     """
     author = caller_of(request).name
     order = IgnoreRequest(

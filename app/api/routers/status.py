@@ -128,7 +128,7 @@ async def list_audit(
 ) -> schemas.AuditList:
     """Every attempt to change something, newest first: performed, refused or failed; of this process only.
 
-    The log is the durable audit.  Repeated refusals of a caller (the same call on the same shoot, for the
+    The log is the durable audit. Repeated refusals of a caller (the same call on the same shoot, for the
     same reason) are one entry.
     """
     chosen = [each for each in context.audit.entries() if _matches(each, query)]

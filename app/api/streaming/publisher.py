@@ -38,18 +38,18 @@ _LINGER: Final = 60.0
 # Subjects that are rendered before the event loop has a pause: a few milliseconds of work.
 _SLICE: Final = 20
 # Length of that pause in seconds.
-_BREATH: Final = 0.002
+_YIELD_SECONDS: Final = 0.002
 
 
 @dataclass(slots=True)
-class _Signs:
+class _PendingChanges:
     """What may have changed since the last rendering."""
 
     shoots: set[str] = field(default_factory=set)
     services: set[ServiceKey] = field(default_factory=set)
     decisions: dict[str | None, dict[OverrideAction, str]] = field(default_factory=dict)
     """Control planes (None for all of them) whose overrides may have changed, with the authors that notices named."""
-    any_decision: bool = False
+    any_override: bool = False
     """Some override changed; of which shoot is not known."""
     scaling_runs: bool = False
     audit: bool = False
@@ -67,27 +67,27 @@ class _Subjects:
         self.overrides = OverrideNews(context.overrides, None if prober is None else prober.shoots)
         self._now = context.process.now
 
-    def signs_of_all(self) -> _Signs:
+    def signs_of_all(self) -> _PendingChanges:
         """Signs that cover everything."""
         shoots = set[str]() if self.shoots is None else self.shoots.namespaces()
         services = set[ServiceKey]() if self.weeders is None else self.weeders.keys()
         decided = self._decided(shoots, services)
-        return _Signs(shoots, services, {each: {} for each in decided}, scaling_runs=True)
+        return _PendingChanges(shoots, services, {each: {} for each in decided}, scaling_runs=True)
 
     def _decided(self, shoots: set[str], services: set[ServiceKey]) -> Iterable[str | None]:
         """Control planes that overrides may be about; one without shoot, service and hold is not known here."""
         weeded = {each.namespace for each in services}
         return (None, *(shoots | weeded | self.overrides.namespaces()))
 
-    def add_running(self, signs: _Signs) -> None:
+    def add_running(self, signs: _PendingChanges) -> None:
         """Add running operations and recoveries, which change without a signal."""
         if self.operations is not None:
             signs.scaling_runs |= self.operations.running
         if self.weeders is not None:
             signs.services |= self.weeders.running
 
-    def spread(self, signs: _Signs) -> None:
-        """Resolve `any_decision`: add the control planes whose pause or hold differs from before."""
+    def spread(self, signs: _PendingChanges) -> None:
+        """Resolve `any_override`: add the control planes whose pause or hold differs from before."""
         shoots = set[str]() if self.shoots is None else self.shoots.rendered
         services = set[ServiceKey]() if self.weeders is None else self.weeders.rendered
         for namespace in filter(self.overrides.moved, self._decided(shoots, services)):
@@ -95,7 +95,7 @@ class _Subjects:
             if namespace is not None:
                 signs.shoots.add(namespace)
 
-    def draw(self, signs: _Signs) -> Iterable[Iterable[StreamEvent]]:
+    def draw(self, signs: _PendingChanges) -> Iterable[Iterable[StreamEvent]]:
         """Render what `signs` names, lazily; yields the events of one subject at a time."""
         for namespace, authors in signs.decisions.items():
             yield self.overrides.draw(namespace, authors)
@@ -131,7 +131,7 @@ class Publisher:
         self, context: Context, feed: Feed, clock: Clock, broken: Callable[[str], None]
     ) -> None:
         self._context, self._feed, self._clock, self._broken = context, feed, clock, broken
-        self._signs, self._seen = _Signs(), asyncio.Event()
+        self._signs, self._seen = _PendingChanges(), asyncio.Event()
         self._subjects: _Subjects | None = None
         """None while nothing is rendered."""
         self._led: frozenset[Loop] = frozenset()
@@ -207,7 +207,7 @@ class Publisher:
     def overrides_changed(self) -> None:
         """Take a change of the ConfigMap of overrides as a signal."""
         if self._subjects is not None:
-            self._signs.any_decision = True
+            self._signs.any_override = True
             self._seen.set()
 
     def audit_changed(self) -> None:
@@ -236,7 +236,7 @@ class Publisher:
     async def _begin(self) -> _Subjects:
         """Render everything without publishing it: that is the state from which the first stream sees changes."""
         self._led = self._leading()
-        self._signs = _Signs()
+        self._signs = _PendingChanges()
         self._subjects = subjects = _Subjects(self._context, self._led)
         await self._draw(subjects, subjects.signs_of_all(), tell=False)
         self._ready.set()
@@ -261,9 +261,9 @@ class Publisher:
     async def _turn(self, subjects: _Subjects) -> None:
         if await self._sign():
             await self._clock.sleep(_GATHER)
-        signs, self._signs = self._signs, _Signs()
+        signs, self._signs = self._signs, _PendingChanges()
         self._seen.clear()
-        if signs.any_decision:
+        if signs.any_override:
             subjects.spread(signs)
         subjects.add_running(signs)
         await self._draw(subjects, signs)
@@ -278,10 +278,12 @@ class Publisher:
             return False
         return True
 
-    async def _draw(self, subjects: _Subjects, signs: _Signs, *, tell: bool = True) -> None:
+    async def _draw(
+        self, subjects: _Subjects, signs: _PendingChanges, *, tell: bool = True
+    ) -> None:
         for number, news in enumerate(subjects.draw(signs), start=1):
             for told in news:
                 if tell:
                     self._feed.publish(*told)
             if number % _SLICE == 0:
-                await self._clock.sleep(_BREATH)
+                await self._clock.sleep(_YIELD_SECONDS)

@@ -2,7 +2,7 @@
 
 Neither the process's own environment nor a `.env` file is read, so tests and commands control every input.
 
-Every flag has an environment variable: `--kube-api-qps` is `DWD_KUBE_API_QPS`; the flag takes precedence.  The
+Every flag has an environment variable: `--kube-api-qps` is `DWD_KUBE_API_QPS`; the flag takes precedence. The
 exceptions are flags that request an action (`--force`, `--all`) or say who requests it (`FlagOnly`).
 """
 

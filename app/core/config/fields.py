@@ -290,7 +290,7 @@ def top_section(root: yaml.Node | None, keys: Keys, whose: str, findings: Findin
     return Section(root, FileLocation("", line_of(root)), keys, findings)
 
 
-# LabelSelectors in a file, refused where Kubernetes would refuse them: nodes in, selectors out.  A matching
+# LabelSelectors in a file, refused where Kubernetes would refuse them: nodes in, selectors out. A matching
 # label is read as the requirement In with one value: the two mean the same.
 
 SELECTOR_KEYS: Final = Keys(known=("matchLabels", "matchExpressions"), closed=True)

@@ -1,6 +1,6 @@
 """Readers of the scalars of an endpoint probe, with the validation of Kubernetes: YAML nodes in, plain values out.
 
-A reader raises ValueError as those of `scalars` do.  Messages omit values that may contain a secret.
+A reader raises ValueError as those of `scalars` do. Messages omit values that may contain a secret.
 """
 
 import re

@@ -58,33 +58,31 @@ def read_mode(top: Section, findings: Findings) -> ModeDefaults:
     if not given:
         return _lease_mode(top, findings)
     if top.node(LEASE_MODE_KEY) is None:
-        _refuse_half(top, given, findings)
+        _require_both_secrets(top, given, findings)
     else:
-        _refuse_both(top, given, findings)
+        _refuse_mixed_modes(top, given, findings)
     return _endpoint_mode(top, findings)
 
 
-def _refuse_half(top: Section, given: list[str], findings: Findings) -> None:
+def _require_both_secrets(top: Section, given: list[str], findings: Findings) -> None:
     for key in ENDPOINT_MODE_KEYS:
         if key not in given:
             message = f"is required beside {given[0]}: endpoint mode compares two paths"
             findings.mistake(top.place(key), message)
 
 
-def _refuse_both(top: Section, given: list[str], findings: Findings) -> None:
-    message = f"chooses lease mode, while {given[0]} chooses endpoint mode: only one can be"
+def _refuse_mixed_modes(top: Section, given: list[str], findings: Findings) -> None:
+    message = f"selects lease mode, but {given[0]} selects endpoint mode; use only one"
     findings.mistake(top.place(LEASE_MODE_KEY), message)
     top.value(LEASE_MODE_KEY, object_name, "")  # for its own mistakes: all are reported at once
     for key in given:
-        message = (
-            f"chooses endpoint mode, while {LEASE_MODE_KEY} chooses lease mode: only one can be"
-        )
+        message = f"selects endpoint mode, but {LEASE_MODE_KEY} selects lease mode; use only one"
         findings.mistake(top.place(key), message)
 
 
 def _lease_mode(top: Section, findings: Findings) -> ModeDefaults:
     top.value(BACKOFF_KEY, duration(zero=True), 0.0)
-    _warn_without_effect(top, BACKOFF_KEY, "endpoint mode", findings)
+    _warn_ignored_key(top, BACKOFF_KEY, "endpoint mode", findings)
     return ModeDefaults(top.required(LEASE_MODE_KEY, object_name) or "", None)
 
 
@@ -92,17 +90,17 @@ def _endpoint_mode(top: Section, findings: Findings) -> ModeDefaults:
     internal, external = (top.value(key, object_name, "") for key in ENDPOINT_MODE_KEYS)
     if internal and internal == external:
         message = (
-            "must differ from the internal path's Secret: with one path no outage can be detected"
+            "should differ from the internal path's Secret: with one path no outage can be detected"
         )
         findings.warn(top.place(ENDPOINT_MODE_KEYS[1]), message)
-    _warn_without_effect(top, LIMIT_KEY, "lease mode", findings)
+    _warn_ignored_key(top, LIMIT_KEY, "lease mode", findings)
     backoff = top.value(BACKOFF_KEY, duration(zero=True), _ENDPOINT_MODE.internal_failure_backoff)
     return ModeDefaults(
         internal, EndpointMode(external, backoff), failure_threshold=3, success_threshold=1
     )
 
 
-def _warn_without_effect(top: Section, key: str, mode: str, findings: Findings) -> None:
+def _warn_ignored_key(top: Section, key: str, mode: str, findings: Findings) -> None:
     if top.node(key) is not None:
         findings.warn(top.place(key), f"has an effect in {mode} only; remove it")
 

@@ -125,7 +125,7 @@ class ApiSettings(ServiceSettings):
 
     @field_validator("auth_mode")
     @classmethod
-    def _admins_are_here(cls, mode: AuthMode, info: ValidationInfo) -> AuthMode:
+    def _check_auth_mode(cls, mode: AuthMode, info: ValidationInfo) -> AuthMode:
         check_mode(mode, info.data.get("api_bind_addr"))
         return mode
 
@@ -149,7 +149,7 @@ class ApiSettings(ServiceSettings):
 
     @field_validator("allow_plain_http")
     @classmethod
-    def _tokens_are_safe(cls, plain: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's signature
+    def _check_transport(cls, plain: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's signature
         # Validated with the last of the fields involved; if another one is wrong, only that is reported.
         found = info.data
         if found.keys() >= {"api_bind_addr", "auth_mode", "tls_cert_file", "tls_private_key_file"}:

@@ -74,7 +74,7 @@ class RequestProgress:
         return self.attempt is not None and self.attempt.spent_on_name
 
 
-class RequestAttempts:
+class RequestSender:
     """Sends requests to one API server."""
 
     def __init__(
@@ -221,7 +221,7 @@ class ApiClient:
         """
         self._pool, self._context = pool, context
         limits = limits or ResponseLimits()
-        self._sender = RequestAttempts(pool, origin, context, limits)
+        self._sender = RequestSender(pool, origin, context, limits)
         self._answers = ResponseReader(pool, limits.body, consumer or Consumer(), trusted=trusted)
 
     def close(self) -> None:

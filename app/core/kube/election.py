@@ -26,7 +26,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Conflict, Forbidden, LeadershipLost, NotFound
-from app.core.kube.election_lease import ROUNDED, LeaseRecord, LeaseStore, LeaseTerm
+from app.core.kube.election_lease import CLOCK_RESOLUTION, LeaseRecord, LeaseStore, LeaseUpdate
 from app.core.metrics import Metrics
 from app.core.model.instants import parse_rfc3339
 from app.core.ports import Leadership, Preparation
@@ -222,7 +222,7 @@ class LeaseElection:
         for _ in range(2):
             if self._record is None or not self._holds():
                 return
-            term = LeaseTerm("", 1.0, self._record.transitions, self._clock.now(), acquired=False)
+            term = LeaseUpdate("", 1.0, self._record.transitions, self._clock.now(), acquired=False)
             try:
                 self._record = await self._store.replace(self._record, term, _RELEASE_WITHIN)
             except Conflict:
@@ -242,7 +242,7 @@ class LeaseElection:
         except Conflict:
             early = False  # another replica was quicker
         except ClusterError as error:
-            self._suffer(error)
+            self._record_failure(error)
             early = False
         finally:
             self._tell()
@@ -320,7 +320,7 @@ class LeaseElection:
             return now
         by_holder = renewed + min(seen - theirs for seen, theirs in sightings)
         room = (self._times.lease_duration - self._times.renew_deadline) / 2
-        by_server = now - record.age + max(ROUNDED - room, 0.0)
+        by_server = now - record.age + max(CLOCK_RESOLUTION - room, 0.0)
         return min(now, max(by_holder, by_server))
 
     async def _write(self, now: float, within: float) -> LeaseRecord:
@@ -329,10 +329,10 @@ class LeaseElection:
         duration = self._times.lease_duration
         if record is None:
             return await self._store.create(
-                LeaseTerm(self._identity, duration, 0, now, acquired=True), within
+                LeaseUpdate(self._identity, duration, 0, now, acquired=True), within
             )
         transitions = min(record.transitions + (not holds), _MOST_TRANSITIONS)
-        term = LeaseTerm(self._identity, duration, transitions, now, acquired=not holds)
+        term = LeaseUpdate(self._identity, duration, transitions, now, acquired=not holds)
         return await self._store.replace(record, term, within)
 
     async def _lead(self) -> None:
@@ -360,7 +360,7 @@ class LeaseElection:
         except TimeoutError:
             self.trouble = "the Lease could not be renewed in time"
         except ClusterError as error:
-            self._suffer(error)
+            self._record_failure(error)
 
     async def _renew_once(self, began: float, within: float) -> None:
         try:
@@ -373,7 +373,7 @@ class LeaseElection:
             return
         self._renewed_at = None if self._released else began
 
-    def _suffer(self, error: ClusterError) -> None:
+    def _record_failure(self, error: ClusterError) -> None:
         if self.trouble != str(error):
             refused = isinstance(error, Forbidden)
             (log.error if refused else log.warning)(

@@ -13,7 +13,7 @@ from app.core.kube.resources import LEASES
 from app.core.kube.seed_api import Budget, SeedApi
 from app.core.model.instants import parse_rfc3339, rfc3339
 
-ROUNDED: Final = 1.5
+CLOCK_RESOLUTION: Final = 1.5
 """Seconds by which times of the API server may be off: its timestamps and `Date` are in whole seconds."""
 
 
@@ -44,7 +44,7 @@ class LeaseRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseTerm:
+class LeaseUpdate:
     """The fields that a holder writes."""
 
     holder: str
@@ -85,7 +85,7 @@ class LeaseStore:
         except NotFound:
             return None
 
-    async def create(self, term: LeaseTerm, within: float) -> LeaseRecord:
+    async def create(self, term: LeaseUpdate, within: float) -> LeaseRecord:
         """Creates the Lease.
 
         Raises:
@@ -99,7 +99,7 @@ class LeaseStore:
         }
         return await self._ask("create", "POST", LEASES.path(self._namespace), body, within)
 
-    async def replace(self, record: LeaseRecord, term: LeaseTerm, within: float) -> LeaseRecord:
+    async def replace(self, record: LeaseRecord, term: LeaseUpdate, within: float) -> LeaseRecord:
         """Replaces the `spec` of the Lease, under the resourceVersion of `record`.
 
         Raises:

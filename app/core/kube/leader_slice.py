@@ -217,7 +217,7 @@ class LeaderAddress:
             try:
                 await self._check()
             except ClusterError as error:
-                self._suffer(error)
+                self._record_failure(error)
                 pause = _CHECK_INTERVAL if isinstance(error, _OFF) else _ASKS_EVERY
             else:
                 self._well()
@@ -256,7 +256,7 @@ class LeaderAddress:
         if not self._leadership.leading:
             raise LeadershipLost("another instance leads")
 
-    def _suffer(self, error: ClusterError) -> None:
+    def _record_failure(self, error: ClusterError) -> None:
         problem = str(error)
         if not isinstance(error, _OFF):
             log.warning("the leader's address cannot be published at the moment", error=problem)

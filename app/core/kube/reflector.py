@@ -270,7 +270,7 @@ class Reflector(Generic[T]):
             failures = in_a_row.after(error, self._clock.now() - begun)
             self._note_denial(error)
             if error is not None or failures:
-                self._suffer(error, failures)
+                self._record_failure(error, failures)
             if error is not None and self._source.short_lived and _refused(error, failures):
                 raise error
             await self._clock.sleep(self._pause(error, failures))
@@ -300,7 +300,7 @@ class Reflector(Generic[T]):
         if self._denials > _REFUSED_IN_PASSING and not self._synced:
             self.unavailable = str(error)
 
-    def _suffer(self, why: ClusterError | None, failures: int) -> None:
+    def _record_failure(self, why: ClusterError | None, failures: int) -> None:
         """Logs and counts a failure, and drops the resourceVersion if that may be the cause.
 
         `why` is None if the server closed the watch as soon as it was open.
@@ -472,7 +472,7 @@ class Reflector(Generic[T]):
             key, version, record = self._replica.decode(raw, problem)
         if cut and CUT in bytes(raw):
             text = "an object is nested too deeply; its deeper parts are not read"
-            self._replica.complain(key, version, text, levels=DEEPEST)
+            self._replica.warn(key, version, text, levels=DEEPEST)
         return key, version, record
 
     def _replace(self, found: Mapping[ObjectKey, T], version: str, asked_at: float) -> None:

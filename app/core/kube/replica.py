@@ -33,18 +33,18 @@ class Replica(Generic[T]):
         self,
         label: str,
         decode: Callable[[decoding.Raw], T],
-        complaint: Callable[[T], str | None],
+        problem: Callable[[T], str | None],
     ) -> None:
         """Creates an empty copy.
 
         Args:
             label: the name of the watch in the log.
             decode: turns an object into a record.
-            complaint: returns which part of a record could not be understood, if any.
+            problem: returns which part of a record could not be understood, if any.
         """
-        self._label, self._record_of, self._complaint = label, decode, complaint
+        self._label, self._record_of, self._problem_of = label, decode, problem
         self._objects: dict[str, dict[str, T]] = {}
-        self._complained: dict[ObjectKey, str] = {}
+        self._warned: dict[ObjectKey, str] = {}
 
     @property
     def empty(self) -> bool:
@@ -85,18 +85,18 @@ class Replica(Generic[T]):
         if problem is None:
             try:
                 record = self._record_of(raw)
-                problem = self._complaint(record)
+                problem = self._problem_of(record)
             except (msgspec.MsgspecError, UnicodeDecodeError, BadAnswer) as error:
                 problem = str(error)
         if problem is not None:
             text = "an object cannot be decoded; its last known state stays in use"
-            self.complain(key, meta.resource_version, text, error=problem)
+            self.warn(key, meta.resource_version, text, error=problem)
         return key, meta.resource_version, record
 
-    def complain(self, key: ObjectKey, version: str | None, text: str, **more: object) -> None:
+    def warn(self, key: ObjectKey, version: str | None, text: str, **more: object) -> None:
         """Logs a warning about an object, once for each of its versions."""
-        if self._complained.get(key) != (version or ""):
-            self._complained[key] = version or ""
+        if self._warned.get(key) != (version or ""):
+            self._warned[key] = version or ""
             log.warning(text, watch=self._label, namespace=key[0], name=key[1], **more)
 
     def put(self, key: ObjectKey, record: T) -> bool:
@@ -109,7 +109,7 @@ class Replica(Generic[T]):
 
     def remove(self, key: ObjectKey) -> bool:
         """Removes an object; returns whether it was there."""
-        self._complained.pop(key, None)
+        self._warned.pop(key, None)
         objects = self._objects.get(key[0], {})
         if objects.pop(key[1], None) is None:
             return False
@@ -120,8 +120,8 @@ class Replica(Generic[T]):
     def drop(self, namespace: str) -> None:
         """Drops all objects of a namespace."""
         self._objects.pop(namespace, None)
-        for key in [key for key in self._complained if key[0] == namespace]:
-            del self._complained[key]
+        for key in [key for key in self._warned if key[0] == namespace]:
+            del self._warned[key]
 
     def replace(self, found: Mapping[ObjectKey, T]) -> tuple[ObjectKey, ...]:
         """Replaces all objects; returns the keys of those that changed, appeared or vanished."""
@@ -138,10 +138,10 @@ class NamespacedReplica(Replica[T]):
         self,
         label: str,
         decode: Callable[[decoding.Raw], T],
-        complaint: Callable[[T], str | None],
+        problem: Callable[[T], str | None],
     ) -> None:
         """Follows no namespace yet; the arguments are those of `Replica`."""
-        super().__init__(label, decode, complaint)
+        super().__init__(label, decode, problem)
         self._followed: set[str] = set()
         self._kept: set[str] = set()
         """Namespaces whose changes are recorded."""

@@ -25,9 +25,9 @@ from app.core.tasks import Tasks, cancelled
 
 log = structlog.get_logger(__name__)
 
-SETTLING: Final = 1.0
+START_DELAY: Final = 1.0
 """Seconds from the first followed namespace to the list: at a start hundreds more follow at once."""
-DESERTED: Final = 60.0
+IDLE_TIMEOUT: Final = 60.0
 """Seconds after which an unused watch is closed."""
 MOST_JOINS: Final = 10
 """Namespaces that are listed one by one; for more than that, everything is listed anew."""
@@ -76,7 +76,7 @@ class SelectedPods:
         self._reflector.keep_in(self._replica)
         self._reflector.tell_lists(self._listed)
         self._watching: asyncio.Task[None] | None = None
-        self._stirred = asyncio.Event()
+        self._wakeup = asyncio.Event()
         """Set when something changes that concerns `run`."""
         self._join_trouble: str | None = None
         self._failures = 0
@@ -97,12 +97,12 @@ class SelectedPods:
     def follow(self, namespace: str) -> None:
         """Follows a namespace."""
         self._replica.follow(namespace)
-        self._stirred.set()
+        self._wakeup.set()
 
     def leave(self, namespace: str) -> None:
         """Stops following a namespace."""
         self._replica.leave(namespace)
-        self._stirred.set()
+        self._wakeup.set()
 
     def pods(self, namespace: str) -> Collection[ProbedPod]:
         """Returns the pods of a namespace, from the watch; none until all of them are known."""
@@ -120,7 +120,7 @@ class SelectedPods:
 
     def _listed(self, _since: float | None, _news: tuple[ObjectKey, ...]) -> None:
         """Notifies for every namespace: even if its pods are the same, they may not have been known to be complete."""
-        self._stirred.set()
+        self._wakeup.set()
         for namespace in sorted(self._replica.followed):
             if self._replica.covers(namespace):
                 self._changed(namespace)
@@ -132,40 +132,40 @@ class SelectedPods:
         try:
             while True:
                 await self._until_followed()
-                await self._clock.sleep(SETTLING)
+                await self._clock.sleep(START_DELAY)
                 await self._list_all()
-                await self._until_deserted()
+                await self._until_idle()
                 await self._close()
         finally:
             await self._close()
 
     async def _until_followed(self) -> None:
         while not self._replica.followed:
-            self._stirred.clear()
-            await self._stirred.wait()
+            self._wakeup.clear()
+            await self._wakeup.wait()
 
-    async def _until_deserted(self) -> None:
+    async def _until_idle(self) -> None:
         """Lets namespaces join, until none has been followed for a while."""
         while True:
-            self._stirred.clear()
+            self._wakeup.clear()
             if not self._replica.followed:
-                if await self._quiet(DESERTED):
+                if await self._quiet(IDLE_TIMEOUT):
                     return
             elif waiting := self._replica.waiting():
-                await self._take_in(waiting)
+                await self._join_waiting(waiting)
             else:
-                await self._stirred.wait()
+                await self._wakeup.wait()
 
     async def _quiet(self, seconds: float) -> bool:
         """Returns whether nothing changes for so long."""
         try:
             async with asyncio.timeout(seconds):
-                await self._stirred.wait()
+                await self._wakeup.wait()
         except TimeoutError:
             return True
         return False
 
-    async def _take_in(self, waiting: tuple[str, ...]) -> None:
+    async def _join_waiting(self, waiting: tuple[str, ...]) -> None:
         if len(waiting) <= MOST_JOINS:
             # in rotation: one that fails must not delay the others
             await self._join(waiting[self._failures % len(waiting)])
@@ -187,13 +187,13 @@ class SelectedPods:
         try:
             found = await self._reflector.read(PODS.path(namespace), namespace)
         except ClusterError as error:
-            await self._put_off(error)
+            await self._back_off(error)
             return
         self._failures, self._join_trouble = 0, None
         if self._replica.merge(namespace, found):
             self._changed(namespace)
 
-    async def _put_off(self, error: ClusterError) -> None:
+    async def _back_off(self, error: ClusterError) -> None:
         self._failures += 1
         self._join_trouble = str(error)
         log.warning("pods could not be listed", error=str(error), failures=self._failures)

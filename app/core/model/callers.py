@@ -40,7 +40,7 @@ class Access:
 
     verb: str
     resource: str
-    """With its subresource, such as `shoots/pause`; in the watchdog's API group.  Empty if `path` is set."""
+    """With its subresource, such as `shoots/pause`; in the watchdog's API group. Empty if `path` is set."""
     namespace: str = ""
     """The control-plane namespace; empty for all."""
     path: str = ""

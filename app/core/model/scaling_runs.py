@@ -111,7 +111,7 @@ class PlannedResource:
     resource: ResourceRef
     level: int
     action: str
-    """Write, Tidy, Nothing, Skip or Failed (`prober.rules.scaling.Step`)."""
+    """Write, Tidy, Nothing, Skip or Failed (`prober.rules.scaling.ScalingStep`)."""
     reason: str
     """`prober.rules.scaling.Why`."""
     before: int | None

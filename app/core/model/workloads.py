@@ -157,8 +157,8 @@ class Patch:
         return body
 
 
-# ETags of a shoot's dependents, and what `If-Match` asks for (RFC 9110).  An ETag covers what a decision about scaling
-# rests on: which object it is, how many replicas its spec asks for, and our annotations.  Status is not part of it:
+# ETags of a shoot's dependents, and what `If-Match` asks for (RFC 9110). An ETag covers what a decision about scaling
+# rests on: which object it is, how many replicas its spec asks for, and our annotations. Status is not part of it:
 # pods that become ready make no plan wrong.
 
 # Digits of an ETag: 80 bits, far more than needed to avoid collisions among the few resources of a shoot.

@@ -26,7 +26,7 @@ ENDED: Final = "OverrideEnded"
 
 
 @dataclass(frozen=True, slots=True)
-class Acting:
+class ActiveOverride:
     """A pause or hold that is in force."""
 
     entry: Pause | Hold
@@ -34,9 +34,9 @@ class Acting:
     """Why its key cannot be read; the entry is then the pause that stands in for it."""
 
 
-Endings = Mapping[EntryKey, str]
+EndedBy = Mapping[EntryKey, str]
 """Who ended which entry, if known."""
-InForce = Mapping[EntryKey, Acting]
+InForce = Mapping[EntryKey, ActiveOverride]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,19 @@ class NoticeSource:
 
 def in_force(knowledge: Knowledge, now: float) -> InForce:
     """Returns everything that is in force at `now`."""
-    found: dict[EntryKey, Acting] = {}
+    found: dict[EntryKey, ActiveOverride] = {}
     for key, known in knowledge.items():
         pause, hold = rules.pause_of(key, known, now), rules.hold_of(known, now)
         if pause is not None:
-            found[EntryKey(key, EntryKind.PAUSE)] = Acting(pause, known.problem)
+            found[EntryKey(key, EntryKind.PAUSE)] = ActiveOverride(pause, known.problem)
         if hold is not None:
             # Compared without `done`: the end of a scaling run is reported by the run itself.
-            found[EntryKey(key, EntryKind.HOLD)] = Acting(replace(hold, done=True))
+            found[EntryKey(key, EntryKind.HOLD)] = ActiveOverride(replace(hold, done=True))
     return found
 
 
 def notices(
-    before: InForce, after: InForce, now: float, home: NoticeSource, endings: Endings
+    before: InForce, after: InForce, now: float, home: NoticeSource, endings: EndedBy
 ) -> Iterator[Notice]:
     """Yields one notice for each override that began, changed or ended."""
     for place, acting in after.items():
@@ -75,7 +75,7 @@ def notices(
             yield _notice(place, acting, told, now, home)
 
 
-def began(place: EntryKey, acting: Acting) -> str:
+def began(place: EntryKey, acting: ActiveOverride) -> str:
     """Returns the message that says what is in force from now on, why, and until when."""
     entry, until = acting.entry, rfc3339(acting.entry.until)
     if isinstance(entry, Hold):
@@ -92,7 +92,7 @@ def _paused(place: EntryKey, pause: Pause) -> str:
     return f"{who} paused, scope {pause.scope},"
 
 
-def ended(place: EntryKey, acting: Acting, now: float, by: str | None) -> str:
+def ended(place: EntryKey, acting: ActiveOverride, now: float, by: str | None) -> str:
     """Returns the message that says what is no longer in force, and why; `by` ended it, if known."""
     entry, until = acting.entry, rfc3339(acting.entry.until)
     over = now >= entry.until
@@ -100,7 +100,7 @@ def ended(place: EntryKey, acting: Acting, now: float, by: str | None) -> str:
         if over:
             return f"the key {place.key} of the overrides is ignored from now on: {acting.problem}"
         who = "" if by is None else f" by {by}"
-        return f"the key {place.key} of the overrides was corrected or removed{who}: it pauses nothing now"
+        return f"the key {place.key} of the overrides was fixed or removed{who}: it no longer pauses anything"
     whose = "all shoots" if place.key == ALL_SHOOTS else place.key
     removed = "was removed" if by is None else f"was ended by {by}"
     how = f"ended at {until}" if over else f"{removed} before its end at {until}"
@@ -117,7 +117,11 @@ class _OverrideTransition:
 
 
 def _notice(
-    place: EntryKey, acting: Acting, told: _OverrideTransition, now: float, home: NoticeSource
+    place: EntryKey,
+    acting: ActiveOverride,
+    told: _OverrideTransition,
+    now: float,
+    home: NoticeSource,
 ) -> Notice:
     return Notice(
         NoticeKind.OVERRIDE,
@@ -134,13 +138,13 @@ def _notice(
     )
 
 
-def _severity(place: EntryKey, acting: Acting) -> Severity:
+def _severity(place: EntryKey, acting: ActiveOverride) -> Severity:
     if acting.problem is None:
         return Severity.INFO
     return Severity.ERROR if place.key == ALL_SHOOTS else Severity.WARNING
 
 
-def _numbers(place: EntryKey, acting: Acting, told: _OverrideTransition) -> dict[str, Any]:
+def _numbers(place: EntryKey, acting: ActiveOverride, told: _OverrideTransition) -> dict[str, Any]:
     entry = acting.entry
     found = {
         "action": "SetOverride" if told.reason == SET else "EndOverride",
@@ -165,7 +169,7 @@ class _Label(StrEnum):
     INVALID = "invalid"
 
 
-def _label(place: EntryKey, acting: Acting) -> _Label:
+def _label(place: EntryKey, acting: ActiveOverride) -> _Label:
     if acting.problem is not None:
         return _Label.INVALID
     if place.kind is EntryKind.HOLD:

@@ -13,7 +13,7 @@ from app.core.model.overrides import ALL_SHOOTS, OverrideEntry
 from app.core.overrides import notices
 from app.core.overrides.cache import OverrideCache
 from app.core.overrides.document import EntryKind, encode, parts_of
-from app.core.overrides.notices import Endings, InForce, NoticeSource
+from app.core.overrides.notices import EndedBy, InForce, NoticeSource
 from app.core.overrides.rules import KeyKnowledge, Knowledge
 from app.core.overrides.writer import Data, OverrideWriter, Signature, signatures
 from app.core.reporting.notices import NoticeBus
@@ -157,7 +157,7 @@ class OverrideReconciler:
                 self._notice_bus.publish(notice)
             await self._clock.sleep(0)
 
-    def _endings(self) -> Endings:
+    def _endings(self) -> EndedBy:
         """Returns who ended what since the last check.
 
         Of two ends of the same place, the first ended what was in force.

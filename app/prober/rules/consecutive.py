@@ -1,6 +1,6 @@
 """Counts leases, says whether Nodes must be read, and counts results in a row (rules 3.2, 4.1).
 
-A reading without Nodes counts every lease that is not remembered as excluded.  Nodes and Machines cost requests, so
+A reading without Nodes counts every lease that is not remembered as excluded. Nodes and Machines cost requests, so
 they are read only where the verdict could differ because of them (rules 3.2).
 """
 
@@ -75,7 +75,7 @@ def nodes_needed(
 ) -> bool:
     """Whether the verdict could differ because of Nodes, and something would be written on it.
 
-    Without Nodes any part of the counted leases could be those of candidates.  Where ignore-scaling alone keeps a
+    Without Nodes any part of the counted leases could be those of candidates. Where ignore-scaling alone keeps a
     scale-down from writing, Nodes are read every 30 s all the same: the state of the shoot turns `Unprotected`, and
     leases that do not count must wake nobody (docs/decisions/0037).
 
@@ -135,7 +135,7 @@ class ConsecutiveResults:
         """Adds the result of a probe; one in another direction starts the count anew.
 
         A probe less than `apart` seconds after the last that counted adds nothing, nor does one for which `counts` is
-        False.  In another direction even such a probe resets the count.
+        False. In another direction even such a probe resets the count.
         """
         if direction is not self.direction:
             return (

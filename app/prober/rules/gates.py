@@ -1,6 +1,6 @@
 """Whether an endpoint probe keeps a scale-down from starting (rules 5, Gates).
 
-A gate is a canary for the seed's own network.  It is closed only while every target of its probe has a recent, counted
+A gate is a canary for the seed's own network. It is closed only while every target of its probe has a recent, counted
 Failure; whenever something is not known, it is open.
 """
 

@@ -1,16 +1,16 @@
 """How old a lease is, and whether it is fresh, expired or unknown (rules 3.1).
 
 A lease's age alone does not say whether its kubelet is alive: `renewTime` comes from the node's clock, which may be
-off, and while the shoot's storage is away no kubelet can renew.  Two mechanisms correct for that:
+off, and while the shoot's storage is away no kubelet can renew. Two mechanisms correct for that:
 
 - **Offset.**  When a lease has moved between two readings, its renewal happened between the request of the first and
-  the answer of the second.  That bounds the offset of the node's clock; `LeaseTrack` intersects the bounds of the last
+  the answer of the second. That bounds the offset of the node's clock; `LeaseTrack` intersects the bounds of the last
   ten moves, and `renewTime` + offset is on our own time line.
-- **Back since.**  A contact is a successful consistent read of Leases.  Two contacts that lie too far apart are a gap;
+- **Back since.**  A contact is a successful consistent read of Leases. Two contacts that lie too far apart are a gap;
   after it, ages count from the answer to the contact that ended it at the earliest (`Contacts`).
 
 The offset of a lease that was not seen to move is not known: it is `UNKNOWN` where that could matter, until it was
-watched long enough.  Unknown leases can only cause HOLD.  `LeaseHistory` and `Contacts` are immutable: each reading
+watched long enough. Unknown leases can only cause HOLD.  `LeaseHistory` and `Contacts` are immutable: each reading
 makes new ones.
 """
 
@@ -138,7 +138,7 @@ def _moved(
 def _old_at_once(renewed: float, duration: float, sent: float) -> bool:
     """Whether a renewal that was seen only now would already be old enough to be expired.
 
-    The readings are too far apart then to tell a clock that was set back from a kubelet that fell silent.  So the lease
+    The readings are too far apart then to tell a clock that was set back from a kubelet that fell silent. So the lease
     starts anew, like one that is seen for the first time (rules 3.1).
     """
     return sent - renewed >= _OLD * duration

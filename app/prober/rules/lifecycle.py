@@ -100,7 +100,7 @@ def scaling_from(
     """The instant from which on a shoot that has just become eligible may be scaled.
 
     `initialDelay` counts from the time of the shoot's last operation, so that a restart or a change of leader does not
-    hold a shoot back again.  A time in the future counts as now, so the wait is never longer than `initialDelay`.
+    hold a shoot back again. A time in the future counts as now, so the wait is never longer than `initialDelay`.
 
     Args:
         shoot: the Shoot that became eligible.

@@ -31,7 +31,7 @@ class PathThresholds(NamedTuple):
 def counts(route: Route, reason: VerdictReason) -> bool:
     """Whether an attempt that failed for this reason counts as a failure of the path.
 
-    Any HTTP answer through the external path shows that the path leads somewhere.  On the internal path only the API
+    Any HTTP answer through the external path shows that the path leads somewhere. On the internal path only the API
     server can have answered, so an answer that is no version is its failure.
     """
     if reason in _NO_VERSION:

@@ -1,7 +1,7 @@
 """The state machine of one endpoint probe on one target: a state and a fact give the next state (rules 5).
 
 It follows the kubelet's worker (`pkg/kubelet/prober/worker.go`, `doProbe`): `before` is what that does before a run,
-`after` what it does with the result.  Two rules differ from the kubelet on purpose: a container that is not running is
+`after` what it does with the result. Two rules differ from the kubelet on purpose: a container that is not running is
 a failure only for Readiness, and a pod that is being deleted always ends its Liveness and Startup workers.
 """
 
@@ -223,7 +223,7 @@ def _counted(
 def first_tick(now: float, period: float, together: float, randomness: float) -> float:
     """When a worker that need not start at once begins: within its first period, for `randomness` in 0…1.
 
-    That is at the start of a time slot of `together` seconds, but not before `now`.  Workers that begin in the same
+    That is at the start of a time slot of `together` seconds, but not before `now`. Workers that begin in the same
     slot go on running together, and find the code that they need in the CPU's caches.
     """
     return max(begin_of(now + period * randomness, together), now)

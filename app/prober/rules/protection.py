@@ -37,7 +37,7 @@ def could_go_down(
 ) -> float:
     """The instant at which a level of a scale-down could start: when the last dependent of lower levels went to 0.
 
-    It is read from annotations, so a new leader waits only for what is left of a delay (rules 4.3).  If no
+    It is read from annotations, so a new leader waits only for what is left of a delay (rules 4.3). If no
     dependent of a lower level is at 0 by our hand, it is `now`.
     """
     below = [each.ref for each in dependents if each.scale(Direction.DOWN).level < level]
@@ -85,7 +85,7 @@ def _writes(each: DependentPolicy, views: Views, direction: Direction, now: floa
 def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | None:
     """Assumes replicas where only `scale` shows them, such that a run reads `scale` if it could have to write.
 
-    In the steady state `scale` is not read (rules 3.2).  The meltdown key alone does not prove 0 replicas: a
+    In the steady state `scale` is not read (rules 3.2). The meltdown key alone does not prove 0 replicas: a
     process may have been killed between writing the key and scaling.
     """
     if view is None or view.replicas is not None:

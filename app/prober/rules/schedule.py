@@ -1,8 +1,8 @@
 """When the next probe is due, and whether a contact is due before it (rules 4.1 and 3.1).
 
-The next probe comes after `probeInterval`, or earlier where something asks for it; the earliest reason counts.  The
+The next probe comes after `probeInterval`, or earlier where something asks for it; the earliest reason counts. The
 most important one is the instant at which the limit would be reached if no lease were renewed any more: because of it
-an outage is seen within a second of the moment at which it can be known, whatever `probeInterval` is.  Three things go
+an outage is seen within a second of the moment at which it can be known, whatever `probeInterval` is. Three things go
 before all reasons: a failure of the internal path, the wait that a 429 demands, and the rest of a shoot that has used
 up its share of the event loop's time.
 """
@@ -239,7 +239,7 @@ def next_contact(now: float, probe_at: float, timings: Timings) -> float | None:
 
 
 # The share of the event loop's time that one shoot may take (threat T18; rules 4.4; docs/decisions/0043).
-# While the answers of one shoot are decoded and judged, all others wait.  A shoot that is merely large never uses up
+# While the answers of one shoot are decoded and judged, all others wait. A shoot that is merely large never uses up
 # its share; one whose answers are made to be as expensive as possible is probed so rarely that it keeps within it.
 
 SHARE: Final = 0.05

@@ -1,11 +1,11 @@
 """The one word that sums a shoot up, and its reason (rules 4.5); nothing is decided on it.
 
-The state follows from the last probe, from overrides, from the scaling run under way and from protection.  Two cases
+The state follows from the last probe, from overrides, from the scaling run under way and from protection. Two cases
 are less simple (docs/decisions/0037):
 
 - A shoot whose nodes are lost loses its candidates too, as their machines are deleted, and with them the leases that
-  ask for a scale-down.  That is no recovery: what the leases last asked for stands until leases say something else.
-- A scale-down that overrides keep back is the worst state, `Unprotected`, as nothing protects the nodes.  It is not
+  ask for a scale-down. That is no recovery: what the leases last asked for stands until leases say something else.
+- A scale-down that overrides keep back is the worst state, `Unprotected`, as nothing protects the nodes. It is not
   `Unprotected` if something else keeps it back as well.
 """
 
@@ -24,7 +24,7 @@ from app.core.model.probing import (
 )
 from app.core.model.workloads import Direction
 
-NOT_PROBED: Final = "Pending"
+PENDING_REASON: Final = "Pending"
 SCALING_FAILED: Final = "ScalingFailed"
 _FAILING: Final = frozenset(
     {
@@ -97,7 +97,7 @@ def summary(facts: StateInputs) -> StateSummary:
     if found is ShootState.UNPROTECTED and facts.kept_back is not None:
         return StateSummary(found, facts.kept_back)
     if decision is None:
-        return StateSummary(found, NOT_PROBED)
+        return StateSummary(found, PENDING_REASON)
     if found is ShootState.FAILING and decision.reason not in _FAILING:
         return StateSummary(found, SCALING_FAILED)
     return StateSummary(found, decision.reason)

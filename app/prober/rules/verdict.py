@@ -1,9 +1,9 @@
-"""SCALE UP, SCALE DOWN or HOLD (rules 4.1).  When unsure: HOLD, with the reason.
+"""SCALE UP, SCALE DOWN or HOLD (rules 4.1). When unsure: HOLD, with the reason.
 
-A verdict is made in two steps.  `assess` says what the leases alone ask for.  `decide` turns that into HOLD where a
+A verdict is made in two steps. `assess` says what the leases alone ask for. `decide` turns that into HOLD where a
 precondition is not met (overrides, leadership, `initialDelay`, gates), or where it has not been seen often enough in a
-row; the decision still shows what the verdict would have been (`would_be`).  A failed probe is always HOLD
-(`decide_failure`).  `still` repeats the check of the preconditions right before a decision is acted on.
+row; the decision still shows what the verdict would have been (`would_be`). A failed probe is always HOLD
+(`decide_failure`). `still` repeats the check of the preconditions right before a decision is acted on.
 """
 
 from collections.abc import Sequence
@@ -180,18 +180,20 @@ def decide(
         return VerdictOutcome(
             decision, consecutive if assessed.reason is VerdictReason.COUNTING else NO_RESULTS
         )
-    if (closed := _closed(preconditions, wanted)) is not None:
-        return VerdictOutcome(_held(assessed, *closed), _kept(consecutive, wanted, closed[0]))
+    if (closed := _first_obstacle(preconditions, wanted)) is not None:
+        return VerdictOutcome(
+            _hold_decision(assessed, *closed), _remaining_counts(consecutive, wanted, closed[0])
+        )
     counted = consecutive.add(wanted, now, thresholds.apart, counts=counts)
     if (missing := _still_counting(counted, thresholds, now)) is not None:
-        return VerdictOutcome(_held(assessed, VerdictReason.COUNTING, missing), counted)
+        return VerdictOutcome(_hold_decision(assessed, VerdictReason.COUNTING, missing), counted)
     if (kept := _gated(preconditions, wanted) or _ignored(preconditions, wanted)) is not None:
-        return VerdictOutcome(_held(assessed, *kept), counted)
+        return VerdictOutcome(_hold_decision(assessed, *kept), counted)
     decision = Decision(assessed.verdict, assessed.reason, assessed.message, assessed.verdict)
     return VerdictOutcome(decision, counted)
 
 
-def _kept(
+def _remaining_counts(
     consecutive: ConsecutiveResults, wanted: Direction, reason: VerdictReason
 ) -> ConsecutiveResults:
     """The counts after a probe that was held back; one that asked for the other direction still resets them."""
@@ -211,10 +213,10 @@ def still(outcome: VerdictOutcome, preconditions: Preconditions) -> VerdictOutco
         return outcome
     reason, why = obstacle
     held = Decision(Verdict.HOLD, reason, f"{decision.message}; {why}", decision.verdict)
-    return VerdictOutcome(held, _kept(outcome.consecutive, wanted, reason))
+    return VerdictOutcome(held, _remaining_counts(outcome.consecutive, wanted, reason))
 
 
-def kept_back(preconditions: Preconditions) -> Obstacle | None:
+def blocking_override(preconditions: Preconditions) -> Obstacle | None:
     """Names the override that holds back a scale-down; None if there is none, or something else does so as well."""
     without = replace(preconditions, effective=NOTHING, ignored=False)
     if _obstacle(without, Direction.DOWN) is not None:
@@ -229,19 +231,19 @@ def unconfirmed(again: Assessment, first: Decision) -> VerdictOutcome:
     return VerdictOutcome(decision, NO_RESULTS)
 
 
-def _held(assessed: Assessment, reason: VerdictReason, why: str) -> Decision:
+def _hold_decision(assessed: Assessment, reason: VerdictReason, why: str) -> Decision:
     return Decision(Verdict.HOLD, reason, f"{assessed.message}; {why}", assessed.verdict)
 
 
 def _obstacle(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
     return (
-        _closed(preconditions, direction)
+        _first_obstacle(preconditions, direction)
         or _gated(preconditions, direction)
         or _ignored(preconditions, direction)
     )
 
 
-def _closed(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
+def _first_obstacle(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
     """The first obstacle to scaling in this direction, in the order of the table of rules 4.1."""
     if not preconditions.synced:
         return VerdictReason.NOT_SYNCED, "not scaled: the seed has not been listed completely yet"

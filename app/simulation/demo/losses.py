@@ -1,6 +1,6 @@
 """The damage that controllers did to shoots: nodes marked NotReady, machines deleted.
 
-Not all of it is preventable: where fewer nodes are cut off than the limit, the watchdog does nothing, by design.  Such
+Not all of it is preventable: where fewer nodes are cut off than the limit, the watchdog does nothing, by design. Such
 losses are counted separately because they would look like failures.
 """
 

@@ -7,8 +7,9 @@ from itertools import pairwise
 from math import inf
 from typing import Final, NamedTuple
 
-from app.simulation.builders import OPERATOR, World
+from app.simulation.builders import World
 from app.simulation.endpoints import service_of
+from app.simulation.identities import OPERATOR
 from app.simulation.scenarios.casting import short
 from app.simulation.store import Happened, Object, StoreEvent
 from app.simulation.views import pod_ready, pod_view, terminating
@@ -76,7 +77,7 @@ def saving(restarts: Iterable[Restart], twin: Twin) -> Saving:
 def saved(restart: Restart, twin: History) -> float | None:
     """Returns by how many seconds a pod was Ready earlier; None if it is not Ready yet, or the gain is unknown.
 
-    It counts against the twin: until as many pods of the workload are Ready there.  Where that has not come yet, it is
+    It counts against the twin: until as many pods of the workload are Ready there. Where that has not come yet, it is
     the instant at which the kubelet would have started the pod: it cannot have been Ready before.
     """
     if restart.back is None:

@@ -25,7 +25,7 @@ from app.simulation.scenarios.model import DemoMode, Scenario
 from app.simulation.scenarios.player import Player
 
 HEALTH_TIMEOUT: Final = 30.0
-"""Seconds after which the simulated machine-controller-manager replaces a node that is not Ready.  Gardener's default
+"""Seconds after which the simulated machine-controller-manager replaces a node that is not Ready. Gardener's default
 is 10 min, which is too long for a demo."""
 _LATENCY: Final = 0.002
 

@@ -329,7 +329,7 @@ def etcd_outage(world: World, shoot: str, *, restarts: int = 0) -> Fault:
             one.
 
     Returns:
-        The fault.  After it is lifted, the shoot's API server has its storage back when etcd is ready; the pods that
+        The fault. After it is lifted, the shoot's API server has its storage back when etcd is ready; the pods that
         wait for either are left to their kubelets.
     """
     broken = world.faults.workload_broken(shoot, ETCD)

@@ -1,6 +1,6 @@
 """Certificate authorities and the certificates that they sign.
 
-Keys are elliptic curves, so that three hundred certificates take only a second.  Subject and authority key identifiers
+Keys are elliptic curves, so that three hundred certificates take only a second. Subject and authority key identifiers
 are set because Python 3.13 and later verify strictly.
 """
 

@@ -12,10 +12,9 @@ from app.core.errors import ClusterError, Unauthorized
 from app.core.kube.seed_credentials import SeedIdentity
 from app.core.model.shoots import Route
 from app.simulation import manifests
-from app.simulation.builders import OPERATOR, World
-from app.simulation.cluster import WATCHDOG
+from app.simulation.builders import World
 from app.simulation.deletion import delete
-from app.simulation.identities import API_SERVER, MASTERS
+from app.simulation.identities import API_SERVER, MASTERS, OPERATOR, WATCHDOG, WEEDER
 from app.simulation.memory import MemoryPlace, MemoryPort, MemoryTlsContext
 from app.simulation.network import SEED, ServerPlace
 from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
@@ -26,8 +25,6 @@ from app.simulation.server.premise import Premise
 from app.simulation.shoot import VERSION, ShootServer
 from app.simulation.store import ObjectKey, Store
 from app.simulation.traffic import ApiServer, ConnectionLoss, Host, SimulatedRequest, Write
-from app.simulation.watching import watched
-from app.simulation.weeder_seed import WEEDER
 
 # Seconds for which an idle connection is kept; a real API server keeps it for 90 s.
 _KEEP_ALIVE: Final = 100.0
@@ -119,7 +116,7 @@ class Fronts:
             delete=parts.pods.delete,
             identities=self._world.identities,
             commands=self.commands,
-            stalled=self._stalled,
+            stalled=parts.watches.stalled,
             serving=parts.watches.serving,
             watch_delay=self._watch_delay,
             unavailable=self._unavailable,
@@ -161,12 +158,6 @@ class Fronts:
         found = self._world.parts.unavailable.items()
         return next((error for ref, error in found if (ref.kind, ref.name) == (kind, name)), None)
 
-    def _stalled(self, kind: str) -> bool:
-        """Returns whether a fault stops the delivery of watches of a kind."""
-        parts = self._world.parts
-        theirs = kind in parts.watches.stalled or kind in parts.watches.muted
-        return theirs or parts.caches.frozen(watched(ObjectKey(kind, "", "")))
-
     def _allowed(self, user: str, attributes: Mapping[str, str]) -> bool:
         resource = attributes.get("resource", "")
         if attributes.get("subresource"):
@@ -175,9 +166,7 @@ class Fronts:
         if self._world.parts.api.forbids(SimulatedRequest(Host.SEED, verb, resource)):
             return False
         asked = (verb, attributes.get("group", ""), resource, attributes.get("name", ""))
-        denied = {
-            (each.verb, each.group, each.resource, each.name) for each in self._world.access.denied
-        }
+        denied = {(each.verb, each.group, each.resource, each.name) for each in self._world.denied}
         return user == OPERATOR or asked not in denied
 
     def _wrote(self, write: Write) -> None:

@@ -1,7 +1,7 @@
 """How many pods of one owner may be deleted within `watchDuration`, and how soon a service is weeded for again.
 
 An owner may lose as many pods as it had at the start of the first recovery within the window, or
-`maxDeletionsPerWorkload` if that is more (rules 6, Caps; docs/decisions/0019).  There is one ledger for all recoveries:
+`maxDeletionsPerWorkload` if that is more (rules 6, Caps; docs/decisions/0019). There is one ledger for all recoveries:
 a pod that the selectors of two services match is counted once.
 """
 
@@ -35,7 +35,7 @@ class Ledger:
     """Records deletions, and how many pods each owner had; forgets what no longer counts.
 
     The key of an owner is its uid and its namespace: anybody who creates pods writes their owner references, and could
-    otherwise use up the cap of another control plane's workload by naming its uid.  A bare pod is its own owner, and is
+    otherwise use up the cap of another control plane's workload by naming its uid. A bare pod is its own owner, and is
     allowed `least`; so is an owner of which no recovery within the window found a pod at its start.
 
     Instants must not go back; if one does, the latest that was given is used.
@@ -51,7 +51,7 @@ class Ledger:
         self._window = window
         self._least = least
         self._now = float("-inf")
-        # Ordered by time, so that the oldest entries are removed from the front.  A plain dict would each time scan the
+        # Ordered by time, so that the oldest entries are removed from the front. A plain dict would each time scan the
         # holes that earlier removals have left at its front.
         self._sent: OrderedDict[str, _CountedDeletion] = OrderedDict()
         """The deletions that count, by uid of the pod."""

@@ -1,6 +1,6 @@
 """Whether a pod is deleted, or why not, and what the answer to a deletion means (rules 6, "A pod is deleted").
 
-Deleting a pod pays only while the kubelet would let its container wait for long: the new pod starts at once.  So what
+Deleting a pod pays only while the kubelet would let its container wait for long: the new pod starts at once. So what
 counts is how much of the back-off remains.
 """
 
@@ -46,8 +46,8 @@ class DeletedBefore:
 def remaining_backoff(container: ContainerView, now: float) -> float | None:
     """Seconds until the kubelet restarts this container, which has crashed; None if that is not known.
 
-    The back-off is 10 s × 2^(restarts-1), at most 5 min, from the last exit.  It is not known without a restart count,
-    with a negative one, or without an exit time.  An exit in the future comes from another machine's clock, and counts
+    The back-off is 10 s × 2^(restarts-1), at most 5 min, from the last exit. It is not known without a restart count,
+    with a negative one, or without an exit time. An exit in the future comes from another machine's clock, and counts
     as now.
     """
     if container.restarts is None or container.restarts < 0:

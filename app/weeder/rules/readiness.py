@@ -55,7 +55,7 @@ def step(
 ) -> tuple[Readiness, ReadinessChange]:
     """Returns the readiness now, and the change from `before`.
 
-    It does not matter whether an event, a list or a deletion has changed the slices.  A service that was never seen
+    It does not matter whether an event, a list or a deletion has changed the slices. A service that was never seen
     before (None) counts as not ready, so its first ready endpoint is a change.
     """
     ready = is_ready(slices)
@@ -74,8 +74,8 @@ def became_ready(pods: Iterable[PodView]) -> float | None:
 def at_start(since: float | None, now: float, watch_duration: float) -> float | None:
     """Until when to weed for a service that is ready when this instance begins to lead; None to leave it alone.
 
-    A recovery gets what remains of `watch_duration` since the service became ready.  A service that has been ready for
-    longer, or for an unknown time, is left alone: no back-off outlasts that.  A `since` in the future comes from
+    A recovery gets what remains of `watch_duration` since the service became ready. A service that has been ready for
+    longer, or for an unknown time, is left alone: no back-off outlasts that. A `since` in the future comes from
     another machine's clock, and counts as now.
     """
     if since is None:
@@ -90,7 +90,7 @@ def after_gap(
     """Until when to weed for a service that is ready after a gap in the watch; None if it needs no recovery.
 
     It needs one if it became ready after `last_heard`, the last contact before the gap: it was lost and came back
-    unseen.  Without an earlier contact (None) any instant is after it.  The time that remains is that of `at_start`, as
+    unseen. Without an earlier contact (None) any instant is after it. The time that remains is that of `at_start`, as
     the back-offs went on during the gap.
     """
     if since is None:

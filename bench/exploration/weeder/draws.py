@@ -115,8 +115,7 @@ FAULTS: Final[dict[str, Draw[PlaneHand]]] = {
     "slices_gone": Draw(4, _LONG, _service(), _claims("slices", "namespace", "service")),
     "readiness_untold": Draw(2, _LONG, _service(), _claims("untold", "namespace", "service")),
     # what the weeder sees of them
-    "pod_watch_stalled": Draw(4, _LONG, _watch, _claims("watch", "what")),
-    "pod_watch_mute": Draw(3, _LONG, _watch, _claims("watch", "what")),
+    "pod_watch_stalled": Draw(7, _LONG, _watch, _claims("watch", "what")),
     "pod_watch_cut": Draw(6, _SHORT, _cut),
     # the seed
     "seed_trouble": Draw(6, _SHORT, trouble),

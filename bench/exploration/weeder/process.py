@@ -9,7 +9,7 @@ from app.core.reporting.notices import Notice
 from app.service.decisions import OverrideFeature
 from app.service.loops import RunningLoop, WeederLoop
 from app.service.parts import Cluster, Configured, Core
-from app.simulation.weeder_seed import WEEDER
+from app.simulation.identities import WEEDER
 from bench.exploration.life import Grounds, Life
 from bench.exploration.timeline import Machine
 from bench.exploration.weeder.recipe import WeederRecipe

@@ -1,6 +1,6 @@
 """The alerts in Prometheus' own hands: each fires, stays silent and ends; and a rule that is wrong is found out.
 
-`promtool test rules tests/chart/alerts/cases/*.yaml` is the same by hand.  Here each case is laid out with its own rule
+`promtool test rules tests/chart/alerts/cases/*.yaml` is the same by hand. Here each case is laid out with its own rule
 alone, as promtool evaluates all rules of a file at each step.
 """
 

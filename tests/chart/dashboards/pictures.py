@@ -1,7 +1,7 @@
 """Draws the pictures of docs/dashboards.md: `python -m tests.chart.dashboards.pictures`.
 
 It plays what the tests play, asks Prometheus what the panels ask, and lets a headless Chromium take pictures of a plain
-page.  Needs `prometheus` and `chromium`; takes a minute and a half.
+page. Needs `prometheus` and `chromium`; takes a minute and a half.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A seed with everything that the panels are about, played for a minute and a half and scraped by a real Prometheus.
 
 The watchdog runs as in the chart: two replicas of the prober and one of the weeder, against the API servers of a
-simulated seed.  Prometheus scrapes each of them twice, the second time as if it were of another seed, of which the
+simulated seed. Prometheus scrapes each of them twice, the second time as if it were of another seed, of which the
 series for each shoot are not kept, as with `--per-shoot-metrics=false`.
 """
 
@@ -104,7 +104,7 @@ class _Seed:
         place = Loopback()
         self._world = World(clock, self._tasks, seed=1, latency=0.002, place=place)
         self._servers = SimulatedServers(self._world, place)
-        self._world.access.denied |= {*_EVENTS, _PATCH}
+        self._world.denied |= {*_EVENTS, _PATCH}
         for name in SHOOTS:
             self._world.add_shoot(name, nodes=5, grace=f"{_GRACE}s", lease_duration=_GRACE)
         self._world.add_control_plane(PODS)

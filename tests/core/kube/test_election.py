@@ -566,7 +566,7 @@ def two_seconds_later(lease):
 
 
 async def cut_off_beside(lease, two, holder):
-    """The standby is cut off for half a minute; then `holder` has just renewed.  Seconds to its leadership."""
+    """The standby is cut off for half a minute; then `holder` has just renewed. Seconds to its leadership."""
     two.path.fault = Unreachable("cut")
     await asyncio.sleep(30)
     lease.write(holder)

@@ -18,7 +18,7 @@ from app.core.kube.leader_slice import (
     LeaderSliceStore,
 )
 from app.core.metrics import Metrics
-from app.simulation.leadership import SimulatedLeadership
+from tests.support.doubles import SetLeadership
 
 OWN, OTHER = ApiEndpoint("10.0.0.1", 8080), ApiEndpoint("10.0.0.2", 8080)
 PATH = "/apis/discovery.k8s.io/v1/namespaces/garden/endpointslices/leader"
@@ -73,7 +73,7 @@ class Replica:
     """One replica on a seed, and what it says."""
 
     def __init__(self, seed, *, leading):
-        self.metrics, self.leadership = Metrics(), SimulatedLeadership(leading=leading)
+        self.metrics, self.leadership = Metrics(), SetLeadership(leading=leading)
         store = LeaderSliceStore(cast("Any", seed), "garden", "leader")
         self.address = LeaderAddress(store, OWN, self.leadership, Clock.of_loop(), self.metrics)
 

@@ -24,7 +24,7 @@ from app.core.kube import kubeconfig
 from app.core.kube import seed as seed_module
 from app.core.kube.access import KubeAccessReviewer, permissions_needed
 from app.core.kube.client import ApiRequest
-from app.core.kube.election_lease import LeaseStore, LeaseTerm
+from app.core.kube.election_lease import LeaseStore, LeaseUpdate
 from app.core.kube.event_sink import KubeEvents
 from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed
@@ -709,9 +709,9 @@ async def test_the_lease_is_read_taken_and_written_back_whole():
     async with seed_of(world, started=False) as seed:
         store = LeaseStore(seed.api, "garden", "dwd-prober-leader-election")
         assert await store.read(2.0) is None
-        record = await store.create(LeaseTerm("me", 15.0, 0, 0.0, acquired=True), 2.0)
+        record = await store.create(LeaseUpdate("me", 15.0, 0, 0.0, acquired=True), 2.0)
         assert (record.holder, record.duration, record.transitions) == ("me", 15.0, 0)
-        record = await store.replace(record, LeaseTerm("me", 15.0, 0, 5.5, acquired=False), 2.0)
+        record = await store.replace(record, LeaseUpdate("me", 15.0, 0, 5.5, acquired=False), 2.0)
         assert stored["metadata"]["uid"] == "u"
         assert stored["spec"]["acquireTime"] == "1970-01-01T00:00:00.000000Z"
         assert stored["spec"]["renewTime"] == "1970-01-01T00:00:05.500000Z"
@@ -729,7 +729,7 @@ async def test_after_a_failure_the_lease_is_not_asked_on_a_connection_that_may_b
         store = LeaseStore(seed.api, "garden", "x")
         record = await store.read(2.0)
         assert record is not None
-        term = LeaseTerm("me", 15.0, 0, 0.0, acquired=True)
+        term = LeaseUpdate("me", 15.0, 0, 0.0, acquired=True)
         with pytest.raises(Unreachable):
             await store.replace(record, term, 2.0)
         await store.replace(record, term, 2.0)

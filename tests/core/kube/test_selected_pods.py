@@ -17,7 +17,7 @@ from app.core.errors import (
 )
 from app.core.kube import decoding, selected_pods, sources
 from app.core.kube.seed_api import Budget
-from app.core.kube.selected_pods import DESERTED, MOST_JOINS, SETTLING
+from app.core.kube.selected_pods import IDLE_TIMEOUT, MOST_JOINS, START_DELAY
 from app.core.ports import WatchState
 from tests.core.kube.podserver import ETCD, ROLE, A, B, C, PodServer, Probed, probed
 
@@ -62,7 +62,7 @@ async def test_hundreds_who_are_followed_at_a_start_cost_one_list_and_one_watch(
     async with probed(server) as seen:
         for namespace in many:
             seen.pods.follow(namespace)
-            await asyncio.sleep(SETTLING / 400)
+            await asyncio.sleep(START_DELAY / 400)
         await asyncio.sleep(5)
         assert all(seen.names(namespace) == "p" for namespace in many)
         assert (server.lists(), server.open) == (1, 1)
@@ -86,10 +86,10 @@ async def test_a_selector_that_nobody_configured_is_a_mistake_of_the_caller(serv
 async def test_the_watch_ends_a_minute_after_the_last_has_left_and_opens_again(server):
     async with probed(server, following=(A, B)) as seen:
         seen.pods.leave(A)
-        await asyncio.sleep(DESERTED + 30)
+        await asyncio.sleep(IDLE_TIMEOUT + 30)
         assert server.open == 1
         seen.pods.leave(B)
-        await asyncio.sleep(DESERTED - 1)
+        await asyncio.sleep(IDLE_TIMEOUT - 1)
         assert server.open == 1
         await asyncio.sleep(2)
         assert server.open == 0
@@ -105,9 +105,9 @@ async def test_the_watch_ends_a_minute_after_the_last_has_left_and_opens_again(s
 async def test_who_comes_back_within_the_minute_needs_no_other_watch(server):
     async with probed(server, following=(A,)) as seen:
         seen.pods.leave(A)
-        await asyncio.sleep(DESERTED - 1)
+        await asyncio.sleep(IDLE_TIMEOUT - 1)
         seen.pods.follow(B)
-        await asyncio.sleep(DESERTED * 3)
+        await asyncio.sleep(IDLE_TIMEOUT * 3)
         assert seen.names(B) == "b0 b1"
         assert server.lists() == 1
 
@@ -117,7 +117,7 @@ async def test_a_watch_that_is_closed_leaves_no_contact_that_looks_stale(server)
     async with probed(server, following=(A,)) as seen:
         assert seen.sample(contact, kind=LABEL) is not None
         seen.pods.leave(A)
-        await asyncio.sleep(DESERTED + 1)
+        await asyncio.sleep(IDLE_TIMEOUT + 1)
         assert seen.sample(contact, kind=LABEL) is None
         assert seen.pods.troubles() == {}
 
@@ -295,7 +295,7 @@ async def test_who_comes_in_the_middle_of_a_list_of_many_pages_misses_none(serve
     async with probed(server) as seen:
         server.after = 0.5
         seen.pods.follow(C)
-        await asyncio.sleep(SETTLING + 1.2)
+        await asyncio.sleep(START_DELAY + 1.2)
         seen.pods.follow(A)  # whose pages are through
         seen.pods.follow(B)  # in the middle of whose pods it is
         await asyncio.sleep(20)
@@ -309,7 +309,7 @@ async def test_who_leaves_in_the_middle_of_a_list_and_comes_back_misses_none(ser
         server.after = 0.5
         seen.pods.follow(B)
         seen.pods.follow(C)
-        await asyncio.sleep(SETTLING + 1.2)
+        await asyncio.sleep(START_DELAY + 1.2)
         seen.pods.leave(B)
         await asyncio.sleep(0.6)
         seen.pods.follow(B)
@@ -431,7 +431,7 @@ async def test_a_watch_that_nobody_needs_has_no_trouble(server):
         await asyncio.sleep(10)
         assert seen.pods.troubles()
         seen.pods.leave(A)
-        await asyncio.sleep(DESERTED + 1)
+        await asyncio.sleep(IDLE_TIMEOUT + 1)
         assert seen.pods.troubles() == {}
 
 

@@ -1,7 +1,7 @@
 """Two replicas and kubectl write at the same time: nothing is lost, and who meets a change of the same entry is told.
 
 Each request of a replica waits until the script lets it go; what kubectl does, when the watches show it, and which
-answers get lost, stands in the script as well.  So every order of the requests can come up, and comes up again.
+answers get lost, stands in the script as well. So every order of the requests can come up, and comes up again.
 """
 
 import asyncio

@@ -343,7 +343,9 @@ async def test_who_removes_a_key_that_cannot_be_read_is_named(harness, standby):
     service = harness.standby() if standby else harness.service
     await service.end_pause(NS, by="bob")
     await harness.after(3)
-    text = f"the key {NS} of the overrides was corrected or removed by bob: it pauses nothing now"
+    text = (
+        f"the key {NS} of the overrides was fixed or removed by bob: it no longer pauses anything"
+    )
     assert harness.told[1] == ("OverrideEnded", text)
     assert harness.notices[1].numbers["author"] == "bob"
 
@@ -505,7 +507,7 @@ async def test_a_mended_key_is_told_as_what_it_says(harness):
     await harness.after(2)
     harness.store.kubectl_set(NS, None)
     await harness.after(3)
-    assert "was corrected or removed" in harness.told[1][1]
+    assert "was fixed or removed" in harness.told[1][1]
 
 
 async def test_an_unreadable_key_of_all_shoots_is_an_error(harness):

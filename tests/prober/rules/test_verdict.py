@@ -37,7 +37,7 @@ def asks(*counts, limit=0.6, protected=False, **more):
     return found.verdict, found.reason
 
 
-# The table.  Counts are (fresh, expired, unknown).
+# The table. Counts are (fresh, expired, unknown).
 
 
 def test_59_percent_are_below_the_limit_and_60_percent_reach_it():
@@ -342,7 +342,7 @@ def test_ignore_scaling_that_came_in_between_is_heeded():
     ],
 )
 def test_people_keep_a_scale_down_back_where_nothing_else_does(gates, reason):
-    found = verdict.kept_back(gates)
+    found = verdict.blocking_override(gates)
     assert found is not None
     assert found[0] is reason
     assert found[1].startswith("not scaled: ")
@@ -352,12 +352,12 @@ def test_people_keep_a_scale_down_back_where_nothing_else_does(gates, reason):
         {"leading": False},
         {"closed_by": "the canary fails"},
     ):
-        assert verdict.kept_back(replace(gates, **also)) is None
+        assert verdict.blocking_override(replace(gates, **also)) is None
 
 
 @pytest.mark.parametrize("gates", [Preconditions(), Preconditions(leading=False)])
 def test_nobody_keeps_anything_back_who_decided_nothing(gates):
-    assert verdict.kept_back(gates) is None
+    assert verdict.blocking_override(gates) is None
 
 
 def test_a_probe_that_does_not_count_adds_nothing_and_ends_the_other_direction():

@@ -14,8 +14,8 @@ from app.core.clock import Clock
 from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.cluster import WATCHDOG
 from app.simulation.faults import PodWatched
+from app.simulation.identities import WATCHDOG
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import PodTimes
@@ -216,11 +216,10 @@ async def test_a_watch_of_slices_stalls_when_the_weeders_do_and_not_even_its_end
         path = f"{SLICES}?watch=1&resourceVersion={version}&timeoutSeconds=1"
         faults = here.world.faults
         with faults.slices_gone(SHOOT, "etcd-main-client"):
-            for fault in (faults.pod_watch_stalled, faults.pod_watch_mute):
-                with fault(PodWatched.SLICES), pytest.raises(TimeoutError):
-                    async with asyncio.timeout(1.5):
-                        await here.ask(path)
-                assert (await here.ask(path))[1]["type"] == "DELETED"
+            with faults.pod_watch_stalled(PodWatched.SLICES), pytest.raises(TimeoutError):
+                async with asyncio.timeout(1.5):
+                    await here.ask(path)
+            assert (await here.ask(path))[1]["type"] == "DELETED"
 
 
 async def test_a_refusal_of_some_requests_leaves_the_others_alone():
@@ -234,7 +233,7 @@ async def test_a_refusal_of_some_requests_leaves_the_others_alone():
 
 async def test_what_the_watchdog_may_not_is_denied_in_a_review():
     async with landscape() as here:
-        here.world.access.denied.add(Permission("patch", "apps", "deployments"))
+        here.world.denied.add(Permission("patch", "apps", "deployments"))
         config = yaml.safe_load(here.servers.kubeconfig())
         cluster = config["clusters"][0]["cluster"]
         context = ssl.create_default_context(

@@ -4,6 +4,7 @@ Only the few needed fields are decoded; msgspec skips the rest without creating 
 for what Go omits, so every optional member may be `null`, too.
 """
 
+from app.core.kube.decoding.clusters import cluster
 from app.core.kube.decoding.envelope import (
     Meta,
     Raw,
@@ -26,7 +27,7 @@ from app.core.kube.decoding.seed_objects import (
     secret_of,
     workload,
 )
-from app.core.kube.decoding.shoot_objects import cluster, leases, nodes, version
+from app.core.kube.decoding.shoot_objects import leases, nodes, version
 
 __all__ = [
     "SERVICE_LABEL",

@@ -1,6 +1,6 @@
 """What the scaling runs of one shoot remember for later runs.
 
-The watch may lag behind: for a moment after a write or a live read it still shows the object as it was.  `SavedCounts`
+The watch may lag behind: for a moment after a write or a live read it still shows the object as it was. `ScalingMemory`
 keeps the newer view until the watch has caught up, the replicas that only a `scale` subresource shows, and the instants
 from which delays and waits count.
 """
@@ -37,8 +37,8 @@ class Newer(NamedTuple):
 
 
 @dataclass(slots=True)
-class SavedCounts:
-    """What the runs of one shoot remember, for as long as it is probed."""
+class ScalingMemory:
+    """What the runs of one shoot remember, for as long as it is probed; the saved counts themselves are annotations."""
 
     could_start: dict[tuple[Direction, ResourceRef], float] = field(default_factory=dict)
     """When the level of a resource with something to do could first start: `initialDelay` counts from then."""

@@ -1,11 +1,9 @@
-"""Leadership, permissions and pauses that a test or the demo sets by hand."""
+"""Leadership and pauses that a test sets by hand."""
 
-from collections.abc import Callable, Iterable
-
-from app.core.ports import Permission
+from collections.abc import Callable
 
 
-class SimulatedLeadership:
+class SetLeadership:
     """A `Leadership` whose state is set by hand."""
 
     def __init__(self, *, leading: bool = True, may_probe: bool = True) -> None:
@@ -36,21 +34,7 @@ class SimulatedLeadership:
                 listener()
 
 
-class SimulatedAccess:
-    """An `AccessReviewer` that denies the permissions in `denied`."""
-
-    def __init__(self) -> None:
-        self.denied: set[Permission] = set()
-
-    async def missing(self, needed: Iterable[Permission]) -> tuple[Permission, ...]:
-        """Returns the denied permissions, in the order of `needed`."""
-        return tuple(permission for permission in needed if permission in self.denied)
-
-
-# Pauses.
-
-
-class SimulatedPauses:
+class SetPauses:
     """A `Pauses` whose contents are set by hand."""
 
     def __init__(self) -> None:

@@ -1,0 +1,70 @@
+"""The watches of the seed's API server that are open, and the faults that keep them from delivering."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from app.core.ports import Watched
+
+_OF_OTHERS: Final = frozenset({"ConfigMap", "Pod", "EndpointSlice", "Service", "Lease", "Event"})
+"""Kinds that the prober does not watch: they belong to the weeder, to overrides and to endpoint probes."""
+
+
+def watched(kind: str) -> Watched | None:
+    """Returns the prober's watch that delivers changes of a kind; None if there is none."""
+    match kind:
+        case "Cluster":
+            return Watched.CLUSTERS
+        case "Secret":
+            return Watched.SECRETS
+        case "Machine":
+            return Watched.MACHINES
+        case _:
+            return None if kind in _OF_OTHERS else Watched.DEPENDENTS
+
+
+class OpenWatches:
+    """All open watches of the seed, counted by kind."""
+
+    def __init__(self) -> None:
+        self.most: Counter[str] = Counter()
+        """The maximum number of watches open at the same time, by kind."""
+        self._stalled: set[str] = set()
+        self._open: Counter[str] = Counter()
+        self._served: list[tuple[str, Callable[[], None]]] = []
+
+    def open_now(self, kind: str) -> int:
+        """Returns the number of open watches of a kind."""
+        return self._open[kind]
+
+    @contextmanager
+    def serving(self, kind: str, cut: Callable[[], None]) -> Iterator[None]:
+        """Counts a watch as long as it is open; `cut` breaks its connection."""
+        served = (kind, cut)
+        self._served.append(served)
+        self._open[kind] += 1
+        self.most[kind] = max(self.most[kind], self._open[kind])
+        try:
+            yield
+        finally:
+            self._served.remove(served)
+            self._open[kind] -= 1
+
+    def cut(self, kind: str) -> None:
+        """Breaks the connections of all watches of a kind; pending events are lost."""
+        for each, cut in self._served:
+            if each == kind:
+                cut()
+
+    def stall(self, what: str) -> None:
+        """Stops delivery to the watches of a kind, or of all kinds of a `Watched`, while they stay open."""
+        self._stalled.add(what)
+
+    def go_on(self, what: str) -> None:
+        """Ends `stall`; pending events are delivered."""
+        self._stalled.discard(what)
+
+    def stalled(self, kind: str) -> bool:
+        """Returns whether watches of a kind deliver nothing."""
+        return kind in self._stalled or watched(kind) in self._stalled
