@@ -76,7 +76,7 @@ _ENUMERATION: Final = re.compile(r"(?:[A-Z]\w+, )*[A-Z]\w+ or [A-Z]\w+")
 _OF_ELSEWHERE: Final = (
     "with a unit",
     "with the operator",
-    "chooses endpoint mode",
+    "selects endpoint mode",
     "second handler",
     "excludes podSelector",
 )

@@ -73,9 +73,9 @@ def test_a_broken_pod_of_who_has_left_is_complained_of_again():
     listed(copy)
     broken = json.dumps(pod_of(A, "a", 1, podIP=7)).encode()
     copy.decode(broken)
-    assert copy._complained
+    assert copy._warned
     copy.leave(A)
-    assert not copy._complained
+    assert not copy._warned
 
 
 def test_who_joins_is_covered_by_a_list_of_his_own():
