@@ -121,6 +121,15 @@ class PodKubelet:
             self._needing.setdefault(needs, {})[key] = pod
         return pod
 
+    def forget(self, namespace: str) -> None:
+        """Forgets a namespace whose pods are gone."""
+        self.became_ready.pop(namespace, None)
+        for known in (self._of, self._needing):
+            for key in [each for each in known if each[0] == namespace]:
+                del known[key]
+        for marked in (self.broken, self.unready):
+            marked -= {each for each in marked if each[0] == namespace}
+
     def _forget(self, pod: RunningPod) -> None:
         pod.turn += 1
         del self._pods[pod.key]

@@ -197,6 +197,13 @@ class Store:
         self._tell(StoreEvent(self._version, Happened.DELETED, key, last, current))
         return current
 
+    def empty(self, namespace: str) -> None:
+        """Removes all objects of a namespace."""
+        for kind, spaces in self._objects.items():
+            for name in tuple(spaces.get(namespace, ())):
+                self.delete(ObjectKey(kind, namespace, name))
+            spaces.pop(namespace, None)
+
     def since(self, version: int, kinds: Collection[str] | None = None) -> tuple[StoreEvent, ...]:
         """Returns the changes after `version`, of these kinds or of all.
 
