@@ -124,9 +124,10 @@ class PodKubelet:
     def forget(self, namespace: str) -> None:
         """Forgets a namespace whose pods are gone."""
         self.became_ready.pop(namespace, None)
-        for known in (self._of, self._needing):
-            for key in [each for each in known if each[0] == namespace]:
-                del known[key]
+        for workload in [each for each in self._of if each[0] == namespace]:
+            del self._of[workload]
+        for service in [each for each in self._needing if each.namespace == namespace]:
+            del self._needing[service]
         for marked in (self.broken, self.unready):
             marked -= {each for each in marked if each[0] == namespace}
 

@@ -92,6 +92,11 @@ class Store:
         """The resourceVersion of the last change."""
         return self._version
 
+    @property
+    def compacted(self) -> int:
+        """The resourceVersion from which on changes of all kinds may be known."""
+        return self._compacted
+
     def subscribe(self, listener: Listener) -> None:
         """Calls `listener` with each change, before the write returns."""
         self._listeners.append(listener)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from bench.exploration.process import Process
 
 HOUR: Final = 3600.0
-CALM: Final = 300.0
-"""Seconds without a fault at the end of each hour: as long as the longest back-off of a pod."""
+CALM: Final = 420.0
+"""Seconds without a fault at the end of each hour: more than the longest back-off of a pod, or a recovery."""
 OUTAGES: Final = 18
 _CUT, _MENDED = 75.0, 105.0
 """Of the storm: seconds of each outage, and between two."""

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 MOST: Final = 1.05
 """At the end there may be so much more."""
-SPARE: Final = 3
-"""A number may be so much greater in any case."""
+SPARE, SPARE_KEPT = 3, 20
+"""A number may be so much greater in any case; what is kept depends on the last minutes before the calm."""
 WINDOW: Final = 12
 """Hours that are compared: the first after the storm, and the last."""
 MIB: Final = 1 << 20
@@ -69,7 +69,12 @@ _SMALL: Final = re.compile(rb"bytes in allocated blocks\s*=\s*([\d,]+)")
 
 
 def allocated() -> int:
-    """Bytes that this process has allocated, and not freed: exactly, whatever the allocators keep for later."""
+    """Bytes that this process has allocated, and not freed: exactly, whatever the allocators keep for later.
+
+    While `tracemalloc` runs, which hides Python's allocator, those that it has seen.
+    """
+    if tracemalloc.is_tracing():
+        return tracemalloc.get_traced_memory()[0]
     with tempfile.TemporaryFile() as told:
         stderr = os.dup(2)
         os.dup2(told.fileno(), 2)
@@ -132,7 +137,8 @@ def grown(hours: Sequence[Hour]) -> list[str]:
             median({**each.kept, **each.numbers}.get(name, 0) for each in some)
             for some in (early, late)
         )
-        if after > before * MOST + SPARE:
+        spare = SPARE_KEPT if "." in name else SPARE
+        if after > before * MOST + spare:
             found.append(f"{name}: {before:,.0f}, then {after:,.0f}")
     return found
 

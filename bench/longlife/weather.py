@@ -53,7 +53,7 @@ class StayingHand(Hand):
         return self.rng.choice(self.staying)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _NoBooks:
     """Books that nobody keeps."""
 
