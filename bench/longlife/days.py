@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 HOUR: Final = 3600.0
 CALM: Final = 420.0
 """Seconds without a fault at the end of each hour: more than the longest back-off of a pod, or a recovery."""
-OUTAGES: Final = 18
+OUTAGES: Final = 30
+"""Of the storm: with 50 shoots they fill the list of scaling runs, which is the longest of what is bounded."""
 _CUT, _MENDED = 75.0, 105.0
 """Of the storm: seconds of each outage, and between two."""
 _PLACES: Final = 10
@@ -143,6 +144,7 @@ class LongLife:
         self._night((number - 1) % 24)
         if number == 1:
             await self._storm()
+            end = max(end, self.clock.now() + CALM)
         else:
             doomed = self._passing.popleft()
             self.weather.begin([*self._staying, *self._passing])
