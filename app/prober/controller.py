@@ -127,7 +127,9 @@ class ProberController:
         cluster = self._env.seed.clusters().get(namespace)
         found = lifecycle.decide(cluster)
         runner = self._registry.runner(namespace)
-        if found.action is lifecycle.LifecycleAction.UNKNOWN and cluster is not None:
+        if cluster is None:
+            self._reported.pop(namespace, None)
+        elif found.action is lifecycle.LifecycleAction.UNKNOWN:
             self._report_undecodable(cluster, found)
         if not found.runs(running=runner is not None, protected=self._protected(namespace)):
             await self._registry.stop(namespace, found)

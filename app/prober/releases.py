@@ -46,6 +46,8 @@ class Releases:
                     # Checked for each shoot in its turn, as the releases before it may have taken long.
                     if self._due(each.namespace, most):
                         await self._release(each.namespace, most)
+            now = self._env.clock.now()
+            self._not_before = {name: at for name, at in self._not_before.items() if at > now}
 
     def _due(self, namespace: str, most: float) -> bool:
         if self._env.clock.now() < self._not_before.get(namespace, 0.0):

@@ -43,6 +43,8 @@ from app.simulation.workloads import (
 )
 
 if TYPE_CHECKING:
+    import asyncio
+
     from app.core.ports import Permission
 
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
@@ -90,6 +92,8 @@ class World(WorldTruth):
         self._tasks = tasks
         self._seed = seed
         self._latency = latency
+        self._controllers: dict[str, list[asyncio.Task[None]]] = {}
+        """Those of each shoot that run."""
         parts = self._build(clock, pace or PodPace(), secret_name)
         parts.place = place or parts.place
         if external_secret_name is not None:
@@ -204,8 +208,22 @@ class World(WorldTruth):
             plane, self._rng(f"{shoot.namespace}/mcm"), health_timeout=health_timeout
         )
         kcm.settle(self.clock.now())
-        _ = self._tasks.shared(kcm.run, f"simulated kcm of {shoot.namespace}")
-        _ = self._tasks.shared(mcm.run, f"simulated mcm of {shoot.namespace}")
+        self._controllers[shoot.namespace] = [
+            self._tasks.shared(kcm.run, f"simulated kcm of {shoot.namespace}"),
+            self._tasks.shared(mcm.run, f"simulated mcm of {shoot.namespace}"),
+        ]
+
+    def remove_shoot(self, namespace: str) -> None:
+        """Removes a shoot with its Cluster, its servers and its whole control plane; no fault of it may be left."""
+        for controller in self._controllers.pop(namespace):
+            controller.cancel()
+        self._parts.pods.remove(namespace)
+        for kind in ("Cluster", "Namespace"):
+            key = ObjectKey(kind, "", namespace)
+            if self.store.find(key) is not None:
+                self.store.delete(key)
+        self._parts.shoots.pop(namespace).api.close()
+        self._parts.place.forget(namespace)
 
     def add_dependent(self, namespace: str, which: str | ResourceRef, replicas: int) -> None:
         """Adds a dependent all of whose pods are ready; a plain name means a Deployment."""

@@ -32,6 +32,15 @@ class EndpointSliceController:
         self._names: dict[ServiceKey, list[str]] = {}
         self._planned: set[ServiceKey] = set()
 
+    def forget(self, namespace: str) -> None:
+        """Forgets the services of a namespace, which are gone."""
+        self._selectors.pop(namespace, None)
+        for known in (self.slices, self._names):
+            for key in [each for each in known if each.namespace == namespace]:
+                del known[key]
+        for marked in (self.away, self.untold):
+            marked -= {each for each in marked if each.namespace == namespace}
+
     def heard(self, event: StoreEvent) -> None:
         """Handles a change of a Service, a pod or a slice."""
         match event.key.kind:

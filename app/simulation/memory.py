@@ -440,7 +440,7 @@ class MemoryPlace:
     """A `ServerPlace` whose API servers are reached in memory, under the names that Gardener gives them."""
 
     def __init__(self) -> None:
-        self._numbers = count(1)
+        self._numbers, self._addresses = count(1), count(1)
         self._ports: dict[tuple[str, Route], MemoryPort] = {}
         self._names: dict[str, MemoryPort] = {}
         self._by_address: dict[str, MemoryPort] = {}
@@ -466,11 +466,18 @@ class MemoryPlace:
         """Returns what listens for an API server on a route."""
         found = self._ports.get((name, route))
         if found is None:
-            number = len(self._ports) + 1
+            number = next(self._addresses)
             address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
             found = self._ports[name, route] = MemoryPort(self, name, route, address)
             self._names[self.host(name, route)] = self._by_address[address] = found
         return found
+
+    def forget(self, name: str) -> None:
+        """Ends the API server of a name, on all routes: its connections are cut, and nobody finds it any more."""
+        for key in [each for each in self._ports if each[0] == name]:
+            port = self._ports.pop(key)
+            del self._names[self.host(*key)], self._by_address[port.address]
+            port.cut()
 
     def authority(self, name: str) -> str:
         """Returns a unique authority as PEM, of which only the form is a certificate's."""

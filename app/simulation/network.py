@@ -32,6 +32,10 @@ class ServerPlace(Protocol):
         """Presents a certificate of `authority` on a route from now on, as after a restart of the server."""
         ...
 
+    def forget(self, name: str) -> None:
+        """Ends the API server of a name, on all routes."""
+        ...
+
 
 class Nowhere:
     """A place where nothing listens: the world is used through its Python ports, and an authority is just a name."""
@@ -54,6 +58,9 @@ class Nowhere:
     def show(self, name: str, ca: str, route: Route = Route.INTERNAL) -> None:
         """Does nothing: there are no TLS connections."""
 
+    def forget(self, name: str) -> None:
+        """Does nothing: there are no connections."""
+
 
 class SeedNetwork:
     """The state of the network; while it is cut, packets are dropped and connections are not refused."""
@@ -67,6 +74,9 @@ class SeedNetwork:
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Calls `listener` after each cut and each repair."""
         self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Callable[[], None]) -> None:
+        self._listeners.remove(listener)
 
     @property
     def down(self) -> bool:

@@ -121,6 +121,16 @@ class PodKubelet:
             self._needing.setdefault(needs, {})[key] = pod
         return pod
 
+    def forget(self, namespace: str) -> None:
+        """Forgets a namespace whose pods are gone."""
+        self.became_ready.pop(namespace, None)
+        for workload in [each for each in self._of if each[0] == namespace]:
+            del self._of[workload]
+        for service in [each for each in self._needing if each.namespace == namespace]:
+            del self._needing[service]
+        for marked in (self.broken, self.unready):
+            marked -= {each for each in marked if each[0] == namespace}
+
     def _forget(self, pod: RunningPod) -> None:
         pod.turn += 1
         del self._pods[pod.key]

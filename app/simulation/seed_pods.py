@@ -64,6 +64,11 @@ class Owners:
             name = f"{owner['metadata']['name']}-{self._suffix(5)}"
         return ObjectKey("Pod", workload.namespace, name)
 
+    def forget(self, namespace: str) -> None:
+        """Forgets the workloads of a namespace, whose owners are about to be deleted: no pod is replaced."""
+        for key in [each for each in self._workloads if each.namespace == namespace]:
+            del self._workloads[key]
+
     def heard(self, event: StoreEvent) -> None:
         """Handles a change of a pod or of its controller."""
         if event.key.kind != "Pod":
@@ -213,6 +218,16 @@ class SeedPods:
         key = ObjectKey("Service", service.namespace, service.service)
         self._seed.create(key, {**manifests.service(workload), "metadata": born})
         self.endpoints.sync(service)
+
+    def remove(self, namespace: str) -> None:
+        """Removes all objects of a namespace, pods and workloads among them, at once."""
+        self.owners.forget(namespace)
+        self._seed.empty(namespace)
+        self.kubelet.forget(namespace)
+        self.endpoints.forget(namespace)
+        for known in (self.behind, self._slices):
+            for key in [each for each in known if each.namespace == namespace]:
+                del known[key]
 
     def delete(
         self, key: ObjectKey, by: str, options: DeleteOptions | None = None

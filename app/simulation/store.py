@@ -92,6 +92,11 @@ class Store:
         """The resourceVersion of the last change."""
         return self._version
 
+    @property
+    def compacted(self) -> int:
+        """The resourceVersion from which on changes of all kinds may be known."""
+        return self._compacted
+
     def subscribe(self, listener: Listener) -> None:
         """Calls `listener` with each change, before the write returns."""
         self._listeners.append(listener)
@@ -196,6 +201,13 @@ class Store:
         last = {**current, "metadata": metadata}
         self._tell(StoreEvent(self._version, Happened.DELETED, key, last, current))
         return current
+
+    def empty(self, namespace: str) -> None:
+        """Removes all objects of a namespace."""
+        for kind, spaces in self._objects.items():
+            for name in tuple(spaces.get(namespace, ())):
+                self.delete(ObjectKey(kind, namespace, name))
+            spaces.pop(namespace, None)
 
     def since(self, version: int, kinds: Collection[str] | None = None) -> tuple[StoreEvent, ...]:
         """Returns the changes after `version`, of these kinds or of all.

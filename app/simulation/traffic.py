@@ -131,6 +131,9 @@ class Journal:
     def add(self, write: Write) -> None:
         self._writes.append(write)
 
+    def clear(self) -> None:
+        self._writes.clear()
+
     def of(
         self, by: str, namespace: str | None = None, name: str | None = None
     ) -> tuple[Write, ...]:
@@ -246,6 +249,13 @@ class ApiServer:
         self._listeners.append(listener)
         if self.network is not None:
             self.network.subscribe(listener)
+
+    def close(self) -> None:
+        """Nobody hears of its troubles any more."""
+        for listener in self._listeners:
+            if self.network is not None:
+                self.network.unsubscribe(listener)
+        self._listeners.clear()
 
     def begin(self, trouble: Trouble) -> None:
         """Puts a trouble into effect."""

@@ -70,6 +70,11 @@ class RecoveryRunner:
         return self._ended is None
 
     @property
+    def over(self) -> bool:
+        """Whether its status does not change any more: it has ended, as have its watch and its deletions."""
+        return self._ended is not None and self._watch is None and self.settled
+
+    @property
     def waiting(self) -> bool:
         """Whether it still waits to begin, as there were too many recoveries of this service before it."""
         return self._phase is Phase.WAITING

@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import Final, TypeGuard
 
 from app.core.model.weeding import Cause, End, RecoveryStatus, ServiceKey, WeedRequest
 from app.weeder import messages
@@ -25,7 +25,10 @@ class _ServiceRecoveries:
 
     current: RecoveryRunner | None = None
     task: asyncio.Task[None] | None = None
-    past: deque[RecoveryRunner] = field(default_factory=lambda: deque(maxlen=_PAST))
+    past: deque[RecoveryRunner | RecoveryStatus] = field(
+        default_factory=lambda: deque(maxlen=_PAST)
+    )
+    """The oldest first; of those that are over only what the API shows is kept."""
     begun: deque[float] = field(default_factory=lambda: deque(maxlen=16))
     """When the last of them began to weed; those that ended while they still waited do not count."""
 
@@ -34,8 +37,20 @@ class _ServiceRecoveries:
         """The recovery that has not ended; None if there is none."""
         return self.current if self.current is not None and self.current.running else None
 
-    def newest_first(self) -> list[RecoveryRunner]:
-        return ([self.current] if self.current else []) + list(reversed(self.past))
+    def leave(self) -> None:
+        """Moves the current recovery to the past."""
+        past = [each.status() if _is_over(each) else each for each in self.past]
+        self.past.clear()
+        self.past.extend(past if self.current is None else [*past, self.current])
+        self.current = self.task = None
+
+    def newest_first(self) -> list[RecoveryStatus]:
+        found = ([self.current] if self.current else []) + list(reversed(self.past))
+        return [each.status() if isinstance(each, RecoveryRunner) else each for each in found]
+
+
+def _is_over(recovery: RecoveryRunner | RecoveryStatus) -> TypeGuard[RecoveryRunner]:
+    return isinstance(recovery, RecoveryRunner) and recovery.over
 
 
 class RecoveryRegistry:
@@ -130,8 +145,7 @@ class RecoveryRegistry:
         if story.task is not None:
             story.task.cancel()
         self._unsettled = [each for each in (*self._unsettled, story.current) if not each.settled]
-        story.past.append(story.current)
-        story.current = story.task = None
+        story.leave()
 
     def end_all(self, why: End) -> None:
         for key in tuple(self._stories):
@@ -153,7 +167,7 @@ class RecoveryRegistry:
     def recoveries(self, key: ServiceKey) -> tuple[RecoveryStatus, ...]:
         """The recoveries of a service, newest first."""
         story = self._stories.get(key)
-        return () if story is None else tuple(each.status() for each in story.newest_first())
+        return () if story is None else tuple(story.newest_first())
 
     def services(self) -> tuple[ServiceKey, ...]:
         """The services that have recoveries, under way or past."""

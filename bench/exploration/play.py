@@ -2,7 +2,7 @@
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from logging import CRITICAL
 from types import SimpleNamespace
@@ -33,8 +33,32 @@ _MOST: Final = 1
 
 
 def _silence(*_: object) -> NoReturn:
-    """What the processes log: notices and strays tell the same."""
     raise structlog.DropEvent
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Drops what the processes log: notices and strays tell the same."""
+    before = structlog.get_config()
+    structlog.configure(
+        processors=[_silence], wrapper_class=structlog.make_filtering_bound_logger(CRITICAL)
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+@contextmanager
+def without_time(now: Callable[[], float]) -> Iterator[None]:
+    """No code takes time, all clocks are the world's, and ids are as drawn: a world is the same each time."""
+    stopped = SimpleNamespace(time=lambda: EPOCH + now(), monotonic=now, perf_counter=now)
+    ids = random.Random("ids")
+    with (
+        patch.object(clock_module, "time", stopped),
+        patch.object(environment, "uuid4", lambda: UUID(int=ids.getrandbits(128))),
+    ):
+        yield
 
 
 class Played(Protocol):
@@ -106,32 +130,17 @@ class Play(ABC, Generic[P, R]):
 
     def run(self) -> Story:
         """Lets it happen."""
-        quiet = structlog.get_config()
-        structlog.configure(
-            processors=[_silence], wrapper_class=structlog.make_filtering_bound_logger(CRITICAL)
-        )
-        try:
-            with self._without_time(), self._in_pages(self.recipe.page):
-                self._timeline.run(self._play(), self._machine)
-        except TimeStandsStill as error:
-            self._violated("no_loop_turns_on_the_spot", str(error))
-        finally:
-            structlog.configure(**quiet)
-            self._bury()
+        pages = self._in_pages(self.recipe.page)
+        with silent():
+            try:
+                with without_time(self._machine.time), pages:
+                    self._timeline.run(self._play(), self._machine)
+            except TimeStandsStill as error:
+                self._violated("no_loop_turns_on_the_spot", str(error))
+            finally:
+                self._bury()
         self.story.seconds = self._timeline.now
         return self.story
-
-    @contextmanager
-    def _without_time(self) -> Iterator[None]:
-        """No code takes time, all clocks are the world's, and ids are as drawn: a world is the same each time."""
-        epoch, now = EPOCH, self._machine.time
-        stopped = SimpleNamespace(time=lambda: epoch + now(), monotonic=now, perf_counter=now)
-        ids = random.Random("ids")
-        with (
-            patch.object(clock_module, "time", stopped),
-            patch.object(environment, "uuid4", lambda: UUID(int=ids.getrandbits(128))),
-        ):
-            yield
 
     @contextmanager
     def _in_pages(self, most: int) -> Iterator[None]:

@@ -193,6 +193,17 @@ async def test_an_undecodable_shoot_keeps_a_running_prober_and_is_reported(harne
         await harness.protect()
 
 
+async def test_what_was_reported_of_a_shoot_is_forgotten_with_its_cluster(harness):
+    reported = harness.prober.controller._reported
+    await harness.run(60)
+    harness.world.faults.undecodable(SHOOT)
+    await harness.run(1)
+    assert SHOOT in reported
+    harness.world.faults.cluster_gone(SHOOT)
+    await harness.run(1)
+    assert reported == {}
+
+
 async def test_an_undecodable_shoot_starts_no_prober_until_it_can_be_read(lab):
     world = empty(lab)
     fault = world.faults.undecodable(SHOOT)

@@ -97,6 +97,17 @@ async def test_without_the_right_to_write_overrides_it_is_not_released_and_that_
     await operator.harness.until(lambda: released(operator), within=65)
 
 
+async def test_what_is_not_to_be_released_before_its_time_is_forgotten_after_it(lab):
+    operator = await protected(lab)
+    releases = operator.harness.prober._releases
+    await operator.harness.until(lambda: released(operator), within=MOST)
+    operator.harness.world.faults.cluster_gone(SHOOT)
+    await operator.harness.run(MOST - 60)
+    assert list(releases._not_before) == [SHOOT]
+    await operator.harness.run(65)
+    assert releases._not_before == {}
+
+
 async def test_a_release_that_fails_is_not_tried_again_before_its_time(lab):
     operator = await protected(lab)
     operator.harness.world.faults.pods_stuck(SHOOT, KCM)

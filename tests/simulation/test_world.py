@@ -1,13 +1,17 @@
 """A world is the same each time, fast, and knows when an outage can be known."""
 
+import asyncio
+import gc
 import random
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from weakref import ref
 
 import pytest
 
 from app.core.clock import Clock
+from app.core.errors import NameUnresolved
 from app.core.tasks import Tasks
 from app.simulation.actors import KCM
 from app.simulation.builders import World
@@ -15,7 +19,7 @@ from app.simulation.kubelets import Kubelet, NodeClock, RenewalGap
 from app.simulation.memory import MemoryPlace
 from app.simulation.traffic import Write
 from app.simulation.truth import known_at
-from tests.simulation.worlds import about, connect, disconnect, simulated
+from tests.simulation.worlds import about, adapters, connect, disconnect, simulated
 
 A = "shoot--local--a"
 
@@ -187,3 +191,38 @@ async def test_a_world_lives_on_real_time_too(world, clock):
     await clock.sleep(0.3)
     after = {lease.name: lease.renew_time for lease in world.shoot(A).leases()}
     assert all(after[name] > before[name] for name in before)
+
+
+@simulated()
+async def test_of_a_shoot_that_is_removed_nothing_is_left(world, clock):
+    world.add_shoot(A, nodes=2)
+    world.add_control_plane(A)
+    shoot = await connect(world, A)
+    await shoot.version()
+    gone, tasks = ref(world.shoot(A)), len(asyncio.all_tasks())
+    world.remove_shoot(A)
+    with pytest.raises(NameUnresolved):
+        await shoot.version()
+    await clock.sleep(600)
+    adapters(world).connector.forget(A)
+    del shoot
+    assert not any(world.store.list(kind, A) for kind in world.store.kinds())
+    assert A not in [each["metadata"]["name"] for each in world.store.list("Cluster")]
+    assert A not in world.parts.shoots
+    assert len(asyncio.all_tasks()) < tasks
+    gc.collect()
+    assert gone() is None
+
+
+@simulated()
+async def test_a_shoot_can_come_back_under_its_name(world, clock):
+    other = "shoot--local--other"
+    world.add_shoot(A, nodes=2)
+    world.remove_shoot(A)
+    for name in (other, A):
+        world.add_shoot(name, nodes=2)
+        world.add_control_plane(name)
+    await clock.sleep(60)
+    assert len(world.shoot(A).leases()) == 2
+    for name in (other, A):
+        await (await connect(world, name)).version()

@@ -6,7 +6,7 @@ import itertools
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.model.weeding import End, ServiceKey
+from app.core.model.weeding import End, RecoveryStatus, ServiceKey
 from app.simulation.traffic import Trouble
 from tests.support.doubles import SetLeadership
 from tests.support.weeding import API, NAMESPACE
@@ -105,6 +105,21 @@ async def test_a_clean_stop_waits_for_deletions_of_recoveries_long_replaced(harn
     await harness.weeder.stop()
     assert harness.told("PodWeeded"), "it has been answered"
     trouble.lift()
+
+
+async def test_of_a_recovery_that_is_over_only_what_the_api_shows_is_kept(harness):
+    """Thousands of them are remembered."""
+    shown = []
+    for _ in range(3):
+        await harness.recover(SCHEDULER, settle=20)
+        shown.insert(0, harness.recoveries()[0])
+    registry = harness.weeder.registry
+    past = registry._stories[API].past
+    assert isinstance(past[0], RecoveryStatus)
+    assert len(past[0].deletions) == 1
+    oldest, newest = registry.recoveries(API)[-1], registry.recoveries(API)[0]
+    assert (oldest.id, oldest.end, oldest.deletions) == (1, End.LOST, shown[-1].deletions)
+    assert newest == shown[0]
 
 
 async def test_after_a_clean_stop_nothing_begins(harness):

@@ -199,7 +199,10 @@ class OverrideCache:
 
     def note_done(self, namespace: str, operation: str) -> None:
         """Marks the hold of `operation` as done in this process, whether or not that can be written."""
+        self._done.pop(namespace, None)
         self._done[namespace] = operation
+        if len(self._done) > rules.MOST_KEYS:
+            del self._done[next(iter(self._done))]
         self._take()
 
     def has_ended(self, namespace: str, hold: Hold) -> bool:

@@ -80,9 +80,17 @@ class _Repeats:
             return True
         recent = {k: v for k, v in known.items() if notice.at - v < _REPEATS}
         self._told[subject] = {what: notice.at} | ({} if notice.reason in _CHANGES else recent)
-        if len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
+        self._forget(notice.at)
         return False
+
+    def _forget(self, now: float) -> None:
+        """Drops subjects of which nothing is recent: most are pods, which are gone by then."""
+        while self._told:
+            subject, known = next(iter(self._told.items()))
+            recent = any(now - at < _REPEATS for at in known.values())
+            if recent and len(self._told) <= _REMEMBERED:
+                return
+            del self._told[subject]
 
 
 class _Queued(NamedTuple):

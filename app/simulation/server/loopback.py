@@ -131,6 +131,13 @@ class Loopback:
         """Returns a server certificate for loopback, signed by an authority."""
         return self._authorities[ca].server((HOST,))
 
+    def forget(self, name: str) -> None:
+        """Ends the API server of a name, on all routes; its ports stay reserved."""
+        for (known, _), port in self._ports.items():
+            if known == name:
+                port.shut()
+                port.cut()
+
     async def close(self) -> None:
         """Releases all ports."""
         for port in self._ports.values():

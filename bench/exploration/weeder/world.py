@@ -77,7 +77,6 @@ class Weeding(Play[WeederProcess, WeederRecipe]):
             self.tasks,
             seed=seed,
             latency=recipe.latency,
-            watch_delay=recipe.watch_delay,
             place=place,
         )
         for plane in recipe.planes:

@@ -10,8 +10,10 @@ from app.core.clock import Clock
 from app.core.errors import Unreachable
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import ALL_SHOOTS, NOTHING, OverrideEntry, Scope
+from app.core.model.overrides import ALL_SHOOTS, NOTHING, Hold, OverrideEntry, Scope
+from app.core.model.workloads import Direction
 from app.core.overrides.cache import OverrideCache, WeederPauses
+from app.core.overrides.rules import MOST_KEYS
 from app.core.ports import OverridesDocument
 from app.core.tasks import Tasks
 from tests.support.overrides import MemoryStore
@@ -548,3 +550,14 @@ async def test_what_is_written_among_too_many_keys_is_in_force(harness):
     await harness.after(2)
     harness.store.kubectl_set("shoot--00001", {"pause": {"reason": "another"}})
     assert harness.cache.effective("shoot--99999").pause.author == "a"
+
+
+async def test_runs_that_ended_here_are_remembered_of_so_many_shoots(harness):
+    def hold(number):
+        return Hold("r", "a", 0.0, 1.0, Direction.UP, f"operation-{number}", done=False)
+
+    for number in range(MOST_KEYS + 1):
+        harness.cache.note_done(f"shoot--{number}", f"operation-{number}")
+    assert not harness.cache.has_ended("shoot--0", hold(0))
+    assert harness.cache.has_ended("shoot--1", hold(1))
+    assert harness.cache.has_ended(f"shoot--{MOST_KEYS}", hold(MOST_KEYS))

@@ -192,6 +192,18 @@ async def test_the_same_within_5_minutes_is_told_once(harness):
     assert len(harness.sink.taken) == 3
 
 
+async def test_what_was_told_of_resources_is_forgotten_after_5_minutes(harness):
+    """Most are pods, each with a name of its own: a week of crashes must not add up."""
+    told = harness.writer._repeats._told
+    for number in range(50):
+        harness.tell(resource=ResourceRef("v1", "Pod", f"pod-{number}"))
+        await settle(10)
+    assert 30 <= len(told) <= 31
+    await settle(300)
+    harness.tell()
+    assert [subject.resource for subject in told] == [KCM]
+
+
 async def test_the_same_on_another_resource_or_with_another_note_is_told(harness):
     harness.tell()
     harness.tell(resource=MCM)
