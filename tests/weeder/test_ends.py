@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -109,7 +110,7 @@ async def test_a_clean_stop_waits_for_deletions_of_recoveries_long_replaced(harn
 
 async def test_of_a_recovery_that_is_over_only_what_the_api_shows_is_kept(harness):
     """Thousands of them are remembered."""
-    shown = []
+    shown: list[Any] = []
     for _ in range(3):
         await harness.recover(SCHEDULER, settle=20)
         shown.insert(0, harness.recoveries()[0])
