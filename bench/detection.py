@@ -5,6 +5,7 @@ reach the expiry time. The delay is from there to the first scale-down request b
 """
 
 import argparse
+import logging
 import random
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 import looptime
+import structlog
 
 from app.core.clock import Clock
 from app.core.kube.election import SoleOwner
@@ -204,6 +206,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--outages", type=int, default=100, help="of each setting")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(argv)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     found = [(each, measure(each, given.outages, given.seed)) for each in SETTINGS]
     print(table(found))
     return 0 if all(delays.within(setting) for setting, delays in found) else 1

@@ -344,6 +344,8 @@ async def _reported(answer: Awaitable[web.StreamResponse]) -> web.StreamResponse
     """Answers a request; reports what is a mistake of the simulation itself, which aiohttp answers with 500."""
     try:
         return await answer
+    except ConnectionError:
+        raise  # its client is gone, in the middle of the request
     except Exception as error:
         context = {"message": "a request could not be served", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)
