@@ -11,7 +11,7 @@ import time
 import tracemalloc
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Final, cast
 
@@ -21,13 +21,12 @@ from app.simulation.memory import MemoryPlace
 from app.simulation.network import SEED
 from app.simulation.server import MemoryServers
 from app.simulation.store import ObjectKey
-from app.simulation.workloads import ETCD_SERVICE
 from bench.exploration.life import ReportingTasks
 from bench.exploration.play import EPOCH, silent, without_time
 from bench.exploration.timeline import Timeline
 from bench.longlife.measures import WINDOW, Hour, allocated, grown, kept, lines, verdict, windows
 from bench.longlife.program import Program
-from bench.longlife.weather import Weather, born, die
+from bench.longlife.weather import Weather, born, die, storm
 
 if TYPE_CHECKING:
     from app.simulation.parts import Fault
@@ -38,8 +37,6 @@ CALM: Final = 420.0
 """Seconds without a fault at the end of each hour: more than the longest back-off of a pod, or a recovery."""
 OUTAGES: Final = 30
 """Of the storm: with 50 shoots they fill the list of scaling runs, which is the longest of what is bounded."""
-_CUT, _MENDED = 75.0, 105.0
-"""Of the storm: seconds of each outage, and between two."""
 _PLACES: Final = 10
 """One shoot in so many is followed by another one every few hours; the others stay."""
 _DUSK, _DAWN = 8, 16
@@ -143,7 +140,8 @@ class LongLife:
     async def _hour(self, number: int, end: float) -> None:
         self._night((number - 1) % 24)
         if number == 1:
-            await self._storm()
+            names = [*self._staying, *self._passing]
+            await storm(self.world, names, self._outages)
             end = max(end, self.clock.now() + CALM)
         else:
             doomed = self._passing.popleft()
@@ -161,18 +159,6 @@ class LongLife:
         elif hour == _DAWN:
             for each in self._asleep:
                 each.lift()
-
-    async def _storm(self) -> None:
-        """Outages of all shoots, one after the other, and of all etcds in every second of them."""
-        faults, names = self.world.faults, [*self._staying, *self._passing]
-        for number in range(self._outages):
-            with ExitStack() as outage:
-                for name in names:
-                    outage.enter_context(faults.path_cut(name))
-                    if number % 2:
-                        outage.enter_context(faults.service_unready(name, ETCD_SERVICE))
-                await self.clock.sleep(_CUT)
-            await self.clock.sleep(_MENDED)
 
     def _measured(self) -> Hour:
         self._tidy()

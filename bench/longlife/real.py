@@ -19,13 +19,15 @@ from app.simulation.builders import World
 from app.simulation.faults import ConnectionFaults
 from app.simulation.server import Loopback, SimulatedServers
 from bench.longlife.measures import MOST, verdict
-from bench.longlife.weather import Weather, born, die
+from bench.longlife.weather import Weather, born, die, storm
 from bench.perf.children import ROOT, Child, child
 from bench.perf.pipe import answer
 from bench.perf.program import free_port
 
 IN_MEMORY: Final = frozenset(name for name in vars(ConnectionFaults) if not name.startswith("_"))
 """Faults that only connections in memory have."""
+_OUTAGES: Final = 2
+"""The storm, in the first ten minutes: what a process once needed all at once stays with it."""
 _TEN: Final = 10
 """Minutes that are compared: the second so many, and the last."""
 _COMES_EVERY: Final = 300.0
@@ -94,8 +96,12 @@ async def serve(folder: Path, shoots: int, seed: int) -> None:
             await servers.start()
             await die(world, rng, passing.popleft())
 
-    weather.begin(names)
-    _ = tasks.shared(come_and_go, "shoots")
+    async def live() -> None:
+        await storm(world, names, _OUTAGES)
+        weather.begin(names)
+        await come_and_go()
+
+    _ = tasks.shared(live, "weather")
     print("ready", flush=True)
     await answer({"drawn": lambda: weather.counts})
     await tasks.stop()

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ from app.core.model.weeding import WeederPolicy
 from app.core.tasks import Tasks
 from app.simulation import manifests
 from app.simulation.builders import World
+from app.simulation.workloads import ETCD_SERVICE
 from bench.exploration import draws, operators, people
 from bench.exploration.director import Director
 from bench.exploration.draws import Arguments, Draw, Hand
@@ -38,6 +40,8 @@ _FAULT_EVERY, _POD_FAULT_EVERY, _DEED_EVERY = 120.0, 180.0, 400.0
 _LASTING: Final = frozenset({"changes a machine", "relabels a pod"})
 """Deeds that nobody undoes: after a week no machine would have a node, and few pods an owner."""
 _NODES: Final = (2, 3, 3, 4)
+_OUTAGE, _MENDED = 75.0, 105.0
+"""Seconds of each outage of a storm, and after it."""
 _CUT, _DYING = 60.0, 120.0
 """Seconds from the outage of a shoot to its deletion, and from that until it is gone."""
 
@@ -147,3 +151,15 @@ async def die(world: World, rng: random.Random, name: str) -> None:
     world.faults.deleted(name)
     await world.clock.sleep(_DYING)
     world.remove_shoot(name)
+
+
+async def storm(world: World, names: Sequence[str], outages: int) -> None:
+    """So many outages of these shoots, one after the other; in every second one the etcds are away, too."""
+    for number in range(outages):
+        with ExitStack() as outage:
+            for name in names:
+                outage.enter_context(world.faults.path_cut(name))
+                if number % 2:
+                    outage.enter_context(world.faults.service_unready(name, ETCD_SERVICE))
+            await world.clock.sleep(_OUTAGE)
+        await world.clock.sleep(_MENDED)

@@ -397,3 +397,18 @@ async def test_two_ends_may_live_on_machines_of_one_time_line_and_the_client_may
     for machine in (client, world):
         machine.destroy()
         machine.bury()
+
+
+async def test_a_watch_whose_client_hangs_up_before_it_hears_of_its_begin_is_over():
+    async with meeting() as made:
+        listeners = made.world.store._listeners
+        before = len(listeners)
+        slow = made.world.faults.seed_trouble(Trouble(latency=2.0))
+        made.process.start()
+        while len(listeners) == before:
+            await made.clock.sleep(0.01)
+        assert len(listeners) > before, "the servers have begun watches, of which nobody knows yet"
+        await made.process.kill()
+        slow.lift()
+        await made.clock.sleep(5)
+        assert len(listeners) == before

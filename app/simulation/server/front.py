@@ -1,6 +1,7 @@
 """The HTTP front end of one API server: authenticates, dispatches and answers requests."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
@@ -222,12 +223,17 @@ class ServerFront:
         def begin() -> StoreWatch:
             watching = Watching(resource, target, options, self._render(request, resource))
             mute = partial(premise.stalled, resource.kind)
-            return StoreWatch(
+            made = StoreWatch(
                 premise.store, premise.clock, watching, stalled, mute, premise.watch_delay
             )
+            closed.callback(
+                made.close
+            )  # the client may hang up before it hears that its watch has begun
+            return made
 
-        stream = await self._ask(self._asked("watch", target), begin, consistent=False)
+        closed = ExitStack()
         try:
+            stream = await self._ask(self._asked("watch", target), begin, consistent=False)
             response = await self._answers.begun(request)
             with premise.serving(resource.kind, stream.cut):
                 await stream.run(response.write)
@@ -235,7 +241,7 @@ class ServerFront:
         except (TooSlow, ConnectionError):
             return hung_up(request)
         finally:
-            stream.close()
+            closed.close()
         return response
 
     async def _write(
