@@ -42,7 +42,7 @@ FOUND_IN = {
     "no-confirmation": 0,
     "saved-count-overwritten": 0,
     "leadership-unheeded": 3,
-    "no-gap-rule": 1,
+    "no-gap-rule": 78,
     "key-left-behind": 1,
     "hold-taken-for-up": 0,
     "stale-version": 24,
