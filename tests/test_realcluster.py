@@ -173,7 +173,7 @@ async def pods_for_ever(asked):
 @asynccontextmanager
 async def probing_cluster(monkeypatch):
     """What a prober with endpoint probes gets, opened; and its seed. The test closes it."""
-    monkeypatch.setattr(selected_pods, "SETTLING", 0.0)
+    monkeypatch.setattr(selected_pods, "START_DELAY", 0.0)
     command = parse(["prober", "--config-file=prober.yaml"], {})
     assert isinstance(command, ProberCommand)
     async with serving(pods_for_ever) as server:
