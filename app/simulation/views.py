@@ -1,7 +1,5 @@
 """Converts JSON objects of the store to the records that rules and endpoint probes read; pure."""
 
-import base64
-import binascii
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,8 +13,6 @@ from app.core.model.shoots import (
     DEFAULT_NODE_CONDITIONS,
     ClusterView,
     LastOperation,
-    Route,
-    SecretView,
     ShootView,
     Undecodable,
     WorkerPool,
@@ -67,16 +63,6 @@ def machine_view(obj: Object) -> MachineView:
     metadata = obj["metadata"]
     phase = obj.get("status", {}).get("currentStatus", {}).get("phase", "")
     return MachineView(metadata["name"], metadata.get("labels", {}).get("node"), phase)
-
-
-def secret_view(obj: Object, route: Route = Route.INTERNAL) -> SecretView:
-    """Converts the kubeconfig Secret; a value that is not base64 counts as absent."""
-    data = obj.get("data", {}).get("kubeconfig")
-    try:
-        kubeconfig = None if data is None else base64.b64decode(data, validate=True)
-    except binascii.Error:
-        kubeconfig = None
-    return SecretView(obj["metadata"]["namespace"], version_of(obj), kubeconfig, route)
 
 
 def cluster_view(obj: Object) -> ClusterView:

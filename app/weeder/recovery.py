@@ -43,10 +43,8 @@ class RecoveryRunner:
         self._env, self.begun, self._on_opened = environment, begun, opened
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
-        self._recovery_log, self._queue = (
-            RecoveryLog(),
-            DeletionQueue(environment.records.retry_waits),
-        )
+        self._recovery_log = RecoveryLog()
+        self._queue = DeletionQueue(environment.records.retry_waits)
         self._deletions = Deletions(
             environment,
             begun,

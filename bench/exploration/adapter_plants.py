@@ -57,10 +57,10 @@ def lease_without_version() -> Any:  # noqa: ANN401  a patch
     """The Lease is written over, whatever has happened to it."""
 
     async def written(
-        self: LeaseStore, record: LeaseRecord, term: LeaseUpdate, within: float
+        self: LeaseStore, record: LeaseRecord, update: LeaseUpdate, within: float
     ) -> LeaseRecord:
         metadata = {k: v for k, v in record.whole["metadata"].items() if k != "resourceVersion"}
-        spec = term.spec(record.whole.get("spec") or {})
+        spec = update.spec(record.whole.get("spec") or {})
         body = {**record.whole, "metadata": metadata, "spec": spec}
         path = LEASES.path(self._namespace, self.name)
         return await self._ask("update", "PUT", path, body, within)

@@ -4,7 +4,7 @@ python -m bench.longlife [--days 7] [--shoots 50] [--seed N]     # days on virtu
 python -m bench.longlife --real 2                                # hours of the real program
 
 The weather is that of an ordinary seed with bad luck: faults from the tables of the random worlds, people with pauses
-and scaling runs by hand, pods that crash, shoots that sleep at night, and shoots that are deleted and created.  There
+and scaling runs by hand, pods that crash, shoots that sleep at night, and shoots that are deleted and created. There
 is no election: a Lease that cannot be renewed ends a process, and this one is to live.
 
 Exit code 1 where something has grown, or where nobody has taken an exception.

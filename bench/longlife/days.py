@@ -1,6 +1,6 @@
 """Days on virtual time.
 
-The first hour is a storm: outages of all shoots and of all etcds fill what is bounded.  At the end of each hour all
+The first hour is a storm: outages of all shoots and of all etcds fill what is bounded. At the end of each hour all
 faults and wishes are over, so that each is measured in the same weather.
 """
 

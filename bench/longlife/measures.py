@@ -50,7 +50,7 @@ class Hour(NamedTuple):
         return f"{self.memory / MIB:.1f} MiB, {numbers}; most kept: {most}"
 
 
-# Memory.  `tracemalloc` makes a simulated hour take four times as long, so it only runs where a line is to be found.
+# Memory. `tracemalloc` makes a simulated hour take four times as long, so it only runs where a line is to be found.
 
 
 class _Malloc(ctypes.Structure):

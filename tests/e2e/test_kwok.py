@@ -1,6 +1,6 @@
 """Shoots whose nodes are kwok's, and kubeconfigs that others make.
 
-Where kwok stops, all Leases expire.  The real kube-controller-manager runs beside it and must not get to mark a node.
+Where kwok stops, all Leases expire. The real kube-controller-manager runs beside it and must not get to mark a node.
 """
 
 import asyncio

@@ -47,7 +47,7 @@ class _PendingChanges:
 
     shoots: set[str] = field(default_factory=set)
     services: set[ServiceKey] = field(default_factory=set)
-    decisions: dict[str | None, dict[OverrideAction, str]] = field(default_factory=dict)
+    overrides: dict[str | None, dict[OverrideAction, str]] = field(default_factory=dict)
     """Control planes (None for all of them) whose overrides may have changed, with the authors that notices named."""
     any_override: bool = False
     """Some override changed; of which shoot is not known."""
@@ -67,45 +67,49 @@ class _Subjects:
         self.overrides = OverrideNews(context.overrides, None if prober is None else prober.shoots)
         self._now = context.process.now
 
-    def signs_of_all(self) -> _PendingChanges:
-        """Signs that cover everything."""
+    def all_changes(self) -> _PendingChanges:
+        """Changes that cover everything."""
         shoots = set[str]() if self.shoots is None else self.shoots.namespaces()
         services = set[ServiceKey]() if self.weeders is None else self.weeders.keys()
-        decided = self._decided(shoots, services)
+        decided = self._namespaces_with_overrides(shoots, services)
         return _PendingChanges(shoots, services, {each: {} for each in decided}, scaling_runs=True)
 
-    def _decided(self, shoots: set[str], services: set[ServiceKey]) -> Iterable[str | None]:
+    def _namespaces_with_overrides(
+        self, shoots: set[str], services: set[ServiceKey]
+    ) -> Iterable[str | None]:
         """Control planes that overrides may be about; one without shoot, service and hold is not known here."""
         weeded = {each.namespace for each in services}
         return (None, *(shoots | weeded | self.overrides.namespaces()))
 
-    def add_running(self, signs: _PendingChanges) -> None:
+    def add_running(self, pending: _PendingChanges) -> None:
         """Add running operations and recoveries, which change without a signal."""
         if self.operations is not None:
-            signs.scaling_runs |= self.operations.running
+            pending.scaling_runs |= self.operations.running
         if self.weeders is not None:
-            signs.services |= self.weeders.running
+            pending.services |= self.weeders.running
 
-    def spread(self, signs: _PendingChanges) -> None:
+    def resolve_any_override(self, pending: _PendingChanges) -> None:
         """Resolve `any_override`: add the control planes whose pause or hold differs from before."""
         shoots = set[str]() if self.shoots is None else self.shoots.rendered
         services = set[ServiceKey]() if self.weeders is None else self.weeders.rendered
-        for namespace in filter(self.overrides.moved, self._decided(shoots, services)):
-            signs.decisions.setdefault(namespace, {})
+        for namespace in filter(
+            self.overrides.moved, self._namespaces_with_overrides(shoots, services)
+        ):
+            pending.overrides.setdefault(namespace, {})
             if namespace is not None:
-                signs.shoots.add(namespace)
+                pending.shoots.add(namespace)
 
-    def draw(self, signs: _PendingChanges) -> Iterable[Iterable[StreamEvent]]:
-        """Render what `signs` names, lazily; yields the events of one subject at a time."""
-        for namespace, authors in signs.decisions.items():
+    def draw(self, pending: _PendingChanges) -> Iterable[Iterable[StreamEvent]]:
+        """Render what `pending` names, lazily; yields the events of one subject at a time."""
+        for namespace, authors in pending.overrides.items():
             yield self.overrides.draw(namespace, authors)
         if self.shoots is not None:
-            yield from map(self.shoots.draw, signs.shoots)
-        if self.operations is not None and signs.scaling_runs:
+            yield from map(self.shoots.draw, pending.shoots)
+        if self.operations is not None and pending.scaling_runs:
             yield self.operations.draw()
         if self.weeders is not None:
-            yield from map(self.weeders.draw, signs.services)
-        if signs.audit:
+            yield from map(self.weeders.draw, pending.services)
+        if pending.audit:
             # One event, whatever the number of attempts: a flood of refused ones must not push others out of the feed.
             yield (attempted(self._now()),)
 
@@ -131,7 +135,7 @@ class Publisher:
         self, context: Context, feed: Feed, clock: Clock, broken: Callable[[str], None]
     ) -> None:
         self._context, self._feed, self._clock, self._broken = context, feed, clock, broken
-        self._signs, self._seen = _PendingChanges(), asyncio.Event()
+        self._pending, self._changed = _PendingChanges(), asyncio.Event()
         self._subjects: _Subjects | None = None
         """None while nothing is rendered."""
         self._led: frozenset[Loop] = frozenset()
@@ -177,48 +181,48 @@ class Publisher:
         namespace = notice.namespace
         match notice.kind:
             case NoticeKind.LOOK | NoticeKind.VERDICT | NoticeKind.LIFECYCLE:
-                self._signs.shoots.add(namespace)
+                self._pending.shoots.add(namespace)
             case NoticeKind.SCALE:
-                self._signs.shoots.add(namespace)
-                self._signs.scaling_runs = True
+                self._pending.shoots.add(namespace)
+                self._pending.scaling_runs = True
             case NoticeKind.OVERRIDE:
-                self._decided(notice)
+                self._note_override(notice)
             case NoticeKind.WEED:
                 service = str(notice.numbers.get("service", ""))
-                self._signs.services.add(ServiceKey(namespace, service))
+                self._pending.services.add(ServiceKey(namespace, service))
             case _:
                 assert_never(notice.kind)
-        self._seen.set()
+        self._changed.set()
 
-    def _decided(self, notice: Notice) -> None:
+    def _note_override(self, notice: Notice) -> None:
         namespace = None if notice.namespace == ALL_SHOOTS else notice.namespace
-        authors = self._signs.decisions.setdefault(namespace, {})
+        authors = self._pending.overrides.setdefault(namespace, {})
         if (author := notice.numbers.get("author")) is not None:
             authors[action_of(notice.numbers)] = str(author)
-        self._signs.shoots.add(notice.namespace)
+        self._pending.shoots.add(notice.namespace)
 
     def shoot_changed(self, namespace: str) -> None:
         """Take a change that a watch has shown as a signal."""
         if self._subjects is not None:
-            self._signs.shoots.add(namespace)
-            self._signs.decisions.setdefault(namespace, {})
-            self._seen.set()
+            self._pending.shoots.add(namespace)
+            self._pending.overrides.setdefault(namespace, {})
+            self._changed.set()
 
     def overrides_changed(self) -> None:
         """Take a change of the ConfigMap of overrides as a signal."""
         if self._subjects is not None:
-            self._signs.any_override = True
-            self._seen.set()
+            self._pending.any_override = True
+            self._changed.set()
 
     def audit_changed(self) -> None:
         """Take an attempt to change something as a signal."""
         if self._subjects is not None:
-            self._signs.audit = True
-            self._seen.set()
+            self._pending.audit = True
+            self._changed.set()
 
     def leadership_changed(self) -> None:
         """Wake up to check whether this instance still leads the same loops."""
-        self._seen.set()
+        self._changed.set()
 
     # The loop.
 
@@ -236,9 +240,9 @@ class Publisher:
     async def _begin(self) -> _Subjects:
         """Render everything without publishing it: that is the state from which the first stream sees changes."""
         self._led = self._leading()
-        self._signs = _PendingChanges()
+        self._pending = _PendingChanges()
         self._subjects = subjects = _Subjects(self._context, self._led)
-        await self._draw(subjects, subjects.signs_of_all(), tell=False)
+        await self._draw(subjects, subjects.all_changes(), tell=False)
         self._ready.set()
         return subjects
 
@@ -259,29 +263,29 @@ class Publisher:
         return bool(self._listeners) or self._clock.now() - self._idle_since < _LINGER
 
     async def _turn(self, subjects: _Subjects) -> None:
-        if await self._sign():
+        if await self._wait_for_change():
             await self._clock.sleep(_GATHER)
-        signs, self._signs = self._signs, _PendingChanges()
-        self._seen.clear()
-        if signs.any_override:
-            subjects.spread(signs)
-        subjects.add_running(signs)
-        await self._draw(subjects, signs)
+        pending, self._pending = self._pending, _PendingChanges()
+        self._changed.clear()
+        if pending.any_override:
+            subjects.resolve_any_override(pending)
+        subjects.add_running(pending)
+        await self._draw(subjects, pending)
         await self._clock.sleep(_PAUSE)
 
-    async def _sign(self) -> bool:
+    async def _wait_for_change(self) -> bool:
         """Wait for a signal; False if none came within `_AGAIN`."""
         try:
             async with asyncio.timeout(_AGAIN):
-                await self._seen.wait()
+                await self._changed.wait()
         except TimeoutError:
             return False
         return True
 
     async def _draw(
-        self, subjects: _Subjects, signs: _PendingChanges, *, tell: bool = True
+        self, subjects: _Subjects, pending: _PendingChanges, *, tell: bool = True
     ) -> None:
-        for number, news in enumerate(subjects.draw(signs), start=1):
+        for number, news in enumerate(subjects.draw(pending), start=1):
             for told in news:
                 if tell:
                     self._feed.publish(*told)

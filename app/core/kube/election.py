@@ -222,9 +222,11 @@ class LeaseElection:
         for _ in range(2):
             if self._record is None or not self._holds():
                 return
-            term = LeaseUpdate("", 1.0, self._record.transitions, self._clock.now(), acquired=False)
+            update = LeaseUpdate(
+                "", 1.0, self._record.transitions, self._clock.now(), acquired=False
+            )
             try:
-                self._record = await self._store.replace(self._record, term, _RELEASE_WITHIN)
+                self._record = await self._store.replace(self._record, update, _RELEASE_WITHIN)
             except Conflict:
                 # a renewal that was cancelled in flight may have arrived nevertheless
                 self._record = await self._store.read(_RELEASE_WITHIN)
@@ -332,8 +334,8 @@ class LeaseElection:
                 LeaseUpdate(self._identity, duration, 0, now, acquired=True), within
             )
         transitions = min(record.transitions + (not holds), _MOST_TRANSITIONS)
-        term = LeaseUpdate(self._identity, duration, transitions, now, acquired=not holds)
-        return await self._store.replace(record, term, within)
+        update = LeaseUpdate(self._identity, duration, transitions, now, acquired=not holds)
+        return await self._store.replace(record, update, within)
 
     async def _lead(self) -> None:
         began = self._clock.now()

@@ -85,7 +85,7 @@ class LeaseStore:
         except NotFound:
             return None
 
-    async def create(self, term: LeaseUpdate, within: float) -> LeaseRecord:
+    async def create(self, update: LeaseUpdate, within: float) -> LeaseRecord:
         """Creates the Lease.
 
         Raises:
@@ -95,17 +95,17 @@ class LeaseStore:
             "apiVersion": f"{LEASES.group}/{LEASES.version}",
             "kind": "Lease",
             "metadata": {"name": self.name, "namespace": self._namespace},
-            "spec": term.spec({}),
+            "spec": update.spec({}),
         }
         return await self._ask("create", "POST", LEASES.path(self._namespace), body, within)
 
-    async def replace(self, record: LeaseRecord, term: LeaseUpdate, within: float) -> LeaseRecord:
+    async def replace(self, record: LeaseRecord, update: LeaseUpdate, within: float) -> LeaseRecord:
         """Replaces the `spec` of the Lease, under the resourceVersion of `record`.
 
         Raises:
             Conflict: the Lease has changed since.
         """
-        body = record.whole | {"spec": term.spec(record.whole.get("spec") or {})}
+        body = record.whole | {"spec": update.spec(record.whole.get("spec") or {})}
         return await self._ask(
             "update", "PUT", LEASES.path(self._namespace, self.name), body, within
         )

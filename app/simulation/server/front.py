@@ -226,9 +226,8 @@ class ServerFront:
             made = StoreWatch(
                 premise.store, premise.clock, watching, stalled, mute, premise.watch_delay
             )
-            closed.callback(
-                made.close
-            )  # the client may hang up before it hears that its watch has begun
+            # At once: the client may hang up before it hears that its watch has begun.
+            closed.callback(made.close)
             return made
 
         closed = ExitStack()

@@ -281,8 +281,8 @@ async def test_what_begins_in_the_same_stretch_of_time_runs_together_in_each_per
     await bench.start()
     await bench.passes(29.9)
     assert len(bench.run_times) == 600
-    off = [min(run.at % 0.25, -run.at % 0.25) for run in bench.handlers.runs]
-    assert max(off) < 0.0011, "timers have whole milliseconds"
+    # By the clock itself, as the stretches are: the bench may begin anywhere in one. To 10 ms, as `run_times` is.
+    assert {round(run.at, 2) % 0.25 for run in bench.handlers.runs} == {0.0}
     at_once = Counter(bench.run_times)
     assert max(at_once.values()) <= 15  # 5 of each stretch, more or less: no burst
 
