@@ -24,7 +24,7 @@ from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import lifecycle, manual
 from app.prober.rules.manual import HoldAction
-from app.prober.scaling_context import ScalingOrder, ScalingResult
+from app.prober.scaling_context import ScalingOrder, ScalingResult, one_line_each
 
 log = structlog.get_logger(__name__)
 
@@ -256,7 +256,7 @@ class HeldRuns:
         try:
             if failed_up:
                 await self._env.override_service.end_hold(namespace, operation=result.operation)
-                why = f"scaling up failed for {'; '.join(result.failed)}"
+                why = f"scaling up failed for {'; '.join(one_line_each(result.failed))}"
                 messages.hold_ended(self._env, namespace, why)
             else:
                 await self._env.override_service.finish_hold(namespace, result.operation)

@@ -31,7 +31,7 @@ from app.prober.rules import paths, state
 from app.prober.rules.schedule import ScheduleInputs, TimeBalance
 from app.prober.rules.verdict import Obstacle
 from app.prober.scaler import Scaler
-from app.prober.scaling_context import ScalingResult
+from app.prober.scaling_context import ScalingResult, one_line_each
 from app.prober.shoot_session import ProbedShoot, Reading, ShootProbe
 from app.prober.status import ShootStatus, ShootSummary, StatusTracker
 from app.prober.verdicts import Judge, OverrideEnforcer, ProtectionWatch, VerdictContext
@@ -363,7 +363,7 @@ class ShootRunner:
             if self._scaler.scaling_run is None
             else self._scaler.scaling_run.direction,
             last_run=self._scaler.last,
-            scaling_failure="; ".join(self._scaler.failed) or None,
+            scaling_failure="; ".join(one_line_each(self._scaler.failed)) or None,
             unavailable=self._scaler.unavailable,
             effective=self._enforcer.effective,
             decision=progress.decision,

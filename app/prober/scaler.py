@@ -7,7 +7,7 @@ which no verdict ends.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from app.core.model.policy import DependentPolicy
@@ -48,8 +48,8 @@ class Scaler:
         self.memory = ScalingMemory()
         self.scaling_run: ScalingRun | None = None
         self.last: ScalingResult | None = None
-        self.failed: tuple[str, ...] = ()
-        """What the last run failed to scale, unavailable dependents left out; empty once all is as it should be."""
+        self.failed: Mapping[ResourceRef, str] = {}
+        """What the last run failed to scale and is not right yet, with the reason; unavailable ones left out."""
 
     def subscribe(self, ended: Ended) -> None:
         """Calls `ended` after each scaling run."""
@@ -102,8 +102,8 @@ class Scaler:
         """Takes a verdict: starts a scaling run, or confirms, delays or ends the one under way."""
         self._remember_zeros(decision.verdict)
         direction = decision.verdict.direction
-        if direction is not None and self.failed and self._complete(direction):
-            self.failed = ()
+        if direction is not None and self.failed:
+            self.failed = self._still_failed(direction)
         if direction is None:
             self._wanted = None  # after a HOLD no run may start on an earlier verdict
         else:
@@ -166,7 +166,7 @@ class Scaler:
         shown = order.shown(self._namespace, OperationPhase.CANCELLED, reason)
         self._env.operations.close(replace(shown, ended=now))
         self._tell(
-            ScalingResult(order.operation, order.direction, order.trigger, now, now, (), reason)
+            ScalingResult(order.operation, order.direction, order.trigger, now, now, {}, reason)
         )
 
     def end(self, reason: str) -> None:
@@ -230,10 +230,16 @@ class Scaler:
             for each in self._env.policy.dependents
         )
 
-    def _complete(self, direction: Direction) -> bool:
-        seed, now = self._env.seed, self._env.clock.now()
-        known = (each for each in self._env.policy.dependents if not seed.unavailable(each.ref))
-        return protection.complete(known, self.views(), direction, now)
+    def _still_failed(self, direction: Direction) -> Mapping[ResourceRef, str]:
+        """Leaves out what has come to where a run in `direction` leaves it, by whatever hand."""
+        views, now = self.views(), self._env.clock.now()
+        found, policy = self._env.seed.unavailable, self._env.policy
+        return {
+            ref: why
+            for ref, why in self.failed.items()
+            if not found(ref)
+            and not protection.complete(policy.dependent(ref), views[ref], direction, now)
+        }
 
     def _case(
         self, dependent: DependentPolicy, view: WorkloadView | None, direction: Direction

@@ -116,6 +116,11 @@ class ScalingContext:
         return self.order.manual or self.memory.found_at_zero(ref)
 
 
+def one_line_each(resources: Mapping[ResourceRef, str]) -> tuple[str, ...]:
+    """Names each resource with what is to be said of it."""
+    return tuple(f"{ref}: {why}" for ref, why in resources.items())
+
+
 @dataclass(frozen=True, slots=True)
 class ScalingResult:
     """How a scaling run ended."""
@@ -125,8 +130,8 @@ class ScalingResult:
     trigger: Trigger
     started: float
     ended: float
-    failed: tuple[str, ...]
-    """The resources that failed, unavailable ones left out; one line each."""
+    failed: Mapping[ResourceRef, str]
+    """The resources that failed, unavailable ones left out, with the reason."""
     cancelled: str | None
     """Why the run was ended early; None if it was not."""
     unavailable: Mapping[ResourceRef, str] = field(default_factory=dict)
@@ -135,4 +140,4 @@ class ScalingResult:
     @property
     def failures(self) -> tuple[str, ...]:
         """All resources that failed, unavailable ones included; one line each."""
-        return (*self.failed, *(f"{ref}: {why}" for ref, why in self.unavailable.items()))
+        return one_line_each({**self.failed, **self.unavailable})

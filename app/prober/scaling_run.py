@@ -159,7 +159,7 @@ class ScalingRun:
             self.order.trigger,
             self.started,
             self._env.clock.now(),
-            tuple(f"{run.ref}: {run.message}" for run in runs if _failed(run)),
+            {run.ref: run.message for run in runs if _failed(run)},
             self.guard.ended,
             {run.ref: run.message for run in runs if run.unavailable},
         )

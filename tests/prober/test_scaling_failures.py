@@ -36,6 +36,19 @@ async def test_pods_that_get_ready_later_leave_no_failure_behind(harness):
     )
 
 
+async def test_what_fails_later_is_no_failure_of_the_scaling_run(harness):
+    stuck = await fail_to_come_back(harness, CA)
+    harness.world.faults.pods_stuck(SHOOT, KCM)
+    for replicas in (0, 1):
+        harness.world.patch(SHOOT, KCM, {"spec": {"replicas": replicas}})
+        await harness.run(5)
+    stuck.lift()
+    await harness.run(20)
+    assert harness.world.dependent(SHOOT, KCM).ready == 0
+    assert harness.state() is ShootState.HEALTHY
+    assert scaling(harness)[0] == "True"
+
+
 async def test_a_way_down_that_failed_is_over_with_the_outage(harness):
     await harness.run(60)
     with harness.world.faults.patch_forbidden():

@@ -94,15 +94,9 @@ def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | N
 
 
 def complete(
-    dependents: Iterable[DependentPolicy], views: Views, direction: Direction, now: float
-) -> bool:
-    """Whether all dependents, pods included, are as a run in `direction` leaves them; skipped ones do not matter."""
-    return all(_complete(each, views.get(each.ref), direction, now) for each in dependents)
-
-
-def _complete(
     each: DependentPolicy, view: WorkloadView | None, direction: Direction, now: float
 ) -> bool:
+    """Whether a dependent, its pods included, is as a run in `direction` leaves it, or would skip it."""
     task = scaling.decide(scaling.Case(assumed(view, direction), each.optional), direction, now)
     if task.step is scaling.ScalingStep.SKIP:
         return True

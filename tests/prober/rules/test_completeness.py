@@ -1,4 +1,4 @@
-"""Whether all is where a scaling run leaves it: then what it could not do is no failure any more."""
+"""Whether a dependent is where a scaling run leaves it: then what that could not do is no failure any more."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ UP, DOWN = Direction.UP, Direction.DOWN
 
 def complete(view, direction=UP, *, optional=False):
     dependent = DependentPolicy(KCM, optional=optional)
-    return protection.complete((dependent,), {KCM: view}, direction, NOW)
+    return protection.complete(dependent, view, direction, NOW)
 
 
 def with_pods(view, pods):
