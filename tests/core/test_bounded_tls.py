@@ -13,7 +13,7 @@ from bench.hostile.servers import offer_only
 from bench.hostile.talk import change_keys
 from tests.core.kube.server import AUTHORITY, server_context
 
-TICK = TIME_SLICE / 20
+TICK = TIME_SLICE / 40
 
 
 @pytest.fixture
