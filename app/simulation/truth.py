@@ -1,4 +1,4 @@
-"""Queries for the true state of a simulated world, whatever its ports show."""
+"""Queries for the true state of a simulated world, whatever its servers show."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
