@@ -24,7 +24,7 @@ UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_co
 
 KUBE_BINARIES := etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform kwok
 
-.PHONY: demo test test-suites check test-page pictures kube-binaries test-kube opponent explore explore-long lock bench montecarlo clean fmt \
+.PHONY: demo test test-suites check test-page pictures kube-binaries test-kube opponent explore explore-long mutation lock bench montecarlo clean fmt \
 	image image-root test-image sbom outdated licences
 .DEFAULT_GOAL := test
 
@@ -76,7 +76,7 @@ kube-binaries:  ## builds what `make test-kube` needs, so that it finds it there
 # What uses promtool and prometheus (Debian's package prometheus) is skipped where they are not there.
 test-kube: $(STAMP)  ## the suites on a real kube-apiserver and etcd, and the chart (KUBEBUILDER_ASSETS, or built by hack/kube-assets)
 	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets $(KUBE_BINARIES))}" && \
-	KUBEBUILDER_ASSETS="$$assets" $(REAL) -m real tests/contract && \
+	KUBEBUILDER_ASSETS="$$assets" $(REAL) -m real --numprocesses=auto --dist=loadfile tests/contract && \
 	KUBEBUILDER_ASSETS="$$assets" $(REAL) -m real --numprocesses=auto --dist=loadfile tests/chart && \
 	{ KUBEBUILDER_ASSETS="$$assets" $(REAL) tests/e2e || KUBEBUILDER_ASSETS="$$assets" $(REAL) $(AGAIN) tests/e2e; }
 
@@ -104,15 +104,22 @@ opponent: $(STAMP)  ## 20 + 20 outages against the real kube-controller-manager,
 	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager)}" && \
 	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m tests.e2e.opponent_runs --runs $${RUNS:-20}
 
+mutation: $(STAMP)  ## which changes of the rules, of scaling, the weeder and core/kube no test notices; hours, goes on where it was stopped (ONLY='app.weeder.*')
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --upgrade --target build/mutation -r requirements/mutation.txt
+	PYTHONPATH=build/mutation nice $(BIN)/python -m mutmut run --max-children 2 $(if $(ONLY),'$(ONLY)')
+	$(BIN)/python -m hack.mutation
+
 lock: $(STAMP)  ## renews the lock files from pyproject.toml
 	$(LOCK) --output-file requirements/run.txt pyproject.toml
 	$(LOCK) --extra dev --extra demo --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/build.in
 	$(LOCK) --output-file requirements/image.txt requirements/image.in
+	$(LOCK) --output-file requirements/mutation.txt requirements/mutation.in
 
 WORLDS := 200
 BOUNDARIES := 1
+JOBS := 2
 explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the scaling runs (docs/exploration.md)
-	$(BIN)/python -m bench.explore --worlds $(WORLDS) --seed 4711 --boundaries $(BOUNDARIES) --jobs 2
+	$(BIN)/python -m bench.explore --worlds $(WORLDS) --seed 4711 --boundaries $(BOUNDARIES) --jobs $(JOBS)
 
 SEED := 4711
 explore-long: $(STAMP)  ## 5,000 worlds of each kind with SEED; hours on both cores, goes on where it was stopped

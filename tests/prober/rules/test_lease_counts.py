@@ -33,6 +33,22 @@ def test_without_nodes_every_lease_that_is_not_remembered_as_excluded_counts():
     assert found.candidates == LeaseCounts(2, 0, 0)
     assert found.excluded == {Exclusion.NO_NODE: 1}
     assert (found.with_machine, found.nodes_read) == (None, False)
+    assert found.judgements == leases[:2]
+
+
+def test_without_nodes_and_without_memory_every_lease_counts():
+    leases = judgements(fresh=2, expired=1)
+    found = consecutive.tally_without_nodes(leases, ExclusionMemory(), NOW)
+    assert (found.judgements, found.with_machine, found.nodes_read) == (leases, None, False)
+    assert not found.excluded
+
+
+def test_leases_that_do_not_count_are_counted_by_their_reasons():
+    known = candidates.judge_nodes(NodeReading((), (), NOW), {})
+    leases = judgements(expired=3)
+    memory = ExclusionMemory().with_reading(leases, known, NOW)
+    assert consecutive.tally_without_nodes(leases, memory, NOW).excluded == {Exclusion.NO_NODE: 3}
+    assert consecutive.tally_with_nodes(leases, known).excluded == {Exclusion.NO_NODE: 3}
 
 
 def test_with_nodes_only_leases_of_candidates_count():
@@ -49,6 +65,14 @@ def test_with_nodes_only_leases_of_candidates_count():
         Exclusion.NO_NODE: 1,
     }
     assert found.nodes_read
+    assert [each.name for each in found.judgements] == ["a"]
+
+
+def test_a_fresh_lease_without_a_machine_is_none_of_the_nodes_with_a_machine():
+    nodes, machines = (node("a"), node("b")), (machine("a"), machine("x", phase="Failed"))
+    known = candidates.judge_nodes(NodeReading(nodes, machines, NOW), {})
+    leases = (judgement("a", LeaseState.EXPIRED), judgement("b"), judgement("c"))
+    assert consecutive.tally_with_nodes(leases, known).with_machine == LeaseCounts(1, 1, 0)
 
 
 # Whether Nodes are read.
@@ -98,6 +122,9 @@ def test_under_protection_nodes_are_read_every_30_seconds():
     assert needed(found, PROTECTED, read_at=None)
     assert not needed(found, PROTECTED, now=NOW + 28.9)
     assert needed(found, PROTECTED, now=NOW + 30)
+    assert not needed(counted(fresh=4, expired=6), PROTECTED), (
+        "the limit itself asks for nothing new"
+    )
 
 
 def test_under_protection_nodes_are_read_before_a_verdict_that_leases_alone_would_change():

@@ -86,6 +86,49 @@ def test_starts_or_keeps(changes):
     assert found.runs(running=False, protected=False)
 
 
+@pytest.mark.parametrize(
+    ("cluster", "reason", "message"),
+    [
+        (None, "ClusterGone", "the Cluster is gone"),
+        (
+            ClusterView("n", "1", SHOOT, deleting=True),
+            "Deleting",
+            "the Cluster is being deleted",
+        ),
+        (
+            ClusterView("n", "1", Undecodable("cut")),
+            "Undecodable",
+            "the Shoot cannot be read: cut",
+        ),
+    ],
+)
+def test_what_a_cluster_says_is_told_with_its_reason(cluster, reason, message):
+    found = lifecycle.decide(cluster)
+    assert (found.reason, found.message) == (reason, message)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "message"),
+    [
+        ({"deleting": True}, "Deleting", "the Shoot is being deleted"),
+        (
+            {"hibernation_enabled": True},
+            "Hibernated",
+            "the Shoot is hibernated or hibernating",
+        ),
+        (operation("Migrate"), "Migrating", "the Shoot is moving to another seed"),
+        ({"workers": ()}, "NoWorkers", "the Shoot has no workers"),
+        ({"is_hibernated": True}, "WakingUp", "the Shoot is waking up"),
+        ({"last_operation": None}, "NoOperation", "the Shoot has no last operation yet"),
+        (operation("Create", "Error"), "CreateNotSucceeded", "Create is Error"),
+        (operation("Restore"), "Eligible", "last operation Restore Succeeded"),
+    ],
+)
+def test_what_a_shoot_says_is_told_with_its_reason(changes, reason, message):
+    found = lifecycle.decide(ClusterView("n", "1", replace(SHOOT, **changes)))
+    assert (found.reason, found.message) == (reason, message)
+
+
 @pytest.mark.parametrize("running", [True, False])
 def test_an_undecodable_shoot_keeps_what_is_and_says_why(running):
     found = lifecycle.decide(ClusterView("n", "1", Undecodable("workers: not a list")))

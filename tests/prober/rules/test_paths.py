@@ -116,6 +116,18 @@ def test_it_stays_healthy_until_failure_threshold_failures_in_a_row():
     assert path(*well, bad, bad, bad, None).missing(3) is not None
 
 
+def test_its_counts_go_on_when_its_health_changes():
+    assert internal(None, None, None).count == 3
+    refused = failed(VerdictReason.UNREACHABLE)
+    down = path(None, None, None, refused, refused, refused)
+    assert (down.healthy, down.consecutive.count) == (False, 3)
+
+
+def test_thresholds_of_one_are_reached_at_once():
+    assert path(None, success=1).healthy
+    assert not path(None, failed(VerdictReason.UNREACHABLE), success=1, failure=1).healthy
+
+
 def test_an_answer_in_between_begins_the_failures_anew():
     bad = failed(VerdictReason.UNREACHABLE)
     assert path(None, None, None, bad, bad, None, bad, bad).healthy
@@ -133,6 +145,7 @@ def test_what_is_neither_makes_a_path_neither_healthy_nor_unhealthy(reason):
 def test_both_paths_well_ask_for_a_scale_up():
     found = paths.assess(WELL)
     assert (found.verdict, found.reason) == (Verdict.SCALE_UP, VerdictReason.EXTERNAL_REACHABLE)
+    assert found.message == "the API server answers through the internal and the external path"
 
 
 def test_an_external_path_that_fails_asks_for_a_scale_down_and_says_why():
@@ -144,6 +157,7 @@ def test_an_external_path_that_fails_asks_for_a_scale_down_and_says_why():
 def test_an_internal_path_that_is_not_healthy_yet_holds():
     found = paths.assess(PathReading(counting="1 of 3"))
     assert (found.verdict, found.reason) == (Verdict.HOLD, VerdictReason.COUNTING)
+    assert found.message == "1 of 3"
 
 
 # Counted as in lease mode.

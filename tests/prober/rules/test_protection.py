@@ -107,6 +107,9 @@ def test_replicas_that_only_scale_knows_are_asked_for_wherever_there_may_be_some
     for direction in Direction:
         assert protection.assumed(None, direction) is None
         assert protection.assumed(workload(2, ref=MCM), direction) == workload(2, ref=MCM)
+    assert protection.assumed(up, Direction.UP) == workload(1, ref=OTHER)
+    assert protection.assumed(down, Direction.UP) == protected(0, ref=OTHER)
+    assert protection.assumed(down, Direction.DOWN) == protected(1, ref=OTHER)
 
 
 # When a level of the way down could start.

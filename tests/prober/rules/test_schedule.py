@@ -159,6 +159,13 @@ def test_the_wait_counts_from_the_end_of_the_failed_probe_and_never_exceeds_the_
     assert due(failures=3, now=NOW + 8)[0] == 10
 
 
+def test_while_a_gap_can_still_be_avoided_it_is_tried_every_second():
+    assert due(failures=3, gap_at=NOW + 1.6) == (1, "before a gap")
+    assert due(failures=3, now=NOW + 4, gap_at=NOW + 5.6) == (5, "before a gap")
+    assert due(failures=3, gap_at=NOW + 1.5) == (10, "interval")
+    assert due(gap_at=NOW + 1.6) == (10, "interval")
+
+
 # 429
 
 
@@ -216,6 +223,7 @@ def test_known_since_is_when_the_lease_that_reaches_the_limit_expired():
     assert schedule.known_since(counted(4, 6), 0.6) == NOW
     assert schedule.known_since(counted(4, 6), 0.5) == NOW - 1
     assert schedule.known_since(counted(5, 5), 0.6) is None
+    assert schedule.known_since(counted(4, 0), 0.6) is None
 
 
 def test_contact_is_made_every_10_seconds_if_the_next_probe_is_more_than_12_away():

@@ -51,6 +51,12 @@ def test_a_single_lease_that_is_expired_is_a_reason_of_its_own():
     assert asks(9, 1) == (UP, VerdictReason.SOME_LEASES_EXPIRED)
 
 
+def test_two_candidates_are_enough():
+    assert asks(0, 2) == (DOWN, VerdictReason.LEASES_EXPIRED)
+    assert asks(1, 1) == (UP, VerdictReason.SOME_LEASES_EXPIRED)
+    assert asks(0, 1, 1) == (HOLD, VerdictReason.UNKNOWN_LEASES)
+
+
 def test_a_limit_of_1_needs_all():
     assert asks(1, 9, limit=1.0)[0] is UP
     assert asks(0, 10, limit=1.0)[0] is DOWN
@@ -161,10 +167,9 @@ def test_a_probe_of_the_other_direction_sets_counts_to_0():
 
 
 def test_a_hold_of_the_leases_sets_counts_to_0():
-    assert (
-        decide(WANTS_NOTHING, ConsecutiveResults(Direction.UP, 2, NOW, NOW)).consecutive
-        == NO_RESULTS
-    )
+    found = decide(WANTS_NOTHING, ConsecutiveResults(Direction.UP, 2, NOW, NOW))
+    assert found.consecutive == NO_RESULTS
+    assert found.decision == Decision(HOLD, VerdictReason.UNKNOWN_LEASES, "not sure", HOLD)
 
 
 def test_a_protection_that_is_not_the_first_needs_its_good_probes_to_last():
@@ -251,7 +256,9 @@ def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
     ):
         found.append(decide(WANTS_DOWN, NO_RESULTS, gates=everything).decision.reason)
         everything = replace(everything, **opened)
-    found.append(decide(WANTS_DOWN, NO_RESULTS, gates=everything).decision.reason)
+    last = decide(WANTS_DOWN, NO_RESULTS, gates=everything).decision
+    found.append(last.reason)
+    assert last.message == "all bad; not scaled: initialDelay is not over"
     assert found == [
         VerdictReason.NOT_SYNCED,
         VerdictReason.HELD,
@@ -525,10 +532,31 @@ def test_the_message_says_that_the_ends_are_scattered():
     assert "their last renewals lie over 14 min" in told(tally)
 
 
+def test_a_minute_and_more_is_not_close_together_and_two_are_said_in_minutes():
+    for apart, text in ((59.4, "all within 59 s"), (60, "over 60 s"), (120, "over 2 min")):
+        tally = replace(counted(0, 2), judgements=aged(40, 40 + apart))
+        assert f"their last renewals lie {text}" in told(tally)
+
+
+def test_the_message_corrects_the_clocks_of_the_nodes_and_leaves_out_what_is_fresh():
+    late, behind = aged(40, 70)
+    ends = (late, behind._replace(offset=25.0), *aged(1, state=LeaseState.FRESH))
+    tally = replace(counted(1, 2), judgements=ends)
+    assert "their last renewals lie all within 5 s" in told(tally)
+
+
+def test_of_one_expired_lease_nothing_lies_apart():
+    assert told(counted(1, 1)) == (
+        "1 of 2 node leases are older than 30 s (limit 60%); still fresh: fresh-0"
+    )
+
+
 def test_the_message_names_nodes_that_are_still_fresh_but_not_too_many():
     tally = counted(7, 2)
     assert "still fresh: fresh-0, fresh-1, fresh-2, fresh-3, fresh-4 and 2 more" in told(tally)
-    assert "still fresh: fresh-0" in told(counted(1, 1))
+    assert told(counted(5, 2)).endswith(
+        "; still fresh: fresh-0, fresh-1, fresh-2, fresh-3, fresh-4"
+    )
 
 
 def test_the_message_does_not_name_all_where_all_are_fresh():
