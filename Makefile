@@ -8,7 +8,7 @@ LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-em
 # What takes real time, or covers what the tests of the parts cover: not in `make test`, and coverage is measured without it.
 # Of tests/page the few quick ones in test_smoke.py are in `make test`; without a Chromium they are skipped.
 REAL_TIME := tests/contract tests/scenarios tests/demo tests/page/test_browser.py tests/page/test_demo.py tests/page/test_way.py tests/service tests/bench \
-	tests/cli/test_program.py tests/cli/test_portforward.py tests/prober/test_montecarlo.py tests/prober/test_detection.py
+	tests/core/web/test_serving.py tests/cli/test_page.py tests/cli/test_program.py tests/cli/test_portforward.py tests/prober/test_montecarlo.py tests/prober/test_detection.py
 # What measures the event loop: nothing else runs beside it.
 ALONE := tests/attack tests/api/test_scrapes.py
 # What is measured in real time may fail because of what else the machine did: those that failed are measured once more,
@@ -17,8 +17,8 @@ AGAIN := --last-failed --last-failed-no-failures=none
 FAST := --numprocesses=auto --dist=worksteal $(REAL_TIME:%=--ignore=%) $(ALONE:%=--ignore=%)
 # The longest of them run without coverage, which makes Python two to three times as slow: documents and the chart, which
 # cover nothing of the program, and whole stories, which cover what the tests of their parts cover.
-UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_codes.py tests/cli/test_page.py \
-	tests/core/overrides/test_interleavings.py tests/core/reporting/test_audit.py tests/core/web/test_serving.py \
+UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_codes.py \
+	tests/core/overrides/test_interleavings.py tests/core/reporting/test_audit.py \
 	tests/prober/test_carried_on.py tests/prober/test_kills.py tests/prober/test_pauses.py \
 	tests/prober/test_reachability.py tests/prober/test_releases.py tests/weeder/test_storm.py
 
