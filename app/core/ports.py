@@ -1,8 +1,8 @@
 """Protocols between the rules and the outside world: the seed, the shoots, pods, overrides and reviews.
 
-The prober, the weeder and the API depend on these protocols only. `app.core.kube` implements them on API
-servers, real or simulated (docs/decisions/0044), `app.core.handlers` runs endpoint probes. Every method may raise a `ClusterError` (`app.core.errors`), and no other
-exception: an implementation translates what its HTTP client or decoder raises.
+The prober, the weeder and the API depend on these protocols only. `app.core.kube` implements them on API servers, real
+or simulated (docs/decisions/0044); `app.core.handlers` runs endpoint probes. Every method may raise a `ClusterError`
+(`app.core.errors`), and no other exception: an implementation translates what its HTTP client or decoder raises.
 
 Conventions that hold for all of them: instants are those of `Clock`, durations are seconds; "from the watch" means that
 a method reads local memory and sends nothing; "live" means one request to the API server.
