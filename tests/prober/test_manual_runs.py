@@ -309,10 +309,22 @@ async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(lab):
             lambda: operator.harness.world.requests.live(Host.SEED, "patch")
         )
         began = await operator.scale(UP, force=True)
-        assert (
-            await operator.harness.prober.scaling_runs.cancel(began.id, by="bob")
-        ).phase is OperationPhase.CANCELLED
+        waiting = operator.harness.prober.scaling_runs.operation(began.id)
+        assert (waiting.phase, waiting.message) == (
+            OperationPhase.PENDING,
+            "it waits for the end of the current one",
+        )
+        answer = await operator.harness.prober.scaling_runs.cancel(began.id, by="bob")
+        assert answer.phase is OperationPhase.CANCELLED
         await operator.done()
+        found = operator.harness.prober.scaling_runs.operation(began.id)
+        assert (found.phase, found.direction, found.namespace) == (
+            OperationPhase.CANCELLED,
+            UP,
+            SHOOT,
+        )
+        assert "bob" in found.message
+        assert found.ended == pytest.approx(operator.harness.now, abs=2)
         await operator.harness.run(30)
     assert not any(each.verb == "up" for each in operator.harness.writes())
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from app.core.kube.seed_api import SeedApi
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.workloads import ResourceRef
@@ -238,6 +239,34 @@ async def test_the_second_write_of_another_kind_does_not_start_after_leadership_
         harness.leadership.become(leading=False)
         await harness.run(20)
     assert world.requests.live(Host.SEED, "patch") == 1
+
+
+@pytest.mark.parametrize("sent", [0, 1], ids=["the annotations", "the scale"])
+async def test_a_write_that_waited_for_the_budget_does_not_start_after_the_lease_ran_out(
+    lab, monkeypatch, sent
+):
+    """Nobody has told the run yet that this instance does not lead any more."""
+    world = lab.world()
+    world.add_shoot(SHOOT, replicas={ETCD: 1})
+    harness = lab.prober(world, dependents=WITH_ETCD_ONLY)
+    await harness.run(60)
+    reply, writes = SeedApi._reply, []
+
+    def run_out_meanwhile(api, request, decode, budget, starting, **more):
+        def begins():
+            writes.append(request)
+            if len(writes) > sent:
+                harness.leadership.run_out()
+            starting()
+
+        return reply(api, request, decode, budget, starting and begins, **more)
+
+    monkeypatch.setattr(SeedApi, "_reply", run_out_meanwhile)
+    with world.faults.path_cut(SHOOT):
+        await harness.until(lambda: len(writes) > sent)
+        await harness.run(20)
+    assert world.requests.live(Host.SEED, "patch") == sent
+    assert "not the leader" in harness.told("FlowEnded")[0].message
 
 
 async def test_a_process_that_ends_in_mid_run_calls_nothing_a_failure(lab):

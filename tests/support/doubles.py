@@ -25,6 +25,10 @@ class SetLeadership:
         """Calls `listener` after each change of `leading` or `may_probe`."""
         self._listeners.append(listener)
 
+    def run_out(self) -> None:
+        """The time of the Lease is over: `leading` says so at once, listeners hear of it later."""
+        self._leading = False
+
     def become(self, *, leading: bool, may_probe: bool = True) -> None:
         """Sets both, and notifies listeners if anything changed."""
         before = (self.leading, self.may_probe)
