@@ -194,7 +194,9 @@ class ResourceRun:
                 self._check_deadline("conflicting writes did not end")
                 await self._after_conflict()
                 view = await self._reader.live()
-            except TRANSIENT as error:
+            except (*TRANSIENT, errors.BadAnswer) as error:
+                if isinstance(error, errors.BadAnswer) and error.status is not None:
+                    raise
                 self._unanswered = task
                 await self._before_retry(error, tries)
                 tries += 1

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from app.core import errors
 from app.core.kube.seed import KubeSeed
 from app.core.model import workloads as ann
 from app.core.model.policy import DependentPolicy, ScalePolicy
@@ -235,6 +236,51 @@ async def test_forbidden_scale_of_another_kind_fails_with_its_count_kept(lab):
         assert harness.world.replicas(SHOOT, ETCD) == 0, "with the right back it is finished"
     await harness.run(200)
     assert harness.world.replicas(SHOOT, ETCD) == 3
+
+
+@pytest.mark.parametrize("method", ["patch_dependent", "patch_scale"])
+async def test_a_write_whose_answer_was_cut_off_was_carried_out_and_is_no_failure(
+    lab, monkeypatch, method
+):
+    write, cut = getattr(KubeSeed, method), []
+
+    async def cut_off(seed, *given, **more):
+        found = await write(seed, *given, **more)
+        if len(cut) < 2:
+            cut.append(given)
+            raise errors.BadAnswer("the answer was cut off")
+        return found
+
+    harness = await shoot(
+        lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
+    )
+    monkeypatch.setattr(KubeSeed, method, cut_off)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.protect()
+        await harness.run(20)
+        assert cut
+        assert harness.world.replicas(SHOOT, ETCD) == 0
+        assert harness.world.annotations(SHOOT, ETCD)[ann.REPLICAS] == "3"
+    await harness.run(200)
+    assert len(cut) == 2
+    assert not harness.told("ScalingFailed")
+    assert len(harness.told("ScaledDown")) == 4
+    # what is left after the scale of the Etcd was done is to remove the keys
+    assert len(harness.told("ScaledUp")) + len(harness.told("KeysRemoved")) == 4
+    assert harness.replicas() == (1, 1, 1)
+    assert harness.world.replicas(SHOOT, ETCD) == 3
+
+
+async def test_a_write_that_is_answered_with_a_redirect_fails_at_once(lab, monkeypatch):
+    async def redirected(*_given, **_more):
+        raise errors.BadAnswer("a redirect (302), which is never followed", status=302)
+
+    harness = await shoot(lab)
+    monkeypatch.setattr(KubeSeed, "patch_dependent", redirected)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.until(lambda: harness.told("ScalingFailed"), within=60)
+        began = harness.told("FlowStarted")[0].at
+        assert harness.told("ScalingFailed")[0].at - began < 2
 
 
 def pods_shown_by_scale_alone(monkeypatch):
