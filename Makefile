@@ -24,7 +24,7 @@ UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_co
 
 KUBE_BINARIES := etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform kwok
 
-.PHONY: demo test test-suites check test-page pictures kube-binaries test-kube opponent explore explore-long lock bench montecarlo clean fmt \
+.PHONY: demo test test-suites check test-page pictures kube-binaries test-kube opponent failover explore explore-long lock bench montecarlo clean fmt \
 	image image-root test-image sbom outdated licences
 .DEFAULT_GOAL := test
 
@@ -103,6 +103,10 @@ licences: $(STAMP)  ## generates docs/licences.md
 opponent: $(STAMP)  ## 20 + 20 outages against the real kube-controller-manager, as a table (25 min; RUNS=2 for less)
 	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager)}" && \
 	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m tests.e2e.opponent_runs --runs $${RUNS:-20}
+
+failover: $(STAMP)  ## two instances and what may happen to them in an outage: 20 runs each, as a table (9 h, goes on where it was stopped; RUNS=1: 30 min)
+	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver)}" && \
+	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m tests.e2e.failover_runs --runs $${RUNS:-20} --table
 
 lock: $(STAMP)  ## renews the lock files from pyproject.toml
 	$(LOCK) --output-file requirements/run.txt pyproject.toml

@@ -63,7 +63,7 @@ class Cast:
             made = await self.stage.prepare(quick(), token=token)
             self.tokens[made.name] = token
         if apart:
-            words = made.child.command
+            words = self.stage.programs[-1].child.command
             at = words.index("app")
             words[at : at + 1] = ["tests.e2e.clock_ahead", str(CLOCKS_APART)]
         self.both = Kept(*self.stage.programs)
@@ -211,7 +211,7 @@ class Kind:
 
 
 AT_THE_SAME_TIME = (0.0, 3.0)
-_KINDS = {
+KINDS = {
     "sigterm": Kind(
         "SIGTERM of the leader",
         partial(send, number=signal.SIGTERM),
@@ -253,7 +253,7 @@ _KINDS = {
     "lease-stranger": Kind(
         "the Lease held by a stranger, who never renews it",
         give_to_a_stranger,
-        known_after=AT_THE_SAME_TIME,
+        known_after=(0.0, 7.0),
     ),
     "etcd": Kind(
         "etcd of the seed ended for 30 s",
@@ -285,4 +285,4 @@ def kinds(slow_for: float) -> dict[str, Kind]:
     title = f"answers of the seed 2 s late (p50), 10 s (p99), for {slow_for / 60:g} min"
     lasts = (slow_for, slow_for)
     of_slow = Kind(title, slow, quicken, lasts, 30.0, "known", cut_after=slow_for / 2, look=60.0)
-    return {**_KINDS, "slow": of_slow}
+    return {**KINDS, "slow": of_slow}

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from tests.e2e.actors import WorkloadController
 from tests.e2e.controlplane import Planes, assets_in, control_planes
+from tests.e2e.failover_judge import Result
 from tests.e2e.failover_kinds import Kind, cast_in, kinds
-from tests.e2e.failover_play import LIMIT, Result, play
+from tests.e2e.failover_play import LIMIT, play
 from tests.e2e.failover_table import Run, kept_in, put_into_page, table
 from tests.e2e.landscape import furnish_shoot
 from tests.e2e.stage import Stage
@@ -73,7 +74,9 @@ class Runs:
             story = folder / f"failed-{self._worlds}.txt"
             story.write_text("".join(traceback.format_exception(error)))
             first = str(error).partition("\n")[0]
-            self._keep(Result(None, 0.0, 0.0, [f"{type(error).__name__}: {first} ({story})"]))
+            self._keep(
+                Result(None, 0.0, 0.0, False, [f"{type(error).__name__}: {first} ({story})"])
+            )
         finally:
             await outer.clear()
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tests.e2e.failover_judge import Result
 from tests.e2e.failover_kinds import Kind
-from tests.e2e.failover_play import Result
 
 PAGE = Path(__file__).parents[2] / "docs/failover.md"
 BEGIN, END = "<!-- the table: make failover -->", "<!-- its end -->"
-_HEAD = ("what happens", "runs", "counted from", "first write", "goal", "leads", "wrong")
+_HEAD = ("what happens", "runs", "counted from", "first write", "goal", "leads", "by both", "wrong")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ def _row(kind: Kind, results: Sequence[Result]) -> tuple[str, ...]:
         _spread(first),
         goal,
         _spread([each.led for each in results]),
+        str(sum(each.shared for each in results)),
         str(wrong),
     )
 

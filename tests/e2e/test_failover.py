@@ -21,6 +21,8 @@ from tests.e2e import objects
 from tests.e2e import weeder_objects as things
 from tests.e2e.api import Api
 from tests.e2e.controlplane import ControlPlane
+from tests.e2e.failover_kinds import KINDS, cast_in
+from tests.e2e.failover_play import play
 from tests.e2e.pair import (
     BACK_WITHIN,
     CHANCE,
@@ -172,6 +174,23 @@ async def test_after_60_s_of_429_the_standby_writes_within_7_s(outer: Stage) -> 
             await stack.aclose()
 
         await outages_while_the_seed_is_away(outer, "60 s of 429", go, back, lambda: 60.0)
+
+
+# Some of what `make failover` plays (docs/failover.md); the audit log is the judge.
+
+IN_TURN = ("sigterm", "leader-cut", "lease-deleted", "lease-edited", "server")
+
+
+@scenario(limit=150 * len(IN_TURN))
+async def test_whatever_happens_to_two_instances_no_two_write_and_no_count_is_lost(
+    outer: Stage,
+) -> None:
+    """One after the other in one world."""
+    async with own_seed(outer) as world, cast_in(world, apart=False) as cast:
+        for each in IN_TURN:
+            result = await play(cast, KINDS[each])
+            outer.figure(f"{each}: {result}")
+            assert result.troubles == []
 
 
 # Both loops in one process.
