@@ -178,7 +178,7 @@ async def test_after_60_s_of_429_the_standby_writes_within_7_s(outer: Stage) -> 
 
 # Some of what `make failover` plays (docs/failover.md); the audit log is the judge.
 
-IN_TURN = ("sigterm", "leader-cut", "lease-deleted", "lease-edited", "server")
+IN_TURN = ("sigterm", "lease-edited", "server")
 
 
 @scenario(limit=150 * len(IN_TURN))
