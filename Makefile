@@ -24,8 +24,8 @@ UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_co
 
 KUBE_BINARIES := etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform kwok
 
-.PHONY: demo test test-suites check test-page pictures kube-binaries test-kube opponent explore explore-long mutation lock bench montecarlo clean fmt \
-	image image-root test-image sbom outdated licences
+.PHONY: demo test test-suites check test-page pictures kube-binaries test-kube opponent failover explore explore-long mutation lock \
+	bench montecarlo clean fmt image image-root test-image sbom outdated licences
 .DEFAULT_GOAL := test
 
 # What pip says goes into a file; where it fails, its first line is the one that says why.
@@ -108,6 +108,10 @@ mutation: $(STAMP)  ## which changes of the rules, of scaling, the weeder and co
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --upgrade --target build/mutation -r requirements/mutation.txt
 	PYTHONPATH=build/mutation nice $(BIN)/python -m mutmut run --max-children 2 $(if $(ONLY),'$(ONLY)')
 	$(BIN)/python -m hack.mutation
+
+failover: $(STAMP)  ## two instances and what may happen to them in an outage: 20 runs each, as a table (9 h, goes on where it was stopped; RUNS=1: 30 min)
+	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver)}" && \
+	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m tests.e2e.failover_runs --runs $${RUNS:-20} --table
 
 lock: $(STAMP)  ## renews the lock files from pyproject.toml
 	$(LOCK) --output-file requirements/run.txt pyproject.toml

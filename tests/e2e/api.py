@@ -50,11 +50,11 @@ class Api:
 
     def __init__(self, url: str, ca: bytes, token: str, *, timeout: float = 15) -> None:
         self.url = url
+        """Where it is; a server that moves says so here."""
         self.ca = ca
         self._token = token
         context = ssl.create_default_context(cadata=ca.decode())
         self._session = aiohttp.ClientSession(
-            base_url=url,
             headers={"Authorization": f"Bearer {token}"} if token else {},
             connector=aiohttp.TCPConnector(ssl=context, limit=40),
             timeout=aiohttp.ClientTimeout(total=timeout),
@@ -117,7 +117,7 @@ class Api:
     async def answers(self, path: str = "/readyz") -> bool:
         """Whether the server answers 200 here, within a second."""
         try:
-            async with asyncio.timeout(1), self._session.get(path) as answer:
+            async with asyncio.timeout(1), self._session.get(self.url + path) as answer:
                 return answer.status == 200
         except (aiohttp.ClientError, TimeoutError, OSError):
             return False
@@ -138,7 +138,8 @@ class Api:
         version = listing["metadata"]["resourceVersion"]
         query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "600"}
         unlimited = aiohttp.ClientTimeout(total=None)
-        async with self._session.get(path, params=query, timeout=unlimited) as stream:
+        where = self.url + path
+        async with self._session.get(where, params=query, timeout=unlimited) as stream:
             async for event in _events(stream.content):
                 seen(event["type"], event["object"])
 
@@ -159,7 +160,8 @@ class Api:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
-        async with self._session.request(method, path, json=body, headers=headers) as answer:
+        where = self.url + path
+        async with self._session.request(method, where, json=body, headers=headers) as answer:
             if answer.status >= 300:
                 raise ApiError(method, path, answer.status, await answer.text())
             found: Json = await answer.json()

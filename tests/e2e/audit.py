@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# Bodies only of patches of what the watchdog scales, and of what it asks for when it deletes pods; everything else by
-# its name. The API server's own loops are left out, and so is the first of the two stages of a request:
-# `ResponseStarted` is kept, a watch has no other for minutes.
+# Bodies only of patches of what the watchdog scales, of its own Leases, and of what it asks for when it deletes pods;
+# everything else by its name. The API server's own loops are left out, and so is the first of the two stages of a
+# request: `ResponseStarted` is kept, a watch has no other for minutes.
 POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -27,8 +27,13 @@ rules:
 - level: Request
   verbs: [delete]
   resources: [{group: "", resources: [pods]}]
+- level: Request
+  verbs: [create, update]
+  resources: [{group: coordination.k8s.io, resources: [leases]}]
 - level: Metadata
 """
+
+_CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,8 @@ class Request:
     body: dict[str, Any]
     query: str = ""
     """What follows the path, as it was sent."""
+    credential: str = ""
+    """Which token of a ServiceAccount was sent: its `jti`."""
 
     @property
     def writes(self) -> bool:
@@ -152,4 +159,10 @@ def _request(event: dict[str, Any]) -> Request:
         code=(event.get("responseStatus") or {}).get("code", 0),
         body=event.get("requestObject") or {},
         query=query,
+        credential=_credential(event["user"]),
     )
+
+
+def _credential(user: dict[str, Any]) -> str:
+    named: list[str] = (user.get("extra") or {}).get(_CREDENTIAL, [""])
+    return named[0].removeprefix("JTI=")

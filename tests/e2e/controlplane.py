@@ -50,6 +50,15 @@ class Etcd:
         await self.child.start()
         await self.child.ready(self._healthy)
 
+    async def standing(self) -> tuple[int, int]:
+        """Its term, which each election of a leader counts on, and its revision, which each write does."""
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{self.url}/v3/maintenance/status", json={}) as answer,
+        ):
+            head = (await answer.json())["header"]
+        return int(head["raft_term"]), int(head["revision"])
+
     def slow(self, seconds: float) -> None:
         """Every answer of a proxied one arrives that much later."""
         assert self.path is not None, "made without a proxy"
@@ -144,6 +153,16 @@ class ControlPlane:
         """Starts it, again too, and waits until it is ready."""
         await self.child.start()
         await self.ready()
+
+    async def replace(self) -> None:
+        """Ends it, and starts another one at another address; storage, keys and log are the same."""
+        await self.child.stop(within=10)
+        here = f"--secure-port={self.port}"
+        self.port = free_port()
+        there = f"--secure-port={self.port}"
+        self.child.command = [there if each == here else each for each in self.child.command]
+        self.url = self.api.url = f"https://127.0.0.1:{self.port}"
+        await self.start()
 
     async def ready(self, within: float = 90) -> None:
         """Waits until it is ready."""

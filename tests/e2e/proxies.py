@@ -174,6 +174,8 @@ class HttpProxy:
         self.port = free_port()
         self.mute = False
         """Whether of watches that begin from now on nothing but the head is passed on, not even their ends."""
+        self.delay: Callable[[], float] = lambda: 0.0
+        """By how many seconds the next answer comes later."""
         self._target, self._authority = target, authority
         self._watching: set[asyncio.Transport] = set()
 
@@ -223,6 +225,7 @@ class HttpProxy:
                 response = web.StreamResponse(status=answer.status)
                 response.content_type = answer.content_type
                 response.enable_chunked_encoding()
+                await asyncio.sleep(self.delay())
                 await response.prepare(request)
                 if watch and self.mute:
                     await asyncio.Event().wait()

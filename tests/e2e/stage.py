@@ -64,12 +64,22 @@ class Stage:
         return made
 
     async def prepare(
-        self, settings: Json | None = None, *, role: str = PROBER, **flags: str
+        self,
+        settings: Json | None = None,
+        *,
+        role: str = PROBER,
+        token: str | None = None,
+        **flags: str,
     ) -> Program:
-        """An instance of the program that is not yet started; `flags` with underscores."""
+        """An instance of the program that is not yet started; `flags` with underscores.
+
+        With the token that all have, unless it is given one of its own, by which the audit log tells it apart.
+        """
         if self._token is None:
             await self.furnish(role)
-        kubeconfig = program.admin_config(self.way_to_seed, self.seed.authority.pem, self.token)
+        kubeconfig = program.admin_config(
+            self.way_to_seed, self.seed.authority.pem, token or self.token
+        )
         ours = {
             "shoot-server-pattern": server_pattern(self.plane.port),
             **({} if self.garden == "garden" else {"leader-election-namespace": self.garden}),

@@ -8,22 +8,31 @@ when, is in docs/failures.md; more than one run of each is for figures by hand: 
 import asyncio
 import contextlib
 import os
-import random
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Self
 
-import aiohttp
 from aiohttp import web
 
 from app.core.model.instants import parse_rfc3339
 from tests.e2e import objects
 from tests.e2e import weeder_objects as things
-from tests.e2e.api import Api, ApiError
+from tests.e2e.api import Api
 from tests.e2e.controlplane import ControlPlane
+from tests.e2e.failover_kinds import KINDS, cast_in
+from tests.e2e.failover_play import play
+from tests.e2e.pair import (
+    BACK_WITHIN,
+    CHANCE,
+    LEASE,
+    NODES_CUT_AFTER,
+    RETRY,
+    Kept,
+    lease_path,
+    seed_is_back,
+)
 from tests.e2e.parallel import scenario
 from tests.e2e.processes import eventually, free_port
 from tests.e2e.program import Program, quick
@@ -33,19 +42,11 @@ from tests.e2e.worlds import World, own_seed
 
 RUNS = int(os.environ.get("DWD_FAILOVER_RUNS", "1"))
 LIMIT = 180 * RUNS + 60
-RESTARTED_AFTER = 1.0
-NODES_CUT_AFTER = 3.0
-"""Seconds from the beginning of the absence: at a grace of 16 s the outage can be known 11 to 15 s after it."""
-LEASE = 15.0
-RETRY = 2.0
-BACK_WITHIN = 7.0
-"""Seconds from the return of the seed to the first write."""
-CHANCE = random.Random()  # the phase of the renewals in which the seed goes
 
 
 async def server_says_when_it_was_renewed(stage: Stage) -> None:
     """A standby counts on that: each renewal has the server's own time, beside the holder's (decision 0041)."""
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{stage.garden}/leases/{objects.LEASE}"
+    path = lease_path(stage)
     seen = set()
     for _ in range(3):
         lease = await stage.seed.api.get(path)
@@ -58,44 +59,6 @@ async def server_says_when_it_was_renewed(stage: Stage) -> None:
         seen.add(written)
         await asyncio.sleep(2.5)
     assert len(seen) > 1, "it moves with the renewals"
-
-
-class Kept:
-    """Instances that are started again whenever they end."""
-
-    def __init__(self, *programs: Program) -> None:
-        self.programs = programs
-        self._keepers: list[asyncio.Task[None]] = []
-
-    async def __aenter__(self) -> Self:
-        for each in self.programs:
-            await each.start()
-        self._keepers = [asyncio.create_task(self._keep(each)) for each in self.programs]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for keeper in self._keepers:
-            keeper.cancel()
-        await asyncio.gather(*self._keepers, return_exceptions=True)
-
-    @staticmethod
-    async def _keep(program: Program) -> None:
-        while True:
-            await program.child.ended(within=86_400)
-            await asyncio.sleep(RESTARTED_AFTER)
-            await program.child.start()
-
-    async def leader(self, within: float = 60) -> Program:
-        """The one that leads, when exactly one does and the other is ready to."""
-
-        async def found() -> Program | None:
-            leading = [each for each in self.programs if await each.leads()]
-            ready = [await each.is_ready() for each in self.programs]
-            return leading[0] if len(leading) == 1 and all(ready) else None
-
-        leader = await eventually(found, "one of two leads", within=within)
-        assert leader is not None
-        return leader
 
 
 Away = Callable[[World], Awaitable[None]]
@@ -136,20 +99,6 @@ async def one_outage(world: World, both: Kept, go: Away, back: Away, seconds: fl
     stage.shoot.kubelets.path.restore()
     await stage.until_up(within=90)
     return first
-
-
-async def seed_is_back(stage: Stage) -> float:
-    """When it answers from its storage again: its API server may have to find that first."""
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{stage.garden}/leases/{objects.LEASE}"
-
-    async def answers() -> bool:
-        with contextlib.suppress(ApiError, aiohttp.ClientError, TimeoutError):
-            async with asyncio.timeout(0.5):
-                return bool(await stage.seed.api.get(path))
-        return False
-
-    await eventually(answers, "the seed answers", within=60, every=0.05)
-    return time.time()
 
 
 async def cut(world: World) -> None:
@@ -225,6 +174,23 @@ async def test_after_60_s_of_429_the_standby_writes_within_7_s(outer: Stage) -> 
             await stack.aclose()
 
         await outages_while_the_seed_is_away(outer, "60 s of 429", go, back, lambda: 60.0)
+
+
+# Some of what `make failover` plays (docs/failover.md); the audit log is the judge.
+
+IN_TURN = ("sigterm", "lease-edited", "server")
+
+
+@scenario(limit=150 * len(IN_TURN))
+async def test_whatever_happens_to_two_instances_no_two_write_and_no_count_is_lost(
+    outer: Stage,
+) -> None:
+    """One after the other in one world."""
+    async with own_seed(outer) as world, cast_in(world, apart=False) as cast:
+        for each in IN_TURN:
+            result = await play(cast, KINDS[each])
+            outer.figure(f"{each}: {result}")
+            assert result.troubles == []
 
 
 # Both loops in one process.

@@ -310,6 +310,7 @@ async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(lab):
         )
         began = await operator.scale(UP, force=True)
         waiting = operator.harness.prober.scaling_runs.operation(began.id)
+        assert waiting is not None
         assert (waiting.phase, waiting.message) == (
             OperationPhase.PENDING,
             "it waits for the end of the current one",
@@ -318,6 +319,7 @@ async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(lab):
         assert answer.phase is OperationPhase.CANCELLED
         await operator.done()
         found = operator.harness.prober.scaling_runs.operation(began.id)
+        assert found is not None
         assert (found.phase, found.direction, found.namespace) == (
             OperationPhase.CANCELLED,
             UP,

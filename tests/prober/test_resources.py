@@ -242,7 +242,8 @@ async def test_forbidden_scale_of_another_kind_fails_with_its_count_kept(lab):
 async def test_a_write_whose_answer_was_cut_off_was_carried_out_and_is_no_failure(
     lab, monkeypatch, method
 ):
-    write, cut = getattr(KubeSeed, method), []
+    write = getattr(KubeSeed, method)
+    cut: list[object] = []
 
     async def cut_off(seed, *given, **more):
         found = await write(seed, *given, **more)

@@ -1,0 +1,138 @@
+"""`make failover`: two instances, and what may happen to them while an outage begins, as a table.
+
+One run after the other. What was played is kept in a file, and the next call goes on from there. Exit code 0: in no run
+anything happened that must not; what is slower than its goal is for the page to explain.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.e2e.actors import WorkloadController
+from tests.e2e.controlplane import Planes, assets_in, control_planes
+from tests.e2e.failover_judge import Result
+from tests.e2e.failover_kinds import Kind, cast_in, kinds
+from tests.e2e.failover_play import LIMIT, play
+from tests.e2e.failover_table import Run, kept_in, put_into_page, table
+from tests.e2e.landscape import furnish_shoot
+from tests.e2e.stage import Stage
+from tests.e2e.worlds import own_seed
+
+_WORLD_LASTS = (
+    1800.0  # seconds for which runs are begun in a world: its tokens are valid for an hour
+)
+
+
+class Runs:
+    """What is to be played, and what was."""
+
+    def __init__(
+        self, all_kinds: Mapping[str, Kind], wanted: int, only: Sequence[str], kept: Path
+    ) -> None:
+        self.all_kinds, self._kept = all_kinds, kept
+        self.runs = kept_in(kept)
+        have = {(each.kind, each.number) for each in self.runs}
+        self._left = [
+            (name, number)
+            for name in all_kinds
+            for number in range(1, wanted + 1)
+            if (not only or name in only) and (name, number) not in have
+        ]
+        self._worlds = 0
+
+    async def play_all(self, assets: Path, folder: Path) -> None:
+        """Plays what is left, those of one kind in one world."""
+        if not self._left:
+            return
+        async with control_planes(assets, folder, shared=1, own_storage=0) as planes:
+            await furnish_shoot(planes.shoots[0].api)
+            while self._left:
+                await self._in_a_world(planes, folder)
+
+    async def _in_a_world(self, planes: Planes, folder: Path) -> None:
+        name, _ = self._left[0]
+        kind, began = self.all_kinds[name], time.time()
+        self._worlds += 1
+        unused = WorkloadController(planes.seed.api)
+        outer = Stage(self._worlds, folder, planes.seed, planes.shoots[0], unused, [])
+        try:
+            async with own_seed(outer) as world, cast_in(world, apart=kind.apart) as cast:
+                while self._left and self._left[0][0] == name:
+                    if time.time() - began > _WORLD_LASTS:
+                        return
+                    async with asyncio.timeout(LIMIT + kind.lasts[1]):
+                        self._keep(await play(cast, kind))
+        except Exception as error:  # noqa: BLE001 - it is reported, and the next one has a world of its own
+            story = folder / f"failed-{self._worlds}.txt"
+            story.write_text("".join(traceback.format_exception(error)))
+            first = str(error).partition("\n")[0]
+            self._keep(
+                Result(None, 0.0, 0.0, False, [f"{type(error).__name__}: {first} ({story})"])
+            )
+        finally:
+            await outer.clear()
+
+    def _keep(self, result: Result) -> None:
+        made = Run(*self._left.pop(0), result)
+        self.runs.append(made)
+        with self._kept.open("a") as file:
+            file.write(made.line() + "\n")
+        say(made.line())
+
+    @property
+    def won(self) -> bool:
+        """Whether all went as it must."""
+        return not any(each.result.troubles for each in self.runs)
+
+
+def say(text: str) -> None:
+    """Prints at once, into a file too."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def arguments() -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(prog="make failover", description=__doc__)
+    parser.add_argument("--runs", type=int, default=20, help="of each kind")
+    parser.add_argument("--only", default="", help="kinds, with commas between")
+    parser.add_argument("--slow-for", type=float, default=600.0, help="seconds of the slow seed")
+    parser.add_argument("--kept", type=Path, default=Path("failover.jsonl"), help="what was played")
+    parser.add_argument("--table", action="store_true", help="put it into docs/failover.md")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Plays and tells; the logs stay where something went wrong."""
+    asked = arguments()
+    all_kinds = kinds(asked.slow_for)
+    only = [each for each in asked.only.split(",") if each]
+    assets = assets_in(os.environ.get("KUBEBUILDER_ASSETS"))
+    if assets is None or not set(only) <= all_kinds.keys():
+        say(f"KUBEBUILDER_ASSETS=$(hack/kube-assets etcd kube-apiserver); {', '.join(all_kinds)}")
+        return 2
+    folder = Path(tempfile.mkdtemp(prefix="failover-"))
+    runs = Runs(all_kinds, asked.runs, only, asked.kept)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(runs.play_all(assets, folder))
+    found = table(all_kinds, runs.runs)
+    say(found)
+    if asked.table:
+        put_into_page(found)
+    if not runs.won:
+        say(f"logs: {folder}")
+        return 1
+    shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
