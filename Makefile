@@ -45,7 +45,7 @@ test: $(STAMP)  ## all tests on virtual time: some 13,000 in 5 minutes
 	$(BIN)/python -m pytest -q $(FAST)
 
 test-suites: $(STAMP)  ## what takes real time, and needs Python only: whole processes, the demo, attacks; 19 minutes
-	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile $(REAL_TIME) || $(BIN)/python -m pytest -q $(AGAIN) $(REAL_TIME)
+	$(BIN)/python -m pytest -q --numprocesses=3 --dist=loadfile $(REAL_TIME) || $(BIN)/python -m pytest -q $(AGAIN) $(REAL_TIME)
 	$(BIN)/python -m pytest -q $(ALONE) || $(BIN)/python -m pytest -q $(AGAIN) $(ALONE)
 
 fmt: $(STAMP)

@@ -226,7 +226,7 @@ class BoundedReader(ResponseHandler):
         if self._tls is not None:
             self._tls.grant()
         if self._end is not None and not self._unparsed and self.transport is not None:
-            self._unparsed = b"" if self._tls is None else self._tls.rest()
+            self._unparsed = b"" if self._tls is None else b"".join(iter(self._tls.rest, b""))
         self._parse()
         if self._waits:
             return

@@ -27,6 +27,8 @@ from app.core.fair_queue import TIME_SLICE, Consumer
 
 # Bytes that OpenSSL gets at once: at worst 150 key updates, some 3 ms. Each connection keeps a buffer of this size.
 _SLICE: Final = 4 * 1024
+_RECORD: Final = 16 * 1024
+"""What a record carries at most, in bytes."""
 # Records after which the stopwatch is read.
 _RECORDS: Final = 64
 # Overhead in bytes that any connection may have: certificates, session tickets, key updates.
@@ -242,7 +244,7 @@ class BoundedTls:
     def rest(self) -> bytes:
         """Returns more of what arrived before the connection ended; empty if nothing is left or the stretch is over."""
         try:
-            return bytes(self.read(_SLICE))
+            return bytes(self.read(_RECORD))
         except ssl.SSLError:
             return b""
 
@@ -326,7 +328,7 @@ class Greeting(asyncio.Protocol):
         self.more.set()
 
     def forget(self) -> None:
-        """Drops what the connection no longer needs of it: uvloop keeps a reference to its first protocol for ever."""
+        """Drops what the connection no longer needs of it: uvloop keeps a reference to its first protocol."""
         self.arrived = ssl.MemoryBIO()
         del self._transport
 

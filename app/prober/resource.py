@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from app.core import errors
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, Patch, WorkloadView
-from app.prober.dependents import TRANSIENT, DependentReader
+from app.prober.dependents import UNSURE, DependentReader
 from app.prober.rules import protection, scaling
 from app.prober.rules.scaling import Case, ScalingStep, Task, Why
 from app.prober.run_guard import RunAborted
@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 # Seconds before the first, second and each later retry.
 _RETRY: Final = (0.2, 0.5, 1.0)
+_REDIRECTS: Final = range(300, 400)
 # Seconds between checks of a resource whose pods are awaited: not all replicas are shown by a watch.
 _POLL: Final = 2.0
 
@@ -194,8 +195,8 @@ class ResourceRun:
                 self._check_deadline("conflicting writes did not end")
                 await self._after_conflict()
                 view = await self._reader.live()
-            except (*TRANSIENT, errors.BadAnswer) as error:
-                if isinstance(error, errors.BadAnswer) and error.status is not None:
+            except UNSURE as error:
+                if isinstance(error, errors.BadAnswer) and error.status in _REDIRECTS:
                     raise
                 self._unanswered = task
                 await self._before_retry(error, tries)

@@ -48,8 +48,8 @@ class Scaler:
         self.memory = ScalingMemory()
         self.scaling_run: ScalingRun | None = None
         self.last: ScalingResult | None = None
-        self.failed: Mapping[ResourceRef, str] = {}
-        """What the last run failed to scale and is not right yet, with the reason; unavailable ones left out."""
+        self._failed: Mapping[ResourceRef, str] = {}
+        """What the last run failed to scale and is not right yet, with the reason."""
 
     def subscribe(self, ended: Ended) -> None:
         """Calls `ended` after each scaling run."""
@@ -73,6 +73,12 @@ class Scaler:
     def idle(self) -> bool:
         """Whether no scaling run is under way or about to start."""
         return self.scaling_run is None and self._ordered is None
+
+    @property
+    def failed(self) -> Mapping[ResourceRef, str]:
+        """What the last run failed to scale and is not right yet, with the reason; without what is unavailable."""
+        unavailable = self._env.seed.unavailable
+        return {ref: why for ref, why in self._failed.items() if not unavailable(ref)}
 
     @property
     def unavailable(self) -> tuple[str, ...]:
@@ -102,8 +108,8 @@ class Scaler:
         """Takes a verdict: starts a scaling run, or confirms, delays or ends the one under way."""
         self._remember_zeros(decision.verdict)
         direction = decision.verdict.direction
-        if direction is not None and self.failed:
-            self.failed = self._still_failed(direction)
+        if direction is not None and self._failed:
+            self._failed = self._still_failed(direction)
         if direction is None:
             self._wanted = None  # after a HOLD no run may start on an earlier verdict
         else:
@@ -232,13 +238,11 @@ class Scaler:
 
     def _still_failed(self, direction: Direction) -> Mapping[ResourceRef, str]:
         """Leaves out what has come to where a run in `direction` leaves it, by whatever hand."""
-        views, now = self.views(), self._env.clock.now()
-        found, policy = self._env.seed.unavailable, self._env.policy
+        views, now, policy = self.views(), self._env.clock.now(), self._env.policy
         return {
             ref: why
-            for ref, why in self.failed.items()
-            if not found(ref)
-            and not protection.complete(policy.dependent(ref), views[ref], direction, now)
+            for ref, why in self._failed.items()
+            if not protection.complete(policy.dependent(ref), views[ref], direction, now)
         }
 
     def _case(
@@ -255,7 +259,7 @@ class Scaler:
             self._env.operations.close(scaling_run.operation())
         if not result.failed and result.cancelled is None:
             self.memory.could_start.clear()
-        self.last, self.failed = result, result.failed
+        self.last, self._failed = result, result.failed
         scaling_messages.run_ended(self._env, self._namespace, result)
         self._tell(result)
         self._begin_next(scaling_run)

@@ -14,6 +14,7 @@ WANTED: Final = 0.9
 # Exit codes as mutmut keeps them: what pytest said, or how the process ended.
 SURVIVED: Final = frozenset({0})
 NO_TEST: Final = frozenset({5, 33})
+SKIPPED: Final = 34
 
 
 def main() -> int:
@@ -43,16 +44,18 @@ def _outcome(code: int | None) -> str:
         return "left to run"
     if code in SURVIVED:
         return "survived"
+    if code == SKIPPED:
+        return "skipped"
     return "without a test" if code in NO_TEST else "noticed"
 
 
 def _row(package: str, counts: Counter[str]) -> float:
-    run = counts.total() - counts["left to run"]
-    share = counts["noticed"] / run if run else 0.0
+    run = counts.total() - counts["left to run"] - counts["skipped"]
+    share = counts["noticed"] / run if run else 1.0
     cells = (
         package,
         counts.total(),
-        f"{counts['noticed']} ({share:.1%})",
+        f"{counts['noticed']} ({share:.1%})" if run else "–",
         counts["survived"],
         counts["without a test"],
         counts["left to run"],

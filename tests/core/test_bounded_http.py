@@ -9,6 +9,7 @@ from app.core import bounded_http
 from app.core.bounded_http import bounded_readers
 from app.core.fair_queue import TIME_SLICE
 from app.core.framing import ExcessiveFraming
+from tests.core.test_bounded_tls import Pair
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -23,8 +24,8 @@ def chunks(data, size, extension=b""):
 class Wire(asyncio.Transport):
     """A transport that only notes what is done to it."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, tls=None):
+        super().__init__({"ssl_object": tls})
         self.reading, self.open = True, True
 
     def pause_reading(self):
@@ -48,8 +49,8 @@ class Wire(asyncio.Transport):
 class Line:
     """One connection, and its far end."""
 
-    def __init__(self):
-        self.wire, self.reader = Wire(), bounded_readers()()
+    def __init__(self, tls=None):
+        self.wire, self.reader = Wire(tls), bounded_readers()()
         self.reader.connection_made(self.wire)
 
     def ask(self):
@@ -209,6 +210,16 @@ async def test_a_second_request_has_its_own_answer(line):
 
 async def test_an_answer_that_had_come_before_the_connection_ended_is_whole(line, time):
     line.say(CHUNKED + chunks(b"x" * 60_000, 1000) + END)
+    line.wire.open = False
+    line.reader.connection_lost(None)
+    assert await line.answer() == (200, b"x" * 60_000)
+
+
+async def test_what_had_come_by_tls_before_the_connection_ended_is_whole():
+    """All others had used up the turn in which it came, and the end with it."""
+    pair = Pair().shake_hands()
+    line = Line(pair.near).ask()
+    pair.far.write(CHUNKED + chunks(b"x" * 60_000, 1000) + END)
     line.wire.open = False
     line.reader.connection_lost(None)
     assert await line.answer() == (200, b"x" * 60_000)

@@ -238,9 +238,17 @@ async def test_forbidden_scale_of_another_kind_fails_with_its_count_kept(lab):
     assert harness.world.replicas(SHOOT, ETCD) == 3
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.BadAnswer("the answer was cut off"),
+        errors.LimitExceeded("time", "the answer was not complete after 5 s"),
+    ],
+    ids=["cut off", "not complete"],
+)
 @pytest.mark.parametrize("method", ["patch_dependent", "patch_scale"])
 async def test_a_write_whose_answer_was_cut_off_was_carried_out_and_is_no_failure(
-    lab, monkeypatch, method
+    lab, monkeypatch, method, error
 ):
     write = getattr(KubeSeed, method)
     cut: list[object] = []
@@ -249,7 +257,7 @@ async def test_a_write_whose_answer_was_cut_off_was_carried_out_and_is_no_failur
         found = await write(seed, *given, **more)
         if len(cut) < 2:
             cut.append(given)
-            raise errors.BadAnswer("the answer was cut off")
+            raise error
         return found
 
     harness = await shoot(
@@ -273,7 +281,8 @@ async def test_a_write_whose_answer_was_cut_off_was_carried_out_and_is_no_failur
 
 
 async def test_a_write_that_is_answered_with_a_redirect_fails_at_once(lab, monkeypatch):
-    async def redirected(*_given, **_more):
+    async def redirected(*_given, starting, **_more):
+        starting()
         raise errors.BadAnswer("a redirect (302), which is never followed", status=302)
 
     harness = await shoot(lab)
