@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from app.core.model import workloads as ann
+from tests.e2e import objects
 from tests.e2e.audit import Request
 from tests.e2e.failover_kinds import COUNTS, Cast, Kind
 from tests.e2e.pair import LEASE
 
-_AT_MOST_EARLY = 0.3  # seconds by which the clocks of a test and of its children may be late
+_AT_MOST_EARLY = 0.3  # seconds by which `known_at` may be off
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,46 +42,59 @@ class Moments:
     restored: float
 
     def counted_from(self, kind: Kind) -> float:
-        """What the goal counts from; nobody writes about what cannot be known."""
+        """What the goal counts from.
+
+        `fault`: the fault. `return`: the return, or when the outage could be known if that is later. `known`: when it
+        could be known, the fault at the earliest.
+        """
         start = self.returned if kind.since == "return" else self.fault
         return start if kind.since == "fault" else max(start, self.known)
 
 
 def judged(cast: Cast, kind: Kind, moments: Moments) -> Result:
     """What the log says."""
-    leases = Leases(cast.stage.requests_to_seed(moments.began - 2 * LEASE))
+    leases = Leases(_of_the_lease(cast, since=moments.began - 2 * LEASE))
     writes = cast.stage.writes(moments.began)
     by = {_jti(token): name for name, token in cast.tokens.items()}
     leader = next(each for each, name in by.items() if name == cast.leader.name)
     down = [each for each in writes if each.at < moments.restored]
-    fitting = [each for each in down if not kind.by_another or each.credential != leader]
+    done = [each for each in down if each.code < 300]
+    fitting = [each for each in done if not kind.by_another or each.credential != leader]
     start = moments.counted_from(kind)
     lead = leases.since(fitting[0]) if fitting else start
-    able = max(moments.known, leases.since(down[0]), start if kind.since == "return" else 0.0)
+    able = max(moments.known, leases.since(done[0]), start if kind.since == "return" else 0.0)
     troubles = [*leases.over(writes, kind.sure), *counts(writes)]
     if strangers := {each.credential for each in writes} - by.keys():
         troubles.append(f"written by none of the two: {strangers}")
     if (early := moments.known - down[0].at) > _AT_MOST_EARLY:
         troubles.append(f"written {early:.1f} s before it could be known")
-    if (late := down[0].at - able) > kind.look:
-        troubles.append(f"protected {late:.1f} s after somebody could lead and look")
+    if (late := done[0].at - able) > kind.look:
+        troubles.append(f"protected {late:.1f} s after the one that wrote could look")
     return Result(
         first=max(fitting[0].at - start, 0.0) if fitting else None,
         led=max(lead - start, 0.0),
         known=moments.known - moments.fault,
-        shared=len({each.credential for each in down if each.code < 300}) > 1,
+        shared=len({each.credential for each in done}) > 1,
         troubles=troubles,
     )
 
 
+def _of_the_lease(cast: Cast, *, since: float) -> list[Request]:
+    """What anybody asked of the Lease, strangers too."""
+    return [
+        each
+        for each in cast.seed.audit.requests(since=since)
+        if (each.resource, each.namespace, each.name)
+        == ("leases", cast.stage.garden, objects.LEASE)
+    ]
+
+
 class Leases:
-    """Who had the Lease when, by its writes among some requests."""
+    """Who had the Lease when, by what was asked of it."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self._writes = [
-            each
-            for each in requests
-            if each.resource == "leases" and each.writes and each.code < 300
+            each for each in requests if each.writes and each.code < 300 and _names_a_holder(each)
         ]
 
     def since(self, write: Request) -> float:
@@ -94,7 +108,10 @@ class Leases:
         return write.at if began is None else began
 
     def over(self, writes: Sequence[Request], sure: float) -> Iterator[str]:
-        """Writes of those whose Lease was over, refused ones too; who lost it is sure of it for so many seconds."""
+        """Writes of those whose Lease was over, refused ones too.
+
+        One from whom another took it is `sure` of it for so many seconds; one that gave it back knows.
+        """
         for write in writes:
             last = max(
                 (each for each in self._writes if each.done <= write.at),
@@ -104,14 +121,21 @@ class Leases:
             if last is None:
                 yield f"nobody had the Lease: {write}"
             elif last.credential != write.credential or not _holder(last):
-                if write.at - last.at > sure:
-                    yield f"not its Lease, for {write.at - last.at:.2f} s: {write}"
+                lost = self.since(last) if _holder(last) else last.at
+                allowed = sure if last.credential != write.credential else 0.0
+                if write.at - lost > allowed:
+                    yield f"not its Lease, for {write.at - lost:.2f} s: {write}"
             elif write.at - last.at > LEASE:
                 yield f"its Lease was {write.at - last.at:.1f} s old: {write}"
 
 
+def _names_a_holder(lease: Request) -> bool:
+    """A deletion does not, nor does a patch of something else: neither makes anybody a holder."""
+    return "holderIdentity" in (lease.body.get("spec") or {})
+
+
 def _holder(lease: Request) -> str:
-    return lease.body["spec"].get("holderIdentity") or ""
+    return (lease.body.get("spec") or {}).get("holderIdentity") or ""
 
 
 def counts(writes: Sequence[Request]) -> Iterator[str]:

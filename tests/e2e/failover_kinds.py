@@ -254,6 +254,7 @@ KINDS = {
         "the Lease held by a stranger, who never renews it",
         give_to_a_stranger,
         known_after=(0.0, 7.0),
+        sure=RETRY,
     ),
     "etcd": Kind(
         "etcd of the seed ended for 30 s",

@@ -1,12 +1,11 @@
 """`make failover`: two instances, and what may happen to them while an outage begins, as a table.
 
 One run after the other. What was played is kept in a file, and the next call goes on from there. Exit code 0: in no run
-anything happened that must not; what is slower than its goal is for the page to explain.
+anything happened that must not, and it was not interrupted; what is slower than its goal is for the page to explain.
 """
 
 import argparse
 import asyncio
-import contextlib
 import os
 import shutil
 import sys
@@ -23,6 +22,7 @@ from tests.e2e.failover_kinds import Kind, cast_in, kinds
 from tests.e2e.failover_play import LIMIT, play
 from tests.e2e.failover_table import Run, kept_in, put_into_page, table
 from tests.e2e.landscape import furnish_shoot
+from tests.e2e.processes import say
 from tests.e2e.stage import Stage
 from tests.e2e.worlds import own_seed
 
@@ -40,39 +40,46 @@ class Runs:
         self.all_kinds, self._kept = all_kinds, kept
         self.runs = kept_in(kept)
         have = {(each.kind, each.number) for each in self.runs}
-        self._left = [
+        self.left = [
             (name, number)
             for name in all_kinds
             for number in range(1, wanted + 1)
             if (not only or name in only) and (name, number) not in have
         ]
+        """Kinds and numbers that are still to be played."""
         self._worlds = 0
 
     async def play_all(self, assets: Path, folder: Path) -> None:
         """Plays what is left, those of one kind in one world."""
-        if not self._left:
+        if not self.left:
             return
         async with control_planes(assets, folder, shared=1, own_storage=0) as planes:
             await furnish_shoot(planes.shoots[0].api)
-            while self._left:
+            while self.left:
                 await self._in_a_world(planes, folder)
 
     async def _in_a_world(self, planes: Planes, folder: Path) -> None:
-        name, _ = self._left[0]
+        name, _ = self.left[0]
         kind, began = self.all_kinds[name], time.time()
         self._worlds += 1
         unused = WorkloadController(planes.seed.api)
+        playing: tuple[str, int] | None = None
         outer = Stage(self._worlds, folder, planes.seed, planes.shoots[0], unused, [])
         try:
             async with own_seed(outer) as world, cast_in(world, apart=kind.apart) as cast:
-                while self._left and self._left[0][0] == name:
+                while self.left and self.left[0][0] == name:
                     if time.time() - began > _WORLD_LASTS:
                         return
+                    playing = self.left[0]
                     async with asyncio.timeout(LIMIT + kind.lasts[1]):
-                        self._keep(await play(cast, kind))
-        except Exception as error:  # noqa: BLE001 - it is reported, and the next one has a world of its own
+                        result = await play(cast, kind)
+                    self._keep(result)
+                    playing = None
+        except Exception as error:
             story = folder / f"failed-{self._worlds}.txt"
             story.write_text("".join(traceback.format_exception(error)))
+            if playing is None:  # a world that cannot be made or left says nothing of any run
+                raise
             first = str(error).partition("\n")[0]
             self._keep(
                 Result(None, 0.0, 0.0, False, [f"{type(error).__name__}: {first} ({story})"])
@@ -81,7 +88,7 @@ class Runs:
             await outer.clear()
 
     def _keep(self, result: Result) -> None:
-        made = Run(*self._left.pop(0), result)
+        made = Run(*self.left.pop(0), result)
         self.runs.append(made)
         with self._kept.open("a") as file:
             file.write(made.line() + "\n")
@@ -93,12 +100,6 @@ class Runs:
         return not any(each.result.troubles for each in self.runs)
 
 
-def say(text: str) -> None:
-    """Prints at once, into a file too."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
 def arguments() -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(prog="make failover", description=__doc__)
@@ -106,7 +107,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="kinds, with commas between")
     parser.add_argument("--slow-for", type=float, default=600.0, help="seconds of the slow seed")
     parser.add_argument("--kept", type=Path, default=Path("failover.jsonl"), help="what was played")
-    parser.add_argument("--table", action="store_true", help="put it into docs/failover.md")
+    parser.add_argument(
+        "--table", action="store_true", help="put it into docs/failover.md, when all is played"
+    )
     return parser.parse_args()
 
 
@@ -121,17 +124,20 @@ def main() -> int:
         return 2
     folder = Path(tempfile.mkdtemp(prefix="failover-"))
     runs = Runs(all_kinds, asked.runs, only, asked.kept)
-    with contextlib.suppress(KeyboardInterrupt):
+    interrupted = False
+    try:
         asyncio.run(runs.play_all(assets, folder))
+    except KeyboardInterrupt:
+        interrupted = True
     found = table(all_kinds, runs.runs)
     say(found)
-    if asked.table:
+    if asked.table and not runs.left and not interrupted:
         put_into_page(found)
     if not runs.won:
         say(f"logs: {folder}")
         return 1
     shutil.rmtree(folder)
-    return 0
+    return int(interrupted)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def _row(kind: Kind, results: Sequence[Result]) -> tuple[str, ...]:
         kind.since,
         _spread(first),
         goal,
-        _spread([each.led for each in results]),
+        _spread(each.led for each in results if each.first is not None),
         str(sum(each.shared for each in results)),
         str(wrong),
     )

@@ -23,6 +23,7 @@ from tests.e2e.landscape import furnish_seed, furnish_shoot
 from tests.e2e.opponent import manager_in
 from tests.e2e.opponent_play import ALL, LIMIT, MOST, PHASES, Outcome, play
 from tests.e2e.opponent_table import head, line, row, summary
+from tests.e2e.processes import say
 from tests.e2e.stage import Stage
 
 
@@ -122,12 +123,6 @@ def tell(runs: Runs) -> None:
                 say(line((str(number), *row(result))))
             say("\n" + "\n".join(f"- {each}" for each in summary(list(found.values()))))
     say(f"\n{len(runs.failed)} failed: {[each.number for each in runs.failed]}")
-
-
-def say(text: str) -> None:
-    """Prints at once, into a file too."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 def arguments() -> argparse.Namespace:

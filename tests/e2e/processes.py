@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,12 @@ _TAIL = 6_000
 
 class DidNotStart(Exception):
     """A child ended, or did not become ready in time; the message has the end of its log."""
+
+
+def say(text: str) -> None:
+    """Prints and flushes, so that a file has it at once."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def free_port() -> int:
