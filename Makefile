@@ -41,10 +41,10 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: $(STAMP)  ## the main job on the embedded simulated seed, with the API on localhost
 	@$(BIN)/dwd demo
 
-test: $(STAMP)  ## all tests on virtual time: some 13,000 in 5 minutes
+test: $(STAMP)  ## all tests on virtual time: some 13,000 in 4 minutes
 	$(BIN)/python -m pytest -q $(FAST)
 
-test-suites: $(STAMP)  ## what takes real time, and needs Python only: whole processes, the demo, attacks; 19 minutes
+test-suites: $(STAMP)  ## what takes real time, and needs Python only: whole processes, the demo, attacks; 18 minutes
 	$(BIN)/python -m pytest -q --numprocesses=3 --dist=loadfile $(REAL_TIME) || $(BIN)/python -m pytest -q $(AGAIN) $(REAL_TIME)
 	$(BIN)/python -m pytest -q $(ALONE) || $(BIN)/python -m pytest -q $(AGAIN) $(ALONE)
 
