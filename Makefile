@@ -121,9 +121,8 @@ lock: $(STAMP)  ## renews the lock files from pyproject.toml
 
 WORLDS := 200
 BOUNDARIES := 1
-JOBS := 2
 explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the scaling runs (docs/exploration.md)
-	$(BIN)/python -m bench.explore --worlds $(WORLDS) --seed 4711 --boundaries $(BOUNDARIES) --jobs $(JOBS)
+	$(BIN)/python -m bench.explore --worlds $(WORLDS) --seed 4711 --boundaries $(BOUNDARIES) --jobs 2
 
 SEED := 4711
 explore-long: $(STAMP)  ## 5,000 worlds of each kind with SEED; hours on both cores, goes on where it was stopped

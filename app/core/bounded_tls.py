@@ -27,8 +27,8 @@ from app.core.fair_queue import TIME_SLICE, Consumer
 
 # Bytes that OpenSSL gets at once: at worst 150 key updates, some 3 ms. Each connection keeps a buffer of this size.
 _SLICE: Final = 4 * 1024
+# Bytes that a record carries at most.
 _RECORD: Final = 16 * 1024
-"""What a record carries at most, in bytes."""
 # Records after which the stopwatch is read.
 _RECORDS: Final = 64
 # Overhead in bytes that any connection may have: certificates, session tickets, key updates.

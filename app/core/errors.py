@@ -223,3 +223,7 @@ class LimitExceeded(ClusterError):
     def __init__(self, limit: str, message: str) -> None:
         self.limit = limit
         super().__init__(message)
+
+
+UNSURE: Final = (Unreachable, ServerFault, BadAnswer, LimitExceeded)
+"""Errors of a write after which it is not known whether it was carried out."""

@@ -20,8 +20,8 @@ from app.prober.scaling_context import ScalingContext
 
 TRANSIENT: Final = (errors.Unreachable, errors.ServerFault, errors.Throttled)
 """Errors after which another try may succeed."""
-UNSURE: Final = (*TRANSIENT, errors.BadAnswer, errors.LimitExceeded)
-"""Errors of a write that may have been carried out all the same."""
+UNSETTLED: Final = (*errors.UNSURE, errors.Throttled)
+"""Errors after which a write may have been carried out, or may succeed at another try."""
 
 
 class DependentReader:
@@ -190,7 +190,7 @@ class Dependents:
         patch = Patch(before.resource_version, annotations={ann.IGNORE_SCALING: value})
         try:
             written = await self._env.seed.patch_dependent(order.namespace, order.ref, patch)
-        except UNSURE as error:
+        except UNSETTLED as error:
             written = await self._done_all_the_same(order, error)
         return before, replace(written, replicas=before.replicas)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from app.core import errors
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, Patch, WorkloadView
-from app.prober.dependents import UNSURE, DependentReader
+from app.prober.dependents import UNSETTLED, DependentReader
 from app.prober.rules import protection, scaling
 from app.prober.rules.scaling import Case, ScalingStep, Task, Why
 from app.prober.run_guard import RunAborted
@@ -195,8 +195,8 @@ class ResourceRun:
                 self._check_deadline("conflicting writes did not end")
                 await self._after_conflict()
                 view = await self._reader.live()
-            except UNSURE as error:
-                if isinstance(error, errors.BadAnswer) and error.status in _REDIRECTS:
+            except UNSETTLED as error:
+                if error.status in _REDIRECTS:
                     raise
                 self._unanswered = task
                 await self._before_retry(error, tries)

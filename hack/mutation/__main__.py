@@ -12,7 +12,7 @@ from typing import Final
 MUTANTS: Final = Path("mutants")
 WANTED: Final = 0.9
 # Exit codes as mutmut keeps them: what pytest said, or how the process ended.
-SURVIVED: Final = frozenset({0})
+SURVIVED: Final = 0
 NO_TEST: Final = frozenset({5, 33})
 SKIPPED: Final = 34
 
@@ -42,7 +42,7 @@ def main() -> int:
 def _outcome(code: int | None) -> str:
     if code is None:
         return "left to run"
-    if code in SURVIVED:
+    if code == SURVIVED:
         return "survived"
     if code == SKIPPED:
         return "skipped"

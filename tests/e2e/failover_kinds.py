@@ -15,13 +15,11 @@ from tests.e2e.objects import CA, KCM, MCM
 from tests.e2e.pair import (
     BACK_WITHIN,
     CHANCE,
+    LEASE,
     NODES_CUT_AFTER,
     RETRY,
     Kept,
     lease_path,
-)
-from tests.e2e.pair import (
-    LEASE as LASTS,
 )
 from tests.e2e.program import Program, quick
 from tests.e2e.proxies import HttpProxy, TcpProxy
@@ -29,7 +27,7 @@ from tests.e2e.worlds import World
 
 COUNTS: Mapping[str, int] = {KCM: 3, MCM: 2, CA: 1}
 CLOCKS_APART = 300.0
-FOLLOWED = LASTS + RETRY
+FOLLOWED = LEASE + RETRY
 """Seconds from the death of a leader to its successor."""
 AT_ONCE = 2.0
 SLOW_P50, SLOW_P99 = 2.0, 10.0

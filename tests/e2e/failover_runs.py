@@ -26,9 +26,8 @@ from tests.e2e.processes import say
 from tests.e2e.stage import Stage
 from tests.e2e.worlds import own_seed
 
-_WORLD_LASTS = (
-    1800.0  # seconds for which runs are begun in a world: its tokens are valid for an hour
-)
+# Seconds for which runs are begun in a world: its tokens are valid for an hour.
+_WORLD_LASTS = 1800.0
 
 
 class Runs:

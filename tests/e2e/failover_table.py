@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.e2e.failover_judge import Result
 from tests.e2e.failover_kinds import Kind
+from tests.e2e.opponent_table import line
 
 PAGE = Path(__file__).parents[2] / "docs/failover.md"
 BEGIN, END = "<!-- the table: make failover -->", "<!-- its end -->"
@@ -44,7 +45,7 @@ def table(all_kinds: Mapping[str, Kind], runs: Sequence[Run]) -> str:
     for name, kind in all_kinds.items():
         if of_kind := [each.result for each in runs if each.kind == name]:
             rows.append(_row(kind, of_kind))
-    return "\n".join(f"| {' | '.join(each)} |" for each in rows)
+    return "\n".join(map(line, rows))
 
 
 def _row(kind: Kind, results: Sequence[Result]) -> tuple[str, ...]:

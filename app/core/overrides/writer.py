@@ -12,16 +12,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from app.core.errors import (
-    BadAnswer,
+    UNSURE,
     ClusterError,
     Conflict,
     FeatureUnavailable,
     Forbidden,
-    LimitExceeded,
     NotFound,
-    ServerFault,
     StoreFull,
-    Unreachable,
 )
 from app.core.model.instants import rfc3339
 from app.core.model.workloads import PREFIX
@@ -37,8 +34,6 @@ TRIES: Final = 10
 TRIES_UNSURE: Final = 3
 """Maximum number of writes with unknown outcome in one change; one that did not happen is repeated on the same
 version."""
-# Errors after which it is unknown whether the write happened.
-_UNSURE: Final = (Unreachable, ServerFault, BadAnswer, LimitExceeded)
 
 Data = Mapping[str, str]
 Plan = Callable[[Data], Data]
@@ -105,8 +100,8 @@ class OverrideWriter:
             try:
                 over = None if document is None else sign(document)
                 self._cache.learn(await self._put(over, wanted, starting))
-            except (Conflict, NotFound, *_UNSURE) as error:
-                unsure -= isinstance(error, _UNSURE)
+            except (Conflict, NotFound, *UNSURE) as error:
+                unsure -= isinstance(error, UNSURE)
                 failure, document = error, await self._live_after(error)
             else:
                 return
