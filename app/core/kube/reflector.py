@@ -14,7 +14,7 @@ watch without contact for 90 s counts as stale (rules 4.1).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -164,8 +164,10 @@ class WatchSource(Generic[T]):
     """Whether this is one of many watches that live for minutes: a persistent refusal ends it, and its last contact is
     not exported as a metric."""
     dispensable: bool = False
-    """Whether a persistent refusal only switches off one feature; that is reported elsewhere, so it is not logged
-    repeatedly here."""
+    """Whether a persistent refusal, or a kind that is not served, only switches off one feature; that is reported
+    elsewhere, so it is not logged repeatedly here."""
+    goes_with_kind: bool = False
+    """Whether the objects are gone once the seed persistently answers that it does not serve their kind."""
 
 
 class WatchRequests(Protocol):
@@ -244,6 +246,10 @@ class Reflector(Generic[T]):
         """Returns the objects of a namespace by name; cluster-scoped objects are in the namespace ''."""
         return self._replica.of(namespace)
 
+    def everything(self) -> Iterator[T]:
+        """Yields the objects of all namespaces."""
+        return self._replica.everything()
+
     def tell_lists(self, replaced: Replaced) -> None:
         """Reports each list to `replaced` as a whole, instead of one change for each object."""
         self._replaced = replaced
@@ -297,7 +303,15 @@ class Reflector(Generic[T]):
 
     def _note_denial(self, error: ClusterError | None) -> None:
         self._denials = self._denials + 1 if isinstance(error, NotFound | Forbidden) else 0
-        if self._denials > _REFUSED_IN_PASSING and not self._synced:
+        if self._denials <= _REFUSED_IN_PASSING:
+            return
+        if self._source.goes_with_kind and isinstance(error, NotFound):
+            self._synced, self._version = False, None
+            gone = self._replica.replace({})
+            self.unavailable = str(error)
+            for key in gone:
+                self._changed(*key)
+        if not self._synced:
             self.unavailable = str(error)
 
     def _record_failure(self, why: ClusterError | None, failures: int) -> None:
@@ -310,7 +324,9 @@ class Reflector(Generic[T]):
         self.trouble = str(error)
         self._metrics.watch_restarts.labels(self._source.label, reason).inc()
         refused = isinstance(error, Unauthorized | Forbidden) or self.unavailable is not None
-        known = self._source.dispensable and _refused(error, failures)
+        known = self._source.dispensable and (
+            _refused(error, failures) or self.unavailable is not None
+        )
         (log.debug if known else log.error if refused else log.warning)(
             "watch interrupted",
             watch=self._source.label,

@@ -19,12 +19,19 @@ class OperationPhase(StrEnum):
     """The progress of a scaling run."""
 
     PENDING = "Pending"
-    """The automatic scaling run that it replaces has not ended yet."""
+    """Nobody has begun it yet, or another scaling run has to end before."""
     RUNNING = "Running"
     DONE = "Done"
     FAILED = "Failed"
     """It was completed but some resource failed, or a failure ended it."""
     CANCELLED = "Cancelled"
+    REFUSED = "Refused"
+    """A rule forbade it before anything was written."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self in {OperationPhase.PENDING, OperationPhase.RUNNING}
 
 
 class StepPhase(StrEnum):
@@ -86,22 +93,19 @@ class ScalingRunStatus:
     @property
     def running(self) -> bool:
         """Whether it is pending or running."""
-        return self.phase in {OperationPhase.PENDING, OperationPhase.RUNNING}
+        return self.phase.running
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleRequest:
-    """A person's request to scale a shoot's dependents."""
+class ScaleSpec:
+    """What a person asks for: to scale a shoot's dependents."""
 
-    namespace: str
     direction: Direction
     reason: str
     author: str
     hold: float
-    """Seconds for which automatic verdicts are not acted on."""
+    """Seconds for which automatic verdicts are not acted on after the end of the scaling run."""
     force: bool = False
-    if_match: str | None = None
-    """The ETag that the caller saw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,8 @@ class PlannedResource:
 class ScalingPlan:
     """What a scaling run would do now, level by level."""
 
-    order: ScaleRequest
+    namespace: str
+    direction: Direction
     steps: tuple[PlannedResource, ...]
     etag: str
     """ETag of all resources, for `If-Match`."""
