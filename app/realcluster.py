@@ -34,7 +34,7 @@ from app.core.kube.leader_slice import (
     LeaderSliceStore,
 )
 from app.core.kube.network import Network
-from app.core.kube.overrides_store import KubeOverridesStore
+from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
 from app.core.kube.pod_exec import KubeExec
 from app.core.kube.pod_watches import KubeProbedPods
 from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed
@@ -98,9 +98,9 @@ class RealCluster:
         self._candidates: list[LeaseElection] = []
         self._standing: list[Any] = []
         self._namespace = own_namespace(settings)
-        self._overrides = KubeOverridesStore(
-            self._api, self._namespace, core.clock, core.tasks, core.metrics, core.chance
-        )
+        shared = (self._api, self._identity, core.clock, core.tasks, core.metrics, core.chance)
+        self._pauses = KubeCustomObjects(PAUSE, *shared)
+        self._requests = KubeCustomObjects(SCALE_REQUEST, *shared)
         self._leader: LeaderAddress | LeaderAddressOff | None = None
 
     @property
@@ -250,7 +250,8 @@ class RealCluster:
             end=self.end,
             identity=self._identity,
             home=self._namespace,
-            overrides=self._overrides,
+            pauses=self._pauses,
+            requests=self._requests,
             leader=self._leader,
             reviewer=KubeReviewer(self._api),
             rights=KubeRights(self._api, needed),
@@ -260,8 +261,8 @@ class RealCluster:
         )
 
     def _troubles(self) -> Mapping[str, str]:
-        found = [*(each.troubles() for each in self._parts), self._overrides.troubles()]
-        found.append(self._clock_troubles())
+        found = [*(each.troubles() for each in self._parts), self._clock_troubles()]
+        found += [self._pauses.troubles(), self._requests.troubles()]
         return {name: text for troubles in found for name, text in troubles.items()}
 
     def _clock_troubles(self) -> Mapping[str, str]:
@@ -275,7 +276,8 @@ class RealCluster:
         """Open the watches and enter the elections."""
         for each in self._parts:
             await each.begin()
-        await self._overrides.start()
+        await self._pauses.start()
+        await self._requests.start()
         if isinstance(self._leader, LeaderAddress):
             _ = self._core.tasks.shared(self._leader.run, "leader address")
         tasks = self._core.tasks
@@ -291,7 +293,8 @@ class RealCluster:
     async def close(self) -> None:
         for each in self._parts:
             await each.close()
-        await self._overrides.close()
+        await self._pauses.close()
+        await self._requests.close()
         await self._api.close()
 
 

@@ -19,6 +19,7 @@ from app.core.ports import (
     Handlers,
     Leadership,
     NoOverrides,
+    NoOverridesService,
     OverridesService,
     OverridesView,
     ProbedPods,
@@ -182,6 +183,7 @@ class ScaleUpRateLimit:
 
 
 NONE: Final = NoOverrides()
+NO_WRITES: Final = NoOverridesService()
 UNMETERED: Final = Unmetered()
 
 
@@ -210,7 +212,9 @@ class ProberEnvironment:
     scale_ups: ScaleUpRateLimit
     dry_run: bool = False
     overrides: OverridesView = NONE
-    override_service: OverridesService = NONE
+    override_service: OverridesService = NO_WRITES
+    identity: str = ""
+    """Of this process, as in its Lease."""
     operations: OperationLog = field(default_factory=OperationLog)
     endpoints: EndpointAdapters | None = None
     """None if no endpoint probe is configured."""

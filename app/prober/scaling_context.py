@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from app.core.model.overrides import Hold
+from app.core.model.overrides import ScaleRequest
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.workloads import Direction, ResourceRef
+from app.core.overrides.rules import hold_end
 from app.prober.environment import ProberEnvironment
 from app.prober.run_guard import RunGuard
 from app.prober.scaling_memory import ScalingMemory
@@ -42,7 +43,7 @@ class ScalingOrder:
     carried_on: bool = False
     """An earlier leader started it."""
     hold_until: float | None = None
-    """When the hold that goes with it ends; None for a run without a hold."""
+    """When the hold that goes with it would end if the run ended at once; None for a run without a hold."""
 
     @property
     def manual(self) -> bool:
@@ -50,33 +51,19 @@ class ScalingOrder:
         return self.trigger is Trigger.MANUAL
 
     @staticmethod
-    def of(hold: Hold) -> "ScalingOrder | None":
-        """The order for the run of a hold that an earlier leader wrote; None if the hold names no run."""
-        if hold.operation is None or hold.direction is None:
-            return None
+    def of(request: ScaleRequest, *, carried_on: bool) -> "ScalingOrder":
+        """The order for the scaling run of a request, which an earlier leader may have begun."""
+        spec = request.spec
         return ScalingOrder(
-            hold.operation,
-            hold.direction,
-            hold.created_at,
+            request.id.uid,
+            spec.direction,
+            request.created_at,
             Trigger.MANUAL,
-            hold.reason,
-            hold.author,
-            hold.force,
-            carried_on=True,
-            hold_until=hold.until,
-        )
-
-    def hold(self) -> Hold:
-        """The hold that keeps verdicts from acting during the run and after it, and tells a new leader of the run."""
-        return Hold(
-            self.reason,
-            self.author or OURSELVES,
-            self.created,
-            self.created if self.hold_until is None else self.hold_until,
-            self.direction,
-            self.operation,
-            self.forced,
-            done=False,
+            spec.reason,
+            spec.author,
+            spec.force,
+            carried_on,
+            hold_until=hold_end(request),
         )
 
     def shown(self, namespace: str, phase: OperationPhase, message: str = "") -> ScalingRunStatus:

@@ -9,13 +9,14 @@ from typing import Protocol
 from app.core.clock import Clock
 from app.core.config.settings import ServiceSettings
 from app.core.metrics import Metrics
+from app.core.model.overrides import Pause, ScaleRequest
 from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from app.core.ports import (
     AccessReviewer,
+    CustomObjects,
     EventSink,
     Leadership,
-    OverridesStore,
     Pauses,
     Permission,
     Preparation,
@@ -146,9 +147,11 @@ class Cluster:
     identity: str = field(default_factory=platform.node)
     """Identity of this replica, as written into the Lease."""
     home: str = "garden"
-    """The process's own namespace, which has the ConfigMap of the overrides."""
-    overrides: OverridesStore | None = None
-    """Store of pauses and holds; None: there are no overrides."""
+    """The process's own namespace: a Pause in it is of all shoots."""
+    pauses: CustomObjects[Pause] | None = None
+    """The Pauses; None: nothing is ever paused, nor held."""
+    requests: CustomObjects[ScaleRequest] | None = None
+    """The ScaleRequests; there if the Pauses are."""
     leader: LeaderAddressView | None = None
     """Address of the leader of this process's first loop; None: it is neither read nor published."""
     reviewer: Reviewer | None = None

@@ -305,14 +305,14 @@ class Reflector(Generic[T]):
         self._denials = self._denials + 1 if isinstance(error, NotFound | Forbidden) else 0
         if self._denials <= _REFUSED_IN_PASSING:
             return
+        gone: tuple[ObjectKey, ...] = ()
         if self._source.goes_with_kind and isinstance(error, NotFound):
             self._synced, self._version = False, None
             gone = self._replica.replace({})
-            self.unavailable = str(error)
-            for key in gone:
-                self._changed(*key)
         if not self._synced:
             self.unavailable = str(error)
+        for key in gone:
+            self._changed(*key)
 
     def _record_failure(self, why: ClusterError | None, failures: int) -> None:
         """Logs and counts a failure, and drops the resourceVersion if that may be the cause.

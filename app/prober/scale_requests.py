@@ -1,0 +1,403 @@
+"""Carries out ScaleRequests, in the leader: begins or refuses them, shows their progress, and ends them (rules 7).
+
+One task for each shoot with something to do compares the shoot's requests with the scaling run under way, and takes one
+step by `rules.manual.next_step`, until nothing is left. So it does not matter which change it has missed, and the next
+leader goes on where this one stopped: levels and resources are idempotent (rules 4.3), and what was shown stays.
+
+Deleting a request cancels its run between two writes. The status follows the run: it is written before the first write
+to a dependent if that takes no more than two seconds, and after the end until it is accepted.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final, assert_never
+
+import structlog
+
+from app.core import errors
+from app.core.model.overrides import ScaleRequest
+from app.core.model.probing import ShootState
+from app.core.model.scaling_runs import OperationPhase, ScaleSpec, ScalingRunStatus
+from app.core.overrides.cache import REQUESTS
+from app.core.ports import SeedChange, Watched
+from app.prober import scaling_messages
+from app.prober.environment import ProberEnvironment
+from app.prober.registry import ShootRegistry
+from app.prober.rules import lifecycle, manual
+from app.prober.rules.manual import ManualContext, RequestStep
+from app.prober.scaling_context import ScalingOrder, ScalingResult
+
+log = structlog.get_logger(__name__)
+
+BEGIN_WITHIN: Final = 2.0
+"""Seconds for which the first write of the status may keep a scaling run from beginning."""
+# Seconds after which something that failed, or waits for what nobody announces, is tried again.
+_RETRY: Final = 2.0
+# Seconds between two writes of the status while the run goes on.
+_SHOWN_EVERY: Final = 1.0
+# The same if a write met somebody else's.
+_AGAIN: Final = 0.1
+_UNWRITTEN: Final = (errors.ClusterError, errors.FeatureUnavailable)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The scaling run of a request, under way in this process or ended here."""
+
+    uid: str
+    result: ScalingResult | None = None
+    """None while it is under way."""
+
+
+@dataclass(slots=True)
+class _Shoot:
+    """What the task of one shoot is woken by, and remembers."""
+
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    run: _Run | None = None
+    trying_since: dict[str, float] = field(default_factory=dict)
+    """Since when the status of a request that is to begin is being written, by uid."""
+    shown_at: float = float("-inf")
+    complained: bool = False
+
+
+class ScaleRequests:
+    """The ScaleRequests of all shoots, at most one of each shoot under way."""
+
+    def __init__(self, environment: ProberEnvironment, registry: ShootRegistry) -> None:
+        self._env, self._registry = environment, registry
+        self._shoots: dict[str, _Shoot] = {}
+        self._rehearsed: set[str] = set()
+        self._changed = asyncio.Event()
+        self._stopping = False
+
+    # What others ask.
+
+    def open(self, namespace: str) -> ScaleRequest | None:
+        """The request of this shoot that is under way, or is next; None if there is none."""
+        return next(iter(self._open(namespace)), None)
+
+    def _open(self, namespace: str) -> list[ScaleRequest]:
+        """The open requests in the order in which they are carried out: what has begun, then the oldest."""
+        found = [each for each in self._env.overrides.requests(namespace) if each.open]
+        pending = OperationPhase.PENDING
+        found.sort(key=lambda each: (each.phase is pending, each.created_at, each.id.name))
+        return found
+
+    def check_may_write(self) -> None:
+        """Checks whether this process may begin scaling runs.
+
+        Raises:
+            FeatureUnavailable: nothing is written in a dry run, or there are no ScaleRequests.
+            LeadershipLost: this instance is not the leader.
+        """
+        if self._env.dry_run:
+            raise errors.FeatureUnavailable("dry-run", "nothing is written in a dry run")
+        if not self._env.leadership.leading or self._stopping:
+            raise errors.LeadershipLost("this instance is no longer the leader")
+        self._env.override_service.check(REQUESTS)
+
+    async def begin(
+        self, namespace: str, spec: ScaleSpec, check: Callable[[], None]
+    ) -> ScaleRequest:
+        """Creates a request and begins its scaling run.
+
+        Args:
+            namespace: the shoot.
+            spec: what is asked for.
+            check: called immediately before the request is created; its exceptions propagate.
+        """
+
+        def starting() -> None:
+            self.check_may_write()
+            check()
+
+        starting()
+        service = self._env.override_service
+        return await service.request_scaling(namespace, spec, starting=starting)
+
+    def stopping(self) -> None:
+        """Called when the process ends: runs under way are left for the next leader to carry on."""
+        self._stopping = True
+
+    # Whom there is something to do for.
+
+    async def run(self) -> None:
+        """Sees to it that each shoot with something to do has a task, for ever; it is woken by each change."""
+        self._env.overrides.subscribe(self._overrides_changed)
+        self._env.leadership.subscribe(self._wake)
+        self._env.seed.subscribe(self._seed_changed)
+        self._wake()
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if self._env.dry_run:
+                self._rehearse()
+            if self._acts():
+                self._attend_all()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        for shoot in self._shoots.values():
+            shoot.woken.set()
+
+    def _overrides_changed(self, namespace: str | None) -> None:
+        """Cancels at once what was deleted, without waiting for anything that is being written."""
+        for each, shoot in self._shoots.items():
+            if namespace in {None, each}:
+                if self._acts():
+                    self._cancel_if_over(each, shoot)
+                shoot.woken.set()
+        self._changed.set()
+
+    def _seed_changed(self, change: SeedChange) -> None:
+        """Wakes the task of a shoot whose Cluster has changed: whether it is probed decides about its requests."""
+        if change.what is Watched.CLUSTERS and change.namespace in self._shoots:
+            self._shoots[change.namespace].woken.set()
+
+    def _acts(self) -> bool:
+        if self._env.dry_run or self._stopping:
+            return False
+        return self._env.leadership.leading and self._env.overrides.synced
+
+    def _attend_all(self) -> None:
+        for request in self._env.overrides.requests():
+            namespace = request.id.namespace
+            if request.open and namespace not in self._shoots:
+                shoot = self._shoots[namespace] = _Shoot()
+                self._attend(namespace, shoot)
+
+    def _attend(self, namespace: str, shoot: _Shoot) -> None:
+        async def attend() -> None:
+            try:
+                while (wait := await self._turn(namespace, shoot)) is not None:
+                    try:
+                        async with asyncio.timeout(wait):
+                            await shoot.woken.wait()
+                    except TimeoutError:
+                        continue
+            finally:
+                del self._shoots[namespace]
+                if self._registry.runner(namespace) is None:
+                    self._registry.scalers.release(namespace)
+
+        _ = self._env.tasks.once(attend, f"scale requests {namespace}")
+
+    def _rehearse(self) -> None:
+        """In a dry run: says once of each request what would be done."""
+        for request in self._env.overrides.requests():
+            if request.open and request.id.uid not in self._rehearsed:
+                self._rehearsed.add(request.id.uid)
+                step, why = self._next_step(request)
+                log.info(
+                    "a ScaleRequest is not carried out, as this is a dry run",
+                    namespace=request.id.namespace,
+                    request=request.id.name,
+                    step=step.value,
+                    why=why,
+                )
+
+    # One shoot.
+
+    async def _turn(self, namespace: str, shoot: _Shoot) -> float | None:
+        """Takes one step; returns the seconds until the next one if nothing wakes it, or None if nothing is left."""
+        shoot.woken.clear()
+        if not self._acts():
+            return None
+        if shoot.run is not None:
+            return await self._follow(namespace, shoot, shoot.run)
+        request = self.open(namespace)
+        if request is None:
+            return None
+        step, why = self._next_step(request)
+        match step:
+            case RequestStep.WAIT:
+                return _RETRY
+            case RequestStep.REFUSE:
+                return await self._conclude(shoot, request, OperationPhase.REFUSED, why)
+            case RequestStep.CANCEL:
+                return await self._conclude(shoot, request, OperationPhase.CANCELLED, why)
+            case RequestStep.BEGIN | RequestStep.CARRY_ON:
+                return await self._begin(namespace, shoot, request)
+            case _:
+                assert_never(step)
+
+    def _next_step(self, request: ScaleRequest) -> tuple[RequestStep, str]:
+        return manual.next_step(request, self._context(request.id.namespace), self._env.clock.now())
+
+    def _context(self, namespace: str) -> ManualContext | None:
+        """What decides about a request; None while it is not known."""
+        needed = (Watched.CLUSTERS, Watched.DEPENDENTS)
+        if not all(self._env.seed.watch_state(each).synced for each in needed):
+            return None
+        status = self._registry.status(namespace)
+        if status is None:
+            return ManualContext(exists=False, probed=False)
+        probed = status.state is not ShootState.NOT_PROBED
+        if status.decision is None:
+            return ManualContext(probed=probed, judged=not probed)
+        return ManualContext(probed=probed, would_be=status.decision.would_be)
+
+    async def _begin(
+        self, namespace: str, shoot: _Shoot, request: ScaleRequest
+    ) -> float | None:
+        """Writes the status `Running`, and begins the scaling run, even if that write fails for two seconds."""
+        carried_on = request.phase is OperationPhase.RUNNING
+        try:
+            if not request.spec.force:
+                await self._check_probed(namespace)
+        except errors.Refused as gone:
+            text = f"{gone}, and it was not forced"
+            return await self._conclude(shoot, request, OperationPhase.CANCELLED, text)
+        except errors.ClusterError as error:
+            return self._complain(shoot, request, error)
+        now = self._env.clock.now()
+        since = shoot.trying_since.setdefault(request.id.uid, now)
+        running = replace(
+            request,
+            phase=OperationPhase.RUNNING,
+            message="",
+            started=now if request.started is None else request.started,
+            observed_by=self._env.identity,
+        )
+        if running != request:
+            try:
+                async with asyncio.timeout(max(since + BEGIN_WITHIN - now, 0.0)):
+                    request = await self._set_status(request, running)
+            except errors.LeadershipLost:
+                return None
+            except (*_UNWRITTEN, TimeoutError) as error:
+                if self._env.clock.now() < since + BEGIN_WITHIN:
+                    return _AGAIN
+                self._complain(shoot, request, error)
+        shoot.trying_since.pop(request.id.uid, None)
+        still = self.open(namespace)
+        if not self._acts() or still is None or still.id.uid != request.id.uid:
+            return 0.0
+        scaling_messages.request_began(self._env, request, carried_on=carried_on)
+        self._order(namespace, shoot, request, carried_on=carried_on)
+        return _SHOWN_EVERY
+
+    async def _check_probed(self, namespace: str) -> None:
+        """Reads the Cluster live if its watch is stale, and checks that the shoot is still to be probed.
+
+        Raises:
+            Refused: the shoot is not to be probed any more.
+            ClusterError: the watch is stale, and the Cluster could not be read.
+        """
+        state = self._env.seed.watch_state(Watched.CLUSTERS)
+        if not state.stale(self._env.clock.now()):
+            return
+        found = lifecycle.decide(await self._env.seed.read_cluster(namespace))
+        if not found.runs(running=True, protected=True):
+            raise errors.Refused(f"the shoot is not probed: {found.message}")
+
+    def _order(
+        self, namespace: str, shoot: _Shoot, request: ScaleRequest, *, carried_on: bool
+    ) -> None:
+        scaler = self._registry.scalers.of(namespace)
+        run = shoot.run = _Run(request.id.uid)
+
+        def ended(result: ScalingResult) -> None:
+            if result.operation == run.uid:
+                scaler.unsubscribe(ended)
+                run.result = result
+                shoot.woken.set()
+
+        scaler.subscribe(ended)
+        scaler.order(ScalingOrder.of(request, carried_on=carried_on))
+
+    def _request(self, namespace: str, uid: str) -> ScaleRequest | None:
+        requests = self._env.overrides.requests(namespace)
+        return next((each for each in requests if each.id.uid == uid), None)
+
+    def _cancel_if_over(self, namespace: str, shoot: _Shoot) -> None:
+        """Cancels the run of a request that was deleted, or that somebody has ended by its status."""
+        run = shoot.run
+        if run is None or run.result is not None:
+            return
+        request = self._request(namespace, run.uid)
+        if request is not None and request.open:
+            return
+        by = self._env.override_service.ended_by(run.uid)
+        shown = self._env.operations.get(run.uid)
+        whose = "it was deleted" if request is None else f"its status says {request.phase}"
+        reason = whose if by is None else f"it was cancelled by {by}"
+        if self._registry.scalers.of(namespace).cancel(run.uid, reason) and shown is not None:
+            scaling_messages.cancelled(self._env, shown, by)
+
+    async def _follow(self, namespace: str, shoot: _Shoot, run: _Run) -> float | None:
+        """Shows the progress of the run under way, and its end."""
+        self._cancel_if_over(namespace, shoot)
+        request, shown = self._request(namespace, run.uid), self._env.operations.get(run.uid)
+        if request is None or not request.open or shown is None:
+            if run.result is not None:
+                shoot.run = None
+                return 0.0
+            return _RETRY
+        if run.result is None:
+            return await self._show(shoot, request, shown)
+        wait = await self._conclude(shoot, request, shown.phase, shown.message, shown)
+        if shoot.run is run and wait == 0.0:
+            shoot.run = None
+        return wait
+
+    async def _show(
+        self, shoot: _Shoot, request: ScaleRequest, shown: ScalingRunStatus
+    ) -> float | None:
+        """Writes the steps so far, at most once a second, and only while the budget has room."""
+        due = shoot.shown_at + _SHOWN_EVERY - self._env.clock.now()
+        if due > 0:
+            return due
+        wanted = manual.shown(request, shown, self._env.identity)
+        if wanted == request:
+            return _SHOWN_EVERY
+        shoot.shown_at = self._env.clock.now()
+        try:
+            await self._set_status(request, wanted, spare=True)
+        except (errors.LeadershipLost, *_UNWRITTEN):
+            return _SHOWN_EVERY
+        return _SHOWN_EVERY
+
+    async def _conclude(
+        self,
+        shoot: _Shoot,
+        request: ScaleRequest,
+        phase: OperationPhase,
+        message: str,
+        shown: ScalingRunStatus | None = None,
+    ) -> float | None:
+        """Writes how the request has ended, and reports it once that is accepted."""
+        before = request if shown is None else manual.shown(request, shown, self._env.identity)
+        wanted = manual.ended(before, phase, message, self._env.clock.now())
+        try:
+            ended = await self._set_status(request, wanted)
+        except errors.LeadershipLost:
+            return None
+        except _UNWRITTEN as error:
+            return self._complain(shoot, request, error)
+        shoot.complained = False
+        scaling_messages.request_ended(self._env, ended)
+        return 0.0
+
+    async def _set_status(
+        self, request: ScaleRequest, wanted: ScaleRequest, *, spare: bool = False
+    ) -> ScaleRequest:
+        return await self._env.override_service.set_status(
+            request, wanted, starting=self.check_may_write, spare=spare
+        )
+
+    def _complain(self, shoot: _Shoot, request: ScaleRequest, error: Exception) -> float:
+        """Logs the first of a row of failures only, as it is tried again every 2 s."""
+        if isinstance(error, errors.Conflict):
+            return _AGAIN
+        if not shoot.complained:
+            shoot.complained = True
+            log.warning(
+                "the status of a ScaleRequest could not be written",
+                namespace=request.id.namespace,
+                request=request.id.name,
+                error=str(error) or type(error).__name__,
+            )
+        return _RETRY
