@@ -161,6 +161,7 @@ class ProberLoop:
             dry_run=configured.dry_run,
             overrides=decisions.view,
             override_service=decisions.override_service,
+            identity=decisions.identity,
             endpoints=self._endpoints(),
             together=TOGETHER,
             runs_together=RUNS_TOGETHER,

@@ -85,9 +85,7 @@ class Service:
 
     def __init__(self, configured: Configured, core: Core, cluster: Cluster) -> None:
         self._configured, self._core, self._cluster = configured, core, cluster
-        self._decisions = OverrideFeature(
-            core, cluster.overrides, cluster.home, dry_run=configured.dry_run
-        )
+        self._decisions = OverrideFeature(core, cluster, dry_run=configured.dry_run)
         self._metering = Metering(core.metrics)
         self.prober, self.weeder = self._prober_loop(), self._weeder_loop()
         self._history, self._audit = History(), AuditLog(core.clock.now)

@@ -85,7 +85,8 @@ class KubeCustomObjects(Generic[T]):
             metrics: counts watch restarts, and shows whether the feature is off.
             random: spreads retries and the durations of watches.
         """
-        self._kind, self._api, self._identity = kind, api, identity
+        self._kind: Kind[T] = kind
+        self._api, self._identity = api, identity
         self._clock, self._tasks = clock, tasks
         self._listeners: list[Callable[[str | None, str], None]] = []
         self._running: list[Any] = []
@@ -94,7 +95,7 @@ class KubeCustomObjects(Generic[T]):
         self._feature_off = metrics.feature_off.labels(kind.resource.plural)
         self._was_off: str | None = None
         self._requests = RefusalWatch(api, self._state_changed)
-        self._reflector = Reflector(
+        self._reflector: Reflector[T] = Reflector(
             kind.source(), self._requests, clock, metrics, random, self._changed
         )
         self._reflector.tell_lists(self._listed)

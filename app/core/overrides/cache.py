@@ -108,7 +108,10 @@ class OverrideCache:
 
     def undecodable(self) -> Sequence[str]:
         """Returns the objects that this version cannot decode, each with the reason."""
-        objects = (*self._pauses.everything(), *self._requests.everything())
+        objects: tuple[Pause | ScaleRequest, ...] = (
+            *self._pauses.everything(),
+            *self._requests.everything(),
+        )
         return tuple(
             f"{each.id.namespace}/{each.id.name}: {each.problem}"
             for each in objects

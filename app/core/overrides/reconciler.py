@@ -16,7 +16,7 @@ from app.core.overrides import notices, rules
 from app.core.overrides.cache import PAUSES, OverrideCache
 from app.core.overrides.service import OverrideService
 from app.core.ports import CustomObjects
-from app.core.reporting.notices import NoticeBus
+from app.core.reporting.notices import Notice, NoticeBus
 
 log = structlog.get_logger(__name__)
 
@@ -133,7 +133,7 @@ class OverrideReconciler:
 
     def _notices(
         self, before: Mapping[str, Pause], current: Mapping[str, Pause], now: float
-    ) -> Iterable[notices.Notice]:
+    ) -> Iterable[Notice]:
         for uid, pause in current.items():
             if not self._concerns_a_shoot(pause):
                 if uid not in self._ignored and pause.told_until is None:
