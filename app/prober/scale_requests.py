@@ -261,16 +261,16 @@ class ScaleRequests:
             started=now if request.started is None else request.started,
             observed_by=self._env.identity,
         )
-        if running != request:
-            try:
-                async with asyncio.timeout(max(since + BEGIN_WITHIN - now, 0.0)):
-                    request = await self._set_status(request, running)
-            except errors.LeadershipLost:
-                return None
-            except (*_UNWRITTEN, TimeoutError) as error:
-                if self._env.clock.now() < since + BEGIN_WITHIN:
-                    return _AGAIN
-                self._complain(shoot, request, error)
+        try:
+            # Even if it changes nothing: it is refused if a watch that lags shows what is over.
+            async with asyncio.timeout(max(since + BEGIN_WITHIN - now, 0.0)):
+                request = await self._set_status(request, running)
+        except errors.LeadershipLost:
+            return None
+        except (*_UNWRITTEN, TimeoutError) as error:
+            if self._env.clock.now() < since + BEGIN_WITHIN:
+                return _AGAIN
+            self._complain(shoot, request, error)
         shoot.trying_since.pop(request.id.uid, None)
         still = self.open(namespace)
         if not self._acts() or still is None or still.id.uid != request.id.uid:
