@@ -490,6 +490,9 @@ class NoOverrides:
     ) -> "OverrideWrite":
         raise self._refusal()
 
+    async def still_there(self, namespace: str, hold: Hold) -> bool:  # noqa: ARG002 - as above
+        return False
+
     def note_done(self, namespace: str, operation: str) -> None:
         """Does nothing: there are no holds."""
 
@@ -546,6 +549,10 @@ class OverridesService(Protocol):
         Raises:
             RunInProgress: the scaling run of another operation still runs under the hold, or is to be resumed.
         """
+        ...
+
+    async def still_there(self, namespace: str, hold: Hold) -> bool:
+        """Reads live whether the hold is still as this process knows it."""
         ...
 
     def note_done(self, namespace: str, operation: str) -> None:

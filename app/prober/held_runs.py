@@ -22,9 +22,14 @@ from app.core.ports import SeedChange, Watched
 from app.prober import messages, scaling_messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
-from app.prober.rules import lifecycle, manual
+from app.prober.rules import manual
 from app.prober.rules.manual import HoldAction
-from app.prober.scaling_context import ScalingOrder, ScalingResult, one_line_each
+from app.prober.scaling_context import (
+    ScalingOrder,
+    ScalingResult,
+    check_probed,
+    one_line_each,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -132,7 +137,7 @@ class HeldRuns:
         """
         self._void.pop(namespace, None)
         if not order.forced:
-            await self._check_probed(namespace)
+            await check_probed(self._env, namespace)
         try:
             await self._write(namespace, order, check)
             check()
@@ -142,20 +147,6 @@ class HeldRuns:
             raise
         self._order(namespace, order)
         self._changed.set()  # somebody may have ended the hold before the answer to its write arrived
-
-    async def _check_probed(self, namespace: str) -> None:
-        """Reads the Cluster live if its watch is stale, and checks that the shoot is still to be probed.
-
-        Raises:
-            Refused: the shoot is not to be probed any more.
-            ClusterError: the watch is stale, and the Cluster could not be read.
-        """
-        state = self._env.seed.watch_state(Watched.CLUSTERS)
-        if not state.stale(self._env.clock.now()):
-            return
-        found = lifecycle.decide(await self._env.seed.read_cluster(namespace))
-        if not found.runs(running=True, protected=True):
-            raise errors.Refused(f"the shoot is not probed: {found.message}")
 
     async def _write(self, namespace: str, order: ScalingOrder, check: Callable[[], None]) -> None:
         def starting() -> None:
@@ -310,8 +301,10 @@ class HeldRuns:
 
     async def _carry_on(self, namespace: str, hold: Hold) -> float | None:
         try:
+            if not await self._env.override_service.still_there(namespace, hold):
+                return _RETRY
             if not hold.force:
-                await self._check_probed(namespace)
+                await check_probed(self._env, namespace)
         except errors.Refused as gone:
             return await self._end(namespace, hold, f"{gone}, and its scaling run was not forced")
         except errors.ClusterError as error:

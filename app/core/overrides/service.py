@@ -71,6 +71,10 @@ class OverrideService:
         entry = OverrideEntry(hold=settled_hold(hold))
         return await self._edit(namespace, EntryKind.HOLD, entry, starting)
 
+    async def still_there(self, namespace: str, hold: Hold) -> bool:
+        """Reads live whether the hold is still as this process knows it; a watch may lag, or be about to break."""
+        return await self._writer.read() is not None and self._cache.holds().get(namespace) == hold
+
     def note_done(self, namespace: str, operation: str) -> None:
         """Marks the hold of `operation` as done in this process, even if writing that fails."""
         self._cache.note_done(namespace, operation)

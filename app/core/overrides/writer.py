@@ -89,7 +89,7 @@ class OverrideWriter:
             raise FeatureUnavailable(FEATURE, f"there are no overrides in this process: {off}")
 
     async def _change(self, plan: Plan, starting: Starting | None, sign: Sign) -> None:
-        document = self._cache.document if self._cache.current else await self._live()
+        document = self._cache.document if self._cache.current else await self.read()
         tries, unsure, failure = TRIES, TRIES_UNSURE, None
         while (wanted := plan(data := _data(document))) != data:
             _check_complete(document)
@@ -113,7 +113,8 @@ class OverrideWriter:
             return await self._store.create(data, starting=starting)
         return await self._store.replace(document, data, starting=starting)
 
-    async def _live(self) -> OverridesDocument | None:
+    async def read(self) -> OverridesDocument | None:
+        """Reads the ConfigMap live; returns None if it does not exist."""
         found = await self._store.read()
         if found is not None:
             self._cache.learn(found)
@@ -122,7 +123,7 @@ class OverrideWriter:
     async def _live_after(self, error: ClusterError) -> OverridesDocument | None:
         """Reads what is there after a failed or uncertain write; if that fails too, raises the error of the write."""
         try:
-            return await self._live()
+            return await self.read()
         except ClusterError as again:
             raise error from again
 
