@@ -24,9 +24,9 @@ from app.core.ports import SeedChange, Watched
 from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
-from app.prober.rules import lifecycle, manual
+from app.prober.rules import manual
 from app.prober.rules.manual import ManualContext, RequestStep
-from app.prober.scaling_context import ScalingOrder, ScalingResult
+from app.prober.scaling_context import ScalingOrder, ScalingResult, check_probed
 
 log = structlog.get_logger(__name__)
 
@@ -246,7 +246,7 @@ class ScaleRequests:
         carried_on = request.phase is OperationPhase.RUNNING
         try:
             if not request.spec.force:
-                await self._check_probed(namespace)
+                await check_probed(self._env, namespace)
         except errors.Refused as gone:
             text = f"{gone}, and it was not forced"
             return await self._conclude(shoot, request, OperationPhase.CANCELLED, text)
@@ -278,20 +278,6 @@ class ScaleRequests:
         scaling_messages.request_began(self._env, request, carried_on=carried_on)
         self._order(namespace, shoot, request, carried_on=carried_on)
         return _SHOWN_EVERY
-
-    async def _check_probed(self, namespace: str) -> None:
-        """Reads the Cluster live if its watch is stale, and checks that the shoot is still to be probed.
-
-        Raises:
-            Refused: the shoot is not to be probed any more.
-            ClusterError: the watch is stale, and the Cluster could not be read.
-        """
-        state = self._env.seed.watch_state(Watched.CLUSTERS)
-        if not state.stale(self._env.clock.now()):
-            return
-        found = lifecycle.decide(await self._env.seed.read_cluster(namespace))
-        if not found.runs(running=True, protected=True):
-            raise errors.Refused(f"the shoot is not probed: {found.message}")
 
     def _order(
         self, namespace: str, shoot: _Shoot, request: ScaleRequest, *, carried_on: bool
