@@ -239,9 +239,7 @@ class ScaleRequests:
             return ManualContext(probed=probed, judged=not probed)
         return ManualContext(probed=probed, would_be=status.decision.would_be)
 
-    async def _begin(
-        self, namespace: str, shoot: _Shoot, request: ScaleRequest
-    ) -> float | None:
+    async def _begin(self, namespace: str, shoot: _Shoot, request: ScaleRequest) -> float | None:
         """Writes the status `Running`, and begins the scaling run, even if that write fails for two seconds."""
         carried_on = request.phase is OperationPhase.RUNNING
         try:

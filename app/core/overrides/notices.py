@@ -47,7 +47,9 @@ def ended(pause: Pause, now: float, by: str | None, *, of_all: bool) -> Notice:
 
 def ignored(pause: Pause, now: float) -> Notice:
     """Reports that a Pause has no effect, as its namespace is not that of a shoot."""
-    text = f"Pause {pause.id.name} has no effect: {pause.id.namespace} is not the namespace of a shoot"
+    text = (
+        f"Pause {pause.id.name} has no effect: {pause.id.namespace} is not the namespace of a shoot"
+    )
     return _notice(pause, IGNORED, text, pause.author, now, Severity.WARNING, of_all=False)
 
 
