@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
+from app.simulation.definitions import Definition
 from app.simulation.store import Store
 
 _OBJECTS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
@@ -30,6 +32,8 @@ class ServedResource:
     fields: tuple[str, ...] = ()
     """The supported field selectors, in addition to name and namespace."""
     verbs: tuple[str, ...] = _OBJECTS
+    definition: Definition | None = None
+    """What describes a custom resource; None for built-in ones and for those of which anything may be stored."""
 
     @property
     def api_version(self) -> str:
@@ -116,8 +120,18 @@ _BUILT_IN: Final = frozenset(
 )
 
 
+@lru_cache(maxsize=16)
+def _defined(each: Definition) -> ServedResource:
+    return ServedResource(
+        *(each.group, each.version, each.plural, each.kind),
+        parts=each.parts,
+        short=each.short,
+        definition=each,
+    )
+
+
 class Catalog:
-    """The resources of one API server: built-in ones, and the other kinds that its store has objects of."""
+    """The resources of one API server: built-in and defined ones, and other kinds that its store has objects of."""
 
     def __init__(self, known: Iterable[ServedResource], store: Store) -> None:
         self._known = {(each.group, each.version, each.plural): each for each in known}
@@ -126,12 +140,11 @@ class Catalog:
 
     def find(self, group: str, version: str, plural: str) -> ServedResource | None:
         """Returns a resource; None if it is not served."""
-        self._learn()
-        return self._known.get((group, version, plural))
+        return self._served().get((group, version, plural))
 
-    def _learn(self) -> None:
-        """Adds kinds that appeared in the store: dependents of any group, with `scale`."""
-        for kind in set(self._store.kinds()) - self._kinds:
+    def _served(self) -> dict[tuple[str, str, str], ServedResource]:
+        """Returns all resources, with kinds that appeared in the store: dependents of any group, with `scale`."""
+        for kind in set(self._store.kinds()) - self._kinds - self._store.definitions.keys():
             objects = self._store.list(kind)
             if not objects:
                 continue
@@ -139,6 +152,8 @@ class Catalog:
             resource = ServedResource(group, version, f"{kind.lower()}s", kind, parts=_SIZED)
             self._known[group, version, resource.plural] = resource
             self._kinds.add(kind)
+        defined = map(_defined, self._store.definitions.values())
+        return self._known | {(each.group, each.version, each.plural): each for each in defined}
 
     def is_built_in(self, group: str) -> bool:
         """Returns whether a group is built in; such groups answer for their unknown resources themselves."""
@@ -146,8 +161,8 @@ class Catalog:
 
     def group_versions(self) -> list[tuple[str, str]]:
         """All groups but the core group."""
-        self._learn()
-        return sorted({(each.group, each.version) for each in self._known.values() if each.group})
+        served = self._served().values()
+        return sorted({(each.group, each.version) for each in served if each.group})
 
     def core_versions(self) -> dict[str, Any]:
         """Returns the answer to `GET /api`."""
@@ -167,10 +182,8 @@ class Catalog:
 
     def resource_list(self, group: str, version: str) -> dict[str, Any] | None:
         """Returns the answer to `GET /api/v1` or `GET /apis/GROUP/VERSION`; None if the version is not served."""
-        self._learn()
-        found = [
-            each for each in self._known.values() if (each.group, each.version) == (group, version)
-        ]
+        served = self._served().values()
+        found = [each for each in served if (each.group, each.version) == (group, version)]
         if not found:
             return None
         return {
@@ -194,6 +207,7 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
         "kind": resource.kind,
         "verbs": list(resource.verbs) if resource.stored else ["create"],
         **({"shortNames": [resource.short]} if resource.short else {}),
+        **({"categories": resource.definition.categories} if resource.definition else {}),
     }
     return [whole, *(_part(resource, part) for part in resource.parts)]
 
