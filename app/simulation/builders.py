@@ -23,7 +23,7 @@ from app.simulation.actors import (
     KubeControllerManager,
     MachineControllerManager,
 )
-from app.simulation.crds import definitions
+from app.simulation.crds import DEFINITIONS
 from app.simulation.faults import Faults
 from app.simulation.handlers import SimulatedHandlers
 from app.simulation.identities import OPERATOR, SimulatedIdentities
@@ -111,7 +111,7 @@ class World(WorldTruth):
 
     def _build(self, clock: Clock, pace: PodPace, secret_name: str) -> WorldParts:
         store, journal = Store(history=_SEED_LOG), Journal()
-        for each in definitions():
+        for each in DEFINITIONS:
             store.define(each)
         return WorldParts(
             clock=clock,

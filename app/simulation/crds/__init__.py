@@ -1,18 +1,16 @@
-"""The custom resources of the watchdog: the chart's definitions, byte by byte."""
+"""The custom resources of the watchdog, by the chart's definitions of them, byte by byte."""
 
-from functools import cache
 from importlib.resources import files
+from typing import Final
 
 import yaml
 
 from app.simulation.definitions import Definition
 
 
-@cache
-def definitions() -> tuple[Definition, ...]:
-    """Returns the definitions of Pause and ScaleRequest."""
-    texts = (files(__name__).joinpath(f"{name}.yaml").read_text() for name in _FILES)
-    return tuple(Definition.read(yaml.safe_load(text)) for text in texts)
+def _definition(name: str) -> Definition:
+    return Definition.read(yaml.safe_load(files(__name__).joinpath(name).read_text("utf-8")))
 
 
-_FILES = ("pauses", "scalerequests")
+# Read at once: later, in an event loop, reading would block it.
+DEFINITIONS: Final = (_definition("pauses.yaml"), _definition("scalerequests.yaml"))

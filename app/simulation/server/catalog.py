@@ -1,8 +1,9 @@
 """The resources that an API server serves, and its discovery documents; pure."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final
 
 from app.simulation.definitions import Definition
@@ -192,6 +193,41 @@ class Catalog:
             "groupVersion": found[0].api_version,
             "resources": [entry for each in found for entry in _entries(each)],
         }
+
+    def documented(self) -> dict[str, Any]:
+        """Returns the answer to `GET /openapi/v3`: the custom resources that have a definition."""
+        served = {f"apis/{each.group}/{each.version}" for each in self._store.definitions.values()}
+        return {"paths": {each: {"serverRelativeURL": f"/openapi/v3/{each}"} for each in served}}
+
+    def document(self, group: str, version: str) -> dict[str, Any] | None:
+        """Returns the answer to `GET /openapi/v3/apis/GROUP/VERSION`, as much of it as kubectl needs."""
+        known = self._store.definitions.values()
+        found = [each for each in known if (each.group, each.version) == (group, version)]
+        if not found:
+            return None
+        return {
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": "simulated"},
+            "paths": {path: item for each in found for path, item in _paths(each).items()},
+            "components": {
+                "schemas": {each.kind: {**each.schema, **_named(each, list)} for each in found}
+            },
+        }
+
+
+def _named(each: Definition, wrap: Callable[[list[dict[str, str]]], object]) -> dict[str, object]:
+    named = {"group": each.group, "version": each.version, "kind": each.kind}
+    return {"x-kubernetes-group-version-kind": wrap([named])}
+
+
+def _paths(each: Definition) -> dict[str, Any]:
+    """Returns what can be done with an object: kubectl asks whether unknown fields can be refused."""
+    strict = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
+    verbs = {"get": (), "patch": (strict,)}
+    whole = f"/apis/{each.group}/{each.version}/namespaces/{{namespace}}/{each.plural}/{{name}}"
+    first = itemgetter(0)
+    done = {verb: {"parameters": more, **_named(each, first)} for verb, more in verbs.items()}
+    return {whole: done}
 
 
 def _group(group: str, version: str) -> dict[str, Any]:

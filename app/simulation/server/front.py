@@ -130,6 +130,10 @@ class ServerFront:
                 return catalog.core_versions()
             case ["apis"]:
                 return catalog.group_list()
+            case ["openapi", "v3"]:
+                return catalog.documented()
+            case ["openapi", "v3", "apis", group, version]:
+                found = catalog.document(group, version)
             case ["apis", group]:
                 found = catalog.group(group)
             case ["api", version]:
