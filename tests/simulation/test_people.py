@@ -15,7 +15,7 @@ from app.simulation.server.catalog import SEED_RESOURCES, Catalog
 from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.streams import StoreWatch, Watching
 from app.simulation.server.writing import Author, StoreWriter
-from app.simulation.store import ObjectKey
+from app.simulation.store import ObjectKey, StoreEvent
 from app.simulation.validation import Rejected
 from tests.simulation.worlds import simulated
 
@@ -86,9 +86,15 @@ async def test_without_definitions_nobody_creates_anything_and_objects_are_gone(
     people.create("Pause", A, "x", reason="work")
 
 
+def of_pauses(world):
+    found = Catalog((), world.store).find(GROUP, "v1alpha1", "pauses")
+    assert found is not None
+    return found
+
+
 def watch(world, events):
     """A watch of the Pauses of the namespace, as the server begins it."""
-    resource = Catalog((), world.store).find(GROUP, "v1alpha1", "pauses")
+    resource = of_pauses(world)
     options = ListOptions(watch=True, version=world.store.version)
     watching = Watching(resource, PAUSES, options, rendering.shown)
     stream = StoreWatch(world.store, world.clock, watching, lambda: False, delay=0.5)
@@ -105,7 +111,7 @@ def watch(world, events):
 
 @simulated()
 async def test_a_watch_tells_of_the_last_deletions_and_ends_a_second_later(world):
-    events = []
+    events: list[str] = []
     world.people.create("Pause", A, "x", reason="work")
     task = watch(world, events)
     await asyncio.sleep(10)
@@ -119,7 +125,7 @@ async def test_a_watch_tells_of_the_last_deletions_and_ends_a_second_later(world
 
 @simulated()
 async def test_a_write_on_its_way_meets_a_kind_that_ends(world):
-    resource = Catalog((), world.store).find(GROUP, "v1alpha1", "pauses")
+    resource = of_pauses(world)
     writer = StoreWriter(
         world.store,
         world.journal.add,
@@ -136,9 +142,9 @@ async def test_a_write_on_its_way_meets_a_kind_that_ends(world):
 
 @simulated()
 async def test_a_tried_write_uses_up_nothing_but_a_uid(world):
-    resource = Catalog((), world.store).find(GROUP, "v1alpha1", "pauses")
+    resource = of_pauses(world)
     writer = StoreWriter(world.store, world.journal.add, lambda *_: pytest.fail("no deletion"))
-    version, heard = world.store.version, []
+    version, heard = world.store.version, list[StoreEvent]()
     world.store.subscribe(heard.append)
     author = Author("jane", world.clock.now())
     tried = writer.tried(
@@ -207,8 +213,9 @@ def test_the_roles_of_the_chart_can_be_bound_in_one_namespace_or_in_all(role, ri
     identities.bind("sre", role)
 
     def all_that(user, groups, namespace):
-        asked = {each: Right("", *each.split(), namespace) for each in GRID}
-        return {each for each, right in asked.items() if identities.allows(user, groups, right)}
+        asked = ((each, *each.split()) for each in GRID)
+        rights = {each: Right("", verb, resource, namespace) for each, verb, resource in asked}
+        return {each for each, right in rights.items() if identities.allows(user, groups, right)}
 
     assert all_that("jane", (), A) == all_that("joe", ("sre",), "garden") == rights
     assert all_that("jane", (), "garden") == all_that("joe", (), A) == set()
