@@ -146,7 +146,7 @@ class KubeCustomObjects(Generic[T]):
         yield from (known for known, gone, _ in self._learnt.values() if not gone)
 
     def subscribe(self, listener: Callable[[str | None, str], None]) -> None:
-        """Calls `listener` with namespace and name after each change of an object, and with None and "" after others."""
+        """Calls `listener` with namespace and name after each change of an object, else with None and ""."""
         self._listeners.append(listener)
 
     # What changes.

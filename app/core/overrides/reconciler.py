@@ -29,7 +29,7 @@ LAST_KEPT: Final = 5
 _LOOKED_AT: Final = 10.0
 # Seconds between a failed write and the next attempt.
 _RETRIED_AFTER: Final = 30.0
-# Notices that are published, or writes that are made, before the event loop gets a turn.
+# Notices that are published before the event loop gets a turn.
 _AT_ONCE: Final = 20
 
 
@@ -124,10 +124,8 @@ class OverrideReconciler:
             return
         if not led:
             before = {uid: each for uid, each in current.items() if each.told_until is not None}
-        number = 0
-        for notice in self._notices(before, current, now):
+        for number, notice in enumerate(self._notices(before, current, now), 1):
             self._notice_bus.publish(notice)
-            number += 1
             if number % _AT_ONCE == 0:
                 await self._clock.sleep(0)
 
