@@ -423,7 +423,9 @@ class CustomObjects(Protocol[ObjectT]):
         """
         ...
 
-    async def change(self, known: ObjectT, wanted: ObjectT, *, starting: Starting | None = None) -> ObjectT:
+    async def change(
+        self, known: ObjectT, wanted: ObjectT, *, starting: Starting | None = None
+    ) -> ObjectT:
         """Gives an object the spec of `wanted`, if it is still as `known` says.
 
         Raises:
@@ -432,7 +434,12 @@ class CustomObjects(Protocol[ObjectT]):
         ...
 
     async def set_status(
-        self, known: ObjectT, wanted: ObjectT, *, starting: Starting | None = None, spare: bool = False
+        self,
+        known: ObjectT,
+        wanted: ObjectT,
+        *,
+        starting: Starting | None = None,
+        spare: bool = False,
     ) -> ObjectT:
         """Gives an object the status of `wanted`, if it is still as `known` says.
 
