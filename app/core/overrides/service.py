@@ -19,7 +19,7 @@ from app.core.errors import (
     NotFound,
     trimmed,
 )
-from app.core.model.overrides import API_PAUSE, ObjectId, Pause, ScaleRequest
+from app.core.model.overrides import API_PAUSE, NOWHERE, ObjectId, Pause, ScaleRequest
 from app.core.model.scaling_runs import ScaleSpec
 from app.core.overrides.cache import PAUSES, REQUESTS, OverrideCache
 from app.core.ports import CustomObjects, PauseWrite, Starting
@@ -81,8 +81,8 @@ class OverrideService:
             EntryChanged: somebody else made, changed or deleted it at the same time.
         """
         where = self._home if namespace is None else namespace
-        before = self._pauses.of(where).get(API_PAUSE)
         wanted = replace(wanted, id=ObjectId(where, API_PAUSE))
+        before = self._pauses.of(where).get(API_PAUSE)
 
         async def write() -> Pause:
             if before is None:
@@ -91,18 +91,23 @@ class OverrideService:
 
         async def settled() -> Pause | None:
             """Reads what is there now: what was wanted, or (None) what was there before."""
+            nonlocal before
             found = await self._pauses.read(where, API_PAUSE)
             if found is not None and _same(found, wanted):
                 return found
-            if (None if found is None else found.id) == (None if before is None else before.id):
-                return None
-            raise self._changed(where, found)
+            if not _untouched(found, before):
+                raise self._changed(where, found)
+            before = found
+            return None
 
-        try:
-            after = await self._write(PAUSES, write, settled)
-        except Conflict:
-            raise self._changed(where, await self._pauses.read(where, API_PAUSE)) from None
-        return PauseWrite(before, after)
+        for _ in range(_TRIES):
+            try:
+                return PauseWrite(before, await self._write(PAUSES, write, settled))
+            except Conflict:
+                # The leader may have written the status, which is no change of what people decided.
+                if (done := await settled()) is not None:
+                    return PauseWrite(before, done)
+        raise self._changed(where, before)
 
     def _changed(self, where: str, now: Pause | None) -> EntryChanged:
         what = "removed" if now is None else "changed"
@@ -201,6 +206,15 @@ class OverrideService:
             return True if found is None or found.id.uid != uid else None
 
         return await self._write(feature, delete, settled)
+
+
+def _untouched(found: Pause | None, before: Pause | None) -> bool:
+    """Whether nobody has made, changed or deleted it; a status does not count."""
+    if found is None or before is None:
+        return found is before
+    return (
+        replace(found, id=NOWHERE) == replace(before, id=NOWHERE) and found.id.uid == before.id.uid
+    )
 
 
 def _same(found: Pause, wanted: Pause) -> bool:
