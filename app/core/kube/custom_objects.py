@@ -324,7 +324,8 @@ class KubeCustomObjects(Generic[T]):
 
 
 def _precondition(known: Pause | ScaleRequest) -> dict[str, Any]:
-    return {"uid": known.id.uid, "resourceVersion": known.id.version}
+    """The resourceVersion suffices: no other object, not even one of the same name, ever has it."""
+    return {"resourceVersion": known.id.version}
 
 
 def _anything(_raw: decoding.Raw) -> None:

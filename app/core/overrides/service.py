@@ -38,7 +38,7 @@ class OverrideService:
 
     Args:
         pauses: all Pauses.
-        requests: all ScaleRequests.
+        requests: all ScaleRequests; None in a process without the prober.
         cache: what is known, and which feature is off.
         home: the watchdog's own namespace.
         clock: for the creation of what is not written yet.
@@ -49,7 +49,7 @@ class OverrideService:
     def __init__(
         self,
         pauses: CustomObjects[Pause],
-        requests: CustomObjects[ScaleRequest],
+        requests: CustomObjects[ScaleRequest] | None,
         cache: OverrideCache,
         home: str,
         clock: Clock,
@@ -131,27 +131,35 @@ class OverrideService:
     ) -> ScaleRequest:
         """Creates a ScaleRequest under a name that nobody has used."""
         name = f"api-{''.join(self._random.choices(_LETTERS, k=10))}"
-        wanted = ScaleRequest(ObjectId(namespace, name), spec, self._clock.now())
+        wanted, requests = (
+            ScaleRequest(ObjectId(namespace, name), spec, self._clock.now()),
+            self._all(),
+        )
         return await self._write(
             REQUESTS,
-            lambda: self._requests.create(wanted, starting=starting),
-            lambda: self._requests.read(namespace, name),
+            lambda: requests.create(wanted, starting=starting),
+            lambda: requests.read(namespace, name),
         )
+
+    def _all(self) -> CustomObjects[ScaleRequest]:
+        self.check(REQUESTS)
+        assert self._requests is not None  # noqa: S101 - the feature is off without
+        return self._requests
 
     async def set_status(
         self, known: ScaleRequest, wanted: ScaleRequest, *, starting: Starting, spare: bool = False
     ) -> ScaleRequest:
         """Writes the status of a ScaleRequest; after a conflict the newer object is known, too."""
-        self.check(REQUESTS)
+        requests = self._all()
         try:
-            return await self._requests.set_status(known, wanted, starting=starting, spare=spare)
+            return await requests.set_status(known, wanted, starting=starting, spare=spare)
         except Conflict:
-            _ = await self._requests.read(known.id.namespace, known.id.name)
+            _ = await requests.read(known.id.namespace, known.id.name)
             raise
 
     async def delete_request(self, request: ScaleRequest, *, by: str) -> bool:
         """Deletes a ScaleRequest; returns whether it was there."""
-        return await self._delete(REQUESTS, self._requests, request, by)
+        return await self._delete(REQUESTS, self._all(), request, by)
 
     # How both are written.
 

@@ -29,11 +29,11 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
 {{- define "dependency-watchdog.customRules" }}
 - apiGroups: [dependency-watchdog.gardener.cloud]
   resources: [{{ .resource }}]
-  verbs: [get, list, watch{{ if .write }}, create, update, patch, delete{{ end }}]
+  verbs: [get, list, watch{{ if .write }}, create, patch, delete{{ end }}]
 {{- if .write }}
 - apiGroups: [dependency-watchdog.gardener.cloud]
   resources: [{{ .resource }}/status]
-  verbs: [get, update, patch]
+  verbs: [patch]
 {{- end }}
 {{- end -}}
 

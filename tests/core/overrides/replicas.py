@@ -17,6 +17,7 @@ from app.simulation.builders import World
 from app.simulation.identities import WATCHDOG
 from app.simulation.process import SimulatedProcess
 from app.simulation.store import ObjectKey
+from tests.support.harness import GARDENER
 from tests.support.seed_lab import SeedLab
 
 HOME = "garden"
@@ -80,7 +81,7 @@ class Lab(SeedLab):
 
     def replica(self, world: World, *, leads: bool = False, dry_run: bool = False) -> Replica:
         core = self.core()
-        process = self.process(world, core, WATCHDOG, dry_run=dry_run)
+        process = self.process(world, core, WATCHDOG, prober=GARDENER, dry_run=dry_run)
         adapters = process.adapters
         pauses, requests = adapters.pauses, adapters.requests
         assert pauses is not None

@@ -38,6 +38,7 @@ async def test_a_pause_is_reported_once_when_it_begins_and_when_it_ends(lab):
 async def test_who_ended_a_pause_early_is_named_where_this_process_did_it(lab):
     replica = await lab.started(leads=True)
     await replica.pause()
+    await lab.clock.sleep(1)
     await replica.resume()
     await lab.clock.sleep(1)
     (ended,) = replica.told("PauseEnded")
@@ -59,6 +60,7 @@ async def test_of_one_that_kubectl_deleted_nobody_knows_by_whom(lab):
 async def test_a_changed_pause_is_reported_again(lab):
     replica = await lab.started(leads=True)
     await replica.pause()
+    await lab.clock.sleep(1)
     await replica.pause(reason="another")
     await lab.clock.sleep(1)
     assert len(replica.told("PauseStarted")) == 2
