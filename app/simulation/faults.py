@@ -202,6 +202,33 @@ class OverridesFaults:
         return Fault(lambda: self._parts.api.end(trouble))
 
 
+# The definitions of the custom resources.
+
+
+class DefinitionFaults:
+    """The CustomResourceDefinitions come and go."""
+
+    def __init__(self, parts: WorldParts) -> None:
+        self._parts = parts
+
+    def crds_removed(self, *kinds: str) -> Fault:
+        """The definitions of these kinds, or all, are deleted, and afterwards installed again.
+
+        The objects are deleted, watches end a second later, and requests get 404.
+        """
+        store = self._parts.store
+        gone = [each for each in store.definitions.values() if not kinds or each.kind in kinds]
+        for each in gone:
+            store.undefine(each.kind)
+            self._parts.watches.end(each.kind)
+
+        def undo() -> None:
+            for each in gone:
+                store.define(each)
+
+        return Fault(undo)
+
+
 # The seed's API server, its watches, and the Clusters.
 
 
@@ -379,6 +406,7 @@ class Faults(
     SeedFaults,
     PodFaults,
     OverridesFaults,
+    DefinitionFaults,
     EndpointFaults,
     ConnectionFaults,
 ):
@@ -390,5 +418,6 @@ class Faults(
         SeedFaults.__init__(self, parts)
         PodFaults.__init__(self, parts)
         OverridesFaults.__init__(self, parts)
+        DefinitionFaults.__init__(self, parts)
         EndpointFaults.__init__(self, parts)
         ConnectionFaults.__init__(self, parts)

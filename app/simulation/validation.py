@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from app.core.errors import Invalid
 
@@ -17,12 +17,26 @@ _MOST_DATA: Final = 1 << 20
 _DATA_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
-class Rejected(Invalid):
-    """An object has a wrong value: 422."""
+class Problem(NamedTuple):
+    """What is wrong with a field."""
 
-    def __init__(self, kind: str, name: str, path: str, problem: str) -> None:
-        self.kind, self.name, self.path, self.problem = kind, name, path, problem
-        super().__init__(f'{kind} "{name}" is invalid: {path}: {problem}', status=422)
+    path: str
+    text: str
+
+
+class Rejected(Invalid):
+    """An object has wrong values: 422."""
+
+    def __init__(self, kind: str, name: str, path: str, problem: str, *more: Problem) -> None:
+        self.kind, self.name = kind, name
+        self.problems = (Problem(path, problem), *more)
+        super().__init__(self.titled(kind), status=422)
+
+    def titled(self, kind: str) -> str:
+        """Returns the message that calls the kind so."""
+        told = ", ".join(f"{path}: {text}" for path, text in self.problems)
+        told = f"[{told}]" if len(self.problems) > 1 else told
+        return f'{kind} "{self.name}" is invalid: {told}'
 
 
 class WrongType(Invalid):
