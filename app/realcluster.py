@@ -23,6 +23,7 @@ from app.core.kube.access import (
     weeder_permissions,
 )
 from app.core.kube.connector import KubeConnector
+from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
 from app.core.kube.election_lease import LeaseStore
 from app.core.kube.event_sink import KubeEvents
@@ -34,7 +35,6 @@ from app.core.kube.leader_slice import (
     LeaderSliceStore,
 )
 from app.core.kube.network import Network
-from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
 from app.core.kube.pod_exec import KubeExec
 from app.core.kube.pod_watches import KubeProbedPods
 from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed

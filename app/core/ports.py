@@ -366,10 +366,10 @@ class Unmetered:
 # Overrides: Pauses and ScaleRequests, and what follows from them.
 
 
-O = TypeVar("O", Pause, ScaleRequest)
+ObjectT = TypeVar("ObjectT", Pause, ScaleRequest)
 
 
-class CustomObjects(Protocol[O]):
+class CustomObjects(Protocol[ObjectT]):
     """The custom resources of one kind, in all namespaces: as the watch shows them, and as this process left them."""
 
     @property
@@ -381,11 +381,11 @@ class CustomObjects(Protocol[O]):
         """Returns the state of the watch."""
         ...
 
-    def of(self, namespace: str) -> Mapping[str, O]:
+    def of(self, namespace: str) -> Mapping[str, ObjectT]:
         """Returns the objects of a namespace by name, without a request."""
         ...
 
-    def everything(self) -> Iterator[O]:
+    def everything(self) -> Iterator[ObjectT]:
         """Yields the objects of all namespaces, without a request."""
         ...
 
@@ -410,11 +410,11 @@ class CustomObjects(Protocol[O]):
 
     # Requests. What a write returns is at once among the objects, and so is what `read` finds.
 
-    async def read(self, namespace: str, name: str) -> O | None:
+    async def read(self, namespace: str, name: str) -> ObjectT | None:
         """Reads an object live; returns None if it does not exist."""
         ...
 
-    async def create(self, wanted: O, *, starting: Starting | None = None) -> O:
+    async def create(self, wanted: ObjectT, *, starting: Starting | None = None) -> ObjectT:
         """Creates an object with the spec of `wanted`, marked as made by the API.
 
         Raises:
@@ -423,7 +423,9 @@ class CustomObjects(Protocol[O]):
         """
         ...
 
-    async def change(self, known: O, wanted: O, *, starting: Starting | None = None) -> O:
+    async def change(
+        self, known: ObjectT, wanted: ObjectT, *, starting: Starting | None = None
+    ) -> ObjectT:
         """Gives an object the spec of `wanted`, if it is still as `known` says.
 
         Raises:
@@ -432,8 +434,13 @@ class CustomObjects(Protocol[O]):
         ...
 
     async def set_status(
-        self, known: O, wanted: O, *, starting: Starting | None = None, spare: bool = False
-    ) -> O:
+        self,
+        known: ObjectT,
+        wanted: ObjectT,
+        *,
+        starting: Starting | None = None,
+        spare: bool = False,
+    ) -> ObjectT:
         """Gives an object the status of `wanted`, if it is still as `known` says.
 
         Args:
@@ -448,7 +455,7 @@ class CustomObjects(Protocol[O]):
         """
         ...
 
-    async def delete(self, known: O, *, starting: Starting | None = None) -> None:
+    async def delete(self, known: ObjectT, *, starting: Starting | None = None) -> None:
         """Deletes the object with the uid of `known`.
 
         Raises:
@@ -529,6 +536,13 @@ class NoOverrides:
         """Never calls `listener`, because nothing ever changes."""
 
 
+class PauseWrite(NamedTuple):
+    """The API's Pause before and after a write."""
+
+    before: Pause | None
+    after: Pause
+
+
 class OverridesService(Protocol):
     """Writes Pauses and ScaleRequests; what is written is in force in this process when the call returns.
 
@@ -585,7 +599,7 @@ class NoOverridesService:
     def ended_by(self, uid: str) -> str | None:  # noqa: ARG002 - the port's signature
         return None
 
-    async def set_pause(self, namespace: str | None, wanted: Pause) -> "PauseWrite":  # noqa: ARG002
+    async def set_pause(self, namespace: str | None, wanted: Pause) -> PauseWrite:  # noqa: ARG002
         raise self._refusal()
 
     async def end_pause(self, namespace: str | None, name: str, *, by: str) -> Pause | None:  # noqa: ARG002
@@ -615,13 +629,6 @@ class NoOverridesService:
 
     def _refusal(self) -> FeatureUnavailable:
         return FeatureUnavailable("overrides", "this process has no Pauses and no ScaleRequests")
-
-
-class PauseWrite(NamedTuple):
-    """The API's Pause before and after a write."""
-
-    before: Pause | None
-    after: Pause
 
 
 # Authentication and authorization of API callers, delegated to the seed.

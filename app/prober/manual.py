@@ -6,8 +6,8 @@ from typing import Final
 
 from app.core import errors
 from app.core.model import workloads
-from app.core.model.probing import ShootState
 from app.core.model.overrides import ScaleRequest
+from app.core.model.probing import ShootState
 from app.core.model.scaling_runs import (
     OperationPhase,
     PlannedResource,
@@ -86,9 +86,7 @@ class ManualScaling:
                 return running
         order = ScalingOrder.of(request, carried_on=False)
         shown = order.shown(request.id.namespace, request.phase, request.message)
-        return replace(
-            shown, started=request.started, ended=request.ended, steps=request.steps
-        )
+        return replace(shown, started=request.started, ended=request.ended, steps=request.steps)
 
     def probe_now(self, namespace: str) -> float:
         """Schedules a probe as soon as the rules allow; returns the instant of that probe.
@@ -120,9 +118,7 @@ class ManualScaling:
         self._check(namespace, spec)
         return await self._planned(namespace, spec, if_match)
 
-    async def _planned(
-        self, namespace: str, spec: ScaleSpec, if_match: str | None
-    ) -> ScalingPlan:
+    async def _planned(self, namespace: str, spec: ScaleSpec, if_match: str | None) -> ScalingPlan:
         views = await self._live(namespace)
         tag = workloads.list_etag(views)
         if if_match is not None and not workloads.matches(if_match, tag):
@@ -161,9 +157,7 @@ class ManualScaling:
         self._check(namespace, spec)
         _ = await self._planned(namespace, spec, if_match)
         # While the seed is read the verdict may turn, or probing end, so that the run would need `force`.
-        request = await self._requests.begin(
-            namespace, spec, lambda: self._check(namespace, spec)
-        )
+        request = await self._requests.begin(namespace, spec, lambda: self._check(namespace, spec))
         deadline = self._env.clock.now() + _BEGUN_WITHIN
         found: ScaleRequest | None = request
         while self._env.clock.now() < deadline and request.id.uid not in self._operations:

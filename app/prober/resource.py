@@ -18,7 +18,7 @@ from app.prober.dependents import UNSETTLED, DependentReader
 from app.prober.rules import protection, scaling
 from app.prober.rules.scaling import Case, ScalingStep, Task, Why
 from app.prober.run_guard import RunAborted
-from app.prober.scaling_context import ScalingContext, StepResult
+from app.prober.scaling_context import ScalingContext, StepResult, check_probed
 
 T = TypeVar("T")
 
@@ -183,6 +183,7 @@ class ResourceRun:
         )
         while True:
             await self._context.guard.wait_until_allowed()
+            await self._check_probed()
             self._check_leads()
             task = self.task = self._decide(view)
             if not task.writes or self._env.dry_run:
@@ -212,6 +213,19 @@ class ResourceRun:
             return task
         self.accepted, self.task = True, self._unanswered
         return self._unanswered
+
+    async def _check_probed(self) -> None:
+        """Ends a manual run of a shoot that is no longer probed, which a stale watch does not show; waits to know."""
+        order = self._context.order
+        while order.manual and not order.forced:
+            try:
+                await check_probed(self._env, self._context.namespace)
+            except errors.Refused as gone:
+                self._context.guard.end(str(gone))
+            except errors.ClusterError:
+                await self._context.guard.pause(_RETRY[-1])
+                continue
+            return
 
     def _check_leads(self) -> None:
         if not self._env.leadership.leading:

@@ -24,9 +24,9 @@ from app.core.ports import SeedChange, Watched
 from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
-from app.prober.rules import lifecycle, manual
+from app.prober.rules import manual
 from app.prober.rules.manual import ManualContext, RequestStep
-from app.prober.scaling_context import ScalingOrder, ScalingResult
+from app.prober.scaling_context import ScalingOrder, ScalingResult, check_probed
 
 log = structlog.get_logger(__name__)
 
@@ -239,14 +239,12 @@ class ScaleRequests:
             return ManualContext(probed=probed, judged=not probed)
         return ManualContext(probed=probed, would_be=status.decision.would_be)
 
-    async def _begin(
-        self, namespace: str, shoot: _Shoot, request: ScaleRequest
-    ) -> float | None:
+    async def _begin(self, namespace: str, shoot: _Shoot, request: ScaleRequest) -> float | None:
         """Writes the status `Running`, and begins the scaling run, even if that write fails for two seconds."""
         carried_on = request.phase is OperationPhase.RUNNING
         try:
             if not request.spec.force:
-                await self._check_probed(namespace)
+                await check_probed(self._env, namespace)
         except errors.Refused as gone:
             text = f"{gone}, and it was not forced"
             return await self._conclude(shoot, request, OperationPhase.CANCELLED, text)
@@ -261,16 +259,16 @@ class ScaleRequests:
             started=now if request.started is None else request.started,
             observed_by=self._env.identity,
         )
-        if running != request:
-            try:
-                async with asyncio.timeout(max(since + BEGIN_WITHIN - now, 0.0)):
-                    request = await self._set_status(request, running)
-            except errors.LeadershipLost:
-                return None
-            except (*_UNWRITTEN, TimeoutError) as error:
-                if self._env.clock.now() < since + BEGIN_WITHIN:
-                    return _AGAIN
-                self._complain(shoot, request, error)
+        try:
+            # Even if it changes nothing: it is refused if a watch that lags shows what is over.
+            async with asyncio.timeout(max(since + BEGIN_WITHIN - now, 0.0)):
+                request = await self._set_status(request, running)
+        except errors.LeadershipLost:
+            return None
+        except (*_UNWRITTEN, TimeoutError) as error:
+            if self._env.clock.now() < since + BEGIN_WITHIN:
+                return _AGAIN
+            self._complain(shoot, request, error)
         shoot.trying_since.pop(request.id.uid, None)
         still = self.open(namespace)
         if not self._acts() or still is None or still.id.uid != request.id.uid:
@@ -278,20 +276,6 @@ class ScaleRequests:
         scaling_messages.request_began(self._env, request, carried_on=carried_on)
         self._order(namespace, shoot, request, carried_on=carried_on)
         return _SHOWN_EVERY
-
-    async def _check_probed(self, namespace: str) -> None:
-        """Reads the Cluster live if its watch is stale, and checks that the shoot is still to be probed.
-
-        Raises:
-            Refused: the shoot is not to be probed any more.
-            ClusterError: the watch is stale, and the Cluster could not be read.
-        """
-        state = self._env.seed.watch_state(Watched.CLUSTERS)
-        if not state.stale(self._env.clock.now()):
-            return
-        found = lifecycle.decide(await self._env.seed.read_cluster(namespace))
-        if not found.runs(running=True, protected=True):
-            raise errors.Refused(f"the shoot is not probed: {found.message}")
 
     def _order(
         self, namespace: str, shoot: _Shoot, request: ScaleRequest, *, carried_on: bool

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from app.core.errors import Refused
 from app.core.model.overrides import ScaleRequest
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.overrides.rules import hold_end
+from app.core.ports import Watched
 from app.prober.environment import ProberEnvironment
+from app.prober.rules import lifecycle
 from app.prober.run_guard import RunGuard
 from app.prober.scaling_memory import ScalingMemory
 
@@ -101,6 +104,20 @@ class ScalingContext:
     def found_at_zero(self, ref: ResourceRef) -> bool:
         """Whether a resource at 0 without our keys is to be scaled up; a manual run always does that."""
         return self.order.manual or self.memory.found_at_zero(ref)
+
+
+async def check_probed(environment: ProberEnvironment, namespace: str) -> None:
+    """Reads the Cluster live if its watch is stale, and checks that the shoot is still to be probed.
+
+    Raises:
+        Refused: the shoot is not to be probed any more.
+        ClusterError: the watch is stale, and the Cluster could not be read.
+    """
+    if not environment.seed.watch_state(Watched.CLUSTERS).stale(environment.clock.now()):
+        return
+    found = lifecycle.decide(await environment.seed.read_cluster(namespace))
+    if not found.runs(running=True, protected=True):
+        raise Refused(f"the shoot is not probed: {found.message}")
 
 
 def one_line_each(resources: Mapping[ResourceRef, str]) -> tuple[str, ...]:

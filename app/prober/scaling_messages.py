@@ -64,7 +64,10 @@ def cancelled(environment: ProberEnvironment, operation: ScalingRunStatus, by: s
     refs = refs or [each.ref for each in environment.policy.dependents]
     what = f"scaling {operation.direction} by hand (operation {operation.id})"
     how = "; its ScaleRequest was ended" if by is None else f" by {by}"
-    told = f"{what} was cancelled{how}", event_texts.cancelled(operation.direction, operation.id, by)
+    told = (
+        f"{what} was cancelled{how}",
+        event_texts.cancelled(operation.direction, operation.id, by),
+    )
     on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", told, Severity.WARNING)
 
 
@@ -96,7 +99,9 @@ def request_ended(environment: ProberEnvironment, request: ScaleRequest) -> None
     held = "verdicts act again" if until is None else f"verdicts are held until {rfc3339(until)}"
     why = f": {request.message}" if request.message else ""
     spec = request.spec
-    text = f"scaling {spec.direction} by {spec.author} {how}{why} (operation {request.id.uid}); {held}"
+    text = (
+        f"scaling {spec.direction} by {spec.author} {how}{why} (operation {request.id.uid}); {held}"
+    )
     _request_changed(environment, request, f"ScaleRequest{word}", text, severity)
 
 

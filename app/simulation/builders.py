@@ -28,7 +28,6 @@ from app.simulation.faults import Faults
 from app.simulation.handlers import SimulatedHandlers
 from app.simulation.identities import OPERATOR, SimulatedIdentities
 from app.simulation.network import SeedNetwork, ServerPlace
-from app.simulation.overrides_editor import OverridesEditor
 from app.simulation.parts import Kubeconfigs, WorldParts
 from app.simulation.people import People
 from app.simulation.seed_pods import SeedPods
@@ -101,7 +100,6 @@ class World(WorldTruth):
         if external_secret_name is not None:
             parts.secret_names = {**parts.secret_names, Route.EXTERNAL: external_secret_name}
         super().__init__(parts)
-        self.overrides_editor = OverridesEditor(self._parts, OPERATOR)
         self.people = People(self._parts)
         self.identities = SimulatedIdentities()
         self.handlers = SimulatedHandlers(self._parts)

@@ -183,6 +183,9 @@ class FakeOverrides:
             starting()
         return self._write(namespace, hold=hold)
 
+    async def still_there(self, namespace: str, hold: Hold) -> bool:
+        return True
+
     def note_done(self, namespace: str, operation: str) -> None:
         """Nothing: these tests run no scaling runs."""
 

@@ -1,25 +1,30 @@
-"""What people do to a shoot, in the words of the tests: pauses, holds, scaling runs by hand."""
+"""What people do to a shoot, in the words of the tests: Pauses and ScaleRequests, by the API and with kubectl."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from app.core.model.overrides import ALL_SHOOTS, Pause, Scope
-from app.core.model.scaling_runs import ScaleRequest, ScalingRunStatus
+from app.core.model.overrides import API_PAUSE, Hold, Pause, ScaleRequest, Scope
+from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus
 from app.core.model.workloads import Direction
 from app.simulation.builders import World
+from app.simulation.people import People
+from app.simulation.store import Object, ObjectKey
 from tests.support.harness import SHOOT, Harness, Lab
-from tests.support.overrides import MemoryStore
 
 UP, DOWN = Direction.UP, Direction.DOWN
 HOLD = 600.0
+GARDEN = "garden"
+REQUEST = "by-hand"
+"""The name of a ScaleRequest that is made with kubectl."""
 
 
 @dataclass
 class Operator:
-    """A harness with overrides, and what a person does at it."""
+    """A harness, and what a person does at it."""
 
     harness: Harness
-    store: MemoryStore
+
+    # By the API.
 
     async def pause(
         self, scope: Scope = Scope.ALL, *, seconds: float = 600, everyone: bool = False
@@ -27,11 +32,13 @@ class Operator:
         now = self.harness.now
         pause = Pause(scope, "hands off", "alice", now, now + seconds)
         await self.harness.environment.override_service.set_pause(
-            ALL_SHOOTS if everyone else SHOOT, pause
+            None if everyone else SHOOT, pause
         )
 
     async def resume(self, *, everyone: bool = False) -> None:
-        await self.harness.environment.override_service.end_pause(ALL_SHOOTS if everyone else SHOOT)
+        where = None if everyone else SHOOT
+        service = self.harness.environment.override_service
+        await service.end_pause(where, API_PAUSE, by="alice")
 
     def paused_until(self) -> float:
         """When the pause ends; it is kept in whole seconds."""
@@ -39,17 +46,14 @@ class Operator:
         assert pause is not None
         return pause.until
 
-    def order(
-        self, direction: Direction, *, force: bool = False, hold: float = HOLD
-    ) -> ScaleRequest:
-        return ScaleRequest(SHOOT, direction, "a test", "alice", hold, force)
+    def spec(self, direction: Direction, *, force: bool = False, hold: float = HOLD) -> ScaleSpec:
+        return ScaleSpec(direction, "a test", "alice", hold, force)
 
     async def scale(
         self, direction: Direction, *, force: bool = False, hold: float = HOLD
     ) -> ScalingRunStatus:
-        return await self.harness.prober.scaling_runs.begin(
-            self.order(direction, force=force, hold=hold)
-        )
+        spec = self.spec(direction, force=force, hold=hold)
+        return await self.harness.prober.scaling_runs.begin(SHOOT, spec)
 
     def operation(self, name: str) -> ScalingRunStatus:
         found = self.harness.prober.scaling_runs.operation(name)
@@ -61,18 +65,44 @@ class Operator:
         await self.harness.until(lambda: not self.operation(name).running, within=within)
         return self.operation(name)
 
-    def hold(self) -> dict[str, object] | None:
-        """The hold as the ConfigMap has it."""
-        return self.store.entries(SHOOT).get("hold")
+    # With kubectl.
+
+    @property
+    def kubectl(self) -> People:
+        return self.harness.world.people
+
+    def request(self, direction: str = "Down", *, name: str = REQUEST, **spec: object) -> str:
+        """Creates a ScaleRequest; returns its uid."""
+        fields = {"direction": direction, "reason": "r", **spec}
+        made = self.kubectl.create("ScaleRequest", SHOOT, name, **fields)
+        return str(made["metadata"]["uid"])
+
+    # What is there.
+
+    def objects(self, kind: str = "ScaleRequest") -> list[Object]:
+        """The objects of the shoot as the API server has them, oldest first."""
+        found = self.harness.world.parts.store.list(kind, SHOOT)
+        return sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))
+
+    def status(self, name: str | None = None) -> dict[str, object]:
+        """The status of a ScaleRequest, or of the only one."""
+        if name is None:
+            (found,) = self.objects()
+            return dict(found.get("status") or {})
+        key = ObjectKey("ScaleRequest", SHOOT, name)
+        return dict(self.harness.world.parts.store.get(key).get("status") or {})
+
+    def requests(self) -> list[ScaleRequest]:
+        """The ScaleRequests of the shoot as the process knows them."""
+        return list(self.harness.environment.overrides.requests(SHOOT))
+
+    def hold(self) -> Hold | None:
+        """The hold that acts."""
+        return self.harness.environment.overrides.effective(SHOOT).hold
 
     async def done(self, within: float = 30) -> None:
-        """Waits until the hold says that its scaling run has ended."""
-
-        def says_so() -> bool:
-            hold = self.hold()
-            return hold is not None and bool(hold["done"])
-
-        await self.harness.until(says_so, within=within)
+        """Waits until the status of the only ScaleRequest says that it has ended."""
+        await self.harness.until(lambda: "endedAt" in self.status(), within=within)
 
 
 async def with_operator(
@@ -82,16 +112,15 @@ async def with_operator(
     prepare: Callable[[World], object] = lambda _: None,
     **changes,
 ) -> Operator:
-    """A healthy shoot of ten nodes in a world that is prepared so, its prober with overrides, and a person."""
+    """A healthy shoot of ten nodes in a world that is prepared so, its prober, and a person."""
     world = lab.world()
     world.add_shoot(SHOOT)
     prepare(world)
-    store = MemoryStore(lab.clock)
-    operator = Operator(lab.prober(world, store=store, **changes), store)
+    operator = Operator(lab.prober(world, **changes))
     await operator.harness.run(settle)
     return operator
 
 
 def again(operator: Operator) -> Operator:
-    """The next process on the same world and the same ConfigMap."""
-    return Operator(operator.harness.again(), operator.store)
+    """The next process on the same world."""
+    return Operator(operator.harness.again())

@@ -271,3 +271,15 @@ async def test_a_hold_whose_cluster_is_gone_is_left_to_the_upkeep(lab):
     await operator.harness.run(30)
     assert "shoot--gone" in operator.store.data
     assert not operator.harness.prober.scaling_runs.operations()
+
+
+async def test_a_hold_that_only_a_lagging_watch_still_shows_as_open_is_carried_on_by_nobody(lab):
+    operator = await with_operator(lab)
+    operator.store.held = True
+    operator.store.kubectl_set(
+        SHOOT, {"hold": {"reason": "r", "direction": "down", "operation": "op", "done": False}}
+    )
+    operator.store.show()
+    operator.store.kubectl_set(SHOOT, None)
+    await operator.harness.run(30)
+    assert operator.harness.replicas() == (1, 1, 1)

@@ -3,12 +3,12 @@
 import pytest
 
 from app.core import errors
-from app.core.model.policy import EndpointMode
+from app.core.model.policy import EndpointMode, ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.ports import Watched
 from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, with_operator
-from tests.support.harness import KCM, MCM, SHOOT
+from tests.support.harness import KCM, MCM, SHOOT, changed
 
 STALE = 91.0
 READS = frozenset({"get", "list"})
@@ -288,4 +288,40 @@ async def test_over_a_stale_watch_of_a_shoot_that_is_as_it_was_a_run_by_hand_beg
     operator.harness.world.faults.watch_stalled(Watched.CLUSTERS)
     await operator.harness.run(STALE)
     await operator.ended((await operator.scale(DOWN)).id)
+    assert operator.harness.replicas() == (0, 0, 0)
+
+
+SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=120.0))
+
+
+async def in_mid_run_behind_the_watch(lab, **options):
+    """A run by hand whose last write is due two minutes later, when the Clusters' watch has been silent for long."""
+    operator = await with_operator(lab, dependents=SLOW_KCM)
+    begun = await operator.scale(DOWN, **options)
+    operator.harness.world.faults.watch_stalled(Watched.CLUSTERS)
+    await operator.harness.run(30)
+    return operator, begun.id
+
+
+async def test_a_run_by_hand_ends_before_its_next_write_if_the_shoot_has_hibernated_meanwhile(lab):
+    operator, name = await in_mid_run_behind_the_watch(lab)
+    operator.harness.world.faults.hibernated(SHOOT)
+    await operator.harness.run(120)
+    assert operator.harness.replicas() == (1, 0, 0)
+    assert "hibernated" in operator.harness.prober.scaling_runs.operation(name).message
+
+
+async def test_its_next_write_waits_until_somebody_can_tell(lab):
+    operator, _ = await in_mid_run_behind_the_watch(lab)
+    with operator.harness.world.faults.seed_trouble(Trouble(silent=True, verbs=("get",))):
+        await operator.harness.run(120)
+        assert operator.harness.replicas() == (1, 0, 0)
+    await operator.done()
+    assert operator.harness.replicas() == (0, 0, 0)
+
+
+async def test_but_one_that_was_forced_goes_on(lab):
+    operator, _ = await in_mid_run_behind_the_watch(lab, force=True)
+    operator.harness.world.faults.hibernated(SHOOT)
+    await operator.done(within=200)
     assert operator.harness.replicas() == (0, 0, 0)

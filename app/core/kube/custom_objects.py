@@ -16,8 +16,8 @@ from app.core.kube.decoding import overrides as codec
 from app.core.kube.failures import RequestedRight
 from app.core.kube.reflector import Reflector, RefusalWatch, WatchSource
 from app.core.kube.replica import ObjectKey
-from app.core.kube.responses import JSON, MERGE_PATCH
 from app.core.kube.resources import PAUSES, SCALE_REQUESTS, ApiResource
+from app.core.kube.responses import JSON, MERGE_PATCH
 from app.core.kube.seed_api import URGENT_WITHIN, WITHIN, Budget, SeedApi
 from app.core.metrics import Metrics
 from app.core.model.overrides import API_VERSION, Pause, ScaleRequest
@@ -146,7 +146,7 @@ class KubeCustomObjects(Generic[T]):
         yield from (known for known, gone, _ in self._learnt.values() if not gone)
 
     def subscribe(self, listener: Callable[[str | None, str], None]) -> None:
-        """Calls `listener` with namespace and name after each change of an object, and with None and "" after others."""
+        """Calls `listener` with namespace and name after each change of an object, else with None and ""."""
         self._listeners.append(listener)
 
     # What changes.
@@ -202,9 +202,7 @@ class KubeCustomObjects(Generic[T]):
             try:
                 listener(namespace, name)
             except Exception as error:
-                log.exception(
-                    "a listener failed", watch=self._kind.resource.plural, exc_info=error
-                )
+                log.exception("a listener failed", watch=self._kind.resource.plural, exc_info=error)
 
     # Requests.
 

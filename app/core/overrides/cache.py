@@ -102,7 +102,9 @@ class OverrideCache:
             if listed and state.stale(self._clock.now()):
                 at = state.last_contact
                 since = "" if at is None else f" since {rfc3339(at)}"
-                text = f"the watch of the {kind} has had no contact{since}: the last content applies"
+                text = (
+                    f"the watch of the {kind} has had no contact{since}: the last content applies"
+                )
                 found[kind] = text
         return found
 

@@ -11,7 +11,14 @@ from prometheus_client.registry import Collector
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import ALL_SHOOTS, API_VERSION, LONGEST, Pause, ScaleRequest
+from app.core.model.overrides import (
+    ALL_SHOOTS,
+    API_VERSION,
+    LONGEST,
+    Hold,
+    Pause,
+    ScaleRequest,
+)
 from app.core.model.workloads import ResourceRef
 from app.core.overrides import rules
 from app.core.overrides.cache import OverrideCache
@@ -20,6 +27,7 @@ from app.core.reporting.notices import Notice, NoticeKind, Severity
 STARTED: Final = "PauseStarted"
 ENDED: Final = "PauseEnded"
 IGNORED: Final = "PauseIgnored"
+HOLD_ENDED: Final = "HoldEnded"
 
 
 def began(pause: Pause, now: float, *, of_all: bool) -> Notice:
@@ -47,8 +55,22 @@ def ended(pause: Pause, now: float, by: str | None, *, of_all: bool) -> Notice:
 
 def ignored(pause: Pause, now: float) -> Notice:
     """Reports that a Pause has no effect, as its namespace is not that of a shoot."""
-    text = f"Pause {pause.id.name} has no effect: {pause.id.namespace} is not the namespace of a shoot"
+    text = (
+        f"Pause {pause.id.name} has no effect: {pause.id.namespace} is not the namespace of a shoot"
+    )
     return _notice(pause, IGNORED, text, pause.author, now, Severity.WARNING, of_all=False)
+
+
+def hold_ended(namespace: str, hold: Hold, now: float, by: str | None) -> Notice:
+    """Reports that verdicts of a shoot act again; `by` deleted the ScaleRequest, if that is known."""
+    over = hold.done and now >= hold.until
+    how = f"ended at {rfc3339(hold.until)}" if over else "was ended"
+    who = "" if over or by is None else f" by {by}"
+    text = f"the hold of {namespace} by {hold.author} {how}{who}: {hold.reason}"
+    numbers = {"action": "EndOverride", "override": "hold", "operation": hold.operation}
+    if who and by is not None:
+        numbers["author"] = by
+    return Notice(NoticeKind.OVERRIDE, namespace, now, HOLD_ENDED, text, numbers=numbers)
 
 
 def _notice(

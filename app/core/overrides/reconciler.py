@@ -5,13 +5,14 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 import structlog
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Conflict, FeatureUnavailable, LeadershipLost
-from app.core.model.overrides import Pause, ScaleRequest
+from app.core.model.overrides import Hold, Pause, ScaleRequest
 from app.core.overrides import notices, rules
 from app.core.overrides.cache import PAUSES, OverrideCache
 from app.core.overrides.service import OverrideService
@@ -29,7 +30,7 @@ LAST_KEPT: Final = 5
 _LOOKED_AT: Final = 10.0
 # Seconds between a failed write and the next attempt.
 _RETRIED_AFTER: Final = 30.0
-# Notices that are published, or writes that are made, before the event loop gets a turn.
+# Notices that are published before the event loop gets a turn.
 _AT_ONCE: Final = 20
 
 
@@ -87,6 +88,8 @@ class OverrideReconciler:
         self._notice_bus, self._clock = notice_bus, clock
         self._leading, self._clusters = leading, clusters
         self._told: Mapping[str, Pause] = {}
+        self._held: Mapping[str, tuple[str, Hold]] = {}
+        """The holds in force, each with its namespace, by the uid of the ScaleRequest."""
         self._ignored: set[str] = set()
         self._led = False
         self._retry_at = clock.now()
@@ -118,16 +121,18 @@ class OverrideReconciler:
         now = self._clock.now()
         current = {each.id.uid: each for each in self._cache.all_pauses() if each.in_force(now)}
         before, self._told = self._told, current
+        held, self._held = self._held, self._holds(now)
         leads, led = self._leading(), self._led
         self._led = leads
         if not leads:
             return
         if not led:
             before = {uid: each for uid, each in current.items() if each.told_until is not None}
-        number = 0
-        for notice in self._notices(before, current, now):
+            held = self._held
+        over = {uid: each for uid, each in held.items() if uid not in self._held}
+        due = chain(self._notices(before, current, now), self._ended_holds(over, now))
+        for number, notice in enumerate(due, 1):
             self._notice_bus.publish(notice)
-            number += 1
             if number % _AT_ONCE == 0:
                 await self._clock.sleep(0)
 
@@ -146,6 +151,14 @@ class OverrideReconciler:
                 by, of_all = self._service.ended_by(uid), self._cache.covers_all(pause)
                 yield notices.ended(pause, now, by, of_all=of_all)
         self._ignored &= current.keys()
+
+    def _holds(self, now: float) -> Mapping[str, tuple[str, Hold]]:
+        found = ((each, rules.hold_of(each, now)) for each in self._cache.requests())
+        return {each.id.uid: (each.id.namespace, hold) for each, hold in found if hold is not None}
+
+    def _ended_holds(self, over: Mapping[str, tuple[str, Hold]], now: float) -> Iterable[Notice]:
+        for uid, (namespace, hold) in over.items():
+            yield notices.hold_ended(namespace, hold, now, self._service.ended_by(uid))
 
     def _concerns_a_shoot(self, pause: Pause) -> bool:
         clusters = self._clusters()

@@ -129,9 +129,7 @@ def _joined(before: RunStep | None, now: RunStep) -> RunStep:
     )
 
 
-def ended(
-    request: ScaleRequest, phase: OperationPhase, message: str, now: float
-) -> ScaleRequest:
+def ended(request: ScaleRequest, phase: OperationPhase, message: str, now: float) -> ScaleRequest:
     """Returns the request with its end, and with the end of its hold if it has one."""
     over = replace(request, phase=phase, message=message, ended=now, hold_until=None)
     return replace(over, hold_until=hold_end(over))
