@@ -68,8 +68,8 @@ def _method(text: str | None) -> str | None:
     return text and text.upper()
 
 
-def _object_name(text: str) -> str:
-    if not is_subdomain(text):
+def _object_name(text: str | None) -> str | None:
+    if text is not None and not is_subdomain(text):
         raise ValueError(f'must be the name of a Pause, not "{trimmed(text, _SHOWN)}"')
     return text
 
@@ -83,9 +83,7 @@ _Switch = Annotated[values.Switch, FlagOnly()]
 _OptionalReason = Annotated[
     str | None, AfterValidator(lambda it: it and reason(it)), FlagType("TEXT"), FlagOnly()
 ]
-_OptionalName = Annotated[
-    str | None, AfterValidator(lambda it: it and _object_name(it)), FlagType("PAUSE"), FlagOnly()
-]
+_OptionalName = Annotated[str | None, AfterValidator(_object_name), FlagType("PAUSE"), FlagOnly()]
 _Reason = Annotated[str, AfterValidator(reason), FlagType("TEXT"), FlagOnly()]
 _Duration = Annotated[values.Duration, FlagOnly()]
 _Server = Annotated[
@@ -299,8 +297,8 @@ class ResumeSettings(_OneOrAllSettings):
 
     line: ClassVar[str] = "dwd resume NAME|--all [flags]"
     about: ClassVar[str] = (
-        "Ends the pause that dwd pause has made, of a shoot or of all; with --name another one, with --hold the hold of a "
-        "shoot."
+        "Ends the pause that dwd pause has made, of a shoot or of all; with --name another one, with --hold the hold of "
+        "a shoot."
     )
 
     reason: _OptionalReason = Field(None, description="The reason, for the audit.")
