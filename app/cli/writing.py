@@ -140,8 +140,8 @@ async def resume(session: Session, settings: ResumeSettings, words: tuple[str, .
         line = f"{_whom(words)} no pause {settings.name} any more; others, if there are any, stay in force"
     else:
         where = _pause_path(words)
-        of = "of all shoots" if words else "of single shoots"
-        line = f"{_whom(words)} no pause of this API any more; those made with kubectl, and {of}, stay in force"
+        too = "of all shoots" if words else "of single shoots"
+        line = f"{_whom(words)} no pause of this API any more; those made with kubectl, and {too}, stay in force"
     await _done(session, ApiCall("DELETE", where, query=reason_query(settings.reason)), line)
 
 

@@ -297,8 +297,8 @@ class ResumeSettings(_OneOrAllSettings):
 
     line: ClassVar[str] = "dwd resume NAME|--all [flags]"
     about: ClassVar[str] = (
-        "Ends the pause that dwd pause has made, of a shoot or of all; with --name another one, with --hold the hold of "
-        "a shoot."
+        "Ends the pause that dwd pause has made, of a shoot or of all; with --name another one, with --hold the hold "
+        "of a shoot."
     )
 
     reason: _OptionalReason = Field(None, description="The reason, for the audit.")
