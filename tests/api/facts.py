@@ -206,11 +206,13 @@ def request(
     *,
     done: bool = True,
     of: str = NAMESPACE,
+    author: str = "alice",
+    reason: str = "brought back by hand",
 ) -> ScaleRequest:
     """One whose hold is `hold(direction, operation, done=done)`."""
     return ScaleRequest(
         ObjectId(of, f"api-{operation}", operation, "1"),
-        ScaleSpec(direction, "brought back by hand", "alice", 1_860.0),
+        ScaleSpec(direction, reason, author, 1_860.0),
         NOW - 60,
         OperationPhase.DONE if done else OperationPhase.RUNNING,
         started=NOW - 60,
