@@ -76,10 +76,13 @@ class Resource(_Shape, frozen=True):
 class Pause(_Shape, frozen=True):
     """A pause that is in force."""
 
+    name: str = ""
     covers: str = ""
     scope: str = ""
     reason: str = ""
     author: str = ""
+    verified: bool = True
+    """Whether the server knows that `author` made it; an older one does not say."""
     until: str | None = None
 
 
@@ -140,6 +143,8 @@ class Shoot(_Shape, frozen=True):
     leases: Leases | None = None
     resources: list[Resource] = []
     pause: Pause | None = None
+    pauses: int = 0
+    """Number of the pauses in force; `pause` is the one that acts."""
     hold: Hold | None = None
     endpoint_probes: list[EndpointProbe] = []
     endpoint_probes_total: int = 0
@@ -409,10 +414,12 @@ class RunningRecovery(_Shape, frozen=True):
 class PauseOrHold(_Shape, frozen=True):
     """A pause or a hold in an event."""
 
+    name: str = ""
     scope: str | None = None
     direction: str | None = None
     reason: str = ""
     author: str = ""
+    verified: bool = True
     until: str | None = None
 
 

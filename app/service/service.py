@@ -208,6 +208,7 @@ class Service:
             self._audit,
             None if self.prober is None else self.prober.view(self._history),
             None if self.weeder is None else self.weeder.weeder.controller,
+            self._cluster.home,
         )
         if context.prober is not None:
             core.notice_bus.subscribe(context.prober.plots.note)

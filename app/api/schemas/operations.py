@@ -15,7 +15,7 @@ class ScaleOrder(Order):
     reason: Reason
     hold: Length = Field(
         "30m",
-        description="How long the automatic verdicts are not acted on: a Go duration, at most 24h.",
+        description="How long the automatic verdicts are not acted on after its end: a Go duration, at most 24h.",
     )
     dry_run: StrictBool = Field(default=False, description="Only show the plan; write nothing.")
     force: StrictBool = Field(
@@ -63,7 +63,7 @@ class Operation(Schema):
     carried_on: bool
     """Whether an earlier leader began it."""
     hold_until: Time | None
-    """When the hold of a manual run ends."""
+    """When the hold of a manual run ends: while it is under way, at the earliest. Null: it holds nothing."""
     steps: list[OperationStep]
     """In the order of levels."""
 

@@ -15,9 +15,10 @@ _STYLES: Final = {
     "Done": "green",
     "Failed": "bold red",
     "Cancelled": "yellow",
+    "Refused": "bold yellow",
     "Write": "bold",
 }
-ENDED: Final = frozenset({"Done", "Failed", "Cancelled"})
+ENDED: Final = frozenset({"Done", "Failed", "Cancelled", "Refused"})
 """Final phases of a scaling run."""
 DONE: Final = "Done"
 
