@@ -18,6 +18,7 @@ from app.core.model.scaling_runs import (
     Trigger,
 )
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.core.overrides import rules
 from app.prober.rules import manual
 from app.prober.rules.manual import NEVER_STARTED, ManualContext, RequestStep
 from app.prober.rules.scaling import ScalingStep, Why
@@ -263,3 +264,10 @@ def test_the_end_says_when_its_hold_ends_if_it_has_one(direction, phase, holds):
     found = manual.ended(request, phase, "why", NOW)
     assert (found.phase, found.message, found.ended) == (phase, "why", NOW)
     assert found.hold_until == (NOW + request.spec.hold if holds else None)
+
+
+def test_a_failure_of_nothing_but_what_is_unavailable_ends_no_hold():
+    found = manual.ended(
+        going_up(RUNNING), OperationPhase.FAILED, "not served", NOW, only_unavailable=True
+    )
+    assert rules.hold_end(found) == NOW + RUNNING.spec.hold
