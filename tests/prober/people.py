@@ -50,10 +50,10 @@ class Operator:
         return ScaleSpec(direction, "a test", "alice", hold, force)
 
     async def scale(
-        self, direction: Direction, *, force: bool = False, hold: float = HOLD
+        self, direction: Direction, *, force: bool = False, hold: float = HOLD, where: str = SHOOT
     ) -> ScalingRunStatus:
         spec = self.spec(direction, force=force, hold=hold)
-        return await self.harness.prober.scaling_runs.begin(SHOOT, spec)
+        return await self.harness.prober.scaling_runs.begin(where, spec)
 
     def operation(self, name: str) -> ScalingRunStatus:
         found = self.harness.prober.scaling_runs.operation(name)
@@ -100,9 +100,14 @@ class Operator:
         """The hold that acts."""
         return self.harness.environment.overrides.effective(SHOOT).hold
 
-    async def done(self, within: float = 30) -> None:
-        """Waits until the status of the only ScaleRequest says that it has ended."""
-        await self.harness.until(lambda: "endedAt" in self.status(), within=within)
+    def phase(self, name: str | None = None) -> object:
+        """The phase in the status of a ScaleRequest, or of the only one; None before it has one."""
+        return self.status(name).get("phase")
+
+    async def done(self, name: str | None = None, *, within: float = 30) -> dict[str, object]:
+        """The status of a ScaleRequest, or of the only one, when it says that it has ended."""
+        await self.harness.until(lambda: "endedAt" in self.status(name), within=within)
+        return self.status(name)
 
 
 async def with_operator(
