@@ -1,11 +1,14 @@
 """What people do to a shoot, in the words of the tests: Pauses and ScaleRequests, by the API and with kubectl."""
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.core.model.overrides import API_PAUSE, Hold, Pause, ScaleRequest, Scope
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import API_PAUSE, API_VERSION, Hold, Pause, ScaleRequest, Scope
 from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus
 from app.core.model.workloads import Direction
+from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.people import People
 from app.simulation.store import Object, ObjectKey
@@ -77,6 +80,29 @@ class Operator:
         made = self.kubectl.create("ScaleRequest", SHOOT, name, **fields)
         return str(made["metadata"]["uid"])
 
+    def made(
+        self,
+        kind: str,
+        name: str,
+        *,
+        ago: float = 0.0,
+        status: Object | None = None,
+        **spec: object,
+    ) -> None:
+        """An object of the shoot that was created earlier, with a status."""
+        body: dict[str, object] = {"apiVersion": API_VERSION, "spec": spec}
+        if status is not None:
+            body["status"] = status
+        key = ObjectKey(kind, SHOOT, name)
+        self.harness.world.store.create(key, manifests.born(body, self.harness.now - ago))
+
+    def held(self, seconds: float = HOLD, *, direction: str = "Down", name: str = REQUEST) -> None:
+        """A ScaleRequest that has succeeded just now, and holds for so long."""
+        now = self.harness.now
+        ends = {"endedAt": rfc3339(now), "holdUntil": rfc3339(now + seconds)}
+        status = {"phase": "Succeeded", **ends}
+        self.made("ScaleRequest", name, status=status, direction=direction, reason="r")
+
     # What is there.
 
     def objects(self, kind: str = "ScaleRequest") -> list[Object]:
@@ -124,6 +150,14 @@ async def with_operator(
     operator = Operator(lab.prober(world, **changes))
     await operator.harness.run(settle)
     return operator
+
+
+def newer_scope(world: World) -> None:
+    """The definition of Pause is that of a newer version, with a scope that this one does not know."""
+    known = world.store.definitions["Pause"]
+    schema = copy.deepcopy(known.schema)
+    schema["properties"]["spec"]["properties"]["scope"]["enum"].append("weekends")
+    world.store.define(replace(known, schema=schema))
 
 
 def again(operator: Operator) -> Operator:
