@@ -247,7 +247,7 @@ class ScaleRequests:
         """Writes the status `Running`, and begins the scaling run, even if that write fails for two seconds."""
         carried_on = request.phase is OperationPhase.RUNNING
         try:
-            if not request.spec.force:
+            if not request.spec.outlives_probing:
                 await check_probed(self._env, namespace)
         except errors.Refused as gone:
             text = f"{gone}, and it was not forced"
