@@ -250,8 +250,9 @@ class ScaleRequests:
             if not request.spec.outlives_probing:
                 await check_probed(self._env, namespace)
         except errors.Refused as gone:
+            end = OperationPhase.CANCELLED if carried_on else OperationPhase.REFUSED
             text = f"{gone}, and it was not forced"
-            return await self._conclude(shoot, request, OperationPhase.CANCELLED, text)
+            return await self._conclude(shoot, request, end, text)
         except errors.ClusterError as error:
             return self._complain(shoot, request, error)
         now = self._env.clock.now()
