@@ -8,7 +8,7 @@ from typing import Final
 from app.core.model.overrides import ScaleRequest
 from app.core.model.policy import DependentPolicy
 from app.core.model.probing import Verdict
-from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatus
+from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatus, StepPhase
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.core.overrides.rules import hold_end
 from app.prober.rules import scaling
@@ -122,6 +122,8 @@ def _joined(before: RunStep | None, now: RunStep) -> RunStep:
     plain = replace(now, resource=ResourceRef("", now.resource.kind, now.resource.name))
     if before is None:
         return plain
+    if before.phase is StepPhase.DONE and now.phase in {StepPhase.WAITING, StepPhase.SKIPPED}:
+        return before  # there is nothing left to do, as an earlier leader has done it
     return replace(
         plain,
         started=plain.started if before.started is None else before.started,
