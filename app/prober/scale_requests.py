@@ -19,7 +19,7 @@ import structlog
 from app.core import errors
 from app.core.model.overrides import ScaleRequest
 from app.core.model.probing import ShootState
-from app.core.model.scaling_runs import OperationPhase, ScaleSpec, ScalingRunStatus
+from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec, ScalingRunStatus
 from app.core.overrides.cache import REQUESTS
 from app.core.ports import SeedChange, Watched
 from app.prober import scaling_messages
@@ -62,6 +62,8 @@ class _Shoot:
     trying_since: dict[str, float] = field(default_factory=dict)
     """Since when the status of a request that is to begin is being written, by uid."""
     shown_at: float = float("-inf")
+    shown: tuple[str, tuple[RunStep, ...]] | None = None
+    """The progress that the status shows; it has less precise times."""
     complained: bool = False
 
 
@@ -291,6 +293,7 @@ class ScaleRequests:
     ) -> None:
         scaler = self._registry.scalers.of(namespace)
         run = shoot.run = _Run(request.id.uid)
+        shoot.shown = None
 
         def ended(result: ScalingResult) -> None:
             if result.operation == run.uid:
@@ -344,13 +347,15 @@ class ScaleRequests:
         if due > 0:
             return due
         wanted = manual.shown(request, shown, self._env.identity)
-        if wanted == request:
+        progress = (wanted.message, shown.steps)
+        if progress == shoot.shown:
             return _SHOWN_EVERY
         shoot.shown_at = self._env.clock.now()
         try:
             await self._set_status(request, wanted, spare=True)
         except (errors.LeadershipLost, *_UNWRITTEN):
             return _SHOWN_EVERY
+        shoot.shown = progress
         return _SHOWN_EVERY
 
     async def _conclude(
