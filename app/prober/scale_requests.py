@@ -328,10 +328,13 @@ class ScaleRequests:
         self._cancel_if_over(namespace, shoot)
         request, shown = self._request(namespace, run.uid), self._env.operations.get(run.uid)
         if request is None or not request.open or shown is None:
-            if run.result is not None:
-                shoot.run = None
-                return 0.0
-            return _RETRY
+            if run.result is None:
+                return _RETRY
+            shoot.run = None
+            if request is not None and request.observed_by == self._env.identity:
+                # The answer to the write of its end was lost.
+                scaling_messages.request_ended(self._env, request)
+            return 0.0
         if run.result is None:
             return await self._show(shoot, request, shown)
         wait = await self._conclude(shoot, request, shown.phase, shown.message, shown, run.result)
@@ -372,8 +375,9 @@ class ScaleRequests:
         only_unavailable = (
             phase is OperationPhase.FAILED and result is not None and not result.failed
         )
-        now = self._env.clock.now()
-        wanted = manual.ended(before, phase, message, now, only_unavailable=only_unavailable)
+        # The status may be accepted long after the end.
+        at = self._env.clock.now() if shown is None or shown.ended is None else shown.ended
+        wanted = manual.ended(before, phase, message, at, only_unavailable=only_unavailable)
         try:
             ended = await self._set_status(request, wanted)
         except errors.LeadershipLost:

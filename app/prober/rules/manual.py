@@ -114,8 +114,15 @@ def shown(request: ScaleRequest, run: ScalingRunStatus, leader: str) -> ScaleReq
     """Returns the request with the progress of its scaling run; what an earlier leader saw first stays."""
     before = {str(each.resource): each for each in request.steps}
     steps = tuple(_joined(before.get(str(each.resource)), each) for each in run.steps)
-    message = run.message if run.phase is OperationPhase.PENDING else request.message
-    return replace(request, message=message, steps=steps or request.steps, observed_by=leader)
+    return replace(
+        request,
+        phase=OperationPhase.RUNNING,
+        message=run.message if run.phase is OperationPhase.PENDING else request.message,
+        # The status `Running` may not have been accepted.
+        started=run.started if request.started is None else request.started,
+        steps=steps or request.steps,
+        observed_by=leader,
+    )
 
 
 def _joined(before: RunStep | None, now: RunStep) -> RunStep:
