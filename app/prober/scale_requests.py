@@ -9,7 +9,7 @@ to a dependent if that takes no more than two seconds, and after the end until i
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
@@ -68,7 +68,7 @@ class ScaleRequests:
     def __init__(self, environment: ProberEnvironment, registry: ShootRegistry) -> None:
         self._env, self._registry = environment, registry
         self._shoots: dict[str, _Shoot] = {}
-        self._rehearsed: set[str] = set()
+        self._rehearsed: Set[str] = frozenset()
         self._changed = asyncio.Event()
         self._stopping = False
 
@@ -186,9 +186,10 @@ class ScaleRequests:
 
     def _rehearse(self) -> None:
         """In a dry run: says once of each request what would be done."""
-        for request in self._env.overrides.requests():
-            if request.open and request.id.uid not in self._rehearsed:
-                self._rehearsed.add(request.id.uid)
+        known = [each for each in self._env.overrides.requests() if each.open]
+        before, self._rehearsed = self._rehearsed, {each.id.uid for each in known}
+        for request in known:
+            if request.id.uid not in before:
                 step, why = self._next_step(request)
                 log.info(
                     "a ScaleRequest is not carried out, as this is a dry run",
@@ -322,7 +323,7 @@ class ScaleRequests:
             return _RETRY
         if run.result is None:
             return await self._show(shoot, request, shown)
-        wait = await self._conclude(shoot, request, shown.phase, shown.message, shown)
+        wait = await self._conclude(shoot, request, shown.phase, shown.message, shown, run.result)
         if shoot.run is run and wait == 0.0:
             shoot.run = None
         return wait
@@ -351,10 +352,15 @@ class ScaleRequests:
         phase: OperationPhase,
         message: str,
         shown: ScalingRunStatus | None = None,
+        result: ScalingResult | None = None,
     ) -> float | None:
         """Writes how the request has ended, and reports it once that is accepted."""
         before = request if shown is None else manual.shown(request, shown, self._env.identity)
-        wanted = manual.ended(before, phase, message, self._env.clock.now())
+        only_unavailable = (
+            phase is OperationPhase.FAILED and result is not None and not result.failed
+        )
+        now = self._env.clock.now()
+        wanted = manual.ended(before, phase, message, now, only_unavailable=only_unavailable)
         try:
             ended = await self._set_status(request, wanted)
         except errors.LeadershipLost:

@@ -35,7 +35,7 @@ class OverrideFeature:
     """
 
     def __init__(self, core: Core, cluster: Cluster, *, dry_run: bool) -> None:
-        self._core, self._pauses = core, cluster.pauses
+        self._core, self._pauses, self._home = core, cluster.pauses, cluster.home
         self.identity = cluster.identity
         """Of this process, which ScaleRequests name as the one that carries them out."""
         self._cache: OverrideCache | None = None
@@ -44,7 +44,7 @@ class OverrideFeature:
         self.view: OverridesView = NoOverrides()
         self.override_service: OverridesService = NoOverridesService()
         pauses, requests = cluster.pauses, cluster.requests
-        if pauses is not None and requests is not None:
+        if pauses is not None:
             self._cache = OverrideCache(pauses, requests, cluster.home, core.clock)
             self._service = OverrideService(
                 pauses,
@@ -77,6 +77,7 @@ class OverrideFeature:
             self._pauses,
             self._core.notice_bus,
             self._core.clock,
+            home=self._home,
             leading=lambda: leadership.leading,
             clusters=lambda: _names(adapters.seed),
         )
