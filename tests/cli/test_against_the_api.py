@@ -192,7 +192,9 @@ def test_a_scale_that_a_rule_forbids(error, note, real):
 
 
 def test_the_end_of_a_hold(real):
-    assert done(real.dwd("resume", NAMESPACE, "--hold")) == f"{NAMESPACE}: no hold any more\n"
+    assert done(real.dwd("resume", NAMESPACE, "--hold")) == (
+        f"{NAMESPACE}: that hold is over; an earlier one, if there is one, acts now\n"
+    )
 
 
 def test_probe(real):

@@ -108,7 +108,7 @@ def test_what_has_ended_is_said(api, dwd):
     assert said == [
         f"{NAME}: no pause of this API any more; those made with kubectl, and of all shoots, stay in force\n",
         "all shoots: no pause of this API any more; those made with kubectl, and of single shoots, stay in force\n",
-        f"{NAME}: no hold any more\n",
+        f"{NAME}: that hold is over; an earlier one, if there is one, acts now\n",
     ]
     assert len(api.asked) == 3, "one request each, as each is an attempt in the audit"
 

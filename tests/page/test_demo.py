@@ -116,7 +116,11 @@ def test_a_shoot_is_scaled_down_by_typing_its_name_and_back_up(demo, seed, quiet
     act(quiet, "Scale up", reason="seen")
     demo.until(SHOOT, lambda s: any(r["replicas"]["spec"] == 1 for r in s["resources"]))
     close(quiet)
-    act(quiet, "End the hold")
+    for direction in ("up", "down"):
+        assert demo.get(SHOOT)["hold"]["direction"] == direction, "the latest, then the earlier one"
+        act(quiet, "End the hold")
+        close(quiet)
+        demo.until(SHOOT, lambda s, was=direction: (s["hold"] or {}).get("direction") != was)
     assert demo.get(SHOOT)["hold"] is None
 
 
