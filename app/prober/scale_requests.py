@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -69,6 +70,8 @@ class ScaleRequests:
         self._env, self._registry = environment, registry
         self._shoots: dict[str, _Shoot] = {}
         self._rehearsed: frozenset[str] = frozenset()
+        self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Held while a request of a shoot is created here, so that a second call finds the first one's."""
         self._changed = asyncio.Event()
         self._stopping = False
 
@@ -115,7 +118,8 @@ class ScaleRequests:
 
         starting()
         service = self._env.override_service
-        return await service.request_scaling(namespace, spec, starting=starting)
+        async with self._creating.setdefault(namespace, asyncio.Lock()):
+            return await service.request_scaling(namespace, spec, starting=starting)
 
     def stopping(self) -> None:
         """Called when the process ends: runs under way are left for the next leader to carry on."""
