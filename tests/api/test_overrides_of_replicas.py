@@ -27,6 +27,17 @@ PAUSE = SHOOT + "/pause"
 BODY = {"reason": "the load balancer is replaced", "duration": "10m"}
 
 
+class Ticking(FakeProcess):
+    """A process by a clock that goes on."""
+
+    def __init__(self, clock, *, leading):
+        super().__init__(leading=leading)
+        self._clock = clock
+
+    def now(self):
+        return self._clock.now()
+
+
 class Replica:
     """One process on the seed of `world`."""
 
@@ -39,8 +50,7 @@ class Replica:
         self.view = feature.view
         self.shoots = FakeShoots()
         self.shoots.add(healthy())
-        process = FakeProcess(leading=leading)
-        process.now = core.clock.now
+        process = Ticking(core.clock, leading=leading)
         prober = ProberView(self.shoots, POLICY, self.view, FakeFlows(), FakeResources())
         audit = AuditLog(core.clock.now)
         given = Context(
