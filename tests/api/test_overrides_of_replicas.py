@@ -163,8 +163,18 @@ async def test_who_is_overtaken_is_told_what_is_there_now(seed):
         found = await seed.standby.shown()
         assert found["reason"] == "by hand", "it has read what is there now"
         assert (await seed.standby.client.put(PAUSE, json=BODY)).status_code == 200
-        answer = await seed.leader.client.put(PAUSE, json=BODY)
+        same = await seed.leader.client.put(PAUSE, json=BODY)
+        assert same.status_code == 200, "it is so already"
+        assert len(seed.pauses()) == 1
+
+
+async def test_what_two_replicas_want_at_once_is_what_the_first_one_wanted(seed):
+    with seed.world.faults.overrides_watch_stalled():
+        await seed.clock.sleep(1)
+        assert (await seed.standby.client.put(PAUSE, json=BODY)).status_code == 200
+        answer = await seed.leader.client.put(PAUSE, json={**BODY, "reason": "another"})
         assert answer.status_code == 409
+        assert answer.json()["now"]["reason"] == BODY["reason"]
 
 
 async def test_an_end_of_the_clock_is_seen_without_any_write(seed):
