@@ -22,7 +22,7 @@ from app.prober.registry import ShootRegistry
 from app.prober.rules import manual
 from app.prober.rules.manual import ManualContext
 from app.prober.scale_requests import BEGIN_WITHIN, ScaleRequests
-from app.prober.scaling_context import ScalingOrder
+from app.prober.scaling_context import ScalingOrder, check_probed
 
 Live = Callable[[str], Awaitable[Mapping[ResourceRef, WorkloadView | None]]]
 """Reads the dependents of a shoot live."""
@@ -155,6 +155,8 @@ class ManualScaling:
         """
         self._requests.check_may_write()
         self._check(namespace, spec)
+        if not spec.force:
+            await check_probed(self._env, namespace)
         _ = await self._planned(namespace, spec, if_match)
         # While the seed is read the verdict may turn, or probing end, so that the run would need `force`.
         request = await self._requests.begin(namespace, spec, lambda: self._check(namespace, spec))
