@@ -9,7 +9,7 @@ to a dependent if that takes no more than two seconds, and after the end until i
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
@@ -68,7 +68,7 @@ class ScaleRequests:
     def __init__(self, environment: ProberEnvironment, registry: ShootRegistry) -> None:
         self._env, self._registry = environment, registry
         self._shoots: dict[str, _Shoot] = {}
-        self._rehearsed: set[str] = set()
+        self._rehearsed: Set[str] = frozenset()
         self._changed = asyncio.Event()
         self._stopping = False
 
@@ -186,9 +186,10 @@ class ScaleRequests:
 
     def _rehearse(self) -> None:
         """In a dry run: says once of each request what would be done."""
-        for request in self._env.overrides.requests():
-            if request.open and request.id.uid not in self._rehearsed:
-                self._rehearsed.add(request.id.uid)
+        known = [each for each in self._env.overrides.requests() if each.open]
+        before, self._rehearsed = self._rehearsed, {each.id.uid for each in known}
+        for request in known:
+            if request.id.uid not in before:
                 step, why = self._next_step(request)
                 log.info(
                     "a ScaleRequest is not carried out, as this is a dry run",
