@@ -108,7 +108,7 @@ async def one_is_cancelled(stage: Stage, kubectl: Kubectl) -> None:
 
 
 async def one_is_refused(stage: Stage, prober: Program, kubectl: Kubectl) -> None:
-    await stage.shoot.patch_shoot(status={"isHibernated": True})
+    await stage.shoot.patch_shoot(spec={"hibernation": {"enabled": True}})
     await stage.until_state(prober, "NotProbed", within=10)
     many = len(stage.writes())
     await kubectl.create(objects.scale_request("refused", "Down"))
