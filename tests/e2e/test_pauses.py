@@ -186,7 +186,9 @@ async def test_pauses_and_runs_go_with_their_definitions_and_protection_stays(ou
         assert (shoot["pause"], shoot["hold"]) == (None, None)
         assert "scalerequests" in await prober.readiness()
         assert await prober.is_ready()
-        refused = await prober.api.put(f"shoots/{namespace}/pause", {"reason": "not now", "force": True})
+        refused = await prober.api.put(
+            f"shoots/{namespace}/pause", {"reason": "not now", "force": True}
+        )
         assert (refused.status, refused.body["feature"]) == (503, "pauses")
         assert (await stage.shoot.replicas())["kube-controller-manager"] == 3, "cancelled in time"
         up = await stage.until_up(within=40)

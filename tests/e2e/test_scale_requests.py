@@ -127,6 +127,17 @@ async def one_is_refused(stage: Stage, prober: Program, kubectl: Kubectl) -> Non
 # Another process goes on.
 
 
+async def until_first_step_is_shown(stage: Stage, name: str) -> Json:
+    """The status follows the run, a second later at most; returns the ScaleRequest."""
+
+    async def is_so() -> Json | None:
+        one = await found(stage, "scalerequests", name) or {}
+        steps = (one.get("status") or {}).get("steps") or [{}]
+        return one if steps[0].get("phase") == "Done" else None
+
+    return await eventually(is_so, f"the first step of {name} is shown", within=3, every=0.1) or {}
+
+
 async def carried_on(stage: Stage, prober: Program, begun: Json) -> Json:
     """This instance ends the scaling run of another one; the hold stays, and holds. Returns the ScaleRequest."""
     uid, name = begun["metadata"]["uid"], begun["metadata"]["name"]
@@ -173,7 +184,7 @@ async def test_the_next_leader_goes_on_with_a_request_after_kill_9_in_its_middle
             kubectl("wait", "scalerequest/down", phase_is("Succeeded"), "--timeout=55s")
         )
         await stage.until_down(CA, within=10)
-        begun = await until_phase(stage, "down", "Running", within=1)
+        begun = await until_first_step_is_shown(stage, "down")
         await leader.kill()
         await eventually(standby.leads, "the standby leads", within=15)
         await carried_on(stage, standby, begun)
@@ -199,7 +210,8 @@ async def test_a_request_of_the_api_goes_on_under_its_id_after_a_restart(outer: 
         uid = answer.body["id"]
         assert answer.headers["Location"] == f"/api/v1/operations/{uid}"
         await stage.until_down(CA, within=10)
-        begun = await request_with_uid(stage, uid)
+        name = (await request_with_uid(stage, uid))["metadata"]["name"]
+        begun = await until_first_step_is_shown(stage, name)
         assert (begun["status"]["phase"], begun["spec"]["hold"]) == ("Running", "10m0s")
         assert await leader.terminate(within=3) == 0
         assert (await stage.shoot.replicas())[KCM] == COUNTS[KCM], "ended between two writes"
