@@ -159,13 +159,17 @@ class ManualScaling:
         # While the seed is read the verdict may turn, or probing end, so that the run would need `force`.
         request = await self._requests.begin(namespace, spec, lambda: self._check(namespace, spec))
         deadline = self._env.clock.now() + _BEGUN_WITHIN
-        found: ScaleRequest | None = request
-        while self._env.clock.now() < deadline and request.id.uid not in self._operations:
-            await self._env.clock.sleep(_LOOK_AGAIN)
-            found = self._request(request.id.uid)
-            if found is None or not found.open:
+        uid = request.id.uid
+        found = self._request(uid)
+        while found is not None and found.open and uid not in self._operations:
+            if self._env.clock.now() >= deadline:
                 break
-        return self._of(found or replace(request, phase=OperationPhase.CANCELLED))
+            await self._env.clock.sleep(_LOOK_AGAIN)
+            found = self._request(uid)
+        if found is not None:
+            return self._of(found)
+        ended = self._operations.get(uid)
+        return ended or self._of(replace(request, phase=OperationPhase.CANCELLED))
 
     async def cancel(self, name: str, *, by: str) -> ScalingRunStatus:
         """Deletes the ScaleRequest of an operation: its run ends between two steps, and its hold with it.

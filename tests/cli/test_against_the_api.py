@@ -167,8 +167,8 @@ def test_ignore_and_its_end(real):
 def test_scale_its_plan_and_its_operation(real):
     assert "--if-match" in done(real.dwd("scale", "down", NAMESPACE, WHY, "--dry-run"))
     assert "It continues by itself" in done(real.dwd("scale", "up", NAMESPACE, WHY, "--hold=1h"))
-    (order,) = [each for each in real.scaling_runs.orders if each.direction == "up"]
-    assert (order.reason, order.hold, order.force) == ("because", 3600.0, False)
+    (order,) = [each for each in real.scaling_runs.orders if each.spec.direction == "up"]
+    assert (order.spec.reason, order.spec.hold, order.spec.force) == ("because", 3600.0, False)
     (name,) = real.scaling_runs.known
     assert name in done(real.dwd("operations"))
     assert done(real.dwd("operations", name)).startswith(f"{name}  Running  scale up of ")

@@ -182,11 +182,24 @@ class KubeCustomObjects(Generic[T]):
         where, name = key = (known.id.namespace, known.id.name)
         shown, learnt = self._reflector.of(where).get(name), self._learnt.get(key)
         newest = shown if learnt is None else learnt[0]
-        news = newest is not None and (gone or _older(newest, known))
-        if news or (newest is None and not gone):
+        if newest is None:
+            news = not gone and not self._passed(known)
+        elif learnt is not None and learnt[1] and newest.id.uid == known.id.uid:
+            news = False
+        else:
+            news = gone or _older(newest, known)
+        if news:
             self._learnt[key] = (known, gone, self._clock.now())
             self._tell(where, name)
         return known
+
+    def _passed(self, known: T) -> bool:
+        """Whether the watch has passed over this version: if it does not show the object, that is deleted by now.
+
+        The answer to a write may come after the watch has shown that somebody deleted the object.
+        """
+        seen, version = self._reflector.version or "", known.id.version
+        return seen.isdecimal() and version.isdecimal() and int(version) <= int(seen)
 
     def _state_changed(self) -> None:
         off, before = self.off, self._was_off
@@ -226,9 +239,9 @@ class KubeCustomObjects(Generic[T]):
         try:
             return self._learn(await self._api.call(request, self._kind.decode))
         except NotFound:
-            shown = self._reflector.of(namespace).get(name)
-            if shown is not None:
-                self._learn(shown, gone=True)
+            known = self.of(namespace).get(name)
+            if known is not None:
+                self._learn(known, gone=True)
             return None
 
     async def create(self, wanted: T, *, starting: Starting | None = None) -> T:

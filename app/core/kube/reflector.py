@@ -242,6 +242,11 @@ class Reflector(Generic[T]):
         """Whether the copy was listed, and when the server was last heard of."""
         return WatchState(self._synced, self._last_contact)
 
+    @property
+    def version(self) -> str | None:
+        """The resourceVersion up to which the copy is complete; None before a list."""
+        return self._version
+
     def of(self, namespace: str) -> Mapping[str, T]:
         """Returns the objects of a namespace by name; cluster-scoped objects are in the namespace ''."""
         return self._replica.of(namespace)
