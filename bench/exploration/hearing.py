@@ -31,10 +31,10 @@ class Hearing:
         """An answer is complete."""
         target, told = answer.target, self.told
         kind, namespace = KINDS[target.plural], target.namespace
-        if answer.verb in {"list", "watch"}:
-            if status in _OK and answer.verb == "list":
-                self._page(answer, body)
-            elif status in _REFUSED:
+        if answer.verb == "list" and status in _OK:
+            self._page(answer, body)
+        elif answer.verb in {"list", "watch"}:
+            if status in _REFUSED:
                 told.refused(target.plural)
         elif status in _OK and answer.verb != "delete":
             told.answered(body)
@@ -120,6 +120,7 @@ class Answer:
         try:
             body = json.loads(self._body)
         except ValueError:
-            return  # a page of something in between, which says nothing
-        if self._status is not None and isinstance(body, dict):
-            self._hearing.whole(self, self._status, body)
+            body = None  # a page of something in between, or a path that is not served
+        status = self._status
+        if status is not None and (status in _REFUSED or isinstance(body, dict)):
+            self._hearing.whole(self, status, body)
