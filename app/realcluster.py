@@ -101,6 +101,7 @@ class RealCluster:
         shared = (self._api, self._identity, core.clock, core.tasks, core.metrics, core.chance)
         self._pauses = KubeCustomObjects(PAUSE, *shared)
         self._requests = KubeCustomObjects(SCALE_REQUEST, *shared)
+        """Followed where the prober runs."""
         self._leader: LeaderAddress | LeaderAddressOff | None = None
 
     @property
@@ -251,7 +252,7 @@ class RealCluster:
             identity=self._identity,
             home=self._namespace,
             pauses=self._pauses,
-            requests=self._requests,
+            requests=None if self._prober is None else self._requests,
             leader=self._leader,
             reviewer=KubeReviewer(self._api),
             rights=KubeRights(self._api, needed),
@@ -277,7 +278,8 @@ class RealCluster:
         for each in self._parts:
             await each.begin()
         await self._pauses.start()
-        await self._requests.start()
+        if self._prober is not None:
+            await self._requests.start()
         if isinstance(self._leader, LeaderAddress):
             _ = self._core.tasks.shared(self._leader.run, "leader address")
         tasks = self._core.tasks

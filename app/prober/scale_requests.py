@@ -322,7 +322,7 @@ class ScaleRequests:
             return _RETRY
         if run.result is None:
             return await self._show(shoot, request, shown)
-        wait = await self._conclude(shoot, request, shown.phase, shown.message, shown)
+        wait = await self._conclude(shoot, request, shown.phase, shown.message, shown, run.result)
         if shoot.run is run and wait == 0.0:
             shoot.run = None
         return wait
@@ -351,10 +351,15 @@ class ScaleRequests:
         phase: OperationPhase,
         message: str,
         shown: ScalingRunStatus | None = None,
+        result: ScalingResult | None = None,
     ) -> float | None:
         """Writes how the request has ended, and reports it once that is accepted."""
         before = request if shown is None else manual.shown(request, shown, self._env.identity)
-        wanted = manual.ended(before, phase, message, self._env.clock.now())
+        only_unavailable = (
+            phase is OperationPhase.FAILED and result is not None and not result.failed
+        )
+        now = self._env.clock.now()
+        wanted = manual.ended(before, phase, message, now, only_unavailable=only_unavailable)
         try:
             ended = await self._set_status(request, wanted)
         except errors.LeadershipLost:

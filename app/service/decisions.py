@@ -44,7 +44,7 @@ class OverrideFeature:
         self.view: OverridesView = NoOverrides()
         self.override_service: OverridesService = NoOverridesService()
         pauses, requests = cluster.pauses, cluster.requests
-        if pauses is not None and requests is not None:
+        if pauses is not None:
             self._cache = OverrideCache(pauses, requests, cluster.home, core.clock)
             self._service = OverrideService(
                 pauses,

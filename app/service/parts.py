@@ -151,7 +151,7 @@ class Cluster:
     pauses: CustomObjects[Pause] | None = None
     """The Pauses; None: nothing is ever paused, nor held."""
     requests: CustomObjects[ScaleRequest] | None = None
-    """The ScaleRequests; there if the Pauses are."""
+    """The ScaleRequests; None where the prober does not run, as the weeder has no right to them."""
     leader: LeaderAddressView | None = None
     """Address of the leader of this process's first loop; None: it is neither read nor published."""
     reviewer: Reviewer | None = None

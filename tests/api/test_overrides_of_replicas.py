@@ -4,6 +4,8 @@ import json
 
 import httpx2
 import pytest
+from app.core.overrides.writer import OverrideWriter
+from tests.support.overrides import MemoryStore
 
 from app.api.views import Context, ProberView
 from app.core.clock import Clock
@@ -11,7 +13,6 @@ from app.core.metrics import Metrics
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.overrides.cache import OverrideCache
 from app.core.overrides.service import OverrideService
-from app.core.overrides.writer import OverrideWriter
 from app.core.reporting.audit import AuditLog
 from tests.api.facts import NAMESPACE, POLICY, healthy, protected
 from tests.api.fakes import (
@@ -22,7 +23,6 @@ from tests.api.fakes import (
     FakeShoots,
     application,
 )
-from tests.support.overrides import MemoryStore
 
 SHOOT = f"/api/v1/shoots/{NAMESPACE}"
 PAUSE = SHOOT + "/pause"

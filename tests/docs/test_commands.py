@@ -38,7 +38,7 @@ FOREIGN_FLAGS = {
     "contract.md": {"watch-cache-sizes"},
     "glossary.md": {"node-monitor-grace-period", "unhealthy-zone-threshold"},
     "image.md": {"no-cache"},
-    "install.md": {"api-versions", "atomic", "rollback-on-failure", "set"},
+    "install.md": {"api-versions", "atomic", "rollback-on-failure", "set", "take-ownership"},
     "migrate.md": {"flag"},
     "opponent.md": {"leader-elect", "node-monitor-grace-period"},
     "performance.md": {"json"},

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.core.clock import Clock
+from app.core.model.overrides import API_VERSION
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.probing import Decision, ShootState, VerdictReason
 from app.core.model.workloads import ResourceRef
@@ -121,8 +122,14 @@ class Harness:
         return tuple(self.world.replicas(namespace, ref) for ref in (KCM, MCM, CA))
 
     def writes(self, ref: ResourceRef | None = None, namespace: str = SHOOT) -> tuple[Write, ...]:
-        """What probers wrote, all of them or to one dependent."""
-        return self.world.journal.of(WATCHDOG, namespace, None if ref is None else ref.name)
+        """What probers wrote to dependents, all of them or to one."""
+        found = self.world.journal.of(WATCHDOG, namespace, None if ref is None else ref.name)
+        return tuple(each for each in found if each.ref.api_version != API_VERSION)
+
+    def notes(self, namespace: str = SHOOT) -> tuple[Write, ...]:
+        """What probers wrote of Pauses and ScaleRequests."""
+        found = self.world.journal.of(WATCHDOG, namespace)
+        return tuple(each for each in found if each.ref.api_version == API_VERSION)
 
     async def protect(self, namespace: str = SHOOT) -> None:
         """Waits until protection is complete, in an outage that somebody else began."""

@@ -34,10 +34,6 @@ _READ: Final = ("get", "list", "watch")
 _PATH: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 EVENTS_FEATURE: Final = "events"
 """The feature that is off without the right to write Events."""
-PAUSES_FEATURE: Final = PAUSES.plural
-"""The feature that is off without the rights to Pauses, or where the seed does not serve them."""
-REQUESTS_FEATURE: Final = SCALE_REQUESTS.plural
-"""The same for ScaleRequests."""
 REVIEW_FEATURE: Final = "token-review"
 """The feature that is off without the right to have callers reviewed."""
 ADDRESS_FEATURE: Final = "leader-address"
@@ -75,6 +71,7 @@ def permissions_needed(
         resource = resources.get(each.ref) or assumed(each.ref)
         needed += _of_dependent(each.ref, resource, dry_run=dry_run)
     needed += _of_probes(policy.endpoint_probes, allow_exec=allow_exec)
+    needed += _of_custom(SCALE_REQUESTS, dry_run=dry_run)
     needed += _of_process(lease, dry_run=dry_run)
     return tuple(dict.fromkeys(needed))
 
@@ -113,7 +110,7 @@ def process_permissions(
         leader_slice: the EndpointSlice that the leader writes its address into, if one is configured.
         dry_run: whether nothing is written; a review of a caller is not a write.
     """
-    needed = [*_of_overrides(dry_run=dry_run)]
+    needed = [*_of_custom(PAUSES, dry_run=dry_run)]
     if reviews:
         needed += _of(TOKEN_REVIEWS, ("create",), feature=REVIEW_FEATURE)
         needed += _of(ACCESS_REVIEWS, ("create",), feature=REVIEW_FEATURE)
@@ -125,12 +122,12 @@ def process_permissions(
     return tuple(needed)
 
 
-def _of_overrides(*, dry_run: bool) -> Iterator[Permission]:
-    for resource, feature in ((PAUSES, PAUSES_FEATURE), (SCALE_REQUESTS, REQUESTS_FEATURE)):
-        verbs = _READ if dry_run else (*_READ, "create", "patch", "delete")
-        yield from _of(resource, verbs, feature=feature)
-        if not dry_run:
-            yield from _of(resource, ("patch",), subresource="status", feature=feature)
+def _of_custom(resource: ApiResource, *, dry_run: bool) -> Iterator[Permission]:
+    feature = resource.plural
+    verbs = _READ if dry_run else (*_READ, "create", "patch", "delete")
+    yield from _of(resource, verbs, feature=feature)
+    if not dry_run:
+        yield from _of(resource, ("patch",), subresource="status", feature=feature)
 
 
 def _of_process(lease: tuple[str, str] | None, *, dry_run: bool) -> Iterator[Permission]:

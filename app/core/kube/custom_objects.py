@@ -180,9 +180,10 @@ class KubeCustomObjects(Generic[T]):
 
     def _learn(self, known: T, *, gone: bool = False) -> T:
         where, name = key = (known.id.namespace, known.id.name)
-        shown = self._reflector.of(where).get(name)
-        news = shown is not None if gone else shown is None or _older(shown, known)
-        if news:
+        shown, learnt = self._reflector.of(where).get(name), self._learnt.get(key)
+        newest = shown if learnt is None else learnt[0]
+        news = newest is not None and (gone or _older(newest, known))
+        if news or (newest is None and not gone):
             self._learnt[key] = (known, gone, self._clock.now())
             self._tell(where, name)
         return known
@@ -323,7 +324,8 @@ class KubeCustomObjects(Generic[T]):
 
 
 def _precondition(known: Pause | ScaleRequest) -> dict[str, Any]:
-    return {"uid": known.id.uid, "resourceVersion": known.id.version}
+    """The resourceVersion suffices: no other object, not even one of the same name, ever has it."""
+    return {"resourceVersion": known.id.version}
 
 
 def _anything(_raw: decoding.Raw) -> None:

@@ -305,14 +305,11 @@ class Reflector(Generic[T]):
         self._denials = self._denials + 1 if isinstance(error, NotFound | Forbidden) else 0
         if self._denials <= _REFUSED_IN_PASSING:
             return
-        gone: tuple[ObjectKey, ...] = ()
-        if self._source.goes_with_kind and isinstance(error, NotFound):
-            self._synced, self._version = False, None
-            gone = self._replica.replace({})
         if not self._synced:
             self.unavailable = str(error)
-        for key in gone:
-            self._changed(*key)
+        if self._source.goes_with_kind and isinstance(error, NotFound):
+            self._synced, self._version, self.unavailable = False, None, str(error)
+            self._tell_list(self._nothing_missed, self._replica.replace({}))
 
     def _record_failure(self, why: ClusterError | None, failures: int) -> None:
         """Logs and counts a failure, and drops the resourceVersion if that may be the cause.
@@ -497,6 +494,9 @@ class Reflector(Generic[T]):
         since, self._nothing_missed = self._nothing_missed, asked_at
         self._empty_for = 0.0
         self._version, self._synced, self.trouble, self.unavailable = version, True, None, None
+        self._tell_list(since, news)
+
+    def _tell_list(self, since: float | None, news: tuple[ObjectKey, ...]) -> None:
         if self._replaced is not None:
             self._replaced(since, news)
             return

@@ -31,7 +31,7 @@ class OperationPhase(StrEnum):
     @property
     def running(self) -> bool:
         """Whether it has not ended."""
-        return self in {OperationPhase.PENDING, OperationPhase.RUNNING}
+        return self is OperationPhase.PENDING or self is OperationPhase.RUNNING
 
 
 class StepPhase(StrEnum):

@@ -34,7 +34,7 @@ class OverrideCache:
 
     Args:
         pauses: all Pauses.
-        requests: all ScaleRequests.
+        requests: all ScaleRequests; None in a process without the prober, which has no right to them.
         home: the watchdog's own namespace; a Pause in it is of all shoots.
         clock: decides what has expired.
     """
@@ -42,7 +42,7 @@ class OverrideCache:
     def __init__(
         self,
         pauses: CustomObjects[Pause],
-        requests: CustomObjects[ScaleRequest],
+        requests: CustomObjects[ScaleRequest] | None,
         home: str,
         clock: Clock,
     ) -> None:
@@ -50,13 +50,14 @@ class OverrideCache:
         self._started = clock.now()
         self._ends: dict[tuple[str, str, str], float] = {}
         """When what is in force ends by itself, by kind, namespace and name."""
-        self._listed = {PAUSES: False, REQUESTS: False}
+        self._listed = {PAUSES: False} | ({} if requests is None else {REQUESTS: False})
         self._reported: Mapping[str, str] = {}
         self._listeners: list[Callable[[str | None], None]] = []
         self._woken = asyncio.Event()
         pauses.subscribe(lambda namespace, name: self._changed(PAUSES, namespace, name))
-        requests.subscribe(lambda namespace, name: self._changed(REQUESTS, namespace, name))
-        for kind in (PAUSES, REQUESTS):
+        if requests is not None:
+            requests.subscribe(lambda namespace, name: self._changed(REQUESTS, namespace, name))
+        for kind in self._listed:
             self._changed(kind, None, "")
         self._was_synced = self.synced
 
@@ -74,10 +75,14 @@ class OverrideCache:
         return self._clock.now() >= self._started + WAITED_FOR
 
     def _of(self, kind: str) -> CustomObjects[Pause] | CustomObjects[ScaleRequest]:
-        return self._pauses if kind == PAUSES else self._requests
+        if kind == REQUESTS and self._requests is not None:
+            return self._requests
+        return self._pauses
 
     def off(self, feature: str) -> str | None:
         """Why this process has no `pauses` or no `scalerequests`; None while it has."""
+        if feature not in self._listed:
+            return "the prober does not run here"
         return self._of(feature).off
 
     def features_off(self) -> Mapping[str, str]:
@@ -112,7 +117,7 @@ class OverrideCache:
         """Returns the objects that this version cannot decode, each with the reason."""
         objects: tuple[Pause | ScaleRequest, ...] = (
             *self._pauses.everything(),
-            *self._requests.everything(),
+            *self.requests(),
         )
         return tuple(
             f"{each.id.namespace}/{each.id.name}: {each.problem}"
@@ -124,8 +129,8 @@ class OverrideCache:
         """Returns the overrides that are in force for this shoot now."""
         home = self._home
         own = self._pauses.of(namespace).values() if namespace != home else ()
-        everywhere, requests = self._pauses.of(home).values(), self._requests.of(namespace).values()
-        return rules.effective(own, everywhere, requests, self._clock.now())
+        everywhere = self._pauses.of(home).values()
+        return rules.effective(own, everywhere, self.requests(namespace), self._clock.now())
 
     def global_pause(self) -> Pause | None:
         """Returns the pause of all shoots that acts now, if any."""
@@ -143,19 +148,22 @@ class OverrideCache:
 
     def requests(self, namespace: str | None = None) -> Iterable[ScaleRequest]:
         """Returns the ScaleRequests of this shoot, or of all shoots."""
+        if self._requests is None:
+            return ()
         if namespace is None:
             return self._requests.everything()
         return self._requests.of(namespace).values()
 
     def held(self) -> Collection[str]:
         """Returns the namespaces that have ScaleRequests."""
-        return {each.id.namespace for each in self._requests.everything()}
+        return {each.id.namespace for each in self.requests()}
 
     async def refresh(self, namespace: str) -> None:
         """Reads what concerns this shoot live, if a watch is stale."""
         await self._pauses.refresh(self._home)
         await self._pauses.refresh(namespace)
-        await self._requests.refresh(namespace)
+        if self._requests is not None:
+            await self._requests.refresh(namespace)
 
     def covers_all(self, pause: Pause) -> bool:
         """Whether this is a pause of all shoots."""
@@ -182,7 +190,7 @@ class OverrideCache:
         if kind == PAUSES:
             pause = self._pauses.of(namespace).get(name)
             end = None if pause is None else pause.until
-        else:
+        elif self._requests is not None:
             request = self._requests.of(namespace).get(name)
             end = None if request is None or request.open else rules.hold_end(request)
         if end is not None and end > self._clock.now():
@@ -204,8 +212,8 @@ class OverrideCache:
         """Notifies when something expires and reports problems of the watches, until cancelled."""
         while True:
             self._woken.clear()
-            self._pauses.settle()
-            self._requests.settle()
+            for kind in self._listed:
+                self._of(kind).settle()
             self._expire()
             self._report()
             now = self._clock.now()

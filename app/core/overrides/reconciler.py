@@ -28,6 +28,8 @@ REQUEST_KEPT: Final = 86_400.0
 LAST_KEPT: Final = 5
 """The number of ScaleRequests of a shoot that stay, however old they are."""
 _LOOKED_AT: Final = 10.0
+# Seconds in which changes are waited for, to be looked at together: each look is at all objects.
+_TOGETHER: Final = 0.25
 # Seconds between a failed write and the next attempt.
 _RETRIED_AFTER: Final = 30.0
 # Notices that are published before the event loop gets a turn.
@@ -104,6 +106,7 @@ class OverrideReconciler:
     async def run(self) -> None:
         """Reports and tidies after each change, and every 10 s, until cancelled."""
         while True:
+            await self._clock.sleep(_TOGETHER)
             self._woken.clear()
             await self._tell()
             await self._tidy()

@@ -71,10 +71,11 @@ def hold_of(request: ScaleRequest, now: float) -> Hold | None:
 
 def hold_end(request: ScaleRequest) -> float | None:
     """Returns when the hold of a ScaleRequest ends; of one that is open, when it would if that ended at once."""
-    failed_up = request.phase is OperationPhase.FAILED and request.spec.direction is Direction.UP
-    if request.problem is not None or request.phase is OperationPhase.REFUSED or failed_up:
+    if request.problem is not None or request.phase is OperationPhase.REFUSED:
         return None
     if request.hold_until is not None:
         return request.hold_until
+    if request.phase is OperationPhase.FAILED and request.spec.direction is Direction.UP:
+        return None
     ended = request.created_at if request.ended is None else request.ended
     return ended + request.spec.hold

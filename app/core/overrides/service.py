@@ -19,7 +19,7 @@ from app.core.errors import (
     NotFound,
     trimmed,
 )
-from app.core.model.overrides import API_PAUSE, ObjectId, Pause, ScaleRequest
+from app.core.model.overrides import API_PAUSE, NOWHERE, ObjectId, Pause, ScaleRequest
 from app.core.model.scaling_runs import ScaleSpec
 from app.core.overrides.cache import PAUSES, REQUESTS, OverrideCache
 from app.core.ports import CustomObjects, PauseWrite, Starting
@@ -38,7 +38,7 @@ class OverrideService:
 
     Args:
         pauses: all Pauses.
-        requests: all ScaleRequests.
+        requests: all ScaleRequests; None in a process without the prober.
         cache: what is known, and which feature is off.
         home: the watchdog's own namespace.
         clock: for the creation of what is not written yet.
@@ -49,7 +49,7 @@ class OverrideService:
     def __init__(
         self,
         pauses: CustomObjects[Pause],
-        requests: CustomObjects[ScaleRequest],
+        requests: CustomObjects[ScaleRequest] | None,
         cache: OverrideCache,
         home: str,
         clock: Clock,
@@ -81,8 +81,8 @@ class OverrideService:
             EntryChanged: somebody else made, changed or deleted it at the same time.
         """
         where = self._home if namespace is None else namespace
-        before = self._pauses.of(where).get(API_PAUSE)
         wanted = replace(wanted, id=ObjectId(where, API_PAUSE))
+        before = self._pauses.of(where).get(API_PAUSE)
 
         async def write() -> Pause:
             if before is None:
@@ -91,18 +91,23 @@ class OverrideService:
 
         async def settled() -> Pause | None:
             """Reads what is there now: what was wanted, or (None) what was there before."""
+            nonlocal before
             found = await self._pauses.read(where, API_PAUSE)
             if found is not None and _same(found, wanted):
                 return found
-            if (None if found is None else found.id) == (None if before is None else before.id):
-                return None
-            raise self._changed(where, found)
+            if not _untouched(found, before):
+                raise self._changed(where, found)
+            before = found
+            return None
 
-        try:
-            after = await self._write(PAUSES, write, settled)
-        except Conflict:
-            raise self._changed(where, await self._pauses.read(where, API_PAUSE)) from None
-        return PauseWrite(before, after)
+        for _ in range(_TRIES):
+            try:
+                return PauseWrite(before, await self._write(PAUSES, write, settled))
+            except Conflict:
+                # The leader may have written the status, which is no change of what people decided.
+                if (done := await settled()) is not None:
+                    return PauseWrite(before, done)
+        raise self._changed(where, before)
 
     def _changed(self, where: str, now: Pause | None) -> EntryChanged:
         what = "removed" if now is None else "changed"
@@ -126,27 +131,35 @@ class OverrideService:
     ) -> ScaleRequest:
         """Creates a ScaleRequest under a name that nobody has used."""
         name = f"api-{''.join(self._random.choices(_LETTERS, k=10))}"
-        wanted = ScaleRequest(ObjectId(namespace, name), spec, self._clock.now())
+        wanted, requests = (
+            ScaleRequest(ObjectId(namespace, name), spec, self._clock.now()),
+            self._all(),
+        )
         return await self._write(
             REQUESTS,
-            lambda: self._requests.create(wanted, starting=starting),
-            lambda: self._requests.read(namespace, name),
+            lambda: requests.create(wanted, starting=starting),
+            lambda: requests.read(namespace, name),
         )
+
+    def _all(self) -> CustomObjects[ScaleRequest]:
+        self.check(REQUESTS)
+        assert self._requests is not None  # noqa: S101 - the feature is off without
+        return self._requests
 
     async def set_status(
         self, known: ScaleRequest, wanted: ScaleRequest, *, starting: Starting, spare: bool = False
     ) -> ScaleRequest:
         """Writes the status of a ScaleRequest; after a conflict the newer object is known, too."""
-        self.check(REQUESTS)
+        requests = self._all()
         try:
-            return await self._requests.set_status(known, wanted, starting=starting, spare=spare)
+            return await requests.set_status(known, wanted, starting=starting, spare=spare)
         except Conflict:
-            _ = await self._requests.read(known.id.namespace, known.id.name)
+            _ = await requests.read(known.id.namespace, known.id.name)
             raise
 
     async def delete_request(self, request: ScaleRequest, *, by: str) -> bool:
         """Deletes a ScaleRequest; returns whether it was there."""
-        return await self._delete(REQUESTS, self._requests, request, by)
+        return await self._delete(REQUESTS, self._all(), request, by)
 
     # How both are written.
 
@@ -201,6 +214,15 @@ class OverrideService:
             return True if found is None or found.id.uid != uid else None
 
         return await self._write(feature, delete, settled)
+
+
+def _untouched(found: Pause | None, before: Pause | None) -> bool:
+    """Whether nobody has made, changed or deleted it; a status does not count."""
+    if found is None or before is None:
+        return found is before
+    return (
+        replace(found, id=NOWHERE) == replace(before, id=NOWHERE) and found.id.uid == before.id.uid
+    )
 
 
 def _same(found: Pause, wanted: Pause) -> bool:

@@ -129,7 +129,18 @@ def _joined(before: RunStep | None, now: RunStep) -> RunStep:
     )
 
 
-def ended(request: ScaleRequest, phase: OperationPhase, message: str, now: float) -> ScaleRequest:
-    """Returns the request with its end, and with the end of its hold if it has one."""
+def ended(
+    request: ScaleRequest,
+    phase: OperationPhase,
+    message: str,
+    now: float,
+    *,
+    only_unavailable: bool = False,
+) -> ScaleRequest:
+    """Returns the request with its end, and with the end of its hold if it has one.
+
+    A failure of nothing but what is unavailable ends no hold (rules 4.3): every scaling run fails then.
+    """
     over = replace(request, phase=phase, message=message, ended=now, hold_until=None)
-    return replace(over, hold_until=hold_end(over))
+    held = now + request.spec.hold if only_unavailable else hold_end(over)
+    return replace(over, hold_until=held)

@@ -6,7 +6,6 @@ import pytest
 
 from app.core.kube.access import permissions_needed, process_permissions
 from app.core.model.endpoints import EndpointProbeSpec, Exec, TcpSocket
-from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
 from app.core.model.selectors import LabelSelector
 from app.core.model.workloads import ResourceRef
@@ -80,17 +79,15 @@ def test_commands_that_are_not_allowed_need_none():
     assert more_than_lease_mode(COMMAND) == WATCH_PODS
 
 
+GROUP = "dependency-watchdog.gardener.cloud"
+KINDS = ("pauses", "scalerequests")
+
+
 def overrides(*verbs):
-    rights = [
-        Permission(verb, "", "configmaps", "" if verb == "create" else OVERRIDES, "garden")
-        for verb in verbs
-    ]
-    return {
-        Permission(each.verb, each.group, each.resource, each.name, each.namespace, "overrides")
-        for each in rights
-    }
+    return {Permission(verb, GROUP, kind, feature=kind) for verb in verbs for kind in KINDS}
 
 
+STATUS = {Permission("patch", GROUP, f"{kind}/status", feature=kind) for kind in KINDS}
 REVIEWS = {
     Permission("create", "authentication.k8s.io", "tokenreviews", feature="token-review"),
     Permission("create", "authorization.k8s.io", "subjectaccessreviews", feature="token-review"),
@@ -99,10 +96,10 @@ SLICE = {
     Permission(verb, "discovery.k8s.io", "endpointslices", "leader", "garden", "leader-address")
     for verb in ("get", "update")
 }
-ALL = overrides("get", "list", "watch", "update", "create")
+ALL = overrides("get", "list", "watch", "create", "patch", "delete") | STATUS
 
 
-def test_the_overrides_are_read_and_updated_by_name_and_created():
+def test_pauses_and_scale_requests_are_read_and_written_with_their_status():
     assert set(process_permissions("garden")) == ALL
 
 

@@ -32,7 +32,8 @@ SOURCES: dict[str, Any] = {
     "slices": sources.slices(["etcd-main-client"]),
     "pods of a recovery": sources.pods(NS, None),
     "pods of probes": sources.probed_pods(LabelSelector()),
-    "overrides": sources.overrides(NS),
+    "pauses": sources.pauses(),
+    "scale requests": sources.scale_requests(),
 }
 CUT_SHORT = "an object is nested too deeply; its deeper parts are not read"
 UNDECODABLE = "an object cannot be decoded; its last known state stays in use"
