@@ -242,6 +242,11 @@ class Reflector(Generic[T]):
         """Whether the copy was listed, and when the server was last heard of."""
         return WatchState(self._synced, self._last_contact)
 
+    @property
+    def nothing_missed(self) -> float | None:
+        """The instant up to which no change was missed: right after a list, that at which it was asked for."""
+        return self._nothing_missed
+
     def of(self, namespace: str) -> Mapping[str, T]:
         """Returns the objects of a namespace by name; cluster-scoped objects are in the namespace ''."""
         return self._replica.of(namespace)
