@@ -311,7 +311,7 @@ def ends_hold(hand: Hand, free: Free) -> Deed | None:
 
     async def end(process: "Process", _: Prober) -> None:
         hold = process.overrides.effective(namespace).hold
-        for each in process.overrides.requests(namespace):
+        for each in tuple(process.overrides.requests(namespace)):
             if hold is not None and each.id.uid == hold.operation:
                 _asked_to_end(hand, process, hold.operation)
                 await process.override_service.delete_request(each, by=_AUTHOR)

@@ -137,6 +137,8 @@ class Told:
     store: Store
     """What truly is: an object that is gone binds nobody, though nobody may have been told."""
     started: float
+    needed: Collection[str] = tuple(KINDS)
+    """The resources that it looks at; the weeder looks at Pauses alone."""
     known_kinds: set[str] = field(default_factory=set)
     """The resources that were listed, or that it may not read or cannot."""
     wishes: dict[str, Wish] = field(default_factory=dict)
@@ -196,7 +198,7 @@ class Told:
 
     def known(self, now: float) -> bool:
         """Whether it may act: it has read them, or may take them for none (4.1, Synced)."""
-        return self.known_kinds >= KINDS.keys() or now - self.started >= _UNREAD
+        return self.known_kinds >= set(self.needed) or now - self.started >= _UNREAD
 
     def pause(self, namespace: str, now: float, *, down: bool) -> str | None:
         """The Pause that surely forbids to scale this way, of which it was told before this instant."""

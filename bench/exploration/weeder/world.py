@@ -54,7 +54,7 @@ class Weeding(Play[WeederProcess, WeederRecipe]):
         around = WeederSurroundings(
             self._grounds(self.world, place, ledger),
             recipe,
-            lambda: Told(clock.now, self.world.store, clock.now()),
+            lambda: Told(clock.now, self.world.store, clock.now(), ("pauses",)),
             ledger.ready_since,
             lambda: self._calm,
             self._heard,
