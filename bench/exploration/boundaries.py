@@ -17,6 +17,7 @@ from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy, S
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice
 from app.simulation import manifests
+from app.simulation.traffic import Host
 from bench.exploration.facts import OverrideChange
 from bench.exploration.line import Passage
 from bench.exploration.process import Process
@@ -80,9 +81,14 @@ class Outage(Exploration):
 
     def _passed(self, passage: Passage) -> None:
         super()._passed(passage)
-        if self._flows:
+        if self._flows and self._notes(passage):
             self._strike.note(passage)
         self._strike.fall(passage, self.instances)
+
+    def _notes(self, passage: Passage) -> bool:
+        """Whether a strike could be here."""
+        del passage
+        return True
 
     def _heard(self, process: Process, notice: Notice) -> None:
         super()._heard(process, notice)
@@ -113,6 +119,10 @@ class ByHand(Outage):
         self.world.people.create(
             "ScaleRequest", SHOOT, direction.lower(), direction=direction, reason="mine", hold=hold
         )
+
+    def _notes(self, passage: Passage) -> bool:
+        """Probes go on beside it, as ever."""
+        return passage.request.host is Host.SEED
 
     def _override_changed(self, change: OverrideChange) -> None:
         """The run of a request begins with its creation, and ends with its status."""
