@@ -20,6 +20,9 @@ _DAY: Final = 86_400.0
 _UNREAD: Final = 60.0
 """So long after its start a process may take overrides that it could not read for none, seconds (4.1, Synced)."""
 _OPEN: Final = frozenset({"Pending", "Running"})
+_HOLDING: Final = frozenset({"Succeeded", "Failed", "Cancelled"})
+_OF_UP: Final = frozenset({"Succeeded"})
+"""The ends that hold for a while."""
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0}
 _PARTS: Final = re.compile(r"([0-9.]+)(ms|s|m|h)")
 
@@ -49,13 +52,14 @@ class Order:
         return self.phase in _OPEN
 
     def holds(self, now: float, *, surely: bool) -> bool:
-        """Whether verdicts are not acted on, for sure or perhaps: of an Up that was cancelled the rules do not say."""
+        """Whether verdicts are not acted on, for sure or perhaps.
+
+        Of an Up that was cancelled the rules do not say; one that failed may hold where only pods did not come.
+        """
         if self.open:
             return True
-        holding = {"Succeeded"} if surely and not self.down else {"Succeeded", "Cancelled"}
-        if self.down:
-            holding = {*holding, "Failed"}
-        return self.phase in holding and now < self.held_until
+        holding = _HOLDING if self.down else _OF_UP
+        return self.phase in (holding if surely else _HOLDING) and now < self.held_until
 
 
 @dataclass(frozen=True, slots=True)
