@@ -80,11 +80,10 @@ class ManualScaling:
 
     def _of(self, request: ScaleRequest) -> ScalingRunStatus:
         """A request as an operation; while it runs here, as the run is."""
-        if request.open and request.id.uid in self._operations:
-            running = self._operations.get(request.id.uid)
-            if running is not None and running.running:
-                return running
-        order = ScalingOrder.of(request, carried_on=False)
+        known = self._operations.get(request.id.uid)
+        if request.open and known is not None and known.running:
+            return known
+        order = ScalingOrder.of(request, carried_on=known is not None and known.carried_on)
         shown = order.shown(request.id.namespace, request.phase, request.message)
         return replace(shown, started=request.started, ended=request.ended, steps=request.steps)
 

@@ -73,7 +73,7 @@ class ScaleRequests:
     def __init__(self, environment: ProberEnvironment, registry: ShootRegistry) -> None:
         self._env, self._registry = environment, registry
         self._shoots: dict[str, _Shoot] = {}
-        self._rehearsed: set[str] = set()
+        self._rehearsed: frozenset[str] = frozenset()
         self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Held while a request of a shoot is created here, so that a second call finds the first one's."""
         self._changed = asyncio.Event()
@@ -194,9 +194,10 @@ class ScaleRequests:
 
     def _rehearse(self) -> None:
         """In a dry run: says once of each request what would be done."""
-        for request in self._env.overrides.requests():
-            if request.open and request.id.uid not in self._rehearsed:
-                self._rehearsed.add(request.id.uid)
+        known = [each for each in self._env.overrides.requests() if each.open]
+        before, self._rehearsed = self._rehearsed, frozenset(each.id.uid for each in known)
+        for request in known:
+            if request.id.uid not in before:
                 step, why = self._next_step(request)
                 log.info(
                     "a ScaleRequest is not carried out, as this is a dry run",
