@@ -114,7 +114,7 @@ async def test_a_request_that_is_deleted_while_its_status_cannot_be_written_does
         await operator.harness.run(1)
         operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
         await operator.harness.run(10)
-    assert not operator.harness.writes()
+    assert not operator.harness.told("FlowStarted")
     assert operator.hold() is None
 
 

@@ -230,14 +230,14 @@ async def test_up_waits_for_the_first_verdict_and_down_does_not(lab, direction, 
     world = lab.world()
     world.add_shoot(SHOOT)
     await lab.clock.sleep(60)
-    world.patch(SHOOT, MCM, {"spec": {"replicas": int(not waits)}})
+    world.patch(SHOOT, KCM, {"spec": {"replicas": int(not waits)}})
     with world.faults.latency(SHOOT, 3.0):
         operator = Operator(lab.prober(world))
         operator.request(direction)
         await operator.harness.run(2)
         assert operator.harness.status().decision is None
-        assert bool(operator.harness.writes(MCM)) is not waits
-        await operator.harness.until(lambda: operator.harness.writes(MCM))
+        assert bool(operator.harness.writes(KCM)) is not waits
+        await operator.harness.until(lambda: operator.harness.writes(KCM))
 
 
 # What they hold back.
@@ -334,6 +334,7 @@ async def test_a_dry_run_writes_nothing_not_even_a_status(lab, capsys):
     assert operator.status() == {}
     assert not operator.harness.notes()
     assert not operator.harness.writes()
+    assert not operator.harness.told("FlowStarted")
     said = [line for line in capsys.readouterr().out.splitlines() if "is not carried out" in line]
     assert len(said) == 1
     assert "step=begin" in said[0]
