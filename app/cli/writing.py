@@ -133,7 +133,10 @@ async def resume(session: Session, settings: ResumeSettings, words: tuple[str, .
     """`dwd resume`: end the pause of one shoot or of all, one by its name, or a hold."""
     # What else is in force is not asked for, as that would be a request of its own.
     if settings.hold:
-        where, line = path("shoots", words[0], "hold"), f"{words[0]}: no hold any more"
+        where, line = (
+            path("shoots", words[0], "hold"),
+            f"{words[0]}: that hold is over; an earlier one, if there is one, acts now",
+        )
     elif settings.name is not None:
         of = ("shoots", words[0]) if words else ()
         where = path(*of, "pauses", settings.name)

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -32,8 +33,10 @@ log = structlog.get_logger(__name__)
 
 BEGIN_WITHIN: Final = 2.0
 """Seconds for which the first write of the status may keep a scaling run from beginning."""
-# Seconds after which something that failed, or waits for what nobody announces, is tried again.
+# Seconds after which something that failed is tried again.
 _RETRY: Final = 2.0
+# Seconds after which a request that waits until its shoot is known, or judged, is looked at again.
+_LOOK_AGAIN: Final = 0.5
 # Seconds between two writes of the status while the run goes on.
 _SHOWN_EVERY: Final = 1.0
 # The same if a write met somebody else's.
@@ -68,7 +71,9 @@ class ScaleRequests:
     def __init__(self, environment: ProberEnvironment, registry: ShootRegistry) -> None:
         self._env, self._registry = environment, registry
         self._shoots: dict[str, _Shoot] = {}
-        self._rehearsed: set[str] = set()
+        self._rehearsed: frozenset[str] = frozenset()
+        self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Held while a request of a shoot is created here, so that a second call finds the first one's."""
         self._changed = asyncio.Event()
         self._stopping = False
 
@@ -115,7 +120,8 @@ class ScaleRequests:
 
         starting()
         service = self._env.override_service
-        return await service.request_scaling(namespace, spec, starting=starting)
+        async with self._creating.setdefault(namespace, asyncio.Lock()):
+            return await service.request_scaling(namespace, spec, starting=starting)
 
     def stopping(self) -> None:
         """Called when the process ends: runs under way are left for the next leader to carry on."""
@@ -186,9 +192,10 @@ class ScaleRequests:
 
     def _rehearse(self) -> None:
         """In a dry run: says once of each request what would be done."""
-        for request in self._env.overrides.requests():
-            if request.open and request.id.uid not in self._rehearsed:
-                self._rehearsed.add(request.id.uid)
+        known = [each for each in self._env.overrides.requests() if each.open]
+        before, self._rehearsed = self._rehearsed, frozenset(each.id.uid for each in known)
+        for request in known:
+            if request.id.uid not in before:
                 step, why = self._next_step(request)
                 log.info(
                     "a ScaleRequest is not carried out, as this is a dry run",
@@ -213,7 +220,7 @@ class ScaleRequests:
         step, why = self._next_step(request)
         match step:
             case RequestStep.WAIT:
-                return _RETRY
+                return _LOOK_AGAIN
             case RequestStep.REFUSE:
                 return await self._conclude(shoot, request, OperationPhase.REFUSED, why)
             case RequestStep.CANCEL:
@@ -233,7 +240,9 @@ class ScaleRequests:
             return None
         status = self._registry.status(namespace)
         if status is None:
-            return ManualContext(exists=False, probed=False)
+            # A Cluster that was listed, but on which the controller has not decided yet, is not one that is not probed.
+            known = namespace not in self._env.seed.clusters()
+            return ManualContext(exists=False, probed=False) if known else None
         probed = status.state is not ShootState.NOT_PROBED
         if status.decision is None:
             return ManualContext(probed=probed, judged=not probed)
@@ -243,11 +252,12 @@ class ScaleRequests:
         """Writes the status `Running`, and begins the scaling run, even if that write fails for two seconds."""
         carried_on = request.phase is OperationPhase.RUNNING
         try:
-            if not request.spec.force:
+            if not request.spec.outlives_probing:
                 await check_probed(self._env, namespace)
         except errors.Refused as gone:
+            end = OperationPhase.CANCELLED if carried_on else OperationPhase.REFUSED
             text = f"{gone}, and it was not forced"
-            return await self._conclude(shoot, request, OperationPhase.CANCELLED, text)
+            return await self._conclude(shoot, request, end, text)
         except errors.ClusterError as error:
             return self._complain(shoot, request, error)
         now = self._env.clock.now()

@@ -35,7 +35,7 @@ class OverrideFeature:
     """
 
     def __init__(self, core: Core, cluster: Cluster, *, dry_run: bool) -> None:
-        self._core, self._pauses = core, cluster.pauses
+        self._core, self._pauses, self._home = core, cluster.pauses, cluster.home
         self.identity = cluster.identity
         """Of this process, which ScaleRequests name as the one that carries them out."""
         self._cache: OverrideCache | None = None
@@ -77,6 +77,7 @@ class OverrideFeature:
             self._pauses,
             self._core.notice_bus,
             self._core.clock,
+            home=self._home,
             leading=lambda: leadership.leading,
             clusters=lambda: _names(adapters.seed),
         )

@@ -9,7 +9,7 @@ from app.core.ports import Watched
 
 _OF_OTHERS: Final = frozenset(
     {
-        *("ConfigMap", "Pod", "EndpointSlice", "Service", "Lease", "Event"),
+        *("Pod", "EndpointSlice", "Service", "Lease", "Event"),
         *("Pause", "ScaleRequest"),
     }
 )

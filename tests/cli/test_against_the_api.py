@@ -167,8 +167,8 @@ def test_ignore_and_its_end(real):
 def test_scale_its_plan_and_its_operation(real):
     assert "--if-match" in done(real.dwd("scale", "down", NAMESPACE, WHY, "--dry-run"))
     assert "It continues by itself" in done(real.dwd("scale", "up", NAMESPACE, WHY, "--hold=1h"))
-    (order,) = [each for each in real.scaling_runs.orders if each.direction == "up"]
-    assert (order.reason, order.hold, order.force) == ("because", 3600.0, False)
+    (order,) = [each for each in real.scaling_runs.orders if each.spec.direction == "up"]
+    assert (order.spec.reason, order.spec.hold, order.spec.force) == ("because", 3600.0, False)
     (name,) = real.scaling_runs.known
     assert name in done(real.dwd("operations"))
     assert done(real.dwd("operations", name)).startswith(f"{name}  Running  scale up of ")
@@ -192,7 +192,9 @@ def test_a_scale_that_a_rule_forbids(error, note, real):
 
 
 def test_the_end_of_a_hold(real):
-    assert done(real.dwd("resume", NAMESPACE, "--hold")) == f"{NAMESPACE}: no hold any more\n"
+    assert done(real.dwd("resume", NAMESPACE, "--hold")) == (
+        f"{NAMESPACE}: that hold is over; an earlier one, if there is one, acts now\n"
+    )
 
 
 def test_probe(real):

@@ -88,6 +88,8 @@ def test_all_kinds_of_actions_are_here():
     assert ids == {
         "pause-all",
         "resume-all",
+        "end-pause-all",
+        "end-pause",
         "pause",
         "resume",
         "end-hold",

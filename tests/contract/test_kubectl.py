@@ -342,28 +342,6 @@ async def test_secrets_show_how_much_is_in_them(arena, kubectl, namespaced):
     assert row[:3] == [objects.SECRET, "Opaque", "1"]
 
 
-async def test_a_config_map_is_made_shown_edited_and_deleted(kubectl, namespaced, tmp_path):
-    file = tmp_path / "a.json"
-    body = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "a"},
-        "data": {"_all": ""},
-    }
-    file.write_text(json.dumps(body))
-    made = ("create", "--validate=false", "-f", str(file), *namespaced)
-    await kubectl(*made)
-    for name in ("cm", "configmaps"):
-        (head, row) = table(await kubectl("get", name, "a", *namespaced))
-        assert (head, row[:2]) == (["NAME", "DATA", "AGE"], ["a", "1"])
-    await kubectl("patch", "cm", "a", *namespaced, "--type=merge", "-p", '{"data":{"b":"1"}}')
-    await kubectl("patch", "cm", "a", *namespaced, "-p", '{"data":{"_all":null}}')
-    assert await kubectl("get", "cm", "a", *namespaced, "-o", "jsonpath={.data}") == '{"b":"1"}'
-    assert 'configmaps "a" already exists' in await kubectl.refused(*made)
-    await kubectl("delete", "cm", "a", *namespaced)
-    assert 'configmaps "a" not found' in await kubectl.refused("get", "cm", "a", *namespaced)
-
-
 def file_of(tmp_path, kind, spec, name="a"):
     file = tmp_path / f"{kind}-{name}.json"
     body = {"apiVersion": KINDS[kind].api_version, "kind": kind, "metadata": {"name": name}}

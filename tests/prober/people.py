@@ -1,11 +1,14 @@
 """What people do to a shoot, in the words of the tests: Pauses and ScaleRequests, by the API and with kubectl."""
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.core.model.overrides import API_PAUSE, Hold, Pause, ScaleRequest, Scope
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import API_PAUSE, API_VERSION, Hold, Pause, ScaleRequest, Scope
 from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus
 from app.core.model.workloads import Direction
+from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.people import People
 from app.simulation.store import Object, ObjectKey
@@ -50,10 +53,10 @@ class Operator:
         return ScaleSpec(direction, "a test", "alice", hold, force)
 
     async def scale(
-        self, direction: Direction, *, force: bool = False, hold: float = HOLD
+        self, direction: Direction, *, force: bool = False, hold: float = HOLD, where: str = SHOOT
     ) -> ScalingRunStatus:
         spec = self.spec(direction, force=force, hold=hold)
-        return await self.harness.prober.scaling_runs.begin(SHOOT, spec)
+        return await self.harness.prober.scaling_runs.begin(where, spec)
 
     def operation(self, name: str) -> ScalingRunStatus:
         found = self.harness.prober.scaling_runs.operation(name)
@@ -76,6 +79,29 @@ class Operator:
         fields = {"direction": direction, "reason": "r", **spec}
         made = self.kubectl.create("ScaleRequest", SHOOT, name, **fields)
         return str(made["metadata"]["uid"])
+
+    def made(
+        self,
+        kind: str,
+        name: str,
+        *,
+        ago: float = 0.0,
+        status: Object | None = None,
+        **spec: object,
+    ) -> None:
+        """An object of the shoot that was created earlier, with a status."""
+        body: dict[str, object] = {"apiVersion": API_VERSION, "spec": spec}
+        if status is not None:
+            body["status"] = status
+        key = ObjectKey(kind, SHOOT, name)
+        self.harness.world.store.create(key, manifests.born(body, self.harness.now - ago))
+
+    def held(self, seconds: float = HOLD, *, direction: str = "Down", name: str = REQUEST) -> None:
+        """A ScaleRequest that has succeeded just now, and holds for so long."""
+        now = self.harness.now
+        ends = {"endedAt": rfc3339(now), "holdUntil": rfc3339(now + seconds)}
+        status = {"phase": "Succeeded", **ends}
+        self.made("ScaleRequest", name, status=status, direction=direction, reason="r")
 
     # What is there.
 
@@ -100,9 +126,14 @@ class Operator:
         """The hold that acts."""
         return self.harness.environment.overrides.effective(SHOOT).hold
 
-    async def done(self, within: float = 30) -> None:
-        """Waits until the status of the only ScaleRequest says that it has ended."""
-        await self.harness.until(lambda: "endedAt" in self.status(), within=within)
+    def phase(self, name: str | None = None) -> object:
+        """The phase in the status of a ScaleRequest, or of the only one; None before it has one."""
+        return self.status(name).get("phase")
+
+    async def done(self, name: str | None = None, *, within: float = 30) -> dict[str, object]:
+        """The status of a ScaleRequest, or of the only one, when it says that it has ended."""
+        await self.harness.until(lambda: "endedAt" in self.status(name), within=within)
+        return self.status(name)
 
 
 async def with_operator(
@@ -119,6 +150,14 @@ async def with_operator(
     operator = Operator(lab.prober(world, **changes))
     await operator.harness.run(settle)
     return operator
+
+
+def newer_scope(world: World) -> None:
+    """The definition of Pause is that of a newer version, with a scope that this one does not know."""
+    known = world.store.definitions["Pause"]
+    schema = copy.deepcopy(known.schema)
+    schema["properties"]["spec"]["properties"]["scope"]["enum"].append("weekends")
+    world.store.define(replace(known, schema=schema))
 
 
 def again(operator: Operator) -> Operator:

@@ -255,7 +255,8 @@ def _of_overrides(context: Context, namespace: str) -> list[Action]:
             Action(
                 id="end-hold",
                 label="End the hold",
-                about="The automatic verdicts act again at once; a scaling run of the hold is cancelled.",
+                about="The automatic verdicts act again at once, unless an earlier scaling run holds them back, too; a "
+                "scaling run of the hold is cancelled.",
                 call=Call.CANCEL,
                 method="DELETE",
                 path=_path(namespace, "hold"),

@@ -496,8 +496,8 @@ async def end_hold(
 ) -> Response:
     """End the hold of a shoot now, if there is one, and cancel its scaling run if that is still under way.
 
-    That deletes the ScaleRequest of the hold that acts. Any replica accepts it; the leader, which performs the scaling
-    run, sees it within a second.
+    That deletes the ScaleRequest of the hold that acts; an earlier one may hold verdicts back, too, and acts then. Any
+    replica accepts it; the leader, which performs the scaling run, sees it within a second.
     """
     draft = draft_of(request)
     draft.action = "plan" if dry_run else "end-hold"

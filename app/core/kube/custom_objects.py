@@ -209,14 +209,26 @@ class KubeCustomObjects(Generic[T]):
         where, name = key = (known.id.namespace, known.id.name)
         shown, learnt = self._reflector.of(where).get(name), self._learnt.get(key)
         newest = shown if learnt is None else learnt[0]
-        same = newest is not None and newest.id.uid == known.id.uid
-        if same and learnt is not None and learnt[1]:
-            return known  # nothing comes back under its uid: the answer was on its way
-        news = same if gone else newest is not None and _older(newest, known)
-        if news or (newest is None and not gone):
+        if newest is None:
+            news = not gone and not self._passed(known)
+        elif newest.id.uid == known.id.uid:
+            # Nothing comes back under its uid: an answer may have been on its way when it was deleted.
+            deleted = learnt is not None and learnt[1]
+            news = not deleted and (gone or _older(newest, known))
+        else:
+            news = not gone and _older(newest, known)
+        if news:
             self._learnt[key] = (known, gone, self._clock.now())
             self._tell(where, name)
         return known
+
+    def _passed(self, known: T) -> bool:
+        """Whether the watch has passed over this version: if it does not show the object, that is deleted by now.
+
+        The answer to a write may come after the watch has shown that somebody deleted the object.
+        """
+        seen, version = self._reflector.version or "", known.id.version
+        return seen.isdecimal() and version.isdecimal() and int(version) <= int(seen)
 
     def _state_changed(self) -> None:
         off, before = self.off, self._was_off

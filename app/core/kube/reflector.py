@@ -243,6 +243,11 @@ class Reflector(Generic[T]):
         return WatchState(self._synced, self._last_contact)
 
     @property
+    def version(self) -> str | None:
+        """The resourceVersion up to which the copy is complete; None before a list."""
+        return self._version
+
+    @property
     def nothing_missed(self) -> float | None:
         """The instant up to which no change was missed: right after a list, that at which it was asked for."""
         return self._nothing_missed

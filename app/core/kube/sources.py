@@ -31,6 +31,9 @@ POD_PAGE: Final = 100
 PROBED_POD_PAGE: Final = 250
 """For the pods of all control planes together, which fill many pages."""
 
+DECIDED_PAGE: Final = 100
+"""For Pauses and ScaleRequests: a seed may have kept thousands that are over."""
+
 
 def clusters() -> WatchSource[ClusterView]:
     """Returns the source of all Clusters."""
@@ -142,6 +145,7 @@ def pauses() -> WatchSource[Pause]:
         _at(PAUSES),
         decoding.pause,
         complaint=lambda found: found.problem,
+        page=DECIDED_PAGE,
         dispensable=True,
         goes_with_kind=True,
     )
@@ -156,6 +160,7 @@ def scale_requests() -> WatchSource[ScaleRequest]:
         _at(SCALE_REQUESTS),
         decoding.scale_request,
         complaint=lambda found: found.problem,
+        page=DECIDED_PAGE,
         dispensable=True,
         goes_with_kind=True,
     )

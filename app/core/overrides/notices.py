@@ -28,6 +28,7 @@ STARTED: Final = "PauseStarted"
 ENDED: Final = "PauseEnded"
 IGNORED: Final = "PauseIgnored"
 HOLD_ENDED: Final = "HoldEnded"
+OFF: Final = "OverridesOff"
 
 
 def began(pause: Pause, now: float, *, of_all: bool) -> Notice:
@@ -59,6 +60,21 @@ def ignored(pause: Pause, now: float) -> Notice:
         f"Pause {pause.id.name} has no effect: {pause.id.namespace} is not the namespace of a shoot"
     )
     return _notice(pause, IGNORED, text, pause.author, now, Severity.WARNING, of_all=False)
+
+
+def lost(home: str, kind: str, why: str, now: float) -> Notice:
+    """Reports that a kind is no longer there, or must not be read any more, so that none of it is in force."""
+    return Notice(
+        NoticeKind.OVERRIDE,
+        ALL_SHOOTS,
+        now,
+        OFF,
+        f"there are no {kind} any more: {why}",
+        Severity.ERROR,
+        resource=ResourceRef("v1", "Namespace", home),
+        about_namespace=home,
+        event=True,
+    )
 
 
 def hold_ended(namespace: str, hold: Hold, now: float, by: str | None) -> Notice:

@@ -71,6 +71,7 @@ class OverrideReconciler:
         pauses: all Pauses, to show their end.
         notice_bus: receives the notices.
         clock: decides what has expired.
+        home: the watchdog's own namespace, for Events about what concerns no object.
         leading: returns whether this replica leads.
         clusters: returns the names of all Clusters; None while they are not known.
     """
@@ -83,16 +84,18 @@ class OverrideReconciler:
         notice_bus: NoticeBus,
         clock: Clock,
         *,
+        home: str,
         leading: Callable[[], bool],
         clusters: Callable[[], Collection[str] | None],
     ) -> None:
         self._cache, self._service, self._pauses = cache, service, pauses
         self._notice_bus, self._clock = notice_bus, clock
-        self._leading, self._clusters = leading, clusters
+        self._home, self._leading, self._clusters = home, leading, clusters
         self._told: Mapping[str, Pause] = {}
         self._held: Mapping[str, tuple[str, Hold]] = {}
         """The holds in force, each with its namespace, by the uid of the ScaleRequest."""
         self._ignored: set[str] = set()
+        self._off: Mapping[str, str] = {}
         self._led = False
         self._retry_at = clock.now()
         self._failing = False
@@ -125,6 +128,9 @@ class OverrideReconciler:
         current = {each.id.uid: each for each in self._cache.all_pauses() if each.in_force(now)}
         before, self._told = self._told, current
         held, self._held = self._held, self._holds(now)
+        off = self._cache.features_off()
+        lost = {kind: why for kind, why in off.items() if kind not in self._off}
+        self._off = off
         leads, led = self._leading(), self._led
         self._led = leads
         if not leads:
@@ -133,7 +139,11 @@ class OverrideReconciler:
             before = {uid: each for uid, each in current.items() if each.told_until is not None}
             held = self._held
         over = {uid: each for uid, each in held.items() if uid not in self._held}
-        due = chain(self._notices(before, current, now), self._ended_holds(over, now))
+        due = chain(
+            (notices.lost(self._home, kind, why, now) for kind, why in lost.items() if led),
+            self._notices(before, current, now),
+            self._ended_holds(over, now),
+        )
         for number, notice in enumerate(due, 1):
             self._notice_bus.publish(notice)
             if number % _AT_ONCE == 0:

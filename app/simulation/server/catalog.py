@@ -85,7 +85,6 @@ SEED_RESOURCES: Final = (
     ServedResource(
         "", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"
     ),
-    ServedResource("", "v1", "configmaps", "ConfigMap", short="cm"),
     ServedResource("", "v1", "secrets", "Secret"),
     ServedResource("", "v1", "serviceaccounts", "ServiceAccount", parts=("token",), short="sa"),
     _PODS,

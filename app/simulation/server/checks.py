@@ -24,7 +24,7 @@ _TIMES: Final = ("renewTime", "acquireTime")
 # Kinds that may be replaced without saying which version is.
 _UNCONDITIONAL: Final = frozenset(
     {
-        *("ConfigMap", "Deployment", "EndpointSlice", "Namespace", "Node", "Pod", "ReplicaSet"),
+        *("Deployment", "EndpointSlice", "Namespace", "Node", "Pod", "ReplicaSet"),
         *("Secret", "Service", "StatefulSet"),
     }
 )

@@ -282,7 +282,6 @@ _OF_EVENTS: Final = (
     _NAME._replace(priority=1),
 )
 _COLUMNS: Final[Mapping[str, Sequence[_Column]]] = {
-    "ConfigMap": (_Column("Data", lambda obj: len(obj.get("data") or {}), "integer"),),
     "Deployment": (
         _Column("Ready", _pods_ready),
         _Column("Up-to-date", lambda obj: _status(obj, "replicas"), "integer"),

@@ -318,6 +318,44 @@ async def test_a_pause_of_all_is_one_override_without_namespace_and_an_event_of_
     assert {each["namespace"] for each in client.data("shoot")} == {NAMESPACE, OTHER}
 
 
+async def test_what_is_not_shown_of_a_pause_is_no_event(harness, shoots, overrides):
+    shoots.add(healthy())
+    overrides.add(pause())
+    client = await harness.listen()
+    overrides.add(replace(pause(), id=replace(pause().id, version="2"), told_until=NOW))
+    await harness.run(0.3)
+    assert client.events == []
+
+
+async def test_a_pause_beside_the_one_that_acts_shows_in_the_number_alone(
+    harness, shoots, overrides
+):
+    shoots.add(healthy())
+    overrides.add(pause())
+    client = await harness.listen()
+    overrides.add(pause(name="night-shift", seconds=60))
+    await harness.run(0.3)
+    assert client.data("override") == []
+    assert [each["pauses"] for each in client.data("shoot")] == [2]
+    await overrides.end_pause(NAMESPACE, API_PAUSE, by="bob")
+    await harness.run(0.3)
+    [told] = client.data("override")
+    assert (told["before"]["name"], told["after"]["name"]) == ("api", "night-shift")
+    assert told["after"]["verified"] is False
+
+
+async def test_a_request_of_kubectl_is_an_operation_before_anybody_has_begun_it(
+    harness, shoots, scaling_runs, overrides
+):
+    shoots.add(healthy())
+    client = await harness.listen()
+    scaling_runs.add(operation(OperationPhase.PENDING))
+    overrides.add(request(done=False))
+    await harness.run(0.3)
+    assert [each["phase"] for each in client.data("operation")] == ["Pending"]
+    assert [each["kind"] for each in client.data("override")] == ["hold"]
+
+
 async def test_the_end_of_a_pause_by_the_clock_is_told(harness, shoots, overrides):
     shoots.add(healthy())
     overrides.add(pause(seconds=10))

@@ -97,6 +97,7 @@ class Lab(SeedLab):
             pauses,
             core.notice_bus,
             core.clock,
+            home=HOME,
             leading=lambda: leading[0],
             clusters=lambda: clusters[0],
         )

@@ -197,6 +197,16 @@ async def test_upkeep_that_fails_is_tried_again_and_logged_once(lab, capsys):
     assert capsys.readouterr().out.count("the overrides could not be cleaned up") == 1
 
 
+async def test_kinds_that_are_removed_are_reported_once_in_the_own_namespace(lab):
+    replica = await lab.started(leads=True)
+    await lab.clock.sleep(1)
+    replica.world.faults.crds_removed("ScaleRequest")
+    await lab.clock.sleep(200)
+    (told,) = replica.told("OverridesOff")
+    assert (told.about_namespace, told.resource.kind, told.event) == (HOME, "Namespace", True)
+    assert told.message.startswith("there are no scalerequests any more: ")
+
+
 # Metrics.
 
 
