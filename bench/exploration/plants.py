@@ -262,17 +262,6 @@ def first_leader_forgotten() -> Any:  # noqa: ANN401  a patch
     return patch.object(manual, "_joined", lambda _, now: now)
 
 
-def end_not_written() -> Any:  # noqa: ANN401  a patch
-    """That a scaling run by hand has ended is tried once to be written, and then left."""
-    original = ScaleRequests._conclude  # noqa: SLF001  a defect in its very midst
-
-    async def conclude(self: ScaleRequests, *args: Any, **more: Any) -> float | None:  # noqa: ANN401  as it has them
-        wait = await original(self, *args, **more)
-        return 1e6 if wait else wait
-
-    return patch.object(ScaleRequests, "_conclude", conclude)
-
-
 def swept_away() -> Any:  # noqa: ANN401  a patch
     """A Pause is deleted as soon as it has ended."""
     return patch.object(reconciler, "PAUSE_KEPT", 0.0)
@@ -319,7 +308,6 @@ PLANTS: Final[dict[str, Plant]] = {
     "newest-first": newest_first,
     "status-without-version": status_without_version,
     "first-leader-forgotten": first_leader_forgotten,
-    "end-not-written": end_not_written,
     "swept-away": swept_away,
     "unsynced-unheeded": unsynced_unheeded,
     "mute-watch-trusted": mute_watch_trusted,
