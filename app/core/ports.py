@@ -396,10 +396,6 @@ class CustomObjects(Protocol[ObjectT]):
         """
         ...
 
-    def settle(self) -> None:
-        """Drops what this process wrote or read, if a watch that works has not shown it for long; called regularly."""
-        ...
-
     async def refresh(self, namespace: str) -> None:
         """Reads the objects of a namespace live, if the watch is stale.
 

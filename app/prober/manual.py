@@ -22,7 +22,7 @@ from app.prober.registry import ShootRegistry
 from app.prober.rules import manual
 from app.prober.rules.manual import ManualContext
 from app.prober.scale_requests import BEGIN_WITHIN, ScaleRequests
-from app.prober.scaling_context import ScalingOrder
+from app.prober.scaling_context import ScalingOrder, check_probed
 
 Live = Callable[[str], Awaitable[Mapping[ResourceRef, WorkloadView | None]]]
 """Reads the dependents of a shoot live."""
@@ -80,11 +80,10 @@ class ManualScaling:
 
     def _of(self, request: ScaleRequest) -> ScalingRunStatus:
         """A request as an operation; while it runs here, as the run is."""
-        if request.open and request.id.uid in self._operations:
-            running = self._operations.get(request.id.uid)
-            if running is not None and running.running:
-                return running
-        order = ScalingOrder.of(request, carried_on=False)
+        known = self._operations.get(request.id.uid)
+        if request.open and known is not None and known.running:
+            return known
+        order = ScalingOrder.of(request, carried_on=known is not None and known.carried_on)
         shown = order.shown(request.id.namespace, request.phase, request.message)
         return replace(shown, started=request.started, ended=request.ended, steps=request.steps)
 
@@ -155,6 +154,8 @@ class ManualScaling:
         """
         self._requests.check_may_write()
         self._check(namespace, spec)
+        if not spec.force:
+            await check_probed(self._env, namespace)
         _ = await self._planned(namespace, spec, if_match)
         # While the seed is read the verdict may turn, or probing end, so that the run would need `force`.
         request = await self._requests.begin(namespace, spec, lambda: self._check(namespace, spec))

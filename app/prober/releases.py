@@ -9,13 +9,12 @@ from typing import Final
 import structlog
 
 from app.core import errors
-from app.core.model.scaling_runs import ScaleSpec
+from app.core.model.scaling_runs import OURSELVES, ScaleSpec
 from app.core.model.workloads import Direction
 from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.scale_requests import ScaleRequests
-from app.prober.scaling_context import OURSELVES
 
 log = structlog.get_logger(__name__)
 

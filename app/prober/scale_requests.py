@@ -33,8 +33,10 @@ log = structlog.get_logger(__name__)
 
 BEGIN_WITHIN: Final = 2.0
 """Seconds for which the first write of the status may keep a scaling run from beginning."""
-# Seconds after which something that failed, or waits for what nobody announces, is tried again.
+# Seconds after which something that failed is tried again.
 _RETRY: Final = 2.0
+# Seconds after which a request that waits until its shoot is known, or judged, is looked at again.
+_LOOK_AGAIN: Final = 0.5
 # Seconds between two writes of the status while the run goes on.
 _SHOWN_EVERY: Final = 1.0
 # The same if a write met somebody else's.
@@ -218,7 +220,7 @@ class ScaleRequests:
         step, why = self._next_step(request)
         match step:
             case RequestStep.WAIT:
-                return _RETRY
+                return _LOOK_AGAIN
             case RequestStep.REFUSE:
                 return await self._conclude(shoot, request, OperationPhase.REFUSED, why)
             case RequestStep.CANCEL:
@@ -238,7 +240,9 @@ class ScaleRequests:
             return None
         status = self._registry.status(namespace)
         if status is None:
-            return ManualContext(exists=False, probed=False)
+            # A Cluster that was listed, but on which the controller has not decided yet, is not one that is not probed.
+            known = namespace not in self._env.seed.clusters()
+            return ManualContext(exists=False, probed=False) if known else None
         probed = status.state is not ShootState.NOT_PROBED
         if status.decision is None:
             return ManualContext(probed=probed, judged=not probed)
@@ -248,11 +252,12 @@ class ScaleRequests:
         """Writes the status `Running`, and begins the scaling run, even if that write fails for two seconds."""
         carried_on = request.phase is OperationPhase.RUNNING
         try:
-            if not request.spec.force:
+            if not request.spec.outlives_probing:
                 await check_probed(self._env, namespace)
         except errors.Refused as gone:
+            end = OperationPhase.CANCELLED if carried_on else OperationPhase.REFUSED
             text = f"{gone}, and it was not forced"
-            return await self._conclude(shoot, request, OperationPhase.CANCELLED, text)
+            return await self._conclude(shoot, request, end, text)
         except errors.ClusterError as error:
             return self._complain(shoot, request, error)
         now = self._env.clock.now()

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
 
 from app.core.errors import Refused
 from app.core.model.overrides import ScaleRequest
@@ -15,9 +14,6 @@ from app.prober.environment import ProberEnvironment
 from app.prober.rules import lifecycle
 from app.prober.run_guard import RunGuard
 from app.prober.scaling_memory import ScalingMemory
-
-OURSELVES: Final = "dependency-watchdog"
-"""The author of a hold that no person asked for."""
 
 
 class StepResult(StrEnum):
@@ -64,7 +60,7 @@ class ScalingOrder:
             Trigger.MANUAL,
             spec.reason,
             spec.author,
-            spec.force,
+            spec.outlives_probing,
             carried_on,
             hold_until=hold_end(request),
         )

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import yaml
 
 from app.core.clock import Clock
 from app.core.kube.election import LeaseElection
@@ -23,14 +22,14 @@ from tests.contract.arena import ELECTION, KCM, KINDS, NODE_LEASES, POLICY, Json
 from tests.contract.pressure import throttling
 from tests.contract.proxy import Proxy
 from tests.e2e import objects
-from tests.e2e.api import CRDS, NODES, Api, all_of
+from tests.e2e.api import NODES, Api, all_of
 from tests.e2e.controlplane import ADMIN, ControlPlane, Etcd
 from tests.e2e.landscape import (
     CANNOT_PATCH,
     PROBE,
     PROBER,
     RBAC,
-    established,
+    furnish_people,
     furnish_seed,
     furnish_shoot,
     garden,
@@ -40,7 +39,6 @@ from tests.e2e.processes import eventually
 from tests.e2e.proxies import TcpProxy
 from tests.support.certs import Authority
 
-CRD_FILES = Path(__file__).parents[2] / "app/simulation/crds"
 _numbers = count(1)
 _UNCACHED = "secrets#0,pods#0,configmaps#0,endpointslices.discovery.k8s.io#0"
 
@@ -70,21 +68,12 @@ async def landscape(assets: Path, folder: Path) -> AsyncIterator[Landscape]:
         await all_of(each.start() for each in stores)
         await all_of(each.start() for each in (seed, shoot))
         await furnish_seed(seed.api)
-        await install(seed.api)
+        await furnish_people(seed.api)
         await furnish_shoot(shoot.api)
         yield Landscape(seed, shoot)
     finally:
         await all_of(each.stop() for each in (seed, shoot))
         await all_of(each.child.stop(within=5) for each in stores)
-
-
-async def install(api: Api) -> None:
-    """Installs the definitions of the chart."""
-    found = [yaml.safe_load(each.read_text()) for each in sorted(CRD_FILES.glob("*.yaml"))]
-    for crd in found:
-        await api.create(CRDS, crd)
-    for crd in found:
-        await established(api, crd["metadata"]["name"])
 
 
 class ApiAdmin:

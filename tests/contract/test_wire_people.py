@@ -7,11 +7,10 @@ import pytest
 
 from app.core.model.callers import GROUP
 from tests.contract.arena import KINDS, REAL_TIME
-from tests.contract.real import CRD_FILES, RealArena, install
+from tests.contract.real import RealArena
 from tests.contract.test_wire_reads import METADATA_LIST, TABLE, at
 from tests.contract.wire import MERGE, failure
-from tests.e2e.api import CRDS
-from tests.e2e.processes import eventually
+from tests.e2e.landscape import furnish_people, remove_people
 
 pytestmark = REAL_TIME
 
@@ -638,27 +637,18 @@ async def test_the_group_is_discovered(wire):
 
 
 @asynccontextmanager
-async def removed(arena, wire):
+async def removed(arena):
     """The definitions are not there within."""
-
-    def answering(status):
-        async def is_so():
-            return {(await wire.get(at(arena, kind))).status for kind in GOOD} == {status}
-
-        return is_so
 
     if not isinstance(arena, RealArena):
         with arena.world.faults.crds_removed():
             yield
         return
-    for each in CRD_FILES.glob("*.yaml"):
-        await arena.api.delete(f"{CRDS}/{each.stem}.{GROUP}")
-    await eventually(answering(404), "nothing is served", within=10, every=0.05)
+    await remove_people(arena.api)
     try:
         yield
     finally:
-        await install(arena.api)
-        await eventually(answering(200), "everything is served", within=10, every=0.05)
+        await furnish_people(arena.api)
 
 
 async def test_without_definitions_nothing_is_served_and_watches_end(arena, wire):
@@ -672,7 +662,7 @@ async def test_without_definitions_nothing_is_served_and_watches_end(arena, wire
 
     watch = asyncio.ensure_future(followed())
     await asyncio.sleep(0.2)
-    async with removed(arena, wire):
+    async with removed(arena):
         assert set(await asyncio.wait_for(watch, 8)) == {"DELETED"}
         for method, where in (
             *(("GET", each) for each in (path, f"{path}/a", f"{path}?watch=1")),

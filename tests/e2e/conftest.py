@@ -23,7 +23,7 @@ import pytest_asyncio
 from tests.e2e.actors import WorkloadController
 from tests.e2e.api import all_of
 from tests.e2e.controlplane import Planes, assets_in, control_planes
-from tests.e2e.landscape import furnish_seed, furnish_shoot
+from tests.e2e.landscape import furnish_people, furnish_seed, furnish_shoot
 from tests.e2e.parallel import Scenario, Scenarios, selected
 
 SHARED, OWN_STORAGE = 7, 2  # what two slow cores bear
@@ -73,6 +73,7 @@ async def planes(assets: Path, folder: Path) -> AsyncIterator[Planes]:
     """A seed and the shoots' API servers, with what each of them always has."""
     async with control_planes(assets, folder, shared=SHARED, own_storage=OWN_STORAGE) as made:
         await furnish_seed(made.seed.api)
+        await furnish_people(made.seed.api)
         await all_of(furnish_shoot(plane.api) for plane in made.shoots)
         yield made
 

@@ -71,7 +71,10 @@ def permissions_needed(
         resource = resources.get(each.ref) or assumed(each.ref)
         needed += _of_dependent(each.ref, resource, dry_run=dry_run)
     needed += _of_probes(policy.endpoint_probes, allow_exec=allow_exec)
-    needed += _of_custom(SCALE_REQUESTS, dry_run=dry_run)
+    needed += _of_custom(SCALE_REQUESTS, ("create", "delete"), dry_run=dry_run)
+    if not dry_run:
+        for resource in (PAUSES, SCALE_REQUESTS):  # in the leader
+            needed += _of(resource, ("patch",), subresource="status", feature=resource.plural)
     needed += _of_process(lease, dry_run=dry_run)
     return tuple(dict.fromkeys(needed))
 
@@ -110,7 +113,7 @@ def process_permissions(
         leader_slice: the EndpointSlice that the leader writes its address into, if one is configured.
         dry_run: whether nothing is written; a review of a caller is not a write.
     """
-    needed = [*_of_custom(PAUSES, dry_run=dry_run)]
+    needed = [*_of_custom(PAUSES, ("create", "patch", "delete"), dry_run=dry_run)]
     if reviews:
         needed += _of(TOKEN_REVIEWS, ("create",), feature=REVIEW_FEATURE)
         needed += _of(ACCESS_REVIEWS, ("create",), feature=REVIEW_FEATURE)
@@ -122,12 +125,11 @@ def process_permissions(
     return tuple(needed)
 
 
-def _of_custom(resource: ApiResource, *, dry_run: bool) -> Iterator[Permission]:
-    feature = resource.plural
-    verbs = _READ if dry_run else (*_READ, "create", "patch", "delete")
-    yield from _of(resource, verbs, feature=feature)
-    if not dry_run:
-        yield from _of(resource, ("patch",), subresource="status", feature=feature)
+def _of_custom(
+    resource: ApiResource, writes: Iterable[str], *, dry_run: bool
+) -> Iterator[Permission]:
+    verbs = _READ if dry_run else (*_READ, *writes)
+    yield from _of(resource, verbs, feature=resource.plural)
 
 
 def _of_process(lease: tuple[str, str] | None, *, dry_run: bool) -> Iterator[Permission]:

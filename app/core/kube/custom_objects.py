@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 
 from app.core.clock import Clock
-from app.core.errors import BadAnswer, Conflict, NotFound
+from app.core.errors import BadAnswer, ClusterError, Conflict, NotFound
 from app.core.kube import decoding, sources
 from app.core.kube.client import ApiRequest
 from app.core.kube.decoding import overrides as codec
@@ -28,8 +28,9 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T", Pause, ScaleRequest)
 
-# Seconds for which a version that this process knows before the watch outlives a watch that works and does not show it.
+# Seconds after which a version that the watch does not show is read again: somebody else may have changed it.
 _WATCH_LAGS: Final = 30.0
+_LOOKED_AT: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,9 @@ class KubeCustomObjects(Generic[T]):
     """The objects of one kind, with a copy of them.
 
     A write of this process, or a live read, may know a version before the watch shows it. That version counts until the
-    watch shows it or a later one, so a watch that lags does not undo it.
+    watch shows it or a later one, or a list that was asked for afterwards does not; meanwhile it is read again. So no
+    watch that lags, or passes nothing on, brings back what was before: an acknowledged pause does not end, and a
+    ScaleRequest that has ended is not carried out again.
     """
 
     def __init__(
@@ -102,11 +105,12 @@ class KubeCustomObjects(Generic[T]):
 
     async def start(self) -> None:
         """Starts the watch; does not wait until it is synced."""
-        watch = self._tasks.shared(self._reflector.run, f"watch {self._kind.resource.plural}")
-        self._running.append(watch)
+        name = self._kind.resource.plural
+        self._running.append(self._tasks.shared(self._reflector.run, f"watch {name}"))
+        self._running.append(self._tasks.shared(self._read_again, f"{name} beside the watch"))
 
     async def close(self) -> None:
-        """Stops the watch."""
+        """Stops the tasks."""
         for task in self._running:
             await cancelled(task)
         self._running.clear()
@@ -164,19 +168,42 @@ class KubeCustomObjects(Generic[T]):
         self._tell(namespace, name)
 
     def _listed(self, _since: float | None, news: tuple[ObjectKey, ...]) -> None:
-        for key in news:
+        asked_at = self._reflector.nothing_missed or 0.0
+        unserved = not self._reflector.state.synced  # with the kind, its objects are gone
+        passed: set[ObjectKey] = {
+            key for key, (_, _, at) in self._learnt.items() if unserved or at <= asked_at
+        }
+        for key in passed:
+            del self._learnt[key]
+        for key in (*news, *passed.difference(news)):
             self._changed(*key)
         self._state_changed()
 
-    def settle(self) -> None:
-        """Drops versions that a watch which works should have shown long ago: a list has passed over them."""
-        now = self._clock.now()
-        if not self._learnt or self._reflector.state.stale(now):
+    async def _read_again(self) -> None:
+        """Reads what the watch has not shown for half a minute, for ever."""
+        while True:
+            await self._clock.sleep(_LOOKED_AT)
+            try:
+                for key, (_, _, at) in tuple(self._learnt.items()):
+                    if self._clock.now() - at > _WATCH_LAGS:
+                        await self._confirm(key)
+            except ClusterError as error:
+                log.debug("not read again", resource=self._kind.resource.plural, error=str(error))
+
+    async def _confirm(self, key: ObjectKey) -> None:
+        before, now = self._learnt.get(key), self._clock.now()
+        found = await self._get(*key)
+        where, name = key
+        if before is None or self._learnt.get(key) != before:
             return
-        late = [key for key, (_, _, at) in self._learnt.items() if now - at > _WATCH_LAGS]
-        for key in late:
+        shown = self._reflector.of(where).get(name)
+        if found is not None and (shown is None or _older(shown, found)):
+            self._learnt[key] = (found, False, now)
+        elif found is None and shown is not None:
+            self._learnt[key] = (shown, True, now)
+        else:
             del self._learnt[key]
-            self._tell(*key)
+        self._tell(where, name)
 
     def _learn(self, known: T, *, gone: bool = False) -> T:
         where, name = key = (known.id.namespace, known.id.name)
@@ -184,10 +211,12 @@ class KubeCustomObjects(Generic[T]):
         newest = shown if learnt is None else learnt[0]
         if newest is None:
             news = not gone and not self._passed(known)
-        elif learnt is not None and learnt[1] and newest.id.uid == known.id.uid:
-            news = False
+        elif newest.id.uid == known.id.uid:
+            # Nothing comes back under its uid: an answer may have been on its way when it was deleted.
+            deleted = learnt is not None and learnt[1]
+            news = not deleted and (gone or _older(newest, known))
         else:
-            news = gone or _older(newest, known)
+            news = not gone and _older(newest, known)
         if news:
             self._learnt[key] = (known, gone, self._clock.now())
             self._tell(where, name)
@@ -224,10 +253,10 @@ class KubeCustomObjects(Generic[T]):
         """Reads the objects of a namespace live, if the watch is stale."""
         if self.off is not None or not self._reflector.state.stale(self._clock.now()):
             return
-        path = self._kind.resource.path(namespace)
+        path, before = self._kind.resource.path(namespace), tuple(self.of(namespace).values())
         call = partial(self._api.call, budget=Budget.URGENT)
         found = await self._reflector.read(path, namespace, call=call, within=URGENT_WITHIN)
-        for known in tuple(self.of(namespace).values()):
+        for known in before:  # what came meanwhile need not be in it
             if (namespace, known.id.name) not in found:
                 self._learn(known, gone=True)
         for each in found.values():
@@ -235,13 +264,19 @@ class KubeCustomObjects(Generic[T]):
 
     async def read(self, namespace: str, name: str) -> T | None:
         """Reads an object live; returns None if it does not exist."""
+        before = self.of(namespace).get(name)
+        found = await self._get(namespace, name)
+        if found is not None:
+            return self._learn(found)
+        if before is not None:
+            self._learn(before, gone=True)
+        return None
+
+    async def _get(self, namespace: str, name: str) -> T | None:
         request = ApiRequest(self._asked("get", namespace), self._path(namespace, name), WITHIN)
         try:
-            return self._learn(await self._api.call(request, self._kind.decode))
+            return await self._api.call(request, self._kind.decode)
         except NotFound:
-            known = self.of(namespace).get(name)
-            if known is not None:
-                self._learn(known, gone=True)
             return None
 
     async def create(self, wanted: T, *, starting: Starting | None = None) -> T:

@@ -247,6 +247,11 @@ class Reflector(Generic[T]):
         """The resourceVersion up to which the copy is complete; None before a list."""
         return self._version
 
+    @property
+    def nothing_missed(self) -> float | None:
+        """The instant up to which no change was missed: right after a list, that at which it was asked for."""
+        return self._nothing_missed
+
     def of(self, namespace: str) -> Mapping[str, T]:
         """Returns the objects of a namespace by name; cluster-scoped objects are in the namespace ''."""
         return self._replica.of(namespace)

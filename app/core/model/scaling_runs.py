@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from app.core.model.workloads import Direction, ResourceRef
+
+OURSELVES: Final = "dependency-watchdog"
+"""The author of what no person asked for: the release of a protection."""
 
 
 class Trigger(StrEnum):
@@ -106,6 +110,14 @@ class ScaleSpec:
     hold: float
     """Seconds for which automatic verdicts are not acted on after the end of the scaling run."""
     force: bool = False
+
+    @property
+    def outlives_probing(self) -> bool:
+        """Whether its scaling run goes on when the shoot is not probed any more.
+
+        A release is forced against the verdict only.
+        """
+        return self.force and self.author != OURSELVES
 
 
 @dataclass(frozen=True, slots=True)

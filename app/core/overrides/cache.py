@@ -212,8 +212,6 @@ class OverrideCache:
         """Notifies when something expires and reports problems of the watches, until cancelled."""
         while True:
             self._woken.clear()
-            for kind in self._listed:
-                self._of(kind).settle()
             self._expire()
             self._report()
             now = self._clock.now()

@@ -9,7 +9,7 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
 {{- if has "weeder" .loops }}
 {{- include "dependency-watchdog.weederRules" . }}
 {{- end }}
-{{- include "dependency-watchdog.customRules" (dict "resource" "pauses" "write" (not .settings.flags.dryRun)) }}
+{{- include "dependency-watchdog.customRules" (dict "resource" "pauses" "writes" "create, patch, delete" "here" .) }}
 {{- if not .settings.flags.dryRun }}
 - apiGroups: [events.k8s.io]
   resources: [events]
@@ -25,12 +25,13 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
 {{- end }}
 {{- end -}}
 
-{{/* For a custom resource of the chart's own: its objects in all namespaces, and their status. */}}
+{{/* For a custom resource of the chart's own: its objects in all namespaces, and their status, which the prober's leader writes. */}}
 {{- define "dependency-watchdog.customRules" }}
+{{- $write := not .here.settings.flags.dryRun }}
 - apiGroups: [dependency-watchdog.gardener.cloud]
   resources: [{{ .resource }}]
-  verbs: [get, list, watch{{ if .write }}, create, patch, delete{{ end }}]
-{{- if .write }}
+  verbs: [get, list, watch{{ if $write }}, {{ .writes }}{{ end }}]
+{{- if and $write (has "prober" .here.loops) }}
 - apiGroups: [dependency-watchdog.gardener.cloud]
   resources: [{{ .resource }}/status]
   verbs: [patch]
@@ -67,7 +68,7 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
 {{- end }}
 {{- end }}
 {{- end }}
-{{- include "dependency-watchdog.customRules" (dict "resource" "scalerequests" "write" $write) }}
+{{- include "dependency-watchdog.customRules" (dict "resource" "scalerequests" "writes" "create, delete" "here" .) }}
 {{- end -}}
 
 {{/* The Secrets of a shoot, as JSON. */}}

@@ -80,14 +80,13 @@ def test_commands_that_are_not_allowed_need_none():
 
 
 GROUP = "dependency-watchdog.gardener.cloud"
-KINDS = ("pauses", "scalerequests")
+READ = ("get", "list", "watch")
 
 
-def overrides(*verbs):
-    return {Permission(verb, GROUP, kind, feature=kind) for verb in verbs for kind in KINDS}
+def custom(kind, *verbs, part=""):
+    return {Permission(verb, GROUP, kind + part, feature=kind) for verb in verbs}
 
 
-STATUS = {Permission("patch", GROUP, f"{kind}/status", feature=kind) for kind in KINDS}
 REVIEWS = {
     Permission("create", "authentication.k8s.io", "tokenreviews", feature="token-review"),
     Permission("create", "authorization.k8s.io", "subjectaccessreviews", feature="token-review"),
@@ -96,11 +95,20 @@ SLICE = {
     Permission(verb, "discovery.k8s.io", "endpointslices", "leader", "garden", "leader-address")
     for verb in ("get", "update")
 }
-ALL = overrides("get", "list", "watch", "create", "patch", "delete") | STATUS
+ALL = custom("pauses", *READ, "create", "patch", "delete")
 
 
-def test_pauses_and_scale_requests_are_read_and_written_with_their_status():
+def test_every_process_reads_and_writes_pauses_and_the_prober_scale_requests_and_each_status():
     assert set(process_permissions("garden")) == ALL
+    requests = custom("scalerequests", *READ, "create", "delete")
+    statuses = custom("pauses", "patch", part="/status")
+    statuses |= custom("scalerequests", "patch", part="/status")
+    found = {each for each in permissions_needed(LEASE_MODE, {}) if each.group == GROUP}
+    assert found == requests | statuses
+    found = {
+        each for each in permissions_needed(LEASE_MODE, {}, dry_run=True) if each.group == GROUP
+    }
+    assert found == custom("scalerequests", *READ)
 
 
 def test_reviews_are_needed_where_callers_are_reviewed():
@@ -113,12 +121,10 @@ def test_the_slice_is_needed_where_one_is_configured():
 
 def test_a_dry_run_reads_and_reviews_and_writes_nothing():
     needed = process_permissions("garden", reviews=True, leader_slice="leader", dry_run=True)
-    assert set(needed) == overrides("get", "list", "watch") | REVIEWS
+    assert set(needed) == custom("pauses", *READ) | REVIEWS
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_each_of_them_is_of_a_feature_so_that_protection_goes_on_without(dry_run):
     needed = process_permissions("garden", reviews=True, leader_slice="leader", dry_run=dry_run)
     assert all(each.feature for each in needed)
-    assert "patch" not in {each.verb for each in needed}
-    assert "delete" not in {each.verb for each in needed}

@@ -672,5 +672,5 @@ def test_an_object_of_another_kind_is_a_bad_answer(decode):
 
 @pytest.mark.parametrize(("hold", "text"), [(0.0, "0s"), (0.0000001, "1ms"), (5_400, "1h30m0s")])
 def test_a_hold_is_written_in_what_the_api_server_accepts(hold, text):
-    spec = ScaleSpec(Direction.UP, "r", "a", hold)
-    assert codec.scale_spec(ScaleRequest(ObjectId(), spec, 0.0))["hold"] == text
+    asked = ScaleSpec(Direction.UP, "r", "a", hold)
+    assert codec.scale_spec(ScaleRequest(ObjectId(), asked, 0.0))["hold"] == text

@@ -67,7 +67,38 @@ async def test_a_change_by_somebody_else_overtakes_our_own_write(lab):
     assert replica.acting() is None
 
 
-async def test_what_a_watch_never_shows_is_forgotten_after_half_a_minute(lab):
+async def test_what_we_wrote_stays_in_force_while_a_mute_watch_does_not_show_it(lab):
+    replica = await lab.started()
+    replica.world.faults.overrides_watch_stalled()
+    await replica.pause()
+    await lab.clock.sleep(300)
+    assert replica.acting() is not None
+    await replica.resume()
+    await lab.clock.sleep(100)
+    assert replica.acting() is None
+
+
+async def test_what_we_ended_is_not_brought_back_by_a_mute_watch(lab):
+    replica = await lab.started()
+    await replica.pause()
+    await lab.clock.sleep(5)
+    replica.world.faults.overrides_watch_stalled()
+    await replica.resume()
+    for _ in range(30):
+        assert replica.acting() is None
+        await lab.clock.sleep(5)
+
+
+async def test_what_we_wrote_goes_with_the_definitions_though_no_watch_showed_it(lab):
+    replica = await lab.started()
+    replica.world.faults.overrides_watch_stalled()
+    await replica.pause()
+    replica.world.faults.crds_removed()
+    await lab.clock.sleep(120)
+    assert replica.acting() is None
+
+
+async def test_what_somebody_else_deleted_behind_a_mute_watch_is_gone_after_half_a_minute(lab):
     replica = await lab.started()
     replica.world.faults.overrides_watch_stalled()
     await replica.pause()

@@ -18,8 +18,8 @@ def pause(name="p", scope=Scope.ALL, until=100.0, where="shoot--a"):
 
 
 def request(phase=PENDING, direction=DOWN, *, hold=30.0, name="r", **more):
-    spec = ScaleSpec(direction, "a reason", "alice", hold)
-    return ScaleRequest(ObjectId("shoot--a", name, f"uid of {name}"), spec, 10.0, phase, **more)
+    asked = ScaleSpec(direction, "a reason", "alice", hold)
+    return ScaleRequest(ObjectId("shoot--a", name, f"uid of {name}"), asked, 10.0, phase, **more)
 
 
 def names(*pauses, now=50.0):

@@ -10,6 +10,7 @@ from app.core.model import workloads as ann
 from app.core.model.overrides import ObjectId, ScaleRequest
 from app.core.model.probing import Verdict
 from app.core.model.scaling_runs import (
+    OURSELVES,
     OperationPhase,
     RunStep,
     ScaleSpec,
@@ -271,3 +272,10 @@ def test_a_failure_of_nothing_but_what_is_unavailable_ends_no_hold():
         going_up(RUNNING), OperationPhase.FAILED, "not served", NOW, only_unavailable=True
     )
     assert rules.hold_end(found) == NOW + RUNNING.spec.hold
+
+
+def test_a_release_is_forced_against_the_verdict_and_ends_with_the_probing():
+    spec = ScaleSpec(UP, "long enough", OURSELVES, 600.0, force=True)
+    verdict = ManualContext(probed=True, would_be=Verdict.SCALE_DOWN)
+    assert step(replace(PENDING, spec=spec), verdict) is RequestStep.BEGIN
+    assert step(replace(RUNNING, spec=spec), NOT_PROBED) is RequestStep.CANCEL
