@@ -48,7 +48,7 @@ def test_of_several_holds_the_one_that_acts_is_ended(client, overrides):
 def test_a_request_that_holds_nothing_is_left_alone(client, overrides):
     overrides.clear()
     over = replace(request(), hold_until=NOW - 1)
-    failed = replace(request(Direction.UP, "op-2"), phase=OperationPhase.FAILED)
+    failed = replace(request(Direction.UP, "op-2"), phase=OperationPhase.FAILED, hold_until=None)
     overrides.add(over, failed)
     assert client.delete(PATH).status_code == 204
     assert len(overrides.orders) == 2
