@@ -20,7 +20,7 @@ import structlog
 from app.core import errors
 from app.core.model.overrides import ScaleRequest
 from app.core.model.probing import ShootState
-from app.core.model.scaling_runs import OperationPhase, ScaleSpec, ScalingRunStatus
+from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec, ScalingRunStatus
 from app.core.overrides.cache import REQUESTS
 from app.core.ports import SeedChange, Watched
 from app.prober import scaling_messages
@@ -63,6 +63,8 @@ class _Shoot:
     trying_since: dict[str, float] = field(default_factory=dict)
     """Since when the status of a request that is to begin is being written, by uid."""
     shown_at: float = float("-inf")
+    shown: tuple[str, tuple[RunStep, ...]] | None = None
+    """The progress that the status shows; it has less precise times."""
     complained: bool = False
 
 
@@ -305,6 +307,7 @@ class ScaleRequests:
     ) -> None:
         scaler = self._registry.scalers.of(namespace)
         run = shoot.run = _Run(request.id.uid)
+        shoot.shown = None
 
         def ended(result: ScalingResult) -> None:
             if result.operation == run.uid:
@@ -339,10 +342,13 @@ class ScaleRequests:
         self._cancel_if_over(namespace, shoot)
         request, shown = self._request(namespace, run.uid), self._env.operations.get(run.uid)
         if request is None or not request.open or shown is None:
-            if run.result is not None:
-                shoot.run = None
-                return 0.0
-            return _RETRY
+            if run.result is None:
+                return _RETRY
+            shoot.run = None
+            if request is not None and request.observed_by == self._env.identity:
+                # The answer to the write of its end was lost.
+                scaling_messages.request_ended(self._env, request)
+            return 0.0
         if run.result is None:
             return await self._show(shoot, request, shown)
         wait = await self._conclude(shoot, request, shown.phase, shown.message, shown, run.result)
@@ -358,13 +364,15 @@ class ScaleRequests:
         if due > 0:
             return due
         wanted = manual.shown(request, shown, self._env.identity)
-        if wanted == request:
+        progress = (wanted.message, shown.steps)
+        if progress == shoot.shown:
             return _SHOWN_EVERY
         shoot.shown_at = self._env.clock.now()
         try:
             await self._set_status(request, wanted, spare=True)
         except (errors.LeadershipLost, *_UNWRITTEN):
             return _SHOWN_EVERY
+        shoot.shown = progress
         return _SHOWN_EVERY
 
     async def _conclude(
@@ -381,8 +389,9 @@ class ScaleRequests:
         only_unavailable = (
             phase is OperationPhase.FAILED and result is not None and not result.failed
         )
-        now = self._env.clock.now()
-        wanted = manual.ended(before, phase, message, now, only_unavailable=only_unavailable)
+        # The status may be accepted long after the end.
+        at = self._env.clock.now() if shown is None or shown.ended is None else shown.ended
+        wanted = manual.ended(before, phase, message, at, only_unavailable=only_unavailable)
         try:
             ended = await self._set_status(request, wanted)
         except errors.LeadershipLost:

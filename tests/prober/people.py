@@ -103,6 +103,11 @@ class Operator:
         status = {"phase": "Succeeded", **ends}
         self.made("ScaleRequest", name, status=status, direction=direction, reason="r")
 
+    def set_status(self, name: str = REQUEST, **status: object) -> None:
+        """Changes the status of a ScaleRequest, as `kubectl --subresource status` does."""
+        key = ObjectKey("ScaleRequest", SHOOT, name)
+        self.harness.world.store.patch(key, {"status": status}, status=True)
+
     # What is there.
 
     def objects(self, kind: str = "ScaleRequest") -> list[Object]:
@@ -152,12 +157,16 @@ async def with_operator(
     return operator
 
 
-def newer_scope(world: World) -> None:
-    """The definition of Pause is that of a newer version, with a scope that this one does not know."""
-    known = world.store.definitions["Pause"]
-    schema = copy.deepcopy(known.schema)
-    schema["properties"]["spec"]["properties"]["scope"]["enum"].append("weekends")
-    world.store.define(replace(known, schema=schema))
+def newer_version(world: World) -> None:
+    """The definitions are those of a newer version, with a scope and a direction that this one does not know."""
+    for kind, field, word in (
+        ("Pause", "scope", "weekends"),
+        ("ScaleRequest", "direction", "Sideways"),
+    ):
+        known = world.store.definitions[kind]
+        schema = copy.deepcopy(known.schema)
+        schema["properties"]["spec"]["properties"][field]["enum"].append(word)
+        world.store.define(replace(known, schema=schema))
 
 
 def again(operator: Operator) -> Operator:

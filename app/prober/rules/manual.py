@@ -8,7 +8,7 @@ from typing import Final
 from app.core.model.overrides import ScaleRequest
 from app.core.model.policy import DependentPolicy
 from app.core.model.probing import Verdict
-from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatus
+from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatus, StepPhase
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.core.overrides.rules import hold_end
 from app.prober.rules import scaling
@@ -114,14 +114,23 @@ def shown(request: ScaleRequest, run: ScalingRunStatus, leader: str) -> ScaleReq
     """Returns the request with the progress of its scaling run; what an earlier leader saw first stays."""
     before = {str(each.resource): each for each in request.steps}
     steps = tuple(_joined(before.get(str(each.resource)), each) for each in run.steps)
-    message = run.message if run.phase is OperationPhase.PENDING else request.message
-    return replace(request, message=message, steps=steps or request.steps, observed_by=leader)
+    return replace(
+        request,
+        phase=OperationPhase.RUNNING,
+        message=run.message if run.phase is OperationPhase.PENDING else request.message,
+        # The status `Running` may not have been accepted.
+        started=run.started if request.started is None else request.started,
+        steps=steps or request.steps,
+        observed_by=leader,
+    )
 
 
 def _joined(before: RunStep | None, now: RunStep) -> RunStep:
     plain = replace(now, resource=ResourceRef("", now.resource.kind, now.resource.name))
     if before is None:
         return plain
+    if before.phase is StepPhase.DONE and now.phase in {StepPhase.WAITING, StepPhase.SKIPPED}:
+        return before  # there is nothing left to do, as an earlier leader has done it
     return replace(
         plain,
         started=plain.started if before.started is None else before.started,

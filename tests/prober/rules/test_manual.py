@@ -235,6 +235,24 @@ def test_what_the_first_leader_saw_first_stays_when_another_one_carries_it_on():
     assert (step.message, step.ended, step.after) == ("already", NOW, 0)
 
 
+@pytest.mark.parametrize("phase", [StepPhase.WAITING, StepPhase.SKIPPED])
+def test_what_an_earlier_leader_has_done_is_done_though_there_is_nothing_left_to_do(phase):
+    before = RunStep(
+        ResourceRef("", KCM.kind, KCM.name),
+        1,
+        StepPhase.DONE,
+        "",
+        NOW - 40,
+        NOW - 39,
+        NOW - 30,
+        3,
+        0,
+    )
+    now = RunStep(KCM, 1, phase, "it is at 0", None, None, NOW, 0, None)
+    found = manual.shown(replace(RUNNING, steps=(before,)), with_steps(now), "leader-2")
+    assert found.steps == (before,)
+
+
 def test_a_run_without_steps_yet_removes_none_that_were_shown():
     before = RunStep(ResourceRef("", KCM.kind, KCM.name), 1, StepPhase.DONE)
     found = manual.shown(replace(RUNNING, steps=(before,)), with_steps(), "leader-2")
