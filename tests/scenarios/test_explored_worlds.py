@@ -64,7 +64,6 @@ FOUND_IN = {
     "acknowledged-pause-forgotten": 0,
     "pause-of-all-unheeded": 0,
     "hold-over-with-its-run": 0,
-    "hold-not-before-its-run": 0,
     "nobody-carries-on": 0,
     "deletion-unheeded": 0,
     "carried-out-twice": 0,
