@@ -32,8 +32,8 @@ def wanted(here):
 
 @pytest.fixture
 def asked(here):
-    spec = ScaleSpec(Direction.DOWN, "a test", "jane", 600.0, force=True)
-    return ScaleRequest(ObjectId(here, "api-x"), spec, 0.0)
+    wanted = ScaleSpec(Direction.DOWN, "a test", "jane", 600.0, force=True)
+    return ScaleRequest(ObjectId(here, "api-x"), wanted, 0.0)
 
 
 def reasons(objects, namespace):
