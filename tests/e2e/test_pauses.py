@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 
 from app.core.model.instants import parse_rfc3339, rfc3339
 from tests.e2e import apirights, landscape, objects
@@ -182,6 +183,7 @@ async def test_pauses_and_runs_go_with_their_definitions_and_protection_stays(ou
         removed = time.time()
         await eventually(lambda: features_off(prober, 1), "both are off", within=OFF_WITHIN)
         stage.figure(f"definitions deleted: both features off after {time.time() - removed:.1f} s")
+        await eventually(partial(told_of, stage), "an Event on the own namespace", within=10)
         shoot = await prober.shoot(namespace)
         assert (shoot["pause"], shoot["hold"]) == (None, None)
         assert "scalerequests" in await prober.readiness()
@@ -203,6 +205,13 @@ async def test_pauses_and_runs_go_with_their_definitions_and_protection_stays(ou
         await kubectl.create(objects.pause("p", reason="again"))
         await until_shown(stage, prober, lambda shoot: shoot["pause"] is not None)
         await assert_nothing_secret_was_told(stage)
+
+
+async def told_of(stage: Stage) -> bool:
+    """Of both kinds, by Events that are in the watchdog's own namespace."""
+    items = await stage.seed.api.items(f"/apis/events.k8s.io/v1/namespaces/{stage.garden}/events")
+    notes = " ".join(each["note"] for each in items if each["reason"] == "OverridesOff")
+    return "pauses" in notes and "scalerequests" in notes
 
 
 async def features_off(prober: Program, value: int) -> bool:

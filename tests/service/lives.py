@@ -85,11 +85,14 @@ def life(
     dry_run=False,
     scan=None,
     begin=nothing,
+    overrides=False,
+    troubled=lambda _: None,
     **adapters: Any,
 ) -> Life:
     """A service of these loops that was not started yet.
 
-    Its watches open after `begin`; `adapters` are fields of its Cluster.
+    Its watches open after `begin`; `adapters` are fields of its Cluster. `overrides`: it has Pauses and ScaleRequests;
+    `troubled` is done to the faults of the world before.
     """
     clock = Clock.of_loop()
     core = Core(clock, Tasks(clock), Metrics(), NoticeBus(), Random(1))
@@ -106,12 +109,15 @@ def life(
         dry_run=dry_run,
     )
     real = process.adapters
+    troubled(world.faults)
 
     async def begun() -> None:
         await begin()
         await real.begin()
 
     cluster = Cluster(begin=begun, end=nothing, close=real.close, identity="me")
+    if overrides:
+        cluster = replace(cluster, pauses=real.pauses, requests=real.requests)
     configured = Configured(
         settings(**addresses or {}), "1.2.3", warnings=tuple(warnings), dry_run=dry_run
     )
@@ -120,7 +126,7 @@ def life(
         cluster, configured = replace(cluster, prober=prober), replace(configured, prober=GARDENER)
     if real.weeder is not None:
         world.add_control_plane(SHOOT)
-        pauses = None if "overrides" in adapters else NoPauses()
+        pauses = None if overrides else NoPauses()
         weeder = WeederAdapters(real.weeder.seed, SoleOwner(), pauses)
         cluster, configured = replace(cluster, weeder=weeder), replace(configured, weeder=WEEDING)
     cluster = replace(cluster, **adapters)
