@@ -9,7 +9,8 @@ to a dependent if that takes no more than two seconds, and after the end until i
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 from weakref import WeakValueDictionary
@@ -19,7 +20,7 @@ import structlog
 from app.core import errors
 from app.core.model.overrides import ScaleRequest
 from app.core.model.probing import ShootState
-from app.core.model.scaling_runs import OperationPhase, ScaleSpec, ScalingRunStatus
+from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec, ScalingRunStatus
 from app.core.overrides.cache import REQUESTS
 from app.core.ports import SeedChange, Watched
 from app.prober import scaling_messages
@@ -62,6 +63,8 @@ class _Shoot:
     trying_since: dict[str, float] = field(default_factory=dict)
     """Since when the status of a request that is to begin is being written, by uid."""
     shown_at: float = float("-inf")
+    shown: tuple[str, tuple[RunStep, ...]] | None = None
+    """The progress that the status shows; it has less precise times."""
     complained: bool = False
 
 
@@ -104,7 +107,7 @@ class ScaleRequests:
         self._env.override_service.check(REQUESTS)
 
     async def begin(
-        self, namespace: str, spec: ScaleSpec, check: Callable[[], None]
+        self, namespace: str, spec: ScaleSpec, check: Callable[[], None], *, prefix: str = "api"
     ) -> ScaleRequest:
         """Creates a request and begins its scaling run.
 
@@ -112,6 +115,7 @@ class ScaleRequests:
             namespace: the shoot.
             spec: what is asked for.
             check: called immediately before the request is created; its exceptions propagate.
+            prefix: what its name begins with.
         """
 
         def starting() -> None:
@@ -121,7 +125,7 @@ class ScaleRequests:
         starting()
         service = self._env.override_service
         async with self._creating.setdefault(namespace, asyncio.Lock()):
-            return await service.request_scaling(namespace, spec, starting=starting)
+            return await service.request_scaling(namespace, spec, prefix=prefix, starting=starting)
 
     def stopping(self) -> None:
         """Called when the process ends: runs under way are left for the next leader to carry on."""
@@ -213,13 +217,16 @@ class ScaleRequests:
         if not self._acts():
             return None
         if shoot.run is not None:
-            return await self._follow(namespace, shoot, shoot.run)
+            wait = await self._follow(namespace, shoot, shoot.run)
+            await self._show_waiting(self._open(namespace)[1:], "another one is carried out")
+            return wait
         request = self.open(namespace)
         if request is None:
             return None
         step, why = self._next_step(request)
         match step:
             case RequestStep.WAIT:
+                await self._show_waiting([request], why)
                 return _LOOK_AGAIN
             case RequestStep.REFUSE:
                 return await self._conclude(shoot, request, OperationPhase.REFUSED, why)
@@ -229,6 +236,14 @@ class ScaleRequests:
                 return await self._begin(namespace, shoot, request)
             case _:
                 assert_never(step)
+
+    async def _show_waiting(self, requests: Sequence[ScaleRequest], why: str) -> None:
+        """Writes that requests wait, and for what, while the budget has room; nothing depends on it."""
+        for request in requests:
+            wanted = replace(request, message=why, observed_by=self._env.identity)
+            if wanted != request:
+                with suppress(errors.LeadershipLost, *_UNWRITTEN):
+                    await self._set_status(request, wanted, spare=True)
 
     def _next_step(self, request: ScaleRequest) -> tuple[RequestStep, str]:
         return manual.next_step(request, self._context(request.id.namespace), self._env.clock.now())
@@ -292,6 +307,7 @@ class ScaleRequests:
     ) -> None:
         scaler = self._registry.scalers.of(namespace)
         run = shoot.run = _Run(request.id.uid)
+        shoot.shown = None
 
         def ended(result: ScalingResult) -> None:
             if result.operation == run.uid:
@@ -326,10 +342,13 @@ class ScaleRequests:
         self._cancel_if_over(namespace, shoot)
         request, shown = self._request(namespace, run.uid), self._env.operations.get(run.uid)
         if request is None or not request.open or shown is None:
-            if run.result is not None:
-                shoot.run = None
-                return 0.0
-            return _RETRY
+            if run.result is None:
+                return _RETRY
+            shoot.run = None
+            if request is not None and request.observed_by == self._env.identity:
+                # The answer to the write of its end was lost.
+                scaling_messages.request_ended(self._env, request)
+            return 0.0
         if run.result is None:
             return await self._show(shoot, request, shown)
         wait = await self._conclude(shoot, request, shown.phase, shown.message, shown, run.result)
@@ -345,13 +364,15 @@ class ScaleRequests:
         if due > 0:
             return due
         wanted = manual.shown(request, shown, self._env.identity)
-        if wanted == request:
+        progress = (wanted.message, shown.steps)
+        if progress == shoot.shown:
             return _SHOWN_EVERY
         shoot.shown_at = self._env.clock.now()
         try:
             await self._set_status(request, wanted, spare=True)
         except (errors.LeadershipLost, *_UNWRITTEN):
             return _SHOWN_EVERY
+        shoot.shown = progress
         return _SHOWN_EVERY
 
     async def _conclude(
@@ -368,8 +389,9 @@ class ScaleRequests:
         only_unavailable = (
             phase is OperationPhase.FAILED and result is not None and not result.failed
         )
-        now = self._env.clock.now()
-        wanted = manual.ended(before, phase, message, now, only_unavailable=only_unavailable)
+        # The status may be accepted long after the end.
+        at = self._env.clock.now() if shown is None or shown.ended is None else shown.ended
+        wanted = manual.ended(before, phase, message, at, only_unavailable=only_unavailable)
         try:
             ended = await self._set_status(request, wanted)
         except errors.LeadershipLost:

@@ -195,17 +195,9 @@ def pause_of_all_unheeded() -> Any:  # noqa: ANN401  a patch
 
 def hold_over_with_its_run() -> Any:  # noqa: ANN401  a patch
     """A hold ends with its scaling run, and verdicts act again at once."""
-    return _holding(lambda request: request.open)
 
-
-def hold_not_before_its_run() -> Any:  # noqa: ANN401  a patch
-    """A ScaleRequest that waits holds nothing."""
-    return _holding(lambda request: request.phase is not OperationPhase.PENDING)
-
-
-def _holding(may: Callable[[ScaleRequest], bool]) -> Any:  # noqa: ANN401  a patch
     def hold_of(request: ScaleRequest, now: float) -> Hold | None:
-        return original(request, now) if may(request) else None
+        return original(request, now) if request.open else None
 
     original = overrides_rules.hold_of
     return patch.object(overrides_rules, "hold_of", hold_of)
@@ -320,7 +312,6 @@ PLANTS: Final[dict[str, Plant]] = {
     "acknowledged-pause-forgotten": acknowledged_pause_forgotten,
     "pause-of-all-unheeded": pause_of_all_unheeded,
     "hold-over-with-its-run": hold_over_with_its_run,
-    "hold-not-before-its-run": hold_not_before_its_run,
     "nobody-carries-on": nobody_carries_on,
     "deletion-unheeded": deletion_unheeded,
     "carried-out-twice": carried_out_twice,

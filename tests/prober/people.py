@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import API_PAUSE, API_VERSION, Hold, Pause, ScaleRequest, Scope
@@ -74,9 +75,9 @@ class Operator:
     def kubectl(self) -> People:
         return self.harness.world.people
 
-    def request(self, direction: str = "Down", *, name: str = REQUEST, **spec: object) -> str:
+    def request(self, direction: str = "Down", *, name: str = REQUEST, **spec: Any) -> str:
         """Creates a ScaleRequest; returns its uid."""
-        fields = {"direction": direction, "reason": "r", **spec}
+        fields: dict[str, Any] = {"direction": direction, "reason": "r", **spec}
         made = self.kubectl.create("ScaleRequest", SHOOT, name, **fields)
         return str(made["metadata"]["uid"])
 
@@ -103,6 +104,11 @@ class Operator:
         status = {"phase": "Succeeded", **ends}
         self.made("ScaleRequest", name, status=status, direction=direction, reason="r")
 
+    def set_status(self, name: str = REQUEST, **status: object) -> None:
+        """Changes the status of a ScaleRequest, as `kubectl --subresource status` does."""
+        key = ObjectKey("ScaleRequest", SHOOT, name)
+        self.harness.world.store.patch(key, {"status": status}, status=True)
+
     # What is there.
 
     def objects(self, kind: str = "ScaleRequest") -> list[Object]:
@@ -110,7 +116,7 @@ class Operator:
         found = self.harness.world.parts.store.list(kind, SHOOT)
         return sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))
 
-    def status(self, name: str | None = None) -> dict[str, object]:
+    def status(self, name: str | None = None) -> dict[str, Any]:
         """The status of a ScaleRequest, or of the only one."""
         if name is None:
             (found,) = self.objects()
@@ -130,7 +136,7 @@ class Operator:
         """The phase in the status of a ScaleRequest, or of the only one; None before it has one."""
         return self.status(name).get("phase")
 
-    async def done(self, name: str | None = None, *, within: float = 30) -> dict[str, object]:
+    async def done(self, name: str | None = None, *, within: float = 30) -> dict[str, Any]:
         """The status of a ScaleRequest, or of the only one, when it says that it has ended."""
         await self.harness.until(lambda: "endedAt" in self.status(name), within=within)
         return self.status(name)
@@ -152,12 +158,16 @@ async def with_operator(
     return operator
 
 
-def newer_scope(world: World) -> None:
-    """The definition of Pause is that of a newer version, with a scope that this one does not know."""
-    known = world.store.definitions["Pause"]
-    schema = copy.deepcopy(known.schema)
-    schema["properties"]["spec"]["properties"]["scope"]["enum"].append("weekends")
-    world.store.define(replace(known, schema=schema))
+def newer_version(world: World) -> None:
+    """The definitions are those of a newer version, with a scope and a direction that this one does not know."""
+    for kind, field, word in (
+        ("Pause", "scope", "weekends"),
+        ("ScaleRequest", "direction", "Sideways"),
+    ):
+        known = world.store.definitions[kind]
+        schema = copy.deepcopy(known.schema)
+        schema["properties"]["spec"]["properties"][field]["enum"].append(word)
+        world.store.define(replace(known, schema=schema))
 
 
 def again(operator: Operator) -> Operator:

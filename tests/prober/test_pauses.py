@@ -6,7 +6,7 @@ from app.core.model.instants import rfc3339
 from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from tests.prober.people import DOWN, GARDEN, UP, Operator, again, newer_scope, with_operator
+from tests.prober.people import DOWN, GARDEN, UP, Operator, again, newer_version, with_operator
 from tests.support.harness import KCM, MCM, SHOOT, changed
 
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
@@ -197,7 +197,7 @@ async def test_one_in_another_namespace_pauses_nothing_here(lab):
 
 
 async def test_one_that_this_version_cannot_decode_pauses_everything_for_24_h(lab):
-    operator = await with_operator(lab, prepare=newer_scope)
+    operator = await with_operator(lab, prepare=newer_version)
     operator.made("Pause", "newer", ago=86_400 - 90, reason="r", scope="weekends")
     began = operator.harness.now
     with operator.harness.world.faults.path_cut(SHOOT):
@@ -210,7 +210,7 @@ async def test_one_that_this_version_cannot_decode_pauses_everything_for_24_h(la
 
 
 async def test_one_that_cannot_be_decoded_is_not_the_reason_of_a_pause_that_can(lab):
-    operator = await with_operator(lab, prepare=newer_scope)
+    operator = await with_operator(lab, prepare=newer_version)
     await operator.pause(Scope.ALL, seconds=86_400 + 60)
     operator.kubectl.create("Pause", GARDEN, "newer", reason="r", scope="weekends")
     await operator.harness.run(1)

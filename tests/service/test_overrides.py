@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.overrides import MemoryStore
 
 from app.api.parameters import PageKey, cut
 from app.core.clock import Clock
@@ -16,7 +17,6 @@ from app.service.selfview import ShootViews
 from tests.core.kube.server import until
 from tests.service.lives import BOTH, PROBER, WEEDER, living
 from tests.support.harness import SHOOT
-from tests.support.overrides import MemoryStore
 
 pytestmark = pytest.mark.looptime(False)
 

@@ -8,7 +8,7 @@ from typing import Final
 from app.core.model.overrides import ScaleRequest
 from app.core.model.policy import DependentPolicy
 from app.core.model.probing import Verdict
-from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatus
+from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatus, StepPhase
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.core.overrides.rules import hold_end
 from app.prober.rules import scaling
@@ -92,21 +92,21 @@ def next_step(
     | Running | else                     | carry on |
     """
     if context is None:
-        return RequestStep.WAIT, ""
+        return RequestStep.WAIT, "the shoot is not known yet"
     force = request.spec.force
     if request.phase is OperationPhase.RUNNING:
         if not context.probed and not request.spec.outlives_probing:
             return RequestStep.CANCEL, "the shoot is not probed, and it was not forced"
         return RequestStep.CARRY_ON, ""
     if now >= request.created_at + NEVER_STARTED:
-        return RequestStep.REFUSE, "it is older than an hour, and nobody has begun it"
+        return RequestStep.REFUSE, "it was not begun within an hour"
     if not context.exists:
         return RequestStep.REFUSE, "its namespace is not that of a shoot"
     text = objection(request.spec.direction, context)
     if text is not None and not force:
         return RequestStep.REFUSE, text
     if request.spec.direction is Direction.UP and not context.judged and not force:
-        return RequestStep.WAIT, ""
+        return RequestStep.WAIT, "there is no verdict yet"
     return RequestStep.BEGIN, ""
 
 
@@ -114,14 +114,23 @@ def shown(request: ScaleRequest, run: ScalingRunStatus, leader: str) -> ScaleReq
     """Returns the request with the progress of its scaling run; what an earlier leader saw first stays."""
     before = {str(each.resource): each for each in request.steps}
     steps = tuple(_joined(before.get(str(each.resource)), each) for each in run.steps)
-    message = run.message if run.phase is OperationPhase.PENDING else request.message
-    return replace(request, message=message, steps=steps or request.steps, observed_by=leader)
+    return replace(
+        request,
+        phase=OperationPhase.RUNNING,
+        message=run.message if run.phase is OperationPhase.PENDING else request.message,
+        # The status `Running` may not have been accepted.
+        started=run.started if request.started is None else request.started,
+        steps=steps or request.steps,
+        observed_by=leader,
+    )
 
 
 def _joined(before: RunStep | None, now: RunStep) -> RunStep:
     plain = replace(now, resource=ResourceRef("", now.resource.kind, now.resource.name))
     if before is None:
         return plain
+    if before.phase is StepPhase.DONE and now.phase in {StepPhase.WAITING, StepPhase.SKIPPED}:
+        return before  # there is nothing left to do, as an earlier leader has done it
     return replace(
         plain,
         started=plain.started if before.started is None else before.started,

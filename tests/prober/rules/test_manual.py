@@ -187,13 +187,13 @@ def test_up_waits_for_the_first_verdict_unless_it_is_forced_and_down_does_not():
         st.booleans(),
     ),
 )
-def test_nothing_begins_without_force_that_the_rules_forbid_and_each_end_has_a_reason(
+def test_nothing_begins_without_force_that_the_rules_forbid_and_each_end_or_wait_has_a_reason(
     request_, force, context
 ):
     request_ = forced(request_, force=force)
     what, why = manual.next_step(request_, context, NOW)
-    ends = what in {RequestStep.REFUSE, RequestStep.CANCEL}
-    assert bool(why) == ends
+    says_why = {RequestStep.REFUSE, RequestStep.CANCEL, RequestStep.WAIT}
+    assert bool(why) == (what in says_why)
     assert (what is RequestStep.REFUSE) <= (request_.phase is OperationPhase.PENDING)
     assert (what is RequestStep.CANCEL) <= (request_.phase is OperationPhase.RUNNING)
     if what in {RequestStep.BEGIN, RequestStep.CARRY_ON}:
@@ -233,6 +233,24 @@ def test_what_the_first_leader_saw_first_stays_when_another_one_carries_it_on():
     (step,) = manual.shown(replace(RUNNING, steps=(before,)), with_steps(now), "leader-2").steps
     assert (step.started, step.before) == (NOW - 40, 3)
     assert (step.message, step.ended, step.after) == ("already", NOW, 0)
+
+
+@pytest.mark.parametrize("phase", [StepPhase.WAITING, StepPhase.SKIPPED])
+def test_what_an_earlier_leader_has_done_is_done_though_there_is_nothing_left_to_do(phase):
+    before = RunStep(
+        ResourceRef("", KCM.kind, KCM.name),
+        1,
+        StepPhase.DONE,
+        "",
+        NOW - 40,
+        NOW - 39,
+        NOW - 30,
+        3,
+        0,
+    )
+    now = RunStep(KCM, 1, phase, "it is at 0", None, None, NOW, 0, None)
+    found = manual.shown(replace(RUNNING, steps=(before,)), with_steps(now), "leader-2")
+    assert found.steps == (before,)
 
 
 def test_a_run_without_steps_yet_removes_none_that_were_shown():
