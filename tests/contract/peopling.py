@@ -3,7 +3,6 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -113,8 +112,8 @@ class _Both:
             for each in (self.pauses, self.requests):
                 await each.start()
                 stack.push_async_callback(each.close)
-            for each in (self.pauses, self.requests):
-                await until(partial(_listed, each), "they are listed")
+            both = (self.pauses, self.requests)
+            await until(lambda: all(each.watch_state().synced for each in both), "they are listed")
             yield
 
     async def make(self, kind: str, name: str, **spec: Any) -> None:
@@ -246,10 +245,6 @@ class RealPeopling(_Both):
             return await self._real.access.missing(rights) == (rights if missing else ())
 
         await eventually(known, f"{rights} are known", within=10, every=0.02)
-
-
-def _listed(objects: KubeCustomObjects[Pause] | KubeCustomObjects[ScaleRequest]) -> bool:
-    return objects.watch_state().synced
 
 
 def _rules(*without: str) -> list[Json]:

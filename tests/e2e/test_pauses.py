@@ -65,7 +65,7 @@ async def test_an_operator_with_kubectl_alone_pauses_a_shoot_sees_it_and_ends_it
         stage.figure(f"the Pause deleted: no pause after {shown - seen[-1][0]:.3f} s")
         assert shown - seen[-1][0] <= HONOURED
     await eventually(lambda: events(stage, "Pause", "PauseEnded"), "an Event", within=10)
-    assert "paused" not in await dwd(prober, "shoots")
+    assert "paused" not in await row_of_dwd(stage, prober)
     await assert_nothing_secret_was_told(stage)
 
 
@@ -85,10 +85,17 @@ async def the_pause_is_shown(stage: Stage, prober: Program, kubectl: Kubectl, en
     assert (shown["scope"], shown["reason"], shown["until"]) == ("all", "load test", end)
     listed = await prober.get(f"/api/v1/shoots/{stage.shoot.namespace}/pauses")
     assert [each["name"] for each in listed["items"]] == ["etcd"]
-    assert "paused" in await dwd(prober, "shoots")
+    assert "paused all, 23h left, unknown: load test" in await row_of_dwd(stage, prober)
     assert await prober.metric("dwd_overrides_active", kind="pause"), "others may have theirs"
     await eventually(lambda: events(stage, "Pause", "PauseStarted"), "an Event", within=10)
     assert "PauseStarted" in await kubectl("describe", "pause", "etcd")
+
+
+async def row_of_dwd(stage: Stage, prober: Program) -> str:
+    """What `dwd shoots` says of the stage's shoot."""
+    lines = (await dwd(prober, "shoots")).splitlines()
+    (found,) = [line for line in lines if line.startswith(stage.shoot.namespace)]
+    return found
 
 
 async def mistakes_are_refused(kubectl: Kubectl) -> None:
