@@ -563,13 +563,19 @@ class OverridesService(Protocol):
         ...
 
     async def request_scaling(
-        self, namespace: str, spec: ScaleSpec, *, starting: Starting | None = None
+        self,
+        namespace: str,
+        spec: ScaleSpec,
+        *,
+        prefix: str = "api",
+        starting: Starting | None = None,
     ) -> ScaleRequest:
         """Creates a ScaleRequest under a name that nobody has used.
 
         Args:
             namespace: the shoot.
             spec: what is asked for.
+            prefix: what the name begins with.
             starting: called immediately before each write; its exceptions propagate.
         """
         ...
@@ -606,6 +612,7 @@ class NoOverridesService:
         namespace: str,  # noqa: ARG002 - the port's signature
         spec: ScaleSpec,  # noqa: ARG002 - as above
         *,
+        prefix: str = "api",  # noqa: ARG002 - as above
         starting: Starting | None = None,  # noqa: ARG002 - as above
     ) -> ScaleRequest:
         raise self._refusal()

@@ -57,7 +57,7 @@ class ManualScaling:
         """All operations: ScaleRequests, and the automatic runs of this process; in no order."""
         requested = [self._of(each) for each in self._env.overrides.requests()]
         names = {each.id for each in requested}
-        return (*requested, *(each for each in self._operations if each.id not in names))
+        return (*requested, *(_alone(each) for each in self._operations if each.id not in names))
 
     def operation(self, name: str) -> ScalingRunStatus | None:
         """The operation with this id; None if there never was one.
@@ -72,7 +72,8 @@ class ManualScaling:
         found = self._operations.get(name)
         if found is None:
             self._check_known()
-        return found
+            return None
+        return _alone(found)
 
     def _request(self, uid: str) -> ScaleRequest | None:
         requests = self._env.overrides.requests()
@@ -194,9 +195,9 @@ class ManualScaling:
         await self._until_ended(name)
         ended = self._operations.get(name)
         if ended is not None and not ended.running:
-            return ended
+            return _alone(ended)
         text = f"it was cancelled by {by}"
-        return replace(operation, phase=OperationPhase.CANCELLED, message=text)
+        return replace(operation, phase=OperationPhase.CANCELLED, message=text, hold_until=None)
 
     async def _until_ended(self, name: str) -> None:
         """Waits for the end of the run, 2 s at most, as a request that was sent is finished first."""
@@ -229,3 +230,8 @@ class ManualScaling:
         if not self._env.overrides.synced:
             text = "the overrides have not been read yet; retry in a moment"
             raise errors.NotKnownYet(text)
+
+
+def _alone(operation: ScalingRunStatus) -> ScalingRunStatus:
+    """An operation without a ScaleRequest: its hold ended with that."""
+    return operation if operation.running else replace(operation, hold_until=None)

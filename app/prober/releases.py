@@ -81,7 +81,7 @@ class Releases:
                 raise errors.Refused("somebody has paused or held the shoot meanwhile")
 
         try:
-            _ = await self._requests.begin(namespace, spec, check)
+            _ = await self._requests.begin(namespace, spec, check, prefix="release")
         except errors.WatchdogError as error:
             self._not_before[namespace] = now + _AGAIN
             messages.not_released(self._env, namespace, str(error))

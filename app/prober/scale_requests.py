@@ -9,7 +9,8 @@ to a dependent if that takes no more than two seconds, and after the end until i
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 from weakref import WeakValueDictionary
@@ -106,7 +107,7 @@ class ScaleRequests:
         self._env.override_service.check(REQUESTS)
 
     async def begin(
-        self, namespace: str, spec: ScaleSpec, check: Callable[[], None]
+        self, namespace: str, spec: ScaleSpec, check: Callable[[], None], *, prefix: str = "api"
     ) -> ScaleRequest:
         """Creates a request and begins its scaling run.
 
@@ -114,6 +115,7 @@ class ScaleRequests:
             namespace: the shoot.
             spec: what is asked for.
             check: called immediately before the request is created; its exceptions propagate.
+            prefix: what its name begins with.
         """
 
         def starting() -> None:
@@ -123,7 +125,7 @@ class ScaleRequests:
         starting()
         service = self._env.override_service
         async with self._creating.setdefault(namespace, asyncio.Lock()):
-            return await service.request_scaling(namespace, spec, starting=starting)
+            return await service.request_scaling(namespace, spec, prefix=prefix, starting=starting)
 
     def stopping(self) -> None:
         """Called when the process ends: runs under way are left for the next leader to carry on."""
@@ -215,13 +217,16 @@ class ScaleRequests:
         if not self._acts():
             return None
         if shoot.run is not None:
-            return await self._follow(namespace, shoot, shoot.run)
+            wait = await self._follow(namespace, shoot, shoot.run)
+            await self._show_waiting(self._open(namespace)[1:], "another one is carried out")
+            return wait
         request = self.open(namespace)
         if request is None:
             return None
         step, why = self._next_step(request)
         match step:
             case RequestStep.WAIT:
+                await self._show_waiting([request], why)
                 return _LOOK_AGAIN
             case RequestStep.REFUSE:
                 return await self._conclude(shoot, request, OperationPhase.REFUSED, why)
@@ -231,6 +236,14 @@ class ScaleRequests:
                 return await self._begin(namespace, shoot, request)
             case _:
                 assert_never(step)
+
+    async def _show_waiting(self, requests: Sequence[ScaleRequest], why: str) -> None:
+        """Writes that requests wait, and for what, while the budget has room; nothing depends on it."""
+        for request in requests:
+            wanted = replace(request, message=why, observed_by=self._env.identity)
+            if wanted != request:
+                with suppress(errors.LeadershipLost, *_UNWRITTEN):
+                    await self._set_status(request, wanted, spare=True)
 
     def _next_step(self, request: ScaleRequest) -> tuple[RequestStep, str]:
         return manual.next_step(request, self._context(request.id.namespace), self._env.clock.now())

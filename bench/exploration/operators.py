@@ -323,10 +323,10 @@ def ends_hold(hand: Hand, free: Free) -> Deed | None:
 def edits_status(hand: Hand, free: Free) -> Deed | None:
     """Somebody edits the status of a ScaleRequest, which is nobody's business but ours."""
     del free
-    found = _some(hand, "ScaleRequest")
-    phase = None if found is None else (found.get("status") or {}).get("phase", "Pending")
-    if found is None or phase not in {"Pending", "Running"}:
+    going = [each for each in hand.world.store.list("ScaleRequest") if _goes_on(each)]
+    if not going:
         return None
+    found = hand.rng.choice(going)
     status = hand.rng.choice(
         (
             {"phase": "Cancelled", "message": "by hand"},
@@ -340,6 +340,10 @@ def edits_status(hand: Hand, free: Free) -> Deed | None:
     key = ObjectKey("ScaleRequest", *_names(found))
     hand.world.parts.write(key, {"status": status}, OPERATOR, status=True)
     return Deed(f"kubectl edits the status of ScaleRequest {key.namespace}/{key.name}: {status}")
+
+
+def _goes_on(request: Object) -> bool:
+    return (request.get("status") or {}).get("phase", "Pending") in {"Pending", "Running"}
 
 
 # Mistakes.
@@ -420,7 +424,7 @@ ACTS: Final[dict[str, Act[Hand]]] = {
     "cancels a flow": Act(2, (0.0, 0.0), cancels),
     "scales with kubectl": Act(4, (0.0, 0.0), scales_with_kubectl),
     "ends a hold": Act(2, (0.0, 0.0), ends_hold),
-    "edits a status": Act(2, (0.0, 0.0), edits_status),
+    "edits a status": Act(4, (0.0, 0.0), edits_status),
     "is refused": Act(1, (0.0, 0.0), errs),
     "deletes all": Act(1, (0.0, 0.0), deletes_all),
     "has it ignored": Act(2, (10.0, 200.0), marks),

@@ -195,17 +195,9 @@ def pause_of_all_unheeded() -> Any:  # noqa: ANN401  a patch
 
 def hold_over_with_its_run() -> Any:  # noqa: ANN401  a patch
     """A hold ends with its scaling run, and verdicts act again at once."""
-    return _holding(lambda request: request.open)
 
-
-def hold_not_before_its_run() -> Any:  # noqa: ANN401  a patch
-    """A ScaleRequest that waits holds nothing."""
-    return _holding(lambda request: request.phase is not OperationPhase.PENDING)
-
-
-def _holding(may: Callable[[ScaleRequest], bool]) -> Any:  # noqa: ANN401  a patch
     def hold_of(request: ScaleRequest, now: float) -> Hold | None:
-        return original(request, now) if may(request) else None
+        return original(request, now) if request.open else None
 
     original = overrides_rules.hold_of
     return patch.object(overrides_rules, "hold_of", hold_of)
@@ -270,17 +262,6 @@ def first_leader_forgotten() -> Any:  # noqa: ANN401  a patch
     return patch.object(manual, "_joined", lambda _, now: now)
 
 
-def end_not_written() -> Any:  # noqa: ANN401  a patch
-    """That a scaling run by hand has ended is tried once to be written, and then left."""
-    original = ScaleRequests._conclude  # noqa: SLF001  a defect in its very midst
-
-    async def conclude(self: ScaleRequests, *args: Any, **more: Any) -> float | None:  # noqa: ANN401  as it has them
-        wait = await original(self, *args, **more)
-        return 1e6 if wait else wait
-
-    return patch.object(ScaleRequests, "_conclude", conclude)
-
-
 def swept_away() -> Any:  # noqa: ANN401  a patch
     """A Pause is deleted as soon as it has ended."""
     return patch.object(reconciler, "PAUSE_KEPT", 0.0)
@@ -320,7 +301,6 @@ PLANTS: Final[dict[str, Plant]] = {
     "acknowledged-pause-forgotten": acknowledged_pause_forgotten,
     "pause-of-all-unheeded": pause_of_all_unheeded,
     "hold-over-with-its-run": hold_over_with_its_run,
-    "hold-not-before-its-run": hold_not_before_its_run,
     "nobody-carries-on": nobody_carries_on,
     "deletion-unheeded": deletion_unheeded,
     "carried-out-twice": carried_out_twice,
@@ -328,7 +308,6 @@ PLANTS: Final[dict[str, Plant]] = {
     "newest-first": newest_first,
     "status-without-version": status_without_version,
     "first-leader-forgotten": first_leader_forgotten,
-    "end-not-written": end_not_written,
     "swept-away": swept_away,
     "unsynced-unheeded": unsynced_unheeded,
     "mute-watch-trusted": mute_watch_trusted,

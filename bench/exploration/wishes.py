@@ -19,6 +19,8 @@ KINDS: Final[Mapping[str, str]] = {"pauses": "Pause", "scalerequests": "ScaleReq
 _DAY: Final = 86_400.0
 _UNREAD: Final = 60.0
 """So long after its start a process may take overrides that it could not read for none, seconds (4.1, Synced)."""
+_IN_EARNEST: Final = 3
+"""Refusals."""
 _OPEN: Final = frozenset({"Pending", "Running"})
 _HOLDING: Final = frozenset({"Succeeded", "Failed", "Cancelled"})
 _OF_UP: Final = frozenset({"Succeeded"})
@@ -149,6 +151,7 @@ class Told:
     """By uid: as the process knows each last."""
     _gone: dict[str, float] = field(default_factory=dict)
     """When it was told that an object is gone, by uid."""
+    _refusals: list[str] = field(default_factory=list)
     _shown: set[str] = field(default_factory=set)
     """The uids that a list or watch has shown."""
 
@@ -191,8 +194,10 @@ class Told:
             self.known_kinds.add(resource)
 
     def refused(self, resource: str) -> None:
-        """It may not read these, or nobody serves them."""
-        self.known_kinds.add(resource)
+        """It may not read these, or nobody serves them: in earnest if it is told so again and again."""
+        self._refusals.append(resource)
+        if self._refusals.count(resource) >= _IN_EARNEST:
+            self.known_kinds.add(resource)
 
     # What follows from it.
 

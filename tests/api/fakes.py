@@ -233,7 +233,12 @@ class FakeOverrides:
         return found
 
     async def request_scaling(
-        self, namespace: str, spec: ScaleSpec, *, starting: Starting | None = None
+        self,
+        namespace: str,
+        spec: ScaleSpec,
+        *,
+        prefix: str = "api",
+        starting: Starting | None = None,
     ) -> ScaleRequest:
         raise AssertionError  # these tests run no scaling runs
 

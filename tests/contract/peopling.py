@@ -112,8 +112,8 @@ class _Both:
             for each in (self.pauses, self.requests):
                 await each.start()
                 stack.push_async_callback(each.close)
-            for each in (self.pauses, self.requests):
-                await until(lambda each=each: each.watch_state().synced, "they are listed")
+            both = (self.pauses, self.requests)
+            await until(lambda: all(each.watch_state().synced for each in both), "they are listed")
             yield
 
     async def make(self, kind: str, name: str, **spec: Any) -> None:

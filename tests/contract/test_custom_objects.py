@@ -1,6 +1,7 @@
 """Pauses and ScaleRequests: read through watches, written with care, whatever happens to either."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -19,6 +20,10 @@ CREATED_BY = "dependency-watchdog.gardener.cloud/created-by"
 UNTIL = 1_900_000_000.0
 
 
+def is_off(objects):
+    return objects.off is not None
+
+
 @pytest.fixture
 def here(arena):
     return arena.namespace
@@ -31,8 +36,8 @@ def wanted(here):
 
 @pytest.fixture
 def asked(here):
-    spec = ScaleSpec(Direction.DOWN, "a test", "jane", 600.0, force=True)
-    return ScaleRequest(ObjectId(here, "api-x"), spec, 0.0)
+    wanted = ScaleSpec(Direction.DOWN, "a test", "jane", 600.0, force=True)
+    return ScaleRequest(ObjectId(here, "api-x"), wanted, 0.0)
 
 
 def reasons(objects, namespace):
@@ -423,15 +428,14 @@ async def test_the_objects_go_with_their_definitions_and_come_back_with_them(peo
     pauses.subscribe(lambda namespace, name: told.append((namespace, name)))
     async with peopling.removed():
         for each in (pauses, requests):
-            await until(lambda each=each: each.off is not None, "it is off", within=30)
+            await until(partial(is_off, each), "it is off", within=30)
             assert dict(each.of(here)) == {}
             assert each.troubles() == {}
             assert "404" in each.off or "not served" in each.off or "not found" in each.off
         assert await pauses.read(here, "p") is None
         with pytest.raises(NotFound):
             await pauses.create(Pause(Scope.ALL, "x", "y", 0.0, UNTIL, ObjectId(here, "api")))
-    for each in (pauses, requests):
-        await until(lambda each=each: each.off is None, "it is on again", within=70)
+    await until(lambda: not (is_off(pauses) or is_off(requests)), "they are on again", within=70)
     assert (here, "p") in told
     assert (None, "") in told
     await peopling.make("Pause", "p", reason="anew")

@@ -5,6 +5,7 @@ them), `kubelets` and `actors` (who keeps it alive), `program` (the watchdog as 
 really asked for), `stage` (all of that for one scenario), `parallel` (scenarios beside each other). `opponent*`: the
 real kube-controller-manager, what it judges, and who counts; `failover_*`: two instances (`pair`), what is done to
 them, and what the audit log says of it; `test_kwok`: kwok in the place of `kubelets`.
+`people`: Pauses and ScaleRequests, and those who look at them.
 `weeder_*`: the stage, the actors and the objects of the weeder, whose seed is the API server that a scenario has for
 itself. `api*`: who calls the REST API, what he may, and how it is served; `kubectl`: the real one; `canaries`: what
 nobody may be told.

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 
 from app.core.model.instants import parse_rfc3339, rfc3339
 from tests.e2e import apirights, landscape, objects
@@ -64,7 +65,7 @@ async def test_an_operator_with_kubectl_alone_pauses_a_shoot_sees_it_and_ends_it
         stage.figure(f"the Pause deleted: no pause after {shown - seen[-1][0]:.3f} s")
         assert shown - seen[-1][0] <= HONOURED
     await eventually(lambda: events(stage, "Pause", "PauseEnded"), "an Event", within=10)
-    assert "paused" not in await dwd(prober, "shoots")
+    assert "paused" not in await row_of_dwd(stage, prober)
     await assert_nothing_secret_was_told(stage)
 
 
@@ -84,10 +85,17 @@ async def the_pause_is_shown(stage: Stage, prober: Program, kubectl: Kubectl, en
     assert (shown["scope"], shown["reason"], shown["until"]) == ("all", "load test", end)
     listed = await prober.get(f"/api/v1/shoots/{stage.shoot.namespace}/pauses")
     assert [each["name"] for each in listed["items"]] == ["etcd"]
-    assert "paused" in await dwd(prober, "shoots")
+    assert "paused all, 23h left, unknown: load test" in await row_of_dwd(stage, prober)
     assert await prober.metric("dwd_overrides_active", kind="pause"), "others may have theirs"
     await eventually(lambda: events(stage, "Pause", "PauseStarted"), "an Event", within=10)
     assert "PauseStarted" in await kubectl("describe", "pause", "etcd")
+
+
+async def row_of_dwd(stage: Stage, prober: Program) -> str:
+    """What `dwd shoots` says of the stage's shoot."""
+    lines = (await dwd(prober, "shoots")).splitlines()
+    (found,) = [line for line in lines if line.startswith(stage.shoot.namespace)]
+    return found
 
 
 async def mistakes_are_refused(kubectl: Kubectl) -> None:
@@ -182,6 +190,7 @@ async def test_pauses_and_runs_go_with_their_definitions_and_protection_stays(ou
         removed = time.time()
         await eventually(lambda: features_off(prober, 1), "both are off", within=OFF_WITHIN)
         stage.figure(f"definitions deleted: both features off after {time.time() - removed:.1f} s")
+        await eventually(partial(told_of, stage), "an Event on the own namespace", within=10)
         shoot = await prober.shoot(namespace)
         assert (shoot["pause"], shoot["hold"]) == (None, None)
         assert "scalerequests" in await prober.readiness()
@@ -203,6 +212,13 @@ async def test_pauses_and_runs_go_with_their_definitions_and_protection_stays(ou
         await kubectl.create(objects.pause("p", reason="again"))
         await until_shown(stage, prober, lambda shoot: shoot["pause"] is not None)
         await assert_nothing_secret_was_told(stage)
+
+
+async def told_of(stage: Stage) -> bool:
+    """Of both kinds, by Events that are in the watchdog's own namespace."""
+    items = await stage.seed.api.items(f"/apis/events.k8s.io/v1/namespaces/{stage.garden}/events")
+    notes = " ".join(each["note"] for each in items if each["reason"] == "OverridesOff")
+    return "pauses" in notes and "scalerequests" in notes
 
 
 async def features_off(prober: Program, value: int) -> bool:

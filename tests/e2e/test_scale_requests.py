@@ -4,6 +4,7 @@ Every leader in a seed carries out the ScaleRequests of all shoots that it knows
 """
 
 import asyncio
+from functools import partial
 
 from tests.e2e import apirights, objects
 from tests.e2e.canaries import assert_nothing_secret_was_told
@@ -92,7 +93,7 @@ async def it_is_shown_step_by_step(stage: Stage, prober: Program, kubectl: Kubec
     hold = (await prober.shoot(stage.shoot.namespace))["hold"]
     assert (hold["operation"], hold["author"], hold["done"]) == (uid, "jane", True)
     for reason in ("ScaleRequestStarted", "ScaleRequestSucceeded"):
-        await eventually(lambda r=reason: events(stage, "ScaleRequest", r), reason, within=10)
+        await eventually(partial(events, stage, "ScaleRequest", reason), reason, within=10)
     assert "ScaleRequestSucceeded" in await kubectl("describe", "scalerequest", "down")
 
 

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import API_PAUSE, API_VERSION, Hold, Pause, ScaleRequest, Scope
@@ -74,9 +75,9 @@ class Operator:
     def kubectl(self) -> People:
         return self.harness.world.people
 
-    def request(self, direction: str = "Down", *, name: str = REQUEST, **spec: object) -> str:
+    def request(self, direction: str = "Down", *, name: str = REQUEST, **spec: Any) -> str:
         """Creates a ScaleRequest; returns its uid."""
-        fields = {"direction": direction, "reason": "r", **spec}
+        fields: dict[str, Any] = {"direction": direction, "reason": "r", **spec}
         made = self.kubectl.create("ScaleRequest", SHOOT, name, **fields)
         return str(made["metadata"]["uid"])
 
@@ -115,7 +116,7 @@ class Operator:
         found = self.harness.world.parts.store.list(kind, SHOOT)
         return sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))
 
-    def status(self, name: str | None = None) -> dict[str, object]:
+    def status(self, name: str | None = None) -> dict[str, Any]:
         """The status of a ScaleRequest, or of the only one."""
         if name is None:
             (found,) = self.objects()
@@ -135,7 +136,7 @@ class Operator:
         """The phase in the status of a ScaleRequest, or of the only one; None before it has one."""
         return self.status(name).get("phase")
 
-    async def done(self, name: str | None = None, *, within: float = 30) -> dict[str, object]:
+    async def done(self, name: str | None = None, *, within: float = 30) -> dict[str, Any]:
         """The status of a ScaleRequest, or of the only one, when it says that it has ended."""
         await self.harness.until(lambda: "endedAt" in self.status(name), within=within)
         return self.status(name)

@@ -1,6 +1,7 @@
 """A ScaleRequest outlives the process that carries it out: the next leader goes on where that one stopped."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def identity(operator: Operator) -> str:
     return operator.harness.environment.identity
 
 
-async def finished(operator: Operator, name: str, *, within: float = 60) -> dict[str, object]:
+async def finished(operator: Operator, name: str, *, within: float = 60) -> dict[str, Any]:
     """The only request is this one, and has succeeded; its status."""
     status = await operator.done(within=within)
     (made,) = operator.objects()
@@ -177,10 +178,10 @@ async def test_cancelled_at_any_point_nothing_is_written_after_that_and_nothing_
     await operator.harness.run(1)
     assert operator.hold() is None
     assert not operator.requests()
-    down = [each for each in operator.harness.writes() if each.sent > sent]
-    assert not [
-        each for each in down if "spec" in each.patch and not each.patch["spec"]["replicas"]
+    sizes: list[Any] = [
+        each.patch.get("spec") for each in operator.harness.writes() if each.sent > sent
     ]
+    assert not [size for size in sizes if size is not None and not size["replicas"]]
     await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=120)
 
 

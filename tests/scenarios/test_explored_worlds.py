@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,6 @@ FOUND_IN = {
     "acknowledged-pause-forgotten": 0,
     "pause-of-all-unheeded": 0,
     "hold-over-with-its-run": 0,
-    "hold-not-before-its-run": 0,
     "nobody-carries-on": 0,
     "deletion-unheeded": 0,
     "carried-out-twice": 0,
@@ -71,7 +71,6 @@ FOUND_IN = {
     "newest-first": 0,
     "status-without-version": 0,
     "first-leader-forgotten": 0,
-    "end-not-written": 0,
     "swept-away": 0,
     "unsynced-unheeded": 1,
     "mute-watch-trusted": 14,
@@ -166,7 +165,7 @@ async def test_what_people_get_wrong_in_the_worlds_is_truly_refused(kind, spec):
     assert not world.store.list(kind)
 
 
-def an_object(kind: str, spec: dict, status: dict | None = None) -> dict:
+def an_object(kind: str, spec: Any, status: Any = None) -> dict[str, Any]:
     """As the API server gives it."""
     metadata = {
         "name": "mine",
@@ -231,11 +230,13 @@ def test_what_a_process_is_told_is_heard_however_its_bytes_come():
         told = wishes.Told(lambda: NOW, store, NOW)
         ears = hearing.Hearing(told)
         _hear(ears, "list", whole_answer(page), size)
-        assert [each.pausing.everything for each in told.wishes.values()] == [True]
+        assert [each.pausing and each.pausing.everything for each in told.wishes.values()] == [True]
         assert told.known_kinds == {"pauses"}
         ears.told.wishes.clear()
         _hear(ears, "watch", chunked(event.encode() + b"\n"), size)
-        assert [each.pausing.everything for each in told.wishes.values()] == [False]
+        assert [each.pausing and each.pausing.everything for each in told.wishes.values()] == [
+            False
+        ]
 
 
 def test_a_list_of_several_pages_tells_nothing_before_the_last():
@@ -250,19 +251,17 @@ def test_a_list_of_several_pages_tells_nothing_before_the_last():
 @pytest.mark.parametrize(
     "head", [b"HTTP/1.1 404 Not Found", b"HTTP/1.1 403 Forbidden"], ids=["unserved", "forbidden"]
 )
-def test_who_is_refused_may_take_the_overrides_for_none(head):
+def test_who_is_refused_three_times_may_take_the_overrides_for_none(head):
     told = wishes.Told(lambda: NOW, Store(), NOW)
     body = b"404 page not found"
-    _hear(
-        hearing.Hearing(told),
-        "list",
-        head + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body,
-    )
-    assert told.known_kinds == {"pauses"}
+    answer = head + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    for number in (1, 2, 3):
+        _hear(hearing.Hearing(told), "list", answer)
+        assert told.known_kinds == ({"pauses"} if number == 3 else set())
     assert not told.known(NOW)
 
 
-def whole_answer(body: dict) -> bytes:
+def whole_answer(body: object) -> bytes:
     text = json.dumps(body).encode()
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text
 

@@ -96,6 +96,14 @@ class OverrideCache:
                 found[kind] = f"the {kind} could not be read for {WAITED_FOR:.0f} s: there are none"
         return found
 
+    def gone(self) -> Mapping[str, str]:
+        """The features whose objects are not there any more, with the reason: not those that are only forbidden now."""
+        return {
+            kind: off
+            for kind in self._listed
+            if (off := self._of(kind).off) is not None and not self._of(kind).watch_state().synced
+        }
+
     def troubles(self) -> Mapping[str, str]:
         """Why the overrides cannot be read properly, by feature; empty if they can, and in the first minute."""
         return {**self._stale(), **self.features_off()}

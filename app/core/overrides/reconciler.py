@@ -37,8 +37,8 @@ _AT_ONCE: Final = 20
 
 
 def over(pauses: Iterable[Pause], now: float) -> list[Pause]:
-    """Returns the Pauses that ended so long ago that they are deleted."""
-    return [each for each in pauses if each.until + PAUSE_KEPT <= now]
+    """Returns the Pauses that ended so long ago that they are deleted; what cannot be decoded may not have ended."""
+    return [each for each in pauses if each.problem is None and each.until + PAUSE_KEPT <= now]
 
 
 def finished(requests: Iterable[ScaleRequest], now: float) -> list[ScaleRequest]:
@@ -128,7 +128,7 @@ class OverrideReconciler:
         current = {each.id.uid: each for each in self._cache.all_pauses() if each.in_force(now)}
         before, self._told = self._told, current
         held, self._held = self._held, self._holds(now)
-        off = self._cache.features_off()
+        off = self._cache.gone()
         lost = {kind: why for kind, why in off.items() if kind not in self._off}
         self._off = off
         leads, led = self._leading(), self._led

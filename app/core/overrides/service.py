@@ -127,10 +127,15 @@ class OverrideService:
     # ScaleRequests.
 
     async def request_scaling(
-        self, namespace: str, spec: ScaleSpec, *, starting: Starting | None = None
+        self,
+        namespace: str,
+        spec: ScaleSpec,
+        *,
+        prefix: str = "api",
+        starting: Starting | None = None,
     ) -> ScaleRequest:
         """Creates a ScaleRequest under a name that nobody has used."""
-        name = f"api-{''.join(self._random.choices(_LETTERS, k=10))}"
+        name = f"{prefix}-{''.join(self._random.choices(_LETTERS, k=10))}"
         wanted, requests = (
             ScaleRequest(ObjectId(namespace, name), spec, self._clock.now()),
             self._all(),
@@ -231,4 +236,4 @@ def _same(found: Pause, wanted: Pause) -> bool:
         wanted.reason,
         wanted.author,
         True,
-    ) and found.until - wanted.until < 1.0
+    ) and 0.0 <= found.until - wanted.until < 1.0

@@ -92,21 +92,21 @@ def next_step(
     | Running | else                     | carry on |
     """
     if context is None:
-        return RequestStep.WAIT, ""
+        return RequestStep.WAIT, "the shoot is not known yet"
     force = request.spec.force
     if request.phase is OperationPhase.RUNNING:
         if not context.probed and not request.spec.outlives_probing:
             return RequestStep.CANCEL, "the shoot is not probed, and it was not forced"
         return RequestStep.CARRY_ON, ""
     if now >= request.created_at + NEVER_STARTED:
-        return RequestStep.REFUSE, "it is older than an hour, and nobody has begun it"
+        return RequestStep.REFUSE, "it was not begun within an hour"
     if not context.exists:
         return RequestStep.REFUSE, "its namespace is not that of a shoot"
     text = objection(request.spec.direction, context)
     if text is not None and not force:
         return RequestStep.REFUSE, text
     if request.spec.direction is Direction.UP and not context.judged and not force:
-        return RequestStep.WAIT, ""
+        return RequestStep.WAIT, "there is no verdict yet"
     return RequestStep.BEGIN, ""
 
 

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Generator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import pytest

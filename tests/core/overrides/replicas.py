@@ -75,7 +75,7 @@ class Replica:
 class Lab(SeedLab):
     """Makes worlds, and processes on them."""
 
-    def __init__(self, *parts) -> None:  # type: ignore[no-untyped-def]  # those of SeedLab
+    def __init__(self, *parts) -> None:
         super().__init__(*parts)
         self._replicas: list[Replica] = []
 

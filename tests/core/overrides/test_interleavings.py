@@ -6,6 +6,7 @@ Each of a thousand namespaces has its own order of what people do there, on virt
 import asyncio
 from collections import defaultdict
 from random import Random
+from typing import Any
 
 from app.core.errors import Conflict, EntryChanged, NotFound, Unreachable
 from app.core.model.overrides import API_PAUSE, Pause
@@ -21,7 +22,7 @@ def losing(objects, random):
     """Loses requests before they are carried out, and answers afterwards."""
     for method in ("create", "change", "delete", "read"):
 
-        def lossy(real=getattr(objects, method)):
+        def lossy(real):
             async def send(*args, **kwargs):
                 await asyncio.sleep(random.random())
                 if random.random() < LOST:
@@ -34,7 +35,7 @@ def losing(objects, random):
 
             return send
 
-        setattr(objects, method, lossy())
+        setattr(objects, method, lossy(getattr(objects, method)))
 
 
 class Acknowledged:
@@ -45,7 +46,7 @@ class Acknowledged:
         self.pauses: list[Pause] = []
         self.ended: list[Pause] = []
         self.requests: list[tuple[str, str]] = []
-        self.seen: defaultdict[ObjectKey, list[dict]] = defaultdict(list)
+        self.seen: defaultdict[ObjectKey, list[Any]] = defaultdict(list)
         real = world.parts.store._put
 
         def put(happened, key, body, *rest):
@@ -81,6 +82,8 @@ async def act(replica, namespace, word, told):
                     namespace, ScaleSpec(DOWN, "r", "alice", 60.0)
                 )
                 told.requests.append((namespace, made.id.name))
+            case _:
+                raise AssertionError(word)
     except (EntryChanged, Unreachable, Conflict):
         return
 
@@ -92,7 +95,7 @@ def kubectl(world, namespace, random):
                 world.people.create("Pause", namespace, API_PAUSE, reason="by kubectl")
             case "edit":
                 world.people.edit("Pause", namespace, API_PAUSE, reason="changed by kubectl")
-            case "delete":
+            case _:
                 world.people.delete("Pause", namespace, API_PAUSE)
     except (Conflict, NotFound):
         return

@@ -105,5 +105,9 @@ def test_a_request_that_cannot_be_decoded_holds_nothing():
 
 def test_of_several_holds_the_one_under_way_acts_then_the_one_that_ends_last():
     first, last = (request(DONE, name=n, ended=20.0, hold=h) for n, h in (("a", 60), ("b", 90)))
-    assert rules.acting_hold([first, last], 50.0).operation == "uid of b"
-    assert rules.acting_hold([first, last, request(name="c")], 50.0).operation == "uid of c"
+    acting = rules.acting_hold([first, last], 50.0)
+    assert acting is not None
+    assert acting.operation == "uid of b"
+    acting = rules.acting_hold([first, last, request(name="c")], 50.0)
+    assert acting is not None
+    assert acting.operation == "uid of c"

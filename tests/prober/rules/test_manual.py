@@ -187,13 +187,13 @@ def test_up_waits_for_the_first_verdict_unless_it_is_forced_and_down_does_not():
         st.booleans(),
     ),
 )
-def test_nothing_begins_without_force_that_the_rules_forbid_and_each_end_has_a_reason(
+def test_nothing_begins_without_force_that_the_rules_forbid_and_each_end_or_wait_has_a_reason(
     request_, force, context
 ):
     request_ = forced(request_, force=force)
     what, why = manual.next_step(request_, context, NOW)
-    ends = what in {RequestStep.REFUSE, RequestStep.CANCEL}
-    assert bool(why) == ends
+    says_why = {RequestStep.REFUSE, RequestStep.CANCEL, RequestStep.WAIT}
+    assert bool(why) == (what in says_why)
     assert (what is RequestStep.REFUSE) <= (request_.phase is OperationPhase.PENDING)
     assert (what is RequestStep.CANCEL) <= (request_.phase is OperationPhase.RUNNING)
     if what in {RequestStep.BEGIN, RequestStep.CARRY_ON}:
