@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.overrides import MemoryStore
 
 from app.api.parameters import PageKey, cut
 from app.core.model.overrides import ALL_SHOOTS
