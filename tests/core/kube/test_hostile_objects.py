@@ -48,7 +48,9 @@ def thing(name, version=1, field='"x"', deep_in=""):
     ours = f'"deep": {field}, ' if deep_in in ("", "object") else ""
     managed = f'"managedFields": {field}, ' if deep_in == "metadata" else ""
     meta = f'{managed}"uid": "u", "name": "{name}", "resourceVersion": "{version}"'
-    return f'{{{ours}"metadata": {{{meta}}}, "spec": {{"shoot": {{"spec": {{}}}}}}}}'.encode()
+    meta += ', "creationTimestamp": "2026-11-20T14:00:00Z"'
+    spec = '{"shoot": {"spec": {}}, "reason": "r", "direction": "Up"}'
+    return f'{{{ours}"metadata": {{{meta}}}, "spec": {spec}}}'.encode()
 
 
 class Server:

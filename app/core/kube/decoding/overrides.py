@@ -45,8 +45,8 @@ class _Meta(Struct, rename="camel"):
 
 
 class _Any(Struct):
-    kind: str | None
     metadata: _Meta
+    kind: str | None = None
     spec: msgspec.Raw = msgspec.Raw(b"null")
     status: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -102,7 +102,7 @@ _scale_status: Final = msgspec.json.Decoder(_ScaleStatus | None)
 def pause(raw: Raw) -> Pause:
     """Decodes a Pause."""
     got = _decoder.decode(raw)
-    expect("Pause", got.kind)
+    expect("Pause", got.kind or "Pause")
     meta, created = got.metadata, _created(got.metadata)
     try:
         spec = _pause_spec.decode(got.spec)
@@ -128,7 +128,7 @@ def pause(raw: Raw) -> Pause:
 def scale_request(raw: Raw) -> ScaleRequest:
     """Decodes a ScaleRequest."""
     got = _decoder.decode(raw)
-    expect("ScaleRequest", got.kind)
+    expect("ScaleRequest", got.kind or "ScaleRequest")
     meta, created = got.metadata, _created(got.metadata)
     try:
         spec = _spec(_scale_spec.decode(got.spec))
