@@ -397,7 +397,7 @@ class CustomObjects(Protocol[ObjectT]):
         ...
 
     async def refresh(self, namespace: str) -> None:
-        """Reads the objects of a namespace live, if the watch is stale.
+        """Reads the objects of a namespace live, if they were listed once and the watch is stale.
 
         Raises:
             ClusterError: they could not be read.
@@ -451,12 +451,12 @@ class CustomObjects(Protocol[ObjectT]):
         """
         ...
 
-    async def delete(self, known: ObjectT, *, starting: Starting | None = None) -> None:
-        """Deletes the object with the uid of `known`.
+    async def delete(self, known: ObjectT, *, unchanged: bool = False) -> None:
+        """Deletes the object with the uid of `known`; with `unchanged` only if it is still as `known` says.
 
         Raises:
             NotFound: it is gone.
-            Conflict: the object of this name is another one.
+            Conflict: the object of this name is another one, or has changed.
         """
         ...
 

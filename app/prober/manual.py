@@ -50,6 +50,8 @@ class ManualScaling:
             live,
         )
         self._operations = environment.operations
+        self._shown: dict[str, tuple[ScaleRequest, ScalingRunStatus]] = {}
+        """Requests that have ended, as operations, by uid."""
 
     # Requests of people.
 
@@ -57,6 +59,8 @@ class ManualScaling:
         """All operations: ScaleRequests, and the automatic runs of this process; in no order."""
         requested = [self._of(each) for each in self._env.overrides.requests()]
         names = {each.id for each in requested}
+        for uid in self._shown.keys() - names:
+            del self._shown[uid]
         return (*requested, *(_alone(each) for each in self._operations if each.id not in names))
 
     def operation(self, name: str) -> ScalingRunStatus | None:
@@ -75,18 +79,31 @@ class ManualScaling:
             return None
         return _alone(found)
 
-    def _request(self, uid: str) -> ScaleRequest | None:
-        requests = self._env.overrides.requests()
+    def _request(self, uid: str, namespace: str | None = None) -> ScaleRequest | None:
+        requests = self._env.overrides.requests(namespace)
         return next((each for each in requests if each.id.uid == uid), None)
 
     def _of(self, request: ScaleRequest) -> ScalingRunStatus:
-        """A request as an operation; while it runs here, as the run is."""
+        """A request as an operation; while it runs here, as the run is.
+
+        What has ended is made once: there may be five for each of thousands of shoots.
+        """
+        before = self._shown.get(request.id.uid)
+        if before is not None and before[0] is request:
+            return before[1]
         known = self._operations.get(request.id.uid)
         if request.open and known is not None and known.running:
             return known
         order = ScalingOrder.of(request, carried_on=known is not None and known.carried_on)
-        shown = order.shown(request.id.namespace, request.phase, request.message)
-        return replace(shown, started=request.started, ended=request.ended, steps=request.steps)
+        shown = replace(
+            order.shown(request.id.namespace, request.phase, request.message),
+            started=request.started,
+            ended=request.ended,
+            steps=request.steps,
+        )
+        if not request.open:
+            self._shown[request.id.uid] = (request, shown)
+        return shown
 
     def probe_now(self, namespace: str) -> float:
         """Schedules a probe as soon as the rules allow; returns the instant of that probe.
@@ -162,12 +179,12 @@ class ManualScaling:
         request = await self._requests.begin(namespace, spec, lambda: self._check(namespace, spec))
         deadline = self._env.clock.now() + _BEGUN_WITHIN
         uid = request.id.uid
-        found = self._request(uid)
+        found = self._request(uid, namespace)
         while found is not None and found.open and uid not in self._operations:
             if self._env.clock.now() >= deadline:
                 break
             await self._env.clock.sleep(_LOOK_AGAIN)
-            found = self._request(uid)
+            found = self._request(uid, namespace)
         if found is not None:
             return self._of(found)
         ended = self._operations.get(uid)

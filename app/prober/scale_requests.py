@@ -40,6 +40,11 @@ _RETRY: Final = 2.0
 _LOOK_AGAIN: Final = 0.5
 # Seconds between two writes of the status while the run goes on.
 _SHOWN_EVERY: Final = 1.0
+_LONGEST_RETRY: Final = 30.0
+# Writes of statuses at the same time, of all shoots.
+_WRITES_AT_ONCE: Final = 4
+# So many requests of a shoot that wait are told so; the others are told later.
+_WAITING_SHOWN: Final = 5
 # The same if a write met somebody else's.
 _AGAIN: Final = 0.1
 _UNWRITTEN: Final = (errors.ClusterError, errors.FeatureUnavailable)
@@ -52,6 +57,8 @@ class _Run:
     uid: str
     result: ScalingResult | None = None
     """None while it is under way."""
+    end: ScalingRunStatus | None = None
+    """How it was shown at its end: later it may be forgotten."""
 
 
 @dataclass(slots=True)
@@ -65,7 +72,8 @@ class _Shoot:
     shown_at: float = float("-inf")
     shown: tuple[str, tuple[RunStep, ...]] | None = None
     """The progress that the status shows; it has less precise times."""
-    complained: bool = False
+    failures: int = 0
+    """Writes of its statuses that have failed in a row."""
 
 
 class ScaleRequests:
@@ -79,6 +87,7 @@ class ScaleRequests:
         """Held while a request of a shoot is created here, so that a second call finds the first one's."""
         self._changed = asyncio.Event()
         self._stopping = False
+        self._writing = asyncio.Semaphore(_WRITES_AT_ONCE)
 
     # What others ask.
 
@@ -154,11 +163,13 @@ class ScaleRequests:
 
     def _overrides_changed(self, namespace: str | None) -> None:
         """Cancels at once what was deleted, without waiting for anything that is being written."""
-        for each, shoot in self._shoots.items():
-            if namespace in {None, each}:
-                if self._acts():
-                    self._cancel_if_over(each, shoot)
-                shoot.woken.set()
+        acts = self._acts()
+        known = self._shoots if namespace is None else {namespace} & self._shoots.keys()
+        for each in known:
+            shoot = self._shoots[each]
+            if acts:
+                self._cancel_if_over(each, shoot)
+            shoot.woken.set()
         self._changed.set()
 
     def _seed_changed(self, change: SeedChange) -> None:
@@ -216,13 +227,18 @@ class ScaleRequests:
         shoot.woken.clear()
         if not self._acts():
             return None
-        if shoot.run is not None:
-            wait = await self._follow(namespace, shoot, shoot.run)
-            await self._show_waiting(self._open(namespace)[1:], "another one is carried out")
+        if (run := shoot.run) is not None:
+            wait = await self._follow(namespace, shoot, run)
+            if run.result is None:
+                others = [each for each in self._open(namespace) if each.id.uid != run.uid]
+                await self._show_waiting(others[:_WAITING_SHOWN], "another one is carried out")
             return wait
         request = self.open(namespace)
         if request is None:
             return None
+        scaler = self._registry.scalers.known(namespace)
+        if scaler is not None and scaler.manual is not None:
+            return _RETRY  # a run that this task no longer follows has not ended yet
         step, why = self._next_step(request)
         match step:
             case RequestStep.WAIT:
@@ -293,7 +309,11 @@ class ScaleRequests:
         except (*_UNWRITTEN, TimeoutError) as error:
             if self._env.clock.now() < since + BEGIN_WITHIN:
                 return _AGAIN
-            self._complain(shoot, request, error)
+            wait = self._complain(shoot, request, error)
+            try:  # what is known must at least be what is there
+                await self._env.overrides.refresh(namespace)
+            except errors.ClusterError:
+                return wait
         shoot.trying_since.pop(request.id.uid, None)
         still = self.open(namespace)
         if not self._acts() or still is None or still.id.uid != request.id.uid:
@@ -312,7 +332,7 @@ class ScaleRequests:
         def ended(result: ScalingResult) -> None:
             if result.operation == run.uid:
                 scaler.unsubscribe(ended)
-                run.result = result
+                run.result, run.end = result, self._env.operations.get(run.uid)
                 shoot.woken.set()
 
         scaler.subscribe(ended)
@@ -340,14 +360,14 @@ class ScaleRequests:
     async def _follow(self, namespace: str, shoot: _Shoot, run: _Run) -> float | None:
         """Shows the progress of the run under way, and its end."""
         self._cancel_if_over(namespace, shoot)
-        request, shown = self._request(namespace, run.uid), self._env.operations.get(run.uid)
+        request = self._request(namespace, run.uid)
+        shown = self._env.operations.get(run.uid) if run.end is None else run.end
         if request is None or not request.open or shown is None:
             if run.result is None:
                 return _RETRY
+            if request is not None and shown is not None and not request.open:
+                return await self._complete(shoot, run, request, shown)
             shoot.run = None
-            if request is not None and request.observed_by == self._env.identity:
-                # The answer to the write of its end was lost.
-                scaling_messages.request_ended(self._env, request)
             return 0.0
         if run.result is None:
             return await self._show(shoot, request, shown)
@@ -355,6 +375,26 @@ class ScaleRequests:
         if shoot.run is run and wait == 0.0:
             shoot.run = None
         return wait
+
+    async def _complete(
+        self, shoot: _Shoot, run: _Run, request: ScaleRequest, shown: ScalingRunStatus
+    ) -> float:
+        """Reports an end whose write got no answer; to one that somebody wrote by hand, adds what is missing there."""
+        if request.ended is None:
+            before = manual.shown(request, shown, self._env.identity)
+            at = self._env.clock.now() if shown.ended is None else shown.ended
+            wanted = manual.ended(before, request.phase, request.message or shown.message, at)
+            try:
+                request = await self._set_status(request, wanted)
+            except errors.LeadershipLost:
+                return _RETRY
+            except _UNWRITTEN as error:
+                return self._complain(shoot, request, error)
+        if shoot.run is run:
+            shoot.run = None
+        if request.observed_by == self._env.identity:
+            scaling_messages.request_ended(self._env, request)
+        return 0.0
 
     async def _show(
         self, shoot: _Shoot, request: ScaleRequest, shown: ScalingRunStatus
@@ -398,27 +438,29 @@ class ScaleRequests:
             return None
         except _UNWRITTEN as error:
             return self._complain(shoot, request, error)
-        shoot.complained = False
+        shoot.failures = 0
         scaling_messages.request_ended(self._env, ended)
         return 0.0
 
     async def _set_status(
         self, request: ScaleRequest, wanted: ScaleRequest, *, spare: bool = False
     ) -> ScaleRequest:
-        return await self._env.override_service.set_status(
-            request, wanted, starting=self.check_may_write, spare=spare
-        )
+        # Never more than a few at once: watches and scale-ups wait for the same budget.
+        async with self._writing:
+            return await self._env.override_service.set_status(
+                request, wanted, starting=self.check_may_write, spare=spare
+            )
 
     def _complain(self, shoot: _Shoot, request: ScaleRequest, error: Exception) -> float:
-        """Logs the first of a row of failures only, as it is tried again every 2 s."""
+        """Logs the first of a row of failures only; returns when to try again, later and later."""
         if isinstance(error, errors.Conflict):
             return _AGAIN
-        if not shoot.complained:
-            shoot.complained = True
+        shoot.failures += 1
+        if shoot.failures == 1:
             log.warning(
                 "the status of a ScaleRequest could not be written",
                 namespace=request.id.namespace,
                 request=request.id.name,
                 error=str(error) or type(error).__name__,
             )
-        return _RETRY
+        return min(_RETRY * 2.0 ** min(shoot.failures - 1, 10), _LONGEST_RETRY)

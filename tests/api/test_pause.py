@@ -613,3 +613,11 @@ def test_what_somebody_makes_meanwhile_is_replaced_only_with_the_right_to(
     assert client.put(ONE, json=REASON).status_code == 403
     assert overrides.api() == pause()
     assert [call for _, call, _ in authority.asked] == [Call.PAUSE, Call.CHANGE_PAUSE]
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_a_pause_of_all_shoots_is_not_to_be_had_as_that_of_one(client, overrides, method):
+    body = {"reason": "r"} if method == "PUT" else None
+    answer = client.request(method, "/api/v1/shoots/garden/pause", json=body)
+    assert (answer.status_code, "/api/v1/pause" in answer.json()["detail"]) == (404, True)
+    assert overrides.objects == {}

@@ -160,7 +160,8 @@ class KubeCustomObjects(Generic[T]):
         if (learnt := self._learnt.get(key)) is not None:
             known, gone, _ = learnt
             shown = self._reflector.of(namespace).get(name)
-            if shown is not None and not gone and _older(shown, known):
+            behind = not self._passed(known) if shown is None else _older(shown, known)
+            if not gone and behind:
                 return
             if shown is not None and gone and shown.id.uid == known.id.uid:
                 return
@@ -250,8 +251,9 @@ class KubeCustomObjects(Generic[T]):
     # Requests.
 
     async def refresh(self, namespace: str) -> None:
-        """Reads the objects of a namespace live, if the watch is stale."""
-        if self.off is not None or not self._reflector.state.stale(self._clock.now()):
+        """Reads the objects of a namespace live, if they were listed once and the watch is stale."""
+        state = self._reflector.state
+        if self.off is not None or not state.synced or not state.stale(self._clock.now()):
             return
         path, before = self._kind.resource.path(namespace), tuple(self.of(namespace).values())
         call = partial(self._api.call, budget=Budget.URGENT)
@@ -312,17 +314,19 @@ class KubeCustomObjects(Generic[T]):
         budget = Budget.SPARE if spare else Budget.NORMAL
         return await self._patch(known, path, body, starting, budget)
 
-    async def delete(self, known: T, *, starting: Starting | None = None) -> None:
-        """Deletes the object with the uid of `known`."""
+    async def delete(self, known: T, *, unchanged: bool = False) -> None:
+        """Deletes the object with the uid of `known`; with `unchanged` only if it is still as `known` says."""
         where, name = known.id.namespace, known.id.name
         request = ApiRequest(
             self._asked("delete", where),
             self._path(where, name),
             WITHIN,
             method="DELETE",
-            body={"preconditions": {"uid": known.id.uid}},
+            body={
+                "preconditions": {"uid": known.id.uid} | (_precondition(known) if unchanged else {})
+            },
         )
-        await self._api.call(request, _anything, new_connection=True, starting=starting)
+        await self._api.call(request, _anything, new_connection=True)
         self._learn(known, gone=True)
 
     async def _patch(

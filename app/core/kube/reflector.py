@@ -231,6 +231,8 @@ class Reflector(Generic[T]):
         time in which the server is away is not among them: its return is no reason for all of its clients to list."""
         self._denials = 0
         """Consecutive 404 and 403."""
+        self._unserved = 0
+        """Consecutive 404."""
         self.trouble: str | None = None
         """Why the watch does not work, for readiness; None while it does."""
         self.unavailable: str | None = None
@@ -313,11 +315,12 @@ class Reflector(Generic[T]):
 
     def _note_denial(self, error: ClusterError | None) -> None:
         self._denials = self._denials + 1 if isinstance(error, NotFound | Forbidden) else 0
+        self._unserved = self._unserved + 1 if isinstance(error, NotFound) else 0
         if self._denials <= _REFUSED_IN_PASSING:
             return
         if not self._synced:
             self.unavailable = str(error)
-        if self._source.goes_with_kind and isinstance(error, NotFound):
+        if self._source.goes_with_kind and self._unserved > _REFUSED_IN_PASSING:
             self._synced, self._version, self.unavailable = False, None, str(error)
             self._tell_list(self._nothing_missed, self._replica.replace({}))
 

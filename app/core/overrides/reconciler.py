@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -184,40 +184,40 @@ class OverrideReconciler:
         now = self._clock.now()
         if not self._leading() or now < self._retry_at or not self._cache.synced:
             return
+        failing, self._failing = self._failing, False
+        # What fails for one object, or one kind, leaves the others as they are.
+        for each in tuple(self._cache.all_pauses()):
+            if each.problem is None and each.told_until != float(int(each.until)):
+                await self._try(self._show_end(each), told=not failing)
+        for pause in over(self._cache.all_pauses(), now):
+            await self._try(self._delete(pause), told=not failing)
+        for request in finished(self._cache.requests(), now):
+            await self._try(self._delete(request), told=not failing)
+
+    async def _try(self, work: Coroutine[Any, Any, None], *, told: bool) -> None:
         try:
-            await self._show_ends()
-            await self._delete_what_is_over(now)
+            await work
         except (FeatureUnavailable, LeadershipLost) as error:
             self._postpone(error, told=False)
         except ClusterError as error:
-            self._postpone(error, told=not self._failing)
-        else:
-            self._failing = False
+            self._postpone(error, told=told and not self._failing)
+            self._failing = True
 
-    async def _show_ends(self) -> None:
-        """Writes the end of each Pause into its status, which `kubectl get` shows."""
-        for each in tuple(self._cache.all_pauses()):
-            if each.problem is None and each.told_until != float(int(each.until)):
-                self._service.check(PAUSES)
-                shown = replace(each, told_until=each.until)
-                with suppress(Conflict):  # it has changed: the watch will show how
-                    await self._pauses.set_status(each, shown, starting=self._starting)
+    async def _show_end(self, pause: Pause) -> None:
+        """Writes the end of a Pause into its status, which `kubectl get` shows."""
+        self._service.check(PAUSES)
+        shown = replace(pause, told_until=pause.until)
+        with suppress(Conflict):  # it has changed: the watch will show how
+            await self._pauses.set_status(pause, shown, starting=self._starting)
 
-    async def _delete_what_is_over(self, now: float) -> None:
-        for pause in over(self._cache.all_pauses(), now):
-            self._starting()
-            await self._service.end_pause(
-                pause.id.namespace, pause.id.name, by="dependency-watchdog"
-            )
-        for request in finished(self._cache.requests(), now):
-            self._starting()
-            await self._service.delete_request(request, by="dependency-watchdog")
+    async def _delete(self, found: Pause | ScaleRequest) -> None:
+        self._starting()
+        await self._service.delete_over(found)
 
     def _postpone(self, error: Exception, *, told: bool) -> None:
         """Logs the first of consecutive failures; a feature that is off is reported elsewhere."""
         self._retry_at = self._clock.now() + _RETRIED_AFTER
         if told:
-            self._failing = True
             log.warning("the overrides could not be cleaned up", error=str(error))
 
     def _starting(self) -> None:

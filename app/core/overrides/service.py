@@ -5,6 +5,7 @@ change (rules 7).
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from typing import Final, TypeVar
@@ -123,6 +124,15 @@ class OverrideService:
         if known is None:
             return None
         return known if await self._delete(PAUSES, self._pauses, known, by) else None
+
+    async def delete_over(self, found: Pause | ScaleRequest) -> None:
+        """Deletes what is long over, if it is still as `found` says; somebody may have renewed it."""
+        with suppress(NotFound, Conflict):
+            if isinstance(found, Pause):
+                self.check(PAUSES)
+                await self._pauses.delete(found, unchanged=True)
+            else:
+                await self._all().delete(found, unchanged=True)
 
     # ScaleRequests.
 

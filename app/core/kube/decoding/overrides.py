@@ -89,13 +89,14 @@ class _ScaleStatus(Struct, rename="camel"):
     ended_at: str | None = None
     hold_until: str | None = None
     observed_by: str | None = None
-    steps: Annotated[list[_Step], FEW] | None = None
+    steps: Annotated[list[msgspec.Raw], FEW] | None = None
 
 
 _decoder: Final = msgspec.json.Decoder(_Any)
 _pause_spec: Final = msgspec.json.Decoder(_PauseSpec)
 _pause_status: Final = msgspec.json.Decoder(_PauseStatus | None)
 _scale_spec: Final = msgspec.json.Decoder(_ScaleSpec)
+_step_decoder: Final = msgspec.json.Decoder(_Step)
 _scale_status: Final = msgspec.json.Decoder(_ScaleStatus | None)
 
 
@@ -134,7 +135,7 @@ def scale_request(raw: Raw) -> ScaleRequest:
         spec = _spec(_scale_spec.decode(got.spec))
         status = _scale_status.decode(got.status) or _ScaleStatus()
         phase = _phase(status.phase)
-        steps = tuple(map(_step, status.steps or ()))
+        steps = tuple(filter(None, map(_step, status.steps or ())))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         nothing = ScaleSpec(Direction.UP, "", UNKNOWN, 0.0)
         return ScaleRequest(_id(meta), nothing, created, problem=trimmed(str(error)))
@@ -176,7 +177,12 @@ def _phase(word: str | None) -> OperationPhase:
     return OperationPhase.DONE if word == _SUCCEEDED else OperationPhase(word)
 
 
-def _step(got: _Step) -> RunStep:
+def _step(raw: msgspec.Raw) -> RunStep | None:
+    """Returns a step; None if another version of the program wrote it in words that this one does not know."""
+    try:
+        got = _step_decoder.decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
     kind, _, name = got.resource.partition("/")
     return RunStep(
         ResourceRef("", kind, name),
@@ -199,7 +205,7 @@ def _created(meta: _Meta) -> float:
 
 
 def _time(field: str, text: str | None) -> float | None:
-    found = parse_rfc3339(text)
+    found = parse_rfc3339(None if text is None else text.upper())
     if text is not None and found is None:
         raise ValueError(f"{field}: not a time in RFC 3339")
     return found
