@@ -40,7 +40,7 @@ _RETRY: Final = 2.0
 _LOOK_AGAIN: Final = 0.5
 # Seconds between two writes of the status while the run goes on.
 _SHOWN_EVERY: Final = 1.0
-_LONGEST_RETRY: Final = 30.0
+_LONGEST_RETRY: Final = 8.0
 # Writes of statuses at the same time, of all shoots.
 _WRITES_AT_ONCE: Final = 4
 # So many requests of a shoot that wait are told so; the others are told later.

@@ -654,7 +654,6 @@ def test_a_status_is_written_as_it_is_read():
         ({"direction": "down", "reason": "r"}, None),
         ({"direction": "Down", "reason": "r", "hold": "soon"}, None),
         ({"direction": "Down", "reason": "r"}, {"phase": "Dreaming"}),
-        ({"direction": "Down", "reason": "r"}, {"steps": [{}]}),
         ({"direction": "Down", "reason": "r"}, {"steps": [STEP] * 1_001}),
     ],
 )
@@ -662,6 +661,18 @@ def test_of_a_request_that_this_version_cannot_decode_nothing_is_done(spec, stat
     found = decoding.scale_request(custom("ScaleRequest", spec, status))
     assert found.problem
     assert not found.open
+
+
+def test_a_step_in_words_of_another_version_is_left_out_and_the_rest_counts():
+    strange = {**STEP, "phase": "Dreaming"}
+    raw = custom("ScaleRequest", {"direction": "Up", "reason": "r"}, {"steps": [strange, STEP, {}]})
+    found = decoding.scale_request(raw)
+    assert (found.problem, len(found.steps)) == (None, 1)
+
+
+def test_an_end_in_small_letters_is_one():
+    found = decoding.pause(custom("Pause", {"reason": "r", "until": "2026-11-20t15:00:00z"}))
+    assert (found.until, found.problem) == (CREATED + 3_600, None)
 
 
 @pytest.mark.parametrize("decode", [decoding.pause, decoding.scale_request])
