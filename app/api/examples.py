@@ -135,6 +135,7 @@ _OPERATION: Final[dict[str, Any]] = {
     "started": "2026-11-20T14:10:02Z",
     "ended": None,
     "author": "alice",
+    "verified": True,
     "reason": "the load balancer is back",
     "message": "",
     "forced": False,

@@ -31,6 +31,7 @@ def operation(found: ScalingRunStatus) -> schemas.Operation:
         started=time(found.started),
         ended=time(found.ended),
         author=None if found.author is None else trimmed(found.author),
+        verified=found.verified,
         reason=trimmed(found.reason),
         message=trimmed(found.message),
         forced=found.forced,

@@ -168,6 +168,7 @@ def hold(found: Hold) -> schemas.Hold:
         done=found.done,
         reason=found.reason,
         author=found.author,
+        verified=found.verified,
         created_at=rfc3339(found.created_at),
         until=rounded_up(found.until),
     )

@@ -94,6 +94,7 @@ class Hold(_Shape, frozen=True):
     done: bool = True
     reason: str = ""
     author: str = ""
+    verified: bool = True
     until: str | None = None
 
 
@@ -198,6 +199,7 @@ class Operation(_Shape, frozen=True):
     created: str | None = None
     ended: str | None = None
     author: str | None = None
+    verified: bool = True
     reason: str = ""
     message: str = ""
     hold_until: str | None = None

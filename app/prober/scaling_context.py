@@ -44,6 +44,9 @@ class ScalingOrder:
     hold_until: float | None = None
     """When the hold that goes with it would end if the run ended at once; None for a run without a hold."""
 
+    verified: bool = True
+    """Whether the API wrote the author."""
+
     @property
     def manual(self) -> bool:
         """Whether the run has a hold of its own and is ended by no verdict."""
@@ -63,6 +66,7 @@ class ScalingOrder:
             spec.outlives_probing,
             carried_on,
             hold_until=hold_end(request),
+            verified=request.verified,
         )
 
     def shown(self, namespace: str, phase: OperationPhase, message: str = "") -> ScalingRunStatus:
@@ -80,6 +84,7 @@ class ScalingOrder:
             self.carried_on,
             message=message,
             hold_until=self.hold_until,
+            verified=self.verified,
         )
 
 

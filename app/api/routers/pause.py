@@ -391,7 +391,9 @@ async def _covered(context: Context, namespace: str | None) -> Sequence[ShootSta
     Raises:
         Problem: 404: there is no such shoot; 503: the prober's process (`--peer-url`) has to be asked.
     """
-    if namespace == context.home:  # whoever may pause this shoot need not be allowed to pause all of them
+    if (
+        namespace == context.home
+    ):  # whoever may pause this shoot need not be allowed to pause all of them
         detail = f"{namespace} is the watchdog's own namespace: Pauses there are of all shoots"
         raise Problem(ProblemType.NOT_FOUND, f"{detail}; use /api/v1/pause and /api/v1/pauses")
     if Loop.PROBER in context.process.leaders:

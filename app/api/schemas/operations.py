@@ -55,6 +55,8 @@ class Operation(Schema):
     ended: Time | None
     author: str | None
     """Author of a manual run; null for an automatic one."""
+    verified: bool
+    """Whether the API wrote the author; otherwise somebody with kubectl did, and may have written anything."""
     reason: str
     """The author's reason, or the message of the verdict."""
     message: str

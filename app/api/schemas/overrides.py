@@ -100,6 +100,8 @@ class Hold(Schema):
     """Whether that scaling run has ended."""
     reason: str
     author: str
+    verified: bool
+    """Whether the API wrote the author; otherwise somebody with kubectl did, and may have written anything."""
     created_at: Time
     until: Time
     """While that scaling run is under way, at the earliest: it lasts on for as long after the end of the run."""

@@ -18,8 +18,8 @@ from app.cli.answers import (
     WeederChange,
 )
 from app.cli.views import shoots
-from app.cli.views.layout import Cell, change, fields, said, since, table
-from app.cli.views.shoots import is_named, paused, written_by
+from app.cli.views.layout import Cell, change, fields, said, since, table, written_by
+from app.cli.views.shoots import is_named, paused
 
 _STYLES: Final = {
     "Unprotected": "bold white on red",

@@ -19,7 +19,18 @@ from app.cli.answers import (
     Resource,
     Shoot,
 )
-from app.cli.views.layout import Cell, clock, count, fields, said, since, span, table, until
+from app.cli.views.layout import (
+    Cell,
+    clock,
+    count,
+    fields,
+    said,
+    since,
+    span,
+    table,
+    until,
+    written_by,
+)
 
 # Endpoint probes.
 
@@ -217,11 +228,6 @@ def is_named(pause: str) -> bool:
     return pause not in {"", _OF_THE_API}
 
 
-def written_by(author: str, *, verified: bool) -> str:
-    """The author, and whether that is only what somebody has written."""
-    return author if verified or author == "unknown" else f"{author} (unverified)"
-
-
 def pauses(found: Sequence[Pause], now: float) -> list[Text]:
     """A table of pauses, the one that acts first."""
     heads = ("PAUSE", "COVERS", "SCOPE", "LEFT", "AUTHOR", "REASON")
@@ -244,7 +250,8 @@ def _held(hold: Hold | None, now: float) -> str:
         return ""
     direction = f" {hold.direction}" if hold.direction else ""
     run = "" if hold.done or not hold.operation else f", scaling run {hold.operation} continues"
-    return f"held{direction}, {_left(hold.until, now)}{run}, {hold.author}: {hold.reason}"
+    author = written_by(hold.author, verified=hold.verified)
+    return f"held{direction}, {_left(hold.until, now)}{run}, {author}: {hold.reason}"
 
 
 def _ignored(resources: Sequence[Resource]) -> str:

@@ -108,6 +108,8 @@ class Hold:
     """Whether the scaling run continues even if the shoot is not probed."""
     done: bool = True
     """Whether its scaling run has ended, successfully or not."""
+    verified: bool = False
+    """Whether the API wrote the author."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,8 @@ class ScalingRunStatus:
     hold_until: float | None = None
     """When the hold of a manual run ends."""
     steps: tuple[RunStep, ...] = ()
+    verified: bool = True
+    """Whether the API wrote the author; otherwise somebody with kubectl did, and may have written anything."""
 
     @property
     def running(self) -> bool:

@@ -66,6 +66,7 @@ def hold_of(request: ScaleRequest, now: float) -> Hold | None:
         request.id.uid,
         request.spec.force,
         done=not request.open,
+        verified=request.verified,
     )
 
 

@@ -44,8 +44,9 @@ DWDOverridesInvalid:
     max by ({{ .bySeed }}) (dwd_overrides_active{kind="invalid", {{ .sel -}} }) > 0
   summary: "Overrides that cannot be read: [[ $value ]]"
   description: >-
-    Pauses that this version of the watchdog cannot read: [[ $value ]]. Each pauses its shoot, with scope all, until 24 hours after
-    its creation; one in the watchdog's own namespace pauses every shoot of the seed.
+    Pauses and ScaleRequests that this version of the watchdog cannot read: [[ $value ]]. Such a Pause pauses its shoot, with scope
+    all, until 24 hours after its creation, or every shoot of the seed if it is in the watchdog's own namespace. Such a ScaleRequest
+    is not carried out.
 DWDAuthDenials:
   expr: |
     sum by ({{ .seed }}decision) (
