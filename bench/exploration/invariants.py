@@ -148,11 +148,17 @@ def no_status_while_not_leader(ledger: Ledger, sending: StatusSending) -> str | 
 
 
 def what_has_ended_stays_so(ledger: Ledger, change: OverrideChange) -> str | None:
-    """Nothing of ours is written over an end, whoever wrote that; and nothing that has begun waits again (7)."""
+    """Nothing of ours is written over an end, whoever wrote that; and nothing that has begun waits again (7).
+
+    To an end that somebody wrote by hand a leader adds what is missing.
+    """
     del ledger
-    if change.key.kind != "ScaleRequest" or None in (change.process, change.before, change.after):
+    if change.key.kind != "ScaleRequest" or change.before is None or change.after is None:
         return None
     before, after = change.phases
+    completed = before == after and not (change.before.get("status") or {}).get("endedAt")
+    if change.process is None or (before not in _OPEN and completed):
+        return None
     if before in _OPEN and not (before == "Running" and after == "Pending"):
         return None
     return f"{change.process} took {_place(change.key)} from {before} to {after}"
