@@ -151,7 +151,7 @@ def test_what_can_happen_to_paths_and_gates_comes_about_and_shoots_go_down_and_c
 
 def test_whatever_people_decide_comes_about():
     counts = Counter[str]()
-    for number in range(6):
+    for number in range(12):
         counts.update(explore.explore(SEED, number)[0].counts)
     assert set(operators.ACTS) <= set(counts)
 
