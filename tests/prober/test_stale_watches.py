@@ -313,7 +313,7 @@ async def test_a_run_by_hand_ends_before_its_next_write_if_the_shoot_has_hiberna
 
 async def test_its_next_write_waits_until_somebody_can_tell(lab):
     operator, _ = await in_mid_run_behind_the_watch(lab)
-    with operator.harness.world.faults.seed_trouble(Trouble(silent=True, verbs=("get",))):
+    with operator.harness.world.faults.seed_trouble(Trouble(silent=True, verbs=frozenset({"get"}))):
         await operator.harness.run(120)
         assert operator.harness.replicas() == (1, 0, 0)
     await operator.done()
