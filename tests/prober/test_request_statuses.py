@@ -153,6 +153,15 @@ async def test_an_end_whose_answer_was_lost_is_told_once(lab):
     assert not operator.requests()[0].open
 
 
+async def test_a_refusal_whose_answer_was_lost_is_told_once(lab):
+    operator = await with_operator(lab)
+    with operator.harness.world.faults.seed_trouble(Trouble(latency=15.0, what=STATUS)):
+        operator.made("ScaleRequest", REQUEST, ago=4_000, direction="Down", reason="r")
+        await operator.done(within=90)
+        await operator.harness.run(60)
+    assert len(operator.harness.told("ScaleRequestRefused")) == 1
+
+
 async def test_a_hold_that_is_over_when_its_end_is_accepted_is_over(lab):
     operator = await with_operator(lab)
     operator.request("Down", hold="60s")

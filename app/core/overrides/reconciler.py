@@ -95,6 +95,7 @@ class OverrideReconciler:
         self._held: Mapping[str, tuple[str, Hold]] = {}
         """The holds in force, each with its namespace, by the uid of the ScaleRequest."""
         self._ignored: set[str] = set()
+        """Pauses in force that concern no shoot, by uid."""
         self._off: Mapping[str, str] = {}
         self._led = False
         self._retry_at = clock.now()
@@ -138,6 +139,9 @@ class OverrideReconciler:
         if not led:
             before = {uid: each for uid, each in current.items() if each.told_until is not None}
             held = self._held
+            self._ignored = {
+                uid for uid, each in before.items() if not self._concerns_a_shoot(each)
+            }
         over = {uid: each for uid, each in held.items() if uid not in self._held}
         due = chain(
             (notices.lost(self._home, kind, why, now) for kind, why in lost.items() if led),
@@ -157,7 +161,10 @@ class OverrideReconciler:
                 if uid not in self._ignored and pause.told_until is None:
                     self._ignored.add(uid)
                     yield notices.ignored(pause, now)
-            elif uid not in before or _content(before[uid]) != _content(pause):
+                continue
+            new = uid in self._ignored or uid not in before  # its shoot may have come later
+            self._ignored.discard(uid)
+            if new or _content(before[uid]) != _content(pause):
                 yield notices.began(pause, now, of_all=self._cache.covers_all(pause))
         for uid, pause in before.items():
             if uid not in current and uid not in self._ignored:

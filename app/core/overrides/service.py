@@ -164,13 +164,25 @@ class OverrideService:
     async def set_status(
         self, known: ScaleRequest, wanted: ScaleRequest, *, starting: Starting, spare: bool = False
     ) -> ScaleRequest:
-        """Writes the status of a ScaleRequest; after a conflict the newer object is known, too."""
+        """Writes the status of a ScaleRequest; after a conflict the newer object is known, too.
+
+        A write without a clear answer is read back, unless there are others to come (`spare`).
+        """
         requests = self._all()
         try:
             return await requests.set_status(known, wanted, starting=starting, spare=spare)
         except Conflict:
             _ = await requests.read(known.id.namespace, known.id.name)
             raise
+        except UNSURE:
+            if spare:
+                raise
+            found = await requests.read(known.id.namespace, known.id.name)
+            if found is None or found.id.version == known.id.version:
+                raise
+            if (found.phase, found.observed_by) != (wanted.phase, wanted.observed_by):
+                raise
+            return found
 
     async def delete_request(self, request: ScaleRequest, *, by: str) -> bool:
         """Deletes a ScaleRequest; returns whether it was there."""

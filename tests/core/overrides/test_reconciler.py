@@ -94,6 +94,31 @@ async def test_a_pause_where_there_is_no_shoot_is_reported_once_as_without_effec
     assert {each.reason for each in replica.notices} == {"PauseIgnored"}
 
 
+async def test_an_ignored_pause_begins_when_the_shoot_of_its_namespace_comes(lab):
+    replica = await lab.started(leads=True)
+    replica.world.people.create("Pause", "shoot--new", "early", reason="r")
+    await lab.clock.sleep(30)
+    replica.clusters[0] = [*replica.clusters[0], "shoot--new"]
+    await lab.clock.sleep(30)
+    assert [each.reason for each in replica.notices] == ["PauseIgnored", "PauseStarted"]
+    replica.world.people.delete("Pause", "shoot--new", "early")
+    await lab.clock.sleep(1)
+    assert [each.reason for each in replica.notices][2:] == ["PauseEnded"]
+
+
+async def test_a_new_leader_does_not_report_the_end_of_a_pause_that_its_predecessor_ignored(lab):
+    replica = await lab.started(leads=True)
+    replica.world.people.create("Pause", "kube-system", "lost", reason="r")
+    await lab.clock.sleep(1)
+    following = lab.replica(replica.world)
+    replica.leads[0], following.leads[0] = False, True
+    following.reconciler.wake()
+    await lab.clock.sleep(1)
+    replica.world.people.delete("Pause", "kube-system", "lost")
+    await lab.clock.sleep(1)
+    assert following.notices == []
+
+
 async def test_while_the_clusters_are_not_known_no_pause_is_called_without_effect(lab):
     replica = await lab.started(leads=True)
     replica.clusters[0] = None
