@@ -280,8 +280,7 @@ class Publisher:
         self, subjects: _Subjects, pending: _PendingChanges, *, tell: bool = True
     ) -> None:
         for number, news in enumerate(subjects.draw(pending), start=1):
-            for told in news:
-                if tell:
-                    self._feed.publish(*told)
+            for told in news if tell else ():
+                self._feed.publish(*told)
             if number % _SLICE == 0:
                 await self._clock.sleep(_YIELD_SECONDS)
