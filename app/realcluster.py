@@ -245,8 +245,8 @@ class RealCluster:
             self._leader = self._address(leading.leadership)
         needed = (*(each.needed for each in self._parts), self._needed)
         return Cluster(
-            self._prober,
-            self._weeder,
+            prober=self._prober,
+            weeder=self._weeder,
             begin=self.begin,
             end=self.end,
             identity=self._identity,

@@ -23,13 +23,11 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from app.core.errors import FeatureUnavailable
 from app.core.fair_queue import Consumer
 from app.core.model.callers import AUDIENCE, Access, Caller
 from app.core.model.endpoints import EndpointProbeSpec, ProbedPod, ProbeOutcome, Ran, TargetAddress
 from app.core.model.nodes import LeaseReading, MachineView, NodeView
 from app.core.model.overrides import (
-    NOTHING,
     EffectiveOverrides,
     Pause,
     ScaleRequest,
@@ -505,33 +503,6 @@ class OverridesView(Protocol):
         ...
 
 
-class NoOverrides:
-    """`OverridesView` of a process without custom resources: nothing is ever paused or held."""
-
-    synced = True
-
-    def effective(self, namespace: str) -> EffectiveOverrides:  # noqa: ARG002 - the port's signature
-        return NOTHING
-
-    def global_pause(self) -> Pause | None:
-        return None
-
-    def pauses(self, namespace: str | None) -> Sequence[Pause]:  # noqa: ARG002 - the port's signature
-        return ()
-
-    def requests(self, namespace: str | None = None) -> Iterable[ScaleRequest]:  # noqa: ARG002
-        return ()
-
-    def held(self) -> Collection[str]:
-        return ()
-
-    async def refresh(self, namespace: str) -> None:
-        """Does nothing."""
-
-    def subscribe(self, listener: Callable[[str | None], None]) -> None:
-        """Never calls `listener`, because nothing ever changes."""
-
-
 class PauseWrite(NamedTuple):
     """The API's Pause before and after a write."""
 
@@ -589,49 +560,6 @@ class OverridesService(Protocol):
     async def delete_request(self, request: ScaleRequest, *, by: str) -> bool:
         """Deletes a ScaleRequest; returns whether it was there. Notices name `by` as the one who did."""
         ...
-
-
-class NoOverridesService:
-    """`OverridesService` of a process without custom resources: every write is refused."""
-
-    def check(self, feature: str) -> None:
-        """Raises FeatureUnavailable, as do all others."""
-        raise FeatureUnavailable(feature, f"this process has no {feature}")
-
-    def ended_by(self, uid: str) -> str | None:  # noqa: ARG002 - the port's signature
-        return None
-
-    async def set_pause(self, namespace: str | None, wanted: Pause) -> PauseWrite:  # noqa: ARG002
-        raise self._refusal()
-
-    async def end_pause(self, namespace: str | None, name: str, *, by: str) -> Pause | None:  # noqa: ARG002
-        raise self._refusal()
-
-    async def request_scaling(
-        self,
-        namespace: str,  # noqa: ARG002 - the port's signature
-        spec: ScaleSpec,  # noqa: ARG002 - as above
-        *,
-        prefix: str = "api",  # noqa: ARG002 - as above
-        starting: Starting | None = None,  # noqa: ARG002 - as above
-    ) -> ScaleRequest:
-        raise self._refusal()
-
-    async def set_status(
-        self,
-        known: ScaleRequest,  # noqa: ARG002 - the port's signature
-        wanted: ScaleRequest,  # noqa: ARG002 - as above
-        *,
-        starting: Starting,  # noqa: ARG002 - as above
-        spare: bool = False,  # noqa: ARG002 - as above
-    ) -> ScaleRequest:
-        raise self._refusal()
-
-    async def delete_request(self, request: ScaleRequest, *, by: str) -> bool:  # noqa: ARG002
-        raise self._refusal()
-
-    def _refusal(self) -> FeatureUnavailable:
-        return FeatureUnavailable("overrides", "this process has no Pauses and no ScaleRequests")
 
 
 # Authentication and authorization of API callers, delegated to the seed.
@@ -786,15 +714,3 @@ class Pauses(Protocol):
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Calls `listener` after each change."""
         ...
-
-
-class NoPauses:
-    """`Pauses` of a process without overrides: nothing is ever paused."""
-
-    synced = True
-
-    def paused(self, namespace: str) -> str | None:  # noqa: ARG002 - the port's signature
-        return None
-
-    def subscribe(self, listener: Callable[[], None]) -> None:
-        """Never calls `listener`, because nothing ever changes."""

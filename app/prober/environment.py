@@ -18,8 +18,6 @@ from app.core.ports import (
     EndpointMeter,
     Handlers,
     Leadership,
-    NoOverrides,
-    NoOverridesService,
     OverridesService,
     OverridesView,
     ProbedPods,
@@ -182,8 +180,6 @@ class ScaleUpRateLimit:
         return at - now
 
 
-NONE: Final = NoOverrides()
-NO_WRITES: Final = NoOverridesService()
 UNMETERED: Final = Unmetered()
 
 
@@ -196,7 +192,7 @@ class EndpointAdapters:
     meter: EndpointMeter = UNMETERED
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProberEnvironment:
     """What everything in the prober that does IO is given."""
 
@@ -210,9 +206,9 @@ class ProberEnvironment:
     chance: random.Random
     slots: ProbeSlots
     scale_ups: ScaleUpRateLimit
+    overrides: OverridesView
+    override_service: OverridesService
     dry_run: bool = False
-    overrides: OverridesView = NONE
-    override_service: OverridesService = NO_WRITES
     identity: str = ""
     """Of this process, as in its Lease."""
     operations: OperationLog = field(default_factory=OperationLog)

@@ -13,12 +13,6 @@ from app.core.overrides.notices import OverrideGauges
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.service import OverrideService
 from app.core.ports import (
-    NoOverrides,
-    NoOverridesService,
-    NoPauses,
-    OverridesService,
-    OverridesView,
-    Pauses,
     SeedCluster,
     Watched,
 )
@@ -30,7 +24,7 @@ class OverrideFeature:
 
     Args:
         core: Infrastructure that all parts share.
-        cluster: Has the Pauses and ScaleRequests, or none.
+        cluster: Has the Pauses and ScaleRequests.
         dry_run: Refuse all writes.
     """
 
@@ -38,28 +32,16 @@ class OverrideFeature:
         self._core, self._pauses, self._home = core, cluster.pauses, cluster.home
         self.identity = cluster.identity
         """Of this process, which ScaleRequests name as the one that carries them out."""
-        self._cache: OverrideCache | None = None
-        self._service: OverrideService | None = None
         self._reconciler: OverrideReconciler | None = None
-        self.view: OverridesView = NoOverrides()
-        self.override_service: OverridesService = NoOverridesService()
         pauses, requests = cluster.pauses, cluster.requests
-        if pauses is not None:
-            self._cache = OverrideCache(pauses, requests, cluster.home, core.clock)
-            self._service = OverrideService(
-                pauses,
-                requests,
-                self._cache,
-                cluster.home,
-                core.clock,
-                core.chance,
-                dry_run=dry_run,
-            )
-            self.view, self.override_service = self._cache, self._service
+        self.view = OverrideCache(pauses, requests, cluster.home, core.clock)
+        self.override_service = OverrideService(
+            pauses, requests, self.view, cluster.home, core.clock, core.chance, dry_run=dry_run
+        )
 
-    def pauses(self) -> Pauses:
+    def pauses(self) -> WeederPauses:
         """The pauses that keep the weeder from weeding."""
-        return NoPauses() if self._cache is None else WeederPauses(self._cache)
+        return WeederPauses(self.view)
 
     def maintain(self, adapters: ProberAdapters, ignored: Callable[[], int]) -> None:
         """Report and maintain the Pauses, and show gauges, while this process leads the prober.
@@ -68,12 +50,10 @@ class OverrideFeature:
             adapters: Those of the prober, which runs in this process.
             ignored: Returns the number of resources with ignore-scaling, for the gauge.
         """
-        if self._cache is None or self._service is None or self._pauses is None:
-            return
         leadership = adapters.leadership
         self._reconciler = OverrideReconciler(
-            self._cache,
-            self._service,
+            self.view,
+            self.override_service,
             self._pauses,
             self._core.notice_bus,
             self._core.clock,
@@ -84,7 +64,7 @@ class OverrideFeature:
         leadership.subscribe(self._reconciler.wake)
         OverrideGauges(
             self._core.metrics,
-            self._cache,
+            self.view,
             self._core.clock,
             leading=lambda: leadership.leading,
             ignored=ignored,
@@ -93,20 +73,17 @@ class OverrideFeature:
     def start(self) -> None:
         """Start the tasks that follow and maintain the overrides."""
         tasks = self._core.tasks
-        if self._cache is not None:
-            _ = tasks.shared(self._cache.run, "overrides")
+        _ = tasks.shared(self.view.run, "overrides")
         if self._reconciler is not None:
             _ = tasks.shared(self._reconciler.run, "maintenance of the overrides")
 
     def features_off(self) -> Mapping[str, str]:
         """The features `pauses` and `scalerequests` that are off, with the reasons."""
-        return {} if self._cache is None else self._cache.features_off()
+        return self.view.features_off()
 
     def checks(self) -> list[Check]:
         """Readiness checks: one fails until the overrides have been read, or count as none; one shows troubles."""
-        cache = self._cache
-        if cache is None:
-            return []
+        cache = self.view
         return [
             Check("overrides-synced", lambda: None if cache.synced else "not listed yet"),
             Check("overrides", lambda: _troubles(cache), advisory=True),

@@ -17,7 +17,6 @@ from app.core.ports import (
     CustomObjects,
     EventSink,
     Leadership,
-    Pauses,
     Permission,
     Preparation,
     Reviewer,
@@ -130,11 +129,9 @@ class WeederAdapters:
 
     seed: WeederSeed
     leadership: Election
-    pauses: Pauses | None = None
-    """Namespaces in which nothing may be weeded; None: those that the overrides pause."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """The adapters to one seed, real or simulated: those of each loop that runs here, and the shared ones."""
 
@@ -148,8 +145,7 @@ class Cluster:
     """Identity of this replica, as written into the Lease."""
     home: str = "garden"
     """The process's own namespace: a Pause in it is of all shoots."""
-    pauses: CustomObjects[Pause] | None = None
-    """The Pauses; None: nothing is ever paused, nor held."""
+    pauses: CustomObjects[Pause]
     requests: CustomObjects[ScaleRequest] | None = None
     """The ScaleRequests; None where the prober does not run, as the weeder has no right to them."""
     leader: LeaderAddressView | None = None

@@ -40,7 +40,7 @@ async def ask(found, method, path, body=None):
 
 
 async def test_a_pause_through_the_api_is_in_force_when_the_call_returns():
-    async with living(loops=BOTH, overrides=True) as found:
+    async with living(loops=BOTH) as found:
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
         code, _ = await ask(found, "PUT", PAUSE, {"reason": "hands off"})
         assert code == 200
@@ -55,7 +55,7 @@ async def test_a_pause_through_the_api_is_in_force_when_the_call_returns():
 
 
 async def test_a_pause_of_all_is_in_the_history_of_each_shoot_in_its_place():
-    async with living(loops=BOTH, overrides=True) as found:
+    async with living(loops=BOTH) as found:
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
         told: list[str] = []
         found.core.notice_bus.subscribe(lambda notice: told.append(notice.message))
@@ -135,7 +135,7 @@ def _place(entry):
 
 
 async def test_the_weeder_heeds_the_same_pauses():
-    async with living(loops=BOTH, overrides=True) as found:
+    async with living(loops=BOTH) as found:
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
         await ask(found, "PUT", PAUSE, {"reason": "hands off"})
         pauses = found.service.weeder.weeder.registry._env.pauses
@@ -144,7 +144,7 @@ async def test_the_weeder_heeds_the_same_pauses():
 
 
 async def test_a_weeder_alone_takes_pauses_itself_of_scope_all_only_with_force():
-    async with living(loops=WEEDER, overrides=True) as found:
+    async with living(loops=WEEDER) as found:
         await until(lambda: found.service.weeder.weeder.controller.namespaces() is not None)
         body = {"reason": "hands off"}
         assert (await ask(found, "PUT", PAUSE, body))[0] == 409
@@ -157,7 +157,7 @@ async def test_a_process_whose_overrides_are_forbidden_or_not_served_says_that_t
     def troubled(faults):
         getattr(faults, fault)()
 
-    async with living(loops=PROBER, overrides=True, troubled=troubled) as found:
+    async with living(loops=PROBER, troubled=troubled) as found:
         runner = found.service.prober.prober.registry.runner
         await until(lambda: runner(SHOOT), within=10)
         await until(
@@ -178,7 +178,7 @@ async def test_readiness_waits_for_the_overrides():
     def troubled(faults):
         away.append(faults.overrides_away())
 
-    async with living(loops=PROBER, overrides=True, troubled=troubled) as found:
+    async with living(loops=PROBER, troubled=troubled) as found:
         code, text = await found.get("health", "/readyz?verbose")
         assert code == 503
         assert "[-]overrides-synced failed: not listed yet" in text
@@ -187,7 +187,7 @@ async def test_readiness_waits_for_the_overrides():
 
 
 async def test_a_manual_run_through_the_api_scales_and_is_an_operation():
-    async with living(loops=PROBER, overrides=True) as found:
+    async with living(loops=PROBER) as found:
         await until(lambda: found.service.prober.prober.registry.runner(SHOOT))
         runner = found.service.prober.prober.registry.runner(SHOOT)
         await until(lambda: runner.status().reason == VerdictReason.LEASES_RENEWED)
@@ -215,7 +215,7 @@ async def test_a_manual_run_through_the_api_scales_and_is_an_operation():
 
 
 async def test_a_dry_run_refuses_every_write_and_changes_nothing():
-    async with living(loops=PROBER, overrides=True, dry_run=True) as found:
+    async with living(loops=PROBER, dry_run=True) as found:
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
         for method, path, body in (
             ("PUT", PAUSE, {"reason": "x"}),
@@ -231,7 +231,7 @@ async def test_a_dry_run_refuses_every_write_and_changes_nothing():
 
 
 async def test_what_kubectl_makes_is_shown_by_the_api_beside_its_own():
-    async with living(loops=BOTH, overrides=True) as found:
+    async with living(loops=BOTH) as found:
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
         await ask(found, "PUT", PAUSE, {"reason": "by the api", "scope": "scaleDown"})
         found.world.people.create("Pause", SHOOT, "mine", reason="by kubectl", author="carol")
@@ -246,7 +246,7 @@ async def test_what_kubectl_makes_is_shown_by_the_api_beside_its_own():
 
 
 async def test_objects_that_cannot_be_decoded_are_named_by_readyz_and_no_reason_to_be_unready():
-    async with living(loops=PROBER, overrides=True) as found:
+    async with living(loops=PROBER) as found:
         newer_version(found.world)
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
         for number in range(7):

@@ -79,7 +79,7 @@ def assert_told_clean(places, *, kept):
 
 async def test_a_secret_in_a_reason_of_a_call_is_in_no_record_of_it():
     with capture_logs() as lines:
-        async with living(loops=BOTH, overrides=True) as found:
+        async with living(loops=BOTH) as found:
             await until(lambda: found.service.prober.prober.registry.status(SHOOT))
             told, weeder = Told(found), found.service.weeder.weeder.controller
             await until(lambda: weeder.status(ServiceKey(SHOOT, SERVICE)))
@@ -100,7 +100,7 @@ async def test_a_secret_in_a_reason_of_a_call_is_in_no_record_of_it():
 
 async def test_a_secret_that_kubectl_wrote_stays_where_it_was_written():
     with capture_logs() as lines:
-        async with living(loops=BOTH, overrides=True) as found:
+        async with living(loops=BOTH) as found:
             await until(lambda: found.service.prober.prober.registry.status(SHOOT))
             told = Told(found)
             for where in (SHOOT, "garden"):
