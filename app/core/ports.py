@@ -394,7 +394,7 @@ class CustomObjects(Protocol[ObjectT]):
         """
         ...
 
-    async def refresh(self, namespace: str) -> None:
+    async def refresh(self, namespace: str, *, urgent: bool = True) -> None:
         """Reads the objects of a namespace live, if they were listed once and the watch is stale.
 
         Raises:
@@ -487,7 +487,7 @@ class OverridesView(Protocol):
         """Returns the namespaces that have ScaleRequests."""
         ...
 
-    async def refresh(self, namespace: str) -> None:
+    async def refresh(self, namespace: str, *, urgent: bool = True) -> None:
         """Reads what concerns this shoot live, if a watch is stale.
 
         Raises:

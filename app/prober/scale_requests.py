@@ -74,6 +74,14 @@ class _Shoot:
     """The progress that the status shows; it has less precise times."""
     failures: int = 0
     """Writes of its statuses that have failed in a row."""
+    complained: bool = False
+    """Whether that was logged."""
+    not_before: float = float("-inf")
+    """When the next one is due, whatever changes meanwhile."""
+
+    def written(self) -> None:
+        """A status was accepted."""
+        self.failures, self.complained = 0, False
 
 
 class ScaleRequests:
@@ -82,7 +90,8 @@ class ScaleRequests:
     def __init__(self, environment: ProberEnvironment, registry: ShootRegistry) -> None:
         self._env, self._registry = environment, registry
         self._shoots: dict[str, _Shoot] = {}
-        self._rehearsed: frozenset[str] = frozenset()
+        self._rehearsed: dict[str, RequestStep] = {}
+        """In a dry run: what was said of each open request, by uid."""
         self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Held while a request of a shoot is created here, so that a second call finds the first one's."""
         self._changed = asyncio.Event()
@@ -147,14 +156,16 @@ class ScaleRequests:
         self._env.overrides.subscribe(self._overrides_changed)
         self._env.leadership.subscribe(self._wake)
         self._env.seed.subscribe(self._seed_changed)
-        self._wake()
         while True:
-            await self._changed.wait()
             self._changed.clear()
             if self._env.dry_run:
                 self._rehearse()
             if self._acts():
                 self._attend_all()
+            # What a rehearsal says depends on the shoots, too, which wake nobody here.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RETRY if self._rehearsed else None):
+                    await self._changed.wait()
 
     def _wake(self) -> None:
         self._changed.set()
@@ -185,7 +196,7 @@ class ScaleRequests:
     def _attend_all(self) -> None:
         for request in self._env.overrides.requests():
             namespace = request.id.namespace
-            if request.open and namespace not in self._shoots:
+            if (request.open or request.unended) and namespace not in self._shoots:
                 shoot = self._shoots[namespace] = _Shoot()
                 self._attend(namespace, shoot)
 
@@ -206,12 +217,14 @@ class ScaleRequests:
         _ = self._env.tasks.once(attend, f"scale requests {namespace}")
 
     def _rehearse(self) -> None:
-        """In a dry run: says once of each request what would be done."""
-        known = [each for each in self._env.overrides.requests() if each.open]
-        before, self._rehearsed = self._rehearsed, frozenset(each.id.uid for each in known)
-        for request in known:
-            if request.id.uid not in before:
-                step, why = self._next_step(request)
+        """In a dry run: says of each request what would be done, again where that has changed."""
+        before, self._rehearsed = self._rehearsed, {}
+        for request in self._env.overrides.requests():
+            if not request.open:
+                continue
+            step, why = self._next_step(request)
+            self._rehearsed[request.id.uid] = step
+            if before.get(request.id.uid) is not step:
                 log.info(
                     "a ScaleRequest is not carried out, as this is a dry run",
                     namespace=request.id.namespace,
@@ -227,15 +240,22 @@ class ScaleRequests:
         shoot.woken.clear()
         if not self._acts():
             return None
+        if (early := shoot.not_before - self._env.clock.now()) > 0:
+            return early
         if (run := shoot.run) is not None:
             wait = await self._follow(namespace, shoot, run)
             if run.result is None:
                 others = [each for each in self._open(namespace) if each.id.uid != run.uid]
                 await self._show_waiting(others[:_WAITING_SHOWN], "another one is carried out")
             return wait
+        for each in self._env.overrides.requests(namespace):
+            if each.unended:
+                return await self._complete(shoot, each)
         request = self.open(namespace)
-        if request is None:
-            return None
+        return None if request is None else await self._step(namespace, shoot, request)
+
+    async def _step(self, namespace: str, shoot: _Shoot, request: ScaleRequest) -> float | None:
+        """Begins the next request of the shoot, or says why not."""
         scaler = self._registry.scalers.known(namespace)
         if scaler is not None and scaler.manual is not None:
             return _RETRY  # a run that this task no longer follows has not ended yet
@@ -283,7 +303,7 @@ class ScaleRequests:
         """Writes the status `Running`, and begins the scaling run, even if that write fails for two seconds."""
         carried_on = request.phase is OperationPhase.RUNNING
         try:
-            if not request.spec.outlives_probing:
+            if not request.outlives_probing:
                 await check_probed(self._env, namespace)
         except errors.Refused as gone:
             end = OperationPhase.CANCELLED if carried_on else OperationPhase.REFUSED
@@ -304,6 +324,7 @@ class ScaleRequests:
             # Even if it changes nothing: it is refused if a watch that lags shows what is over.
             async with asyncio.timeout(max(since + BEGIN_WITHIN - now, 0.0)):
                 request = await self._set_status(request, running)
+            shoot.written()
         except errors.LeadershipLost:
             return None
         except (*_UNWRITTEN, TimeoutError) as error:
@@ -318,6 +339,8 @@ class ScaleRequests:
         still = self.open(namespace)
         if not self._acts() or still is None or still.id.uid != request.id.uid:
             return 0.0
+        if self._next_step(still)[0] not in {RequestStep.BEGIN, RequestStep.CARRY_ON}:
+            return 0.0  # the shoot has changed while the status was written
         scaling_messages.request_began(self._env, request, carried_on=carried_on)
         self._order(namespace, shoot, request, carried_on=carried_on)
         return _SHOWN_EVERY
@@ -348,11 +371,13 @@ class ScaleRequests:
         if run is None or run.result is not None:
             return
         request = self._request(namespace, run.uid)
-        if request is not None and request.open:
+        if request is not None and (request.open or request.problem is not None):
             return
         by = self._env.override_service.ended_by(run.uid)
         shown = self._env.operations.get(run.uid)
-        whose = "it was deleted" if request is None else f"its status says {request.phase}"
+        whose = "it was deleted"
+        if request is not None and not request.deleting:
+            whose = f"its status says {request.phase}"
         reason = whose if by is None else f"it was cancelled by {by}"
         if self._registry.scalers.of(namespace).cancel(run.uid, reason) and shown is not None:
             scaling_messages.cancelled(self._env, shown, by)
@@ -362,36 +387,45 @@ class ScaleRequests:
         self._cancel_if_over(namespace, shoot)
         request = self._request(namespace, run.uid)
         shown = self._env.operations.get(run.uid) if run.end is None else run.end
+        wait: float | None = 0.0
         if request is None or not request.open or shown is None:
             if run.result is None:
                 return _RETRY
-            if request is not None and shown is not None and not request.open:
-                return await self._complete(shoot, run, request, shown)
-            shoot.run = None
-            return 0.0
-        if run.result is None:
+            if request is not None and shown is not None and request.problem is None:
+                wait = await self._complete(shoot, request, shown)
+        elif run.result is None:
             return await self._show(shoot, request, shown)
-        wait = await self._conclude(shoot, request, shown.phase, shown.message, shown, run.result)
+        else:
+            wait = await self._conclude(
+                shoot, request, shown.phase, shown.message, shown, run.result
+            )
         if shoot.run is run and wait == 0.0:
             shoot.run = None
         return wait
 
     async def _complete(
-        self, shoot: _Shoot, run: _Run, request: ScaleRequest, shown: ScalingRunStatus
+        self, shoot: _Shoot, request: ScaleRequest, shown: ScalingRunStatus | None = None
     ) -> float:
         """Reports an end whose write got no answer; to one that somebody wrote by hand, adds what is missing there."""
         if request.ended is None:
-            before = manual.shown(request, shown, self._env.identity)
-            at = self._env.clock.now() if shown.ended is None else shown.ended
-            wanted = manual.ended(before, request.phase, request.message or shown.message, at)
+            before, at, text = (
+                request,
+                self._env.clock.now(),
+                f"its status was set to {request.phase}",
+            )
+            if shown is not None:
+                before = manual.shown(request, shown, self._env.identity)
+                at = at if shown.ended is None else shown.ended
+                text = request.message or shown.message
+            before = replace(before, observed_by=self._env.identity)
+            wanted = manual.ended(before, request.phase, text, at)
             try:
                 request = await self._set_status(request, wanted)
+                shoot.written()
             except errors.LeadershipLost:
                 return _RETRY
             except _UNWRITTEN as error:
                 return self._complain(shoot, request, error)
-        if shoot.run is run:
-            shoot.run = None
         if request.observed_by == self._env.identity:
             scaling_messages.request_ended(self._env, request)
         return 0.0
@@ -438,7 +472,7 @@ class ScaleRequests:
             return None
         except _UNWRITTEN as error:
             return self._complain(shoot, request, error)
-        shoot.failures = 0
+        shoot.written()
         scaling_messages.request_ended(self._env, ended)
         return 0.0
 
@@ -452,15 +486,18 @@ class ScaleRequests:
             )
 
     def _complain(self, shoot: _Shoot, request: ScaleRequest, error: Exception) -> float:
-        """Logs the first of a row of failures only; returns when to try again, later and later."""
-        if isinstance(error, errors.Conflict):
-            return _AGAIN
+        """Logs one of a row of failures, conflicts aside; returns when to try again, later and later."""
         shoot.failures += 1
-        if shoot.failures == 1:
+        conflict = isinstance(error, errors.Conflict)
+        if not conflict and not shoot.complained:
+            shoot.complained = True
             log.warning(
                 "the status of a ScaleRequest could not be written",
                 namespace=request.id.namespace,
                 request=request.id.name,
                 error=str(error) or type(error).__name__,
             )
-        return min(_RETRY * 2.0 ** min(shoot.failures - 1, 10), _LONGEST_RETRY)
+        first = _AGAIN if conflict else _RETRY
+        wait = min(first * 2.0 ** min(shoot.failures - 1, 10), _LONGEST_RETRY)
+        shoot.not_before = self._env.clock.now() + wait
+        return wait

@@ -63,7 +63,7 @@ class ScalingOrder:
             Trigger.MANUAL,
             spec.reason,
             spec.author,
-            spec.outlives_probing,
+            request.outlives_probing,
             carried_on,
             hold_until=hold_end(request),
             verified=request.verified,

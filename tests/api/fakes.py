@@ -199,7 +199,7 @@ class FakeOverrides:
     def held(self) -> set[str]:
         return {each.id.namespace for each in self.orders.values()}
 
-    async def refresh(self, namespace: str) -> None:
+    async def refresh(self, namespace: str, *, urgent: bool = True) -> None:
         """Nothing: it is never stale."""
 
     def subscribe(self, listener: Callable[[str | None], None]) -> None:

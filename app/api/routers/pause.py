@@ -37,7 +37,7 @@ from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
 from app.core.model.workloads import WorkloadView
 from app.core.overrides.cache import PAUSES, REQUESTS
-from app.core.overrides.rules import hold_of, ordered
+from app.core.overrides.rules import ordered
 from app.prober.rules import protection
 from app.prober.status import ShootStatus
 
@@ -501,8 +501,8 @@ async def end_hold(
 ) -> Response:
     """End the hold of a shoot now, if there is one, and cancel its scaling run if that is still under way.
 
-    That deletes the shoot's ScaleRequests that hold verdicts back. Any replica accepts it; the leader, which performs
-    the scaling run, sees it within a second.
+    That deletes the ScaleRequest of the hold that acts; an earlier one may hold verdicts back, too, and acts then. Any
+    replica accepts it; the leader, which performs the scaling run, sees it within a second.
     """
     draft = draft_of(request)
     draft.action = "plan" if dry_run else "end-hold"
@@ -514,19 +514,17 @@ async def end_hold(
     await until_listed(context, "ScaleRequests", lambda: context.overrides.synced)
     hold = context.overrides.effective(namespace).hold
     draft.before = _audited_hold(hold)
-    now, requests = context.process.now(), context.overrides.requests(namespace)
-    holding = [each for each in requests if hold_of(each, now) is not None]
+    requests = context.overrides.requests(namespace)
+    uid = None if hold is None else hold.operation
+    held = next((each for each in requests if each.id.uid == uid), None)
     if dry_run:
         _refuse_if_off(context, REQUESTS)
-        named = " and ".join(_object(each) for each in holding)
-        return planned(named or "no hold", draft.before, None)
+        return planned("no hold" if held is None else _object(held), draft.before, None)
     context.override_service.check(REQUESTS)
-    if hold is not None:
-        draft.target = hold.operation
-    by, ended = caller_of(request).name, False
-    for each in holding:
-        ended = await context.override_service.delete_request(each, by=by) or ended
-    if not ended:
+    if held is None:
+        return Response(status_code=204)
+    draft.target = uid
+    if not await context.override_service.delete_request(held, by=caller_of(request).name):
         draft.before = None
     return Response(status_code=204)
 

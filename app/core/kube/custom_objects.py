@@ -250,13 +250,13 @@ class KubeCustomObjects(Generic[T]):
 
     # Requests.
 
-    async def refresh(self, namespace: str) -> None:
+    async def refresh(self, namespace: str, *, urgent: bool = True) -> None:
         """Reads the objects of a namespace live, if they were listed once and the watch is stale."""
         state = self._reflector.state
         if self.off is not None or not state.synced or not state.stale(self._clock.now()):
             return
         path, before = self._kind.resource.path(namespace), tuple(self.of(namespace).values())
-        call = partial(self._api.call, budget=Budget.URGENT)
+        call = partial(self._api.call, budget=Budget.URGENT if urgent else Budget.NORMAL)
         found = await self._reflector.read(path, namespace, call=call, within=URGENT_WITHIN)
         for known in before:  # what came meanwhile need not be in it
             if (namespace, known.id.name) not in found:

@@ -17,6 +17,8 @@ DEFAULT_PAUSE: Final = 3_600.0
 DEFAULT_HOLD: Final = 1_800.0
 LONGEST: Final = 86_400.0
 """Maximum duration in seconds of a hold, and of a pause that the API makes; a Pause without `until` lasts so long."""
+RELEASE: Final = "release-"
+"""What the names of ScaleRequests begin with that the watchdog itself makes."""
 UNKNOWN: Final = "unknown"
 """The author of an object that names none."""
 
@@ -59,10 +61,12 @@ class Pause:
     """Why the object cannot be decoded, so that it pauses everything for 24 h; None if it can."""
     told_until: float | None = field(default=None, compare=False)
     """The end in its status, which only `kubectl get` shows."""
+    deleting: bool = False
+    """Whether it was deleted, and waits for somebody's finalizer."""
 
     def in_force(self, now: float) -> bool:
         """Whether it has not ended yet."""
-        return now < self.until
+        return now < self.until and not self.deleting
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +90,32 @@ class ScaleRequest:
     problem: str | None = None
     """Why the object cannot be decoded; nothing is done about it, and it holds nothing."""
 
+    deleting: bool = False
+    """Whether it was deleted, and waits for somebody's finalizer."""
+
     @property
     def open(self) -> bool:
         """Whether it is still to be carried out or being carried out."""
-        return self.problem is None and self.phase.running
+        return self.problem is None and not self.deleting and self.phase.running
+
+    @property
+    def unended(self) -> bool:
+        """Whether somebody has set its phase by hand to one that ends it, and when it ended is not written there."""
+        over = not (self.phase.running or self.deleting) and self.ended is None
+        return over and self.problem is None
+
+    @property
+    def release(self) -> bool:
+        """Whether the watchdog itself made it, to end a protection that has lasted as long as it may."""
+        return self.verified and self.id.name.startswith(RELEASE)
+
+    @property
+    def outlives_probing(self) -> bool:
+        """Whether its scaling run goes on when the shoot is not probed any more.
+
+        A release is forced against the verdict only.
+        """
+        return self.spec.force and not self.release
 
 
 @dataclass(frozen=True, slots=True)

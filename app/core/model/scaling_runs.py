@@ -113,14 +113,6 @@ class ScaleSpec:
     """Seconds for which automatic verdicts are not acted on after the end of the scaling run."""
     force: bool = False
 
-    @property
-    def outlives_probing(self) -> bool:
-        """Whether its scaling run goes on when the shoot is not probed any more.
-
-        A release is forced against the verdict only.
-        """
-        return self.force and self.author != OURSELVES
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedResource:

@@ -166,12 +166,12 @@ class OverrideCache:
         """Returns the namespaces that have ScaleRequests."""
         return {each.id.namespace for each in self.requests()}
 
-    async def refresh(self, namespace: str) -> None:
+    async def refresh(self, namespace: str, *, urgent: bool = True) -> None:
         """Reads what concerns this shoot live, if a watch is stale."""
-        await self._pauses.refresh(self._home)
-        await self._pauses.refresh(namespace)
+        await self._pauses.refresh(self._home, urgent=urgent)
+        await self._pauses.refresh(namespace, urgent=urgent)
         if self._requests is not None:
-            await self._requests.refresh(namespace)
+            await self._requests.refresh(namespace, urgent=urgent)
 
     def covers_all(self, pause: Pause) -> bool:
         """Whether this is a pause of all shoots."""

@@ -12,6 +12,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Conflict, FeatureUnavailable, LeadershipLost
+from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.overrides import Hold, Pause, ScaleRequest
 from app.core.overrides import notices, rules
 from app.core.overrides.cache import PAUSES, OverrideCache
@@ -38,14 +39,18 @@ _AT_ONCE: Final = 20
 
 def over(pauses: Iterable[Pause], now: float) -> list[Pause]:
     """Returns the Pauses that ended so long ago that they are deleted; what cannot be decoded may not have ended."""
-    return [each for each in pauses if each.problem is None and each.until + PAUSE_KEPT <= now]
+    return [
+        each
+        for each in pauses
+        if each.problem is None and not each.deleting and each.until + PAUSE_KEPT <= now
+    ]
 
 
 def finished(requests: Iterable[ScaleRequest], now: float) -> list[ScaleRequest]:
     """Returns the ScaleRequests whose hold ended so long ago that they are deleted, but for the last of each shoot."""
     of: defaultdict[str, list[ScaleRequest]] = defaultdict(list)
     for each in requests:
-        if not each.open and each.problem is None:
+        if not (each.open or each.deleting) and each.problem is None:
             of[each.id.namespace].append(each)
     found: list[ScaleRequest] = []
     for those in of.values():
@@ -194,7 +199,10 @@ class OverrideReconciler:
         failing, self._failing = self._failing, False
         # What fails for one object, or one kind, leaves the others as they are.
         for each in tuple(self._cache.all_pauses()):
-            if each.problem is None and each.told_until != float(int(each.until)):
+            shown = parse_rfc3339(
+                rfc3339(each.until)
+            )  # a whole second, and never after the year 9999
+            if each.problem is None and not each.deleting and each.told_until != shown:
                 await self._try(self._show_end(each), told=not failing)
         for pause in over(self._cache.all_pauses(), now):
             await self._try(self._delete(pause), told=not failing)

@@ -55,7 +55,7 @@ def hold_of(request: ScaleRequest, now: float) -> Hold | None:
     verdicts have to act again.
     """
     until = hold_end(request)
-    if until is None or not (request.open or now < until):
+    if until is None or request.deleting or not (request.open or now < until):
         return None
     return Hold(
         request.spec.reason,

@@ -97,7 +97,7 @@ class OverrideService:
             if found is not None and _same(found, wanted):
                 return found
             if not _untouched(found, before):
-                raise self._changed(where, found)
+                raise self._changed(where, API_PAUSE, found)
             before = found
             return None
 
@@ -108,22 +108,29 @@ class OverrideService:
                 # The leader may have written the status, which is no change of what people decided.
                 if (done := await settled()) is not None:
                     return PauseWrite(before, done)
-        raise self._changed(where, before)
+        raise self._changed(where, API_PAUSE, before)
 
-    def _changed(self, where: str, now: Pause | None) -> EntryChanged:
+    def _changed(self, where: str, name: str, now: Pause | None) -> EntryChanged:
         what = "removed" if now is None else "changed"
         shown = None if now is None else {"author": now.author, "reason": trimmed(now.reason)}
-        message = f"somebody else {what} Pause {API_PAUSE} in {where} at the same time"
+        message = f"somebody else {what} Pause {name} in {where} at the same time"
         return EntryChanged(message, shown)
 
     async def end_pause(self, namespace: str | None, name: str, *, by: str) -> Pause | None:
-        """Deletes a Pause and returns it; None if there is none."""
+        """Deletes a Pause and returns it; None if there is none.
+
+        Raises:
+            EntryChanged: there is another one of this name than the one that was known.
+        """
         self.check(PAUSES)
         where = self._home if namespace is None else namespace
         known = self._pauses.of(where).get(name) or await self._pauses.read(where, name)
-        if known is None:
-            return None
-        return known if await self._delete(PAUSES, self._pauses, known, by) else None
+        if known is None or await self._delete(PAUSES, self._pauses, known, by):
+            return known
+        # It is gone; a watch that lags may not show that somebody has made another one of this name.
+        if (newer := await self._pauses.read(where, name)) is not None:
+            raise self._changed(where, name, newer)
+        return None
 
     async def delete_over(self, found: Pause | ScaleRequest) -> None:
         """Deletes what is long over, if it is still as `found` says; somebody may have renewed it."""
@@ -150,11 +157,18 @@ class OverrideService:
             ScaleRequest(ObjectId(namespace, name), spec, self._clock.now()),
             self._all(),
         )
-        return await self._write(
-            REQUESTS,
-            lambda: requests.create(wanted, starting=starting),
-            lambda: requests.read(namespace, name),
-        )
+
+        async def settled() -> ScaleRequest | None:
+            return await requests.read(namespace, name)
+
+        try:
+            return await self._write(
+                REQUESTS, lambda: requests.create(wanted, starting=starting), settled
+            )
+        except Conflict:  # an attempt without an answer has come late: nobody else has this name
+            if (found := await settled()) is not None:
+                return found
+            raise
 
     def _all(self) -> CustomObjects[ScaleRequest]:
         self.check(REQUESTS)

@@ -95,7 +95,7 @@ def next_step(
         return RequestStep.WAIT, "the shoot is not known yet"
     force = request.spec.force
     if request.phase is OperationPhase.RUNNING:
-        if not context.probed and not request.spec.outlives_probing:
+        if not context.probed and not request.outlives_probing:
             return RequestStep.CANCEL, "the shoot is not probed, and it was not forced"
         return RequestStep.CARRY_ON, ""
     if now >= request.created_at + NEVER_STARTED:

@@ -600,6 +600,19 @@ def test_a_pause_that_this_version_cannot_decode_pauses_everything_for_a_day_and
     assert found.problem in found.reason
 
 
+@pytest.mark.parametrize(
+    ("kind", "decode", "spec"),
+    [
+        ("Pause", decoding.pause, {"reason": "r"}),
+        ("Pause", decoding.pause, {"reason": 1}),
+        ("ScaleRequest", decoding.scale_request, {"direction": "Down", "reason": "r"}),
+    ],
+)
+def test_one_that_a_finalizer_keeps_is_as_good_as_deleted(kind, decode, spec):
+    assert not decode(custom(kind, spec)).deleting
+    assert decode(custom(kind, spec, deletionTimestamp="2026-11-20T15:00:00Z")).deleting
+
+
 def test_a_reason_is_one_line_without_secrets():
     found = decoding.pause(custom("Pause", {"reason": "a\nb\x00 token=abcdefghijklmnop"}))
     assert found.reason.startswith("a b ")

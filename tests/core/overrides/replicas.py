@@ -1,7 +1,8 @@
 """Processes that follow and write the overrides of a simulated seed, without prober and weeder."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from random import Random
 
 from app.core.model.overrides import API_PAUSE, Pause, ScaleRequest, Scope
 from app.core.model.scaling_runs import ScaleSpec
@@ -80,7 +81,7 @@ class Lab(SeedLab):
         self._replicas: list[Replica] = []
 
     def replica(self, world: World, *, leads: bool = False, dry_run: bool = False) -> Replica:
-        core = self.core()
+        core = replace(self.core(), chance=Random(len(self._replicas)))  # names of their own
         process = self.process(world, core, WATCHDOG, prober=GARDENER, dry_run=dry_run)
         adapters = process.adapters
         pauses, requests = adapters.pauses, adapters.requests

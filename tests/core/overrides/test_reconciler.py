@@ -9,6 +9,7 @@ from app.core.model.workloads import Direction
 from app.core.overrides.reconciler import finished
 from app.core.reporting.notices import Severity
 from app.simulation.store import ObjectKey
+from app.simulation.traffic import Host
 from tests.core.overrides.replicas import HOME, OTHER, SHOOT
 
 DAY = 86_400.0
@@ -82,6 +83,26 @@ async def test_one_that_lasts_longer_than_a_day_is_a_warning(lab):
     await lab.clock.sleep(1)
     (began,) = replica.told("PauseStarted")
     assert (began.severity, replica.acting().id.name) == (Severity.WARNING, "long")
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.1, 0.5, 0.9])
+async def test_one_of_a_day_by_the_api_is_none(lab, fraction):
+    replica = await lab.started(leads=True)
+    await lab.clock.sleep(1 + fraction)
+    await replica.pause(seconds=DAY)
+    await lab.clock.sleep(1)
+    assert [each.severity for each in replica.told("PauseStarted")] == [Severity.INFO]
+
+
+async def test_an_end_after_the_year_9999_is_written_into_the_status_once(lab):
+    replica = await lab.started(leads=True)
+    end = "9999-12-31T23:59:59-01:00"
+    replica.world.people.create("Pause", SHOOT, "long", reason="r", until=end)
+    await lab.clock.sleep(2)
+    replica.world.requests.reset()
+    await lab.clock.sleep(300)
+    assert replica.world.requests.live(Host.SEED, "patch") == 0
+    assert status(replica, "long") == {"until": "9999-12-31T23:59:59Z"}
 
 
 async def test_a_pause_where_there_is_no_shoot_is_reported_once_as_without_effect(lab):

@@ -35,6 +35,14 @@ def test_a_pause_is_in_force_until_its_end():
     assert names(pause(until=100.0), now=100.0) == []
 
 
+def test_what_was_deleted_and_waits_for_a_finalizer_is_over():
+    assert names(pause(until=100.0), replace(pause("gone"), deleting=True)) == ["p"]
+    for phase in (PENDING, RUNNING, DONE):
+        gone = replace(request(phase, ended=40.0), deleting=True)
+        assert not gone.open
+        assert rules.hold_of(gone, 50.0) is None
+
+
 def test_the_stricter_pause_acts_then_the_one_that_ends_last():
     narrow = pause("narrow", Scope.SCALE_DOWN, until=300.0)
     assert names(narrow, pause("short", until=60.0), pause("long", until=200.0)) == [

@@ -10,7 +10,7 @@ from app.core.errors import (
     LeadershipLost,
     Unreachable,
 )
-from app.core.model.overrides import Scope
+from app.core.model.overrides import ScaleRequest, Scope
 from app.core.model.scaling_runs import OperationPhase
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
@@ -109,15 +109,17 @@ async def test_a_pause_that_kubectl_made_can_be_ended_by_its_name_even_before_th
     assert not replica.there("Pause", "mine")
 
 
-async def test_one_that_was_made_anew_under_the_same_name_stays(lab):
+async def test_one_that_was_made_anew_under_the_same_name_stays_and_that_is_said(lab):
     replica = await lab.started()
     await replica.pause()
     await lab.clock.sleep(1)
     replica.world.faults.overrides_watch_stalled()
     replica.world.people.delete("Pause", SHOOT, "api")
     replica.world.people.create("Pause", SHOOT, "api", reason="another")
-    assert await replica.resume() is None
+    with pytest.raises(EntryChanged, match="somebody else changed Pause api in"):
+        await replica.resume()
     assert replica.there("Pause", "api")
+    assert replica.acting().reason == "another"
 
 
 @pytest.mark.parametrize("lost", ["answers", "requests"])
@@ -226,3 +228,29 @@ async def test_where_nothing_can_be_written_every_write_says_why(lab, why):
     for write in (replica.pause, replica.ask):
         with pytest.raises(FeatureUnavailable, match={"absent": "404"}.get(why, why)):
             await write()
+
+
+async def test_a_creation_that_was_taken_for_lost_and_comes_late_is_found_under_its_name(
+    lab, monkeypatch
+):
+    replica = await lab.started()
+    create, read = replica.requests.create, replica.requests.read
+    late: list[ScaleRequest] = []
+
+    async def lost(wanted, **options):
+        if not late:
+            late.append(wanted)
+            raise Unreachable("cut")
+        return await create(wanted, **options)
+
+    async def read_before_it_comes(namespace, name):
+        found = await read(namespace, name)
+        if found is None:
+            await create(late[0])
+        return found
+
+    monkeypatch.setattr(replica.requests, "create", lost)
+    monkeypatch.setattr(replica.requests, "read", read_before_it_comes)
+    made = await replica.ask()
+    assert made.id.name == late[0].id.name
+    assert len(replica.world.parts.store.list("ScaleRequest", SHOOT)) == 1

@@ -1,6 +1,7 @@
 """What people may have scaled, and what a leader does next about a ScaleRequest."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -295,5 +296,13 @@ def test_a_failure_of_nothing_but_what_is_unavailable_ends_no_hold():
 def test_a_release_is_forced_against_the_verdict_and_ends_with_the_probing():
     spec = ScaleSpec(UP, "long enough", OURSELVES, 600.0, force=True)
     verdict = ManualContext(probed=True, would_be=Verdict.SCALE_DOWN)
-    assert step(replace(PENDING, spec=spec), verdict) is RequestStep.BEGIN
-    assert step(replace(RUNNING, spec=spec), NOT_PROBED) is RequestStep.CANCEL
+    named = ObjectId("shoot--a", "release-1")
+    release: dict[str, Any] = {"spec": spec, "id": named, "verified": True}
+    assert step(replace(PENDING, **release), verdict) is RequestStep.BEGIN
+    assert step(replace(RUNNING, **release), NOT_PROBED) is RequestStep.CANCEL
+
+
+@pytest.mark.parametrize("what", [{"verified": True}, {"id": ObjectId("shoot--a", "release-1")}])
+def test_the_name_of_the_author_alone_makes_no_release(what):
+    spec = ScaleSpec(UP, "long enough", OURSELVES, 600.0, force=True)
+    assert step(replace(RUNNING, spec=spec, **what), NOT_PROBED) is RequestStep.CARRY_ON

@@ -40,6 +40,7 @@ class _Meta(Struct, rename="camel"):
     uid: str
     resource_version: str
     creation_timestamp: str
+    deletion_timestamp: str | None = None
     namespace: str | None = None
     annotations: _Annotations | None = None
 
@@ -113,7 +114,16 @@ def pause(raw: Raw) -> Pause:
         problem = trimmed(str(error))
         reason = f"Pause {meta.name} cannot be read: {problem}"
         end = created + LONGEST
-        return Pause(Scope.ALL, reason, UNKNOWN, created, end, _id(meta), problem=problem)
+        return Pause(
+            Scope.ALL,
+            reason,
+            UNKNOWN,
+            created,
+            end,
+            _id(meta),
+            problem=problem,
+            deleting=_deleting(meta),
+        )
     return Pause(
         spec.scope,
         one_line(spec.reason, LONGEST_REASON),
@@ -123,6 +133,7 @@ def pause(raw: Raw) -> Pause:
         _id(meta),
         _verified(meta),
         told_until=None if told is None else parse_rfc3339(told.until),
+        deleting=_deleting(meta),
     )
 
 
@@ -151,6 +162,7 @@ def scale_request(raw: Raw) -> ScaleRequest:
         steps,
         status.observed_by,
         _verified(meta),
+        deleting=_deleting(meta),
     )
 
 
@@ -217,6 +229,10 @@ def _id(meta: _Meta) -> ObjectId:
 
 def _author(text: str | None) -> str:
     return one_line(text or "", LONGEST_AUTHOR) or UNKNOWN
+
+
+def _deleting(meta: _Meta) -> bool:
+    return meta.deletion_timestamp is not None
 
 
 def _verified(meta: _Meta) -> bool:
