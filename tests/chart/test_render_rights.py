@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from app.api.auth.authorization import Call
 from app.core.config.files import parse_prober
 from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions
 from app.core.kube.resources import ApiResource
+from app.core.model.callers import Role
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
+from app.simulation.identities import Right as SimulatedRight
+from app.simulation.identities import SimulatedIdentities
 from tests.chart import rendering
 from tests.chart.customresources import GROUP
 from tests.chart.rendering import NAMESPACE, Json, Renderer, Rendering
@@ -167,6 +171,28 @@ def test_each_role_for_callers_may_what_the_one_before_may_and_more(render: Rend
     assert not [
         label for role in roles for label in role["metadata"]["labels"] if "aggregate" in label
     ]
+
+
+@pytest.mark.parametrize("role", Role)
+def test_the_simulated_seed_gives_each_role_the_same(render: Renderer, role: Role) -> None:
+    rules = render().one("ClusterRole", f"dependency-watchdog-{role}")["rules"]
+    given = {right[:3] for rule in rules for right in rights_of(rule, "")}
+    simulated = SimulatedIdentities()
+    simulated.bind("alice", role)
+    resources = {right[2] for right in given} | {call.resource for call in Call}
+    verbs = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+    assert given == {
+        (verb, GROUP, resource)
+        for verb in verbs
+        for resource in resources
+        if simulated.allows("alice", (), SimulatedRight("", verb, resource))
+    }
+
+
+def test_people_with_kubectl_need_the_roles_whoever_may_call_the_api(render: Renderer) -> None:
+    rendered = render(values={"api": {"auth": {"mode": "none"}}})
+    names = {each["metadata"]["name"] for each in rendered.of("ClusterRole")}
+    assert {f"dependency-watchdog-{each}" for each in CALLER_ROLES} <= names
 
 
 def test_no_caller_is_bound_to_a_role(render: Renderer) -> None:
