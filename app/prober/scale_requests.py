@@ -339,8 +339,13 @@ class ScaleRequests:
         still = self.open(namespace)
         if not self._acts() or still is None or still.id.uid != request.id.uid:
             return 0.0
-        if self._next_step(still)[0] not in {RequestStep.BEGIN, RequestStep.CARRY_ON}:
-            return 0.0  # the shoot has changed while the status was written
+        # The shoot may have changed while the status was written.
+        judged = still if carried_on else replace(still, phase=OperationPhase.PENDING)
+        step, why = self._next_step(judged)
+        if step is not RequestStep.BEGIN and step is not RequestStep.CARRY_ON:
+            begun = still.phase is OperationPhase.RUNNING
+            end = OperationPhase.CANCELLED if begun else OperationPhase.REFUSED
+            return await self._conclude(shoot, still, end, why)
         scaling_messages.request_began(self._env, request, carried_on=carried_on)
         self._order(namespace, shoot, request, carried_on=carried_on)
         return _SHOWN_EVERY

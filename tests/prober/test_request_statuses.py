@@ -8,7 +8,7 @@ import pytest
 from app.core import errors
 from app.core.model.instants import parse_rfc3339
 from app.core.model.policy import ScalePolicy
-from app.core.model.probing import VerdictReason
+from app.core.model.probing import Verdict, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
@@ -132,6 +132,23 @@ async def test_what_changes_while_the_status_is_written_counts(lab, direction, l
     assert not harness.writes()
     assert not harness.told("FlowStarted")
     assert operator.phase() in {"Refused", "Cancelled"}
+
+
+async def test_a_verdict_that_turns_while_the_status_is_written_counts(lab):
+    operator = await with_operator(lab)
+    harness = operator.harness
+    with (
+        harness.world.faults.path_cut(SHOOT),
+        harness.world.faults.seed_trouble(Trouble(latency=1.5, what=STATUS)),
+    ):
+        await harness.run(25.0)  # until just before the probe that finds the leases expired
+        assert harness.decision().would_be is Verdict.SCALE_UP
+        operator.request("Up")
+        ended = await operator.done(within=10)
+        assert harness.decision().would_be is Verdict.SCALE_DOWN
+    assert ended["phase"] == "Cancelled"
+    assert "the verdict would be SCALE DOWN" in ended["message"]
+    assert not harness.told("ScaleRequestStarted")
 
 
 async def test_a_status_that_conflicts_for_ever_is_written_ever_more_seldom(lab):
