@@ -24,6 +24,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from app.core.clock import Clock
 from app.core.model.instants import parse_rfc3339, rfc3339
+from app.core.model.overrides import LONGEST
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.tasks import Tasks
@@ -154,7 +155,7 @@ class Load:
             self._world.add_workload(Workload(namespace, API_SERVER, service=API_SERVER))
 
     def add_decided(self, number: int) -> None:
-        """So many Pauses in force, and so many ScaleRequests that have ended, spread over the shoots."""
+        """So many Pauses in force and ScaleRequests that have ended, of the shoots in turn; a leader knows them."""
         people, now = self._world.people, self._clock.now()
         ended = {
             "status": {"phase": "Succeeded", "endedAt": rfc3339(now), "holdUntil": rfc3339(now)}
@@ -162,7 +163,12 @@ class Load:
         for each in range(number):
             namespace = self._namespaces[each % len(self._namespaces)]
             reason, name = f"change {each} of the bench", f"decided-{each}"
-            people.create("Pause", namespace, name, reason=reason, scope="scaleDown")
+            pause = people.create("Pause", namespace, name, reason=reason, scope="scaleDown")
+            made = parse_rfc3339(pause["metadata"]["creationTimestamp"]) or now
+            told = {"status": {"until": rfc3339(made + LONGEST)}}
+            self._world.parts.write(
+                ObjectKey("Pause", namespace, name), told, OPERATOR, status=True
+            )
             people.create("ScaleRequest", namespace, name, reason=reason, direction="Up", hold="0s")
             key = ObjectKey("ScaleRequest", namespace, name)
             self._world.parts.write(key, ended, OPERATOR, status=True)
