@@ -23,6 +23,7 @@ from app.core.kube.access import (
     weeder_permissions,
 )
 from app.core.kube.connector import KubeConnector
+from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
 from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
 from app.core.kube.election_lease import LeaseStore
 from app.core.kube.event_sink import KubeEvents
@@ -34,7 +35,6 @@ from app.core.kube.leader_slice import (
     LeaderSliceStore,
 )
 from app.core.kube.network import Network
-from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.pod_exec import KubeExec
 from app.core.kube.pod_watches import KubeProbedPods
 from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed
@@ -98,9 +98,10 @@ class RealCluster:
         self._candidates: list[LeaseElection] = []
         self._standing: list[Any] = []
         self._namespace = own_namespace(settings)
-        self._overrides = KubeOverridesStore(
-            self._api, self._namespace, core.clock, core.tasks, core.metrics, core.chance
-        )
+        shared = (self._api, self._identity, core.clock, core.tasks, core.metrics, core.chance)
+        self._pauses = KubeCustomObjects(PAUSE, *shared)
+        self._requests = KubeCustomObjects(SCALE_REQUEST, *shared)
+        """Followed where the prober runs."""
         self._leader: LeaderAddress | LeaderAddressOff | None = None
 
     @property
@@ -244,13 +245,14 @@ class RealCluster:
             self._leader = self._address(leading.leadership)
         needed = (*(each.needed for each in self._parts), self._needed)
         return Cluster(
-            self._prober,
-            self._weeder,
+            prober=self._prober,
+            weeder=self._weeder,
             begin=self.begin,
             end=self.end,
             identity=self._identity,
             home=self._namespace,
-            overrides=self._overrides,
+            pauses=self._pauses,
+            requests=None if self._prober is None else self._requests,
             leader=self._leader,
             reviewer=KubeReviewer(self._api),
             rights=KubeRights(self._api, needed),
@@ -260,8 +262,8 @@ class RealCluster:
         )
 
     def _troubles(self) -> Mapping[str, str]:
-        found = [*(each.troubles() for each in self._parts), self._overrides.troubles()]
-        found.append(self._clock_troubles())
+        found = [*(each.troubles() for each in self._parts), self._clock_troubles()]
+        found += [self._pauses.troubles(), self._requests.troubles()]
         return {name: text for troubles in found for name, text in troubles.items()}
 
     def _clock_troubles(self) -> Mapping[str, str]:
@@ -275,7 +277,9 @@ class RealCluster:
         """Open the watches and enter the elections."""
         for each in self._parts:
             await each.begin()
-        await self._overrides.start()
+        await self._pauses.start()
+        if self._prober is not None:
+            await self._requests.start()
         if isinstance(self._leader, LeaderAddress):
             _ = self._core.tasks.shared(self._leader.run, "leader address")
         tasks = self._core.tasks
@@ -291,7 +295,8 @@ class RealCluster:
     async def close(self) -> None:
         for each in self._parts:
             await each.close()
-        await self._overrides.close()
+        await self._pauses.close()
+        await self._requests.close()
         await self._api.close()
 
 

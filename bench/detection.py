@@ -22,6 +22,7 @@ from app.core.model.workloads import ResourceRef
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
 from app.prober.environment import ProberEnvironment, ProbeSlots, ScaleUpRateLimit
+from app.service.decisions import OverrideFeature
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.identities import WATCHDOG
@@ -159,6 +160,8 @@ def _world(
 
 def _environment(process: SimulatedProcess, policy: ProberPolicy) -> ProberEnvironment:
     core, adapters = process.core, cast("ProberAdapters", process.adapters.prober)
+    decisions = OverrideFeature(core, process.adapters, dry_run=False)
+    decisions.start()
     return ProberEnvironment(
         policy=policy,
         seed=adapters.seed,
@@ -170,6 +173,8 @@ def _environment(process: SimulatedProcess, policy: ProberPolicy) -> ProberEnvir
         chance=core.chance,
         slots=ProbeSlots(),
         scale_ups=ScaleUpRateLimit(),
+        overrides=decisions.view,
+        override_service=decisions.override_service,
     )
 
 

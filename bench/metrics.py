@@ -13,7 +13,6 @@ Exit code 1 where a bound is not kept.
 import argparse
 import asyncio
 import gc
-import json
 import random
 import sys
 import time
@@ -123,7 +122,7 @@ async def build(shoots: int, nodes: int) -> tuple[World, Metrics, tuple[str, ...
     cluster = process.adapters
     if cluster.prober is None:
         raise RuntimeError("a process of the prober has its adapters")
-    decisions = OverrideFeature(core, cluster.overrides, cluster.home, dry_run=False)
+    decisions = OverrideFeature(core, cluster, dry_run=False)
     metering = Metering(core.metrics)
     core.notice_bus.subscribe(metering.note)
     configured = Configured(process.settings, "bench")
@@ -154,13 +153,10 @@ def prepare(shoots: int, nodes: int) -> Seed:
     for name in found.names:
         faults.path_cut(name)
     found.pass_time(_PROTECTED)
-    found.world.overrides_editor.edit({name: _pause(found) for name in found.names})
-    return found
-
-
-def _pause(found: Seed) -> str:
     until = rfc3339(found.world.clock.now() + 3600)
-    return json.dumps({"pause": {"reason": "bench", "author": "bench", "until": until}})
+    for name in found.names:
+        found.world.people.create("Pause", name, "bench", reason="bench", until=until)
+    return found
 
 
 class Scraper:

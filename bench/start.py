@@ -1,9 +1,10 @@
-"""How long a start takes: `python -m bench.start [--shoots 300 --rounds 5]`.
+"""How long a start takes: `python -m bench.start [--shoots 300 --rounds 5 --decided 500]`.
 
 `dwd serve` as in a pod, with Gardener's flags, on the simulated seed over HTTPS, which is a process of its own.
 Counted from the moment at which the process is made: until it says that it lives, that it is ready, and until its
-metrics show that each shoot was looked at. Then what importing takes of that, and which modules. Exit code 1 where it
-is not ready in time.
+metrics show that each shoot was looked at. Then what importing takes of that, and which modules. With `--decided` a
+second time, with so many Pauses and so many ended ScaleRequests, and what they cost. Exit code 1 where it is not ready
+in time.
 """
 
 import argparse
@@ -39,6 +40,8 @@ class Start:
     looked: float
     cpu: float
     """Used until it was ready."""
+    memory: float
+    """MiB when each shoot was looked at."""
 
 
 def answers(port: int, path: str) -> bool:
@@ -73,7 +76,8 @@ def measure(seed: target.Seed, shoots: int) -> Start:
         ready = until(lambda: answers(found.health, "/readyz"), began)
         cpu = usage.of(found.pid).cpu
         all_looked = until(lambda: looked(found, shoots), began, often=0.25)
-    return Start(alive, ready, all_looked, cpu)
+        memory = usage.of(found.pid).rss
+    return Start(alive, ready, all_looked, cpu, memory)
 
 
 def imports() -> list[tuple[float, str]]:
@@ -101,6 +105,8 @@ def report(starts: Sequence[Start], shoots: int) -> bool:
     }
     for name, found in rows.items():
         print(f"| {name} | {quantile(found, 0.5):.2f} s | {max(found):.2f} s |")
+    memory = [each.memory for each in starts]
+    print(f"| memory then | {quantile(memory, 0.5):.1f} MiB | {max(memory):.1f} MiB |")
     good = max(rows["ready"]) <= READY
     print(f"ready within {READY:g} s: {'yes' if good else 'NO'}\n")
     return good
@@ -111,10 +117,14 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.start", description=__doc__)
     parser.add_argument("--shoots", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--decided", type=int, default=0, help="of Pauses, and of ScaleRequests")
     options = parser.parse_args(words)
-    with target.seed(options.shoots, services=options.shoots) as running:
-        starts = [measure(running, options.shoots) for _ in range(options.rounds)]
-    good = report(starts, options.shoots)
+    good = True
+    for decided in dict.fromkeys((0, options.decided)):
+        with target.seed(options.shoots, services=options.shoots, decided=decided) as running:
+            starts = [measure(running, options.shoots) for _ in range(options.rounds)]
+        print(f"with {decided} Pauses and {decided} ended ScaleRequests" if decided else "")
+        good = report(starts, options.shoots) and good
     print("| ms | imported, with what it imports first |\n|---|---|")
     for milliseconds, name in imports()[:_SHOWN]:
         print(f"| {milliseconds:.0f} | {name} |")

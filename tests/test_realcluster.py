@@ -8,11 +8,10 @@ import pytest
 
 from app.commands import ProberCommand, WeederCommand, parse
 from app.core.kube import selected_pods
+from app.core.kube.custom_objects import KubeCustomObjects
 from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
-from app.core.kube.overrides_store import KubeOverridesStore
 from app.core.kube.reviews import KubeReviewer
 from app.core.model.endpoints import EndpointProbeSpec, HttpGet, ProbeOutcome, TcpSocket
-from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
@@ -26,13 +25,13 @@ pytestmark = pytest.mark.looptime(False)
 
 LEADER = ("--advertise-address=10.0.0.1", "--leader-endpointslice=dwd-weeder-leader")
 OPEN = ("--auth-mode=kubernetes", "--allow-plain-http")
-OWN = "/api/v1/namespaces/garden/configmaps"
+PAUSES = "/apis/dependency-watchdog.gardener.cloud/v1alpha1/pauses"
 
 
 async def nothing(asked):
     """An API server of a seed that has nothing."""
     last = asked.path.rsplit("/", 1)[1]
-    kind = {"configmaps": "ConfigMap", "endpointslices": "EndpointSlice"}.get(last)
+    kind = {"pauses": "Pause", "endpointslices": "EndpointSlice"}.get(last)
     if kind is None or "watch" in asked.query:
         await asked.answer({"message": "no"}, 404)
     else:
@@ -65,24 +64,24 @@ async def needed(*flags):
         return {(each.verb, each.resource, each.name) for each in await adapters.rights.needed()}
 
 
-async def test_the_overrides_and_reviews_are_there():
+async def test_pauses_and_reviews_are_there_and_scale_requests_with_the_prober_alone():
     async with cluster_with() as (adapters, _):
-        assert isinstance(adapters.overrides, KubeOverridesStore)
+        assert isinstance(adapters.pauses, KubeCustomObjects)
+        assert adapters.requests is None
         assert isinstance(adapters.reviewer, KubeReviewer)
 
 
-async def test_the_overrides_are_watched_in_the_own_namespace_from_the_beginning():
+async def test_the_pauses_of_all_namespaces_are_watched_from_the_beginning():
     async with cluster_with() as (adapters, server):
         assert server.asked == []
         await adapters.begin()
-        await until(lambda: adapters.overrides.watch_state().synced)
-        assert OWN in server.paths()
+        await until(lambda: PAUSES in server.paths())
 
 
-async def test_what_the_watch_of_the_overrides_suffers_from_is_told():
+async def test_what_the_watch_of_the_pauses_suffers_from_is_told():
     async with cluster_with() as (adapters, _):
         await adapters.begin()
-        await until(lambda: "configmaps" in adapters.troubles())
+        await until(lambda: "pauses" in adapters.troubles())
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,7 @@ async def test_the_leader_s_address_is_where_its_api_is():
 
 REVIEWS = {("create", "tokenreviews", ""), ("create", "subjectaccessreviews", "")}
 SLICE = {(verb, "endpointslices", "dwd-weeder-leader") for verb in ("get", "update")}
-MAPS = {(verb, "configmaps", OVERRIDES) for verb in ("get", "list", "watch", "update")}
+DECIDED = {(verb, "pauses", "") for verb in ("get", "list", "watch")}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +133,7 @@ MAPS = {(verb, "configmaps", OVERRIDES) for verb in ("get", "list", "watch", "up
 async def test_rights_are_needed_where_they_are_used(flags, expected):
     found = await needed(*flags)
     assert found & (REVIEWS | SLICE) == expected
-    assert found >= MAPS | {("create", "configmaps", "")}
+    assert found >= DECIDED
 
 
 async def test_a_dry_run_needs_no_right_to_write():

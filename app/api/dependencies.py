@@ -227,6 +227,15 @@ def caller_of(request: Request) -> Caller:
     return found
 
 
+async def authorize(request: Request, found: Context, call: Call, namespace: str = "") -> None:
+    """Require the right to make `call` on a shoot (without a namespace, on all); calls on all Pauses need it at home.
+
+    Raises:
+        Problem: 403; or 503 or 429 if the seed cannot be asked.
+    """
+    await found.authority.check(caller_of(request), call, found.place_of(call, namespace))
+
+
 def allowed(call: Call) -> Any:  # noqa: ANN401 - a marker of FastAPI's, without a public type
     """A dependency that requires the right to make `call` on the path's `namespace` (without one, on all).
 
@@ -235,8 +244,7 @@ def allowed(call: Call) -> Any:  # noqa: ANN401 - a marker of FastAPI's, without
     """
 
     async def check(request: Request, context: AnyContext) -> None:
-        namespace = str(request.path_params.get("namespace", ""))
-        await context.authority.check(caller_of(request), call, namespace)
+        await authorize(request, context, call, str(request.path_params.get("namespace", "")))
         await refuse_unknown(request)
 
     return Depends(check)

@@ -81,7 +81,7 @@ GENERAL: Final[Mapping[int, ProblemDoc]] = {
         ProblemDoc(
             ProblemType.FORBIDDEN,
             "The caller may not do this, or not from there.",
-            "alice may not create shoots/scale in shoot--acme--prod",
+            "alice may not create scalerequests in shoot--acme--prod",
         ),
         ProblemDoc(
             ProblemType.NOT_FOUND,
@@ -218,9 +218,6 @@ _RULES: Final[Mapping[str, frozenset[int]]] = {
     "scaleShoot": frozenset({409, 412}),
     "pauseShoot": frozenset({409}),
     "pauseAllShoots": frozenset({409}),
-    "resumeShoot": frozenset({409}),
-    "resumeAllShoots": frozenset({409}),
-    "endHold": frozenset({409}),
     "ignoreResource": frozenset({409, 412}),
     "heedResource": frozenset({409, 412}),
     "readOperation": frozenset({410}),

@@ -6,21 +6,32 @@ _NAMESPACE: Final = "shoot--acme--prod"
 _KCM: Final = "Deployment/kube-controller-manager"
 
 _PAUSE: Final[dict[str, Any]] = {
+    "name": "api",
     "covers": "shoot",
     "scope": "all",
     "reason": "the load balancer is being replaced",
     "author": "alice",
+    "verified": True,
     "createdAt": "2026-11-20T14:10:00Z",
     "until": "2026-11-20T15:10:00Z",
 }
 _END_OF_PAUSE: Final = {
     "changes": [
         {
-            "object": f"ConfigMap/dependency-watchdog-overrides, key {_NAMESPACE}",
+            "object": f"Pause {_NAMESPACE}/api",
             "before": _PAUSE,
             "after": None,
         }
     ]
+}
+_OF_KUBECTL: Final = _PAUSE | {
+    "name": "night-shift",
+    "scope": "scaleDown",
+    "author": "bob",
+    "verified": False,
+}
+_END_OF_ANOTHER: Final = {
+    "changes": [{"object": f"Pause {_NAMESPACE}/night-shift", "before": _OF_KUBECTL, "after": None}]
 }
 _PAUSE_OF_ALL: Final = _PAUSE | {"covers": "all", "scope": "scaleDown", "reason": "network works"}
 _RESOURCE: Final[dict[str, Any]] = {
@@ -85,6 +96,7 @@ _SHOOT: Final[dict[str, Any]] = {
     },
     "resources": [_RESOURCE],
     "pause": None,
+    "pauses": 0,
     "hold": None,
     "endpointProbes": [
         {
@@ -114,7 +126,7 @@ _SHOOT: Final[dict[str, Any]] = {
     ],
 }
 _OPERATION: Final[dict[str, Any]] = {
-    "id": "4cd1f0-7",
+    "id": "0b6c1f0e-6a0d-4a58-9b1c-2f0d9b1e7c55",
     "namespace": _NAMESPACE,
     "direction": "up",
     "trigger": "manual",
@@ -123,6 +135,7 @@ _OPERATION: Final[dict[str, Any]] = {
     "started": "2026-11-20T14:10:02Z",
     "ended": None,
     "author": "alice",
+    "verified": True,
     "reason": "the load balancer is back",
     "message": "",
     "forced": False,
@@ -149,7 +162,11 @@ _CANCELLED: Final = _OPERATION | {
 }
 _END_OF_RUN: Final = {
     "changes": [
-        {"object": "operation 4cd1f0-7, scaling up", "before": "Running", "after": "Cancelled"},
+        {
+            "object": "operation 0b6c1f0e-6a0d-4a58-9b1c-2f0d9b1e7c55, scaling up",
+            "before": "Running",
+            "after": "Cancelled",
+        },
         {
             "object": "Deployment/cluster-autoscaler, level 2 of that run",
             "before": "Waiting",
@@ -354,6 +371,10 @@ ANSWERS: Final[dict[str, dict[int, Any]]] = {
     "pauseShoot": {200: _PAUSE},
     "resumeShoot": {200: _END_OF_PAUSE},
     "resumeAllShoots": {200: _END_OF_PAUSE},
+    "listPauses": {200: _list(_PAUSE)},
+    "listPausesOfAll": {200: _list(_PAUSE_OF_ALL)},
+    "endPause": {200: _END_OF_ANOTHER},
+    "endPauseOfAll": {200: _END_OF_ANOTHER},
     "endHold": {200: {"changes": []}},
     "pauseAllShoots": {200: _PAUSE_OF_ALL},
     "listResources": {200: _list(_LIVE_RESOURCE)},

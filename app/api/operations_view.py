@@ -1,10 +1,9 @@
 """Translates scaling runs, plans and recoveries into schemas of the API; pure."""
 
-import math
 from itertools import groupby
 
 from app.api import schemas
-from app.api.presenting import time
+from app.api.presenting import rounded_up, time
 from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
 from app.core.model.instants import rfc3339
@@ -32,18 +31,14 @@ def operation(found: ScalingRunStatus) -> schemas.Operation:
         started=time(found.started),
         ended=time(found.ended),
         author=None if found.author is None else trimmed(found.author),
+        verified=found.verified,
         reason=trimmed(found.reason),
         message=trimmed(found.message),
         forced=found.forced,
         carried_on=found.carried_on,
-        hold_until=_rounded_up(found.hold_until),
+        hold_until=None if found.hold_until is None else rounded_up(found.hold_until),
         steps=[_step(each) for each in found.steps],
     )
-
-
-def _rounded_up(instant: float | None) -> str | None:
-    """Round up to whole seconds, as the hold in the ConfigMap is, so that both show the same end."""
-    return None if instant is None else rfc3339(math.ceil(instant))
 
 
 def _step(step: RunStep) -> schemas.OperationStep:
@@ -82,8 +77,8 @@ def plan(found: ScalingPlan) -> schemas.Plan:
     """The plan of a scaling run, its levels in ascending order."""
     ordered = sorted(found.steps, key=lambda each: each.level)
     return schemas.Plan(
-        namespace=found.order.namespace,
-        direction=found.order.direction,
+        namespace=found.namespace,
+        direction=found.direction,
         levels=[
             schemas.PlannedLevel(level=level, steps=[_planned(each) for each in steps])
             for level, steps in groupby(ordered, key=lambda each: each.level)

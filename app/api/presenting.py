@@ -1,5 +1,6 @@
 """Translates records of the prober into schemas of the API: shoots, endpoint probes, history, audit, nodes; pure."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -124,7 +125,8 @@ def shoot(
         probe=_probe(status),
         leases=_leases(status, policy),
         resources=[resource(each, status.resources.get(each.ref)) for each in policy.dependents],
-        pause=_covering(effective),
+        pause=_covering(status.namespace, effective),
+        pauses=len(effective.pauses),
         hold=None if effective.hold is None else hold(effective.hold),
         endpoint_probes=probes(endpoints),
         endpoint_probes_total=len(endpoints.probes),
@@ -132,27 +134,29 @@ def shoot(
     )
 
 
-def _covering(effective: EffectiveOverrides) -> schemas.Pause | None:
+def _covering(namespace: str, effective: EffectiveOverrides) -> schemas.Pause | None:
     covering = effective.covering
-    of_all = covering is not None and covering is effective.global_pause
-    return pause(covering, schemas.Covers.ALL if of_all else schemas.Covers.SHOOT)
+    return None if covering is None else pause(covering, namespace)
 
 
-def pause(found: Pause | None, covers: schemas.Covers) -> schemas.Pause | None:
-    """A pause; None for None."""
-    return None if found is None else given_pause(found, covers)
-
-
-def given_pause(found: Pause, covers: schemas.Covers) -> schemas.Pause:
-    """A pause."""
+def pause(found: Pause, namespace: str | None) -> schemas.Pause:
+    """A pause of a shoot, or of all shoots, which is in another namespace (None: in whatever namespace it is)."""
+    of_shoot = found.id.namespace == namespace
     return schemas.Pause(
-        covers=covers,
+        name=found.id.name,
+        covers=schemas.Covers.SHOOT if of_shoot else schemas.Covers.ALL,
         scope=found.scope,
         reason=found.reason,
         author=found.author,
+        verified=found.verified,
         created_at=rfc3339(found.created_at),
-        until=rfc3339(found.until),
+        until=rounded_up(found.until),
     )
+
+
+def rounded_up(instant: float) -> str:
+    """An end in RFC 3339: a part of a second counts as a whole one, as nothing ends before the time that is shown."""
+    return rfc3339(math.ceil(instant))
 
 
 def hold(found: Hold) -> schemas.Hold:
@@ -164,8 +168,9 @@ def hold(found: Hold) -> schemas.Hold:
         done=found.done,
         reason=found.reason,
         author=found.author,
+        verified=found.verified,
         created_at=rfc3339(found.created_at),
-        until=rfc3339(found.until),
+        until=rounded_up(found.until),
     )
 
 

@@ -28,7 +28,6 @@ from app.core.errors import (
     OperationGone,
     Refused,
     RunInProgress,
-    StoreFull,
     VersionChanged,
     WatchdogError,
     trimmed,
@@ -71,7 +70,6 @@ class ProblemType(Enum):
     LOOP_NOT_HERE = ("loop-not-here", "This loop runs in another process", 503)
     DRY_RUN = ("dry-run", "This process writes nothing", 503)
     FEATURE_OFF = ("feature-off", "The feature is off in this process", 503)
-    STORE_FULL = ("store-full", "There is no room for another override", 503)
     SEED_AWAY = ("seed-away", "The seed's API server failed or refused the request", 503)
 
     def __init__(self, slug: str, title: str, status: int) -> None:
@@ -134,8 +132,6 @@ def foreseen(error: WatchdogError) -> Problem | None:
             return _of_refused(error, detail)
         case FeatureUnavailable(feature=feature):
             return Problem(ProblemType.FEATURE_OFF, detail, extra={"feature": feature})
-        case StoreFull():
-            return Problem(ProblemType.STORE_FULL, detail)
         case LeadershipLost() | NotKnownYet():
             lost = isinstance(error, LeadershipLost)
             kind = ProblemType.NOT_THE_LEADER if lost else ProblemType.NOT_LISTED

@@ -15,9 +15,9 @@ from app.api.page.plots import Plots
 from app.api.presenting import NOTHING, Endpoints
 from app.core.config.settings import ServiceSettings
 from app.core.model.callers import Caller
-from app.core.model.overrides import EffectiveOverrides, IgnoreRequest
+from app.core.model.overrides import API_PAUSE, EffectiveOverrides, IgnoreRequest, Pause
 from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
-from app.core.model.scaling_runs import ScaleRequest, ScalingPlan, ScalingRunStatus
+from app.core.model.scaling_runs import ScaleSpec, ScalingPlan, ScalingRunStatus
 from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus, WeederPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.ports import OverridesService, OverridesView, Permission
@@ -124,23 +124,26 @@ class ScalingRunsView(Protocol):
     """Scaling runs (operations), running and past, and the means to start and cancel manual ones.
 
     Each method that acts may raise a `ClusterError`, a `Refused` if a rule forbids the action, a `FeatureUnavailable`
-    if holds cannot be written, and a `NotKnownYet` before holds have been read. In each case nothing has been changed.
+    if ScaleRequests cannot be written, and a `NotKnownYet` before they have been read. In each case nothing has been
+    changed.
     """
 
     def operations(self) -> Sequence[ScalingRunStatus]:
-        """Running and past scaling runs, in no order."""
+        """ScaleRequests, and the automatic runs that this process remembers; in no order."""
         ...
 
     def operation(self, name: str) -> ScalingRunStatus | None:
         """One scaling run by its id; None if there never was such a run.
 
         Raises:
-            OperationGone: It began under an earlier leader.
-            NotKnownYet: It may be one that this leader has yet to carry on.
+            OperationGone: It is an automatic one of an earlier leader, or was forgotten.
+            NotKnownYet: The ScaleRequests have not been read yet.
         """
         ...
 
-    async def plan(self, order: ScaleRequest) -> ScalingPlan:
+    async def plan(
+        self, namespace: str, spec: ScaleSpec, *, if_match: str | None = None
+    ) -> ScalingPlan:
         """What `begin` would do now; reads live and writes nothing.
 
         Raises:
@@ -149,16 +152,18 @@ class ScalingRunsView(Protocol):
         """
         ...
 
-    async def begin(self, order: ScaleRequest) -> ScalingRunStatus:
-        """Write the hold, end an automatic scaling run, and start the manual one; raises the errors of `plan`."""
+    async def begin(
+        self, namespace: str, spec: ScaleSpec, *, if_match: str | None = None
+    ) -> ScalingRunStatus:
+        """Create a ScaleRequest, whose run ends an automatic one; raises the errors of `plan`."""
         ...
 
     async def cancel(self, name: str, *, by: str) -> ScalingRunStatus:
-        """Cancel a manual scaling run; a request that was sent is finished, and its hold stays, with `done: true`.
+        """Delete the ScaleRequest of a run, and its hold with it; a request that was sent is finished.
 
         Raises:
             Refused: The run is automatic, or has ended.
-            OperationGone: It began under an earlier leader.
+            OperationGone: It is an automatic one of an earlier leader.
         """
         ...
 
@@ -398,6 +403,17 @@ class Context:
     audit: AuditView
     prober: ProberView | None = None
     weeders: WeedersView | None = None
+    home: str = "garden"
+    """The watchdog's own namespace; a Pause in it is of all shoots."""
+
+    def place_of(self, call: Call, namespace: str) -> str:
+        """The namespace in which a caller needs the right to make this call on a shoot."""
+        return self.home if call.at_home else namespace
+
+    def api_pause(self, namespace: str | None) -> Pause | None:
+        """The API's own Pause of a shoot, or of all shoots (None), which may have ended."""
+        pauses = self.overrides.pauses(namespace)
+        return next((each for each in pauses if each.id.name == API_PAUSE), None)
 
     def has_shoot(self, namespace: str) -> bool:
         """Whether the seed has a shoot with this control plane, as far as the loops of this process know."""

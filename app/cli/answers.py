@@ -76,10 +76,13 @@ class Resource(_Shape, frozen=True):
 class Pause(_Shape, frozen=True):
     """A pause that is in force."""
 
+    name: str = ""
     covers: str = ""
     scope: str = ""
     reason: str = ""
     author: str = ""
+    verified: bool = True
+    """Whether the server knows that `author` made it; an older one does not say."""
     until: str | None = None
 
 
@@ -91,6 +94,7 @@ class Hold(_Shape, frozen=True):
     done: bool = True
     reason: str = ""
     author: str = ""
+    verified: bool = True
     until: str | None = None
 
 
@@ -140,6 +144,8 @@ class Shoot(_Shape, frozen=True):
     leases: Leases | None = None
     resources: list[Resource] = []
     pause: Pause | None = None
+    pauses: int = 0
+    """Number of the pauses in force; `pause` is the one that acts."""
     hold: Hold | None = None
     endpoint_probes: list[EndpointProbe] = []
     endpoint_probes_total: int = 0
@@ -193,6 +199,7 @@ class Operation(_Shape, frozen=True):
     created: str | None = None
     ended: str | None = None
     author: str | None = None
+    verified: bool = True
     reason: str = ""
     message: str = ""
     hold_until: str | None = None
@@ -409,10 +416,12 @@ class RunningRecovery(_Shape, frozen=True):
 class PauseOrHold(_Shape, frozen=True):
     """A pause or a hold in an event."""
 
+    name: str = ""
     scope: str | None = None
     direction: str | None = None
     reason: str = ""
     author: str = ""
+    verified: bool = True
     until: str | None = None
 
 

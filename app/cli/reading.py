@@ -16,6 +16,7 @@ from app.cli.answers import (
     Node,
     Operation,
     Page,
+    Pause,
     Shoot,
     Status,
     Weeder,
@@ -64,12 +65,20 @@ async def _shoot(session: Session, settings: ShootsSettings, name: str) -> Answe
     if not session.printer.for_people:
         return await _one_answer(session, settings, name)
     data = await get(session, "shoots", name)
-    lines = view.detailed(answers.of(Shoot, data), session.clock.now())
+    shown = answers.of(Shoot, data)
+    lines = view.detailed(shown, session.clock.now())
+    if shown.pauses > 1:
+        lines += [Text(), *await _pauses(session, name)]
     if settings.nodes:
         lines += [Text(), *(await _nodes(session, name)).lines]
     if settings.history:
         lines += [Text(), *(await _history(session, name)).lines]
     return Answer(data, lines)
+
+
+async def _pauses(session: Session, name: str) -> list[Text]:
+    found = answers.of(Page[Pause], await get_all(session, "shoots", name, "pauses"))
+    return view.pauses(found.items, session.clock.now())
 
 
 async def _one_answer(session: Session, settings: ShootsSettings, name: str) -> Answer:

@@ -75,8 +75,12 @@ async def _to_its_end(session: Session, begun: Operation) -> object:
 
 
 def _check_passing(error: CommandFailed) -> None:
-    """Raise the error unless it may pass: a new leader carries the run on under the same id (rules 7)."""
-    if isinstance(error, ServerRefused) and error.status == HTTPStatus.GONE:
+    """Raise the error unless it may pass: a new leader carries the run on under the same id (rules 7).
+
+    What is not there any more was cancelled: its ScaleRequest was deleted.
+    """
+    gone = {HTTPStatus.GONE, HTTPStatus.NOT_FOUND}
+    if isinstance(error, ServerRefused) and error.status in gone:
         raise CommandFailed(Exit.NOT_DONE, str(error), error.notes) from error
     if not error.passing:
         raise error
@@ -126,15 +130,21 @@ async def pause(session: Session, settings: PauseSettings, words: tuple[str, ...
 
 
 async def resume(session: Session, settings: ResumeSettings, words: tuple[str, ...]) -> None:
-    """`dwd resume`: end the pause of one shoot or of all, or a hold."""
-    where = path("shoots", words[0], "hold") if settings.hold else _pause_path(words)
-    # What was there before is not asked for, as that would be a request and an audit record of its own.
+    """`dwd resume`: end the pause of one shoot or of all, one by its name, or a hold."""
+    # What else is in force is not asked for, as that would be a request of its own.
     if settings.hold:
-        line = f"{words[0]}: no hold any more"
-    elif words:
-        line = f"{words[0]}: no pause of its own any more; a pause of all shoots, if there is one, stays in force"
+        where, line = (
+            path("shoots", words[0], "hold"),
+            f"{words[0]}: that hold is over; an earlier one, if there is one, acts now",
+        )
+    elif settings.name is not None:
+        of = ("shoots", words[0]) if words else ()
+        where = path(*of, "pauses", settings.name)
+        line = f"{_whom(words)} no pause {settings.name} any more; others, if there are any, stay in force"
     else:
-        line = "all shoots: no pause of all any more; pauses of single shoots stay in force"
+        where = _pause_path(words)
+        too = "of all shoots" if words else "of single shoots"
+        line = f"{_whom(words)} no pause of this API any more; those made with kubectl, and {too}, stay in force"
     await _done(session, ApiCall("DELETE", where, query=reason_query(settings.reason)), line)
 
 

@@ -12,7 +12,6 @@
     │   └── OperationGone         an operation of an earlier leader
     ├── NotKnownYet               a dependency has not been read since the start
     ├── FeatureUnavailable        a part of the program that is off here, and why
-    ├── StoreFull                 the overrides would be too large to be stored
     └── ClusterError              a request to an API server failed
         ├── Unreachable           no answer: refused, cut, timed out
         │   └── NameUnresolved        the server's name has no address
@@ -118,7 +117,7 @@ class RunInProgress(Refused):
 
 
 class EntryChanged(Refused):
-    """Somebody else changed the same override concurrently; `now` is the current entry, as in the ConfigMap."""
+    """Somebody else changed the same override at the same time; `now` is what is there now."""
 
     def __init__(self, message: str, now: object = None) -> None:
         self.now = now
@@ -143,10 +142,6 @@ class FeatureUnavailable(WatchdogError):
     def __init__(self, feature: str, message: str) -> None:
         self.feature = feature
         super().__init__(message)
-
-
-class StoreFull(WatchdogError):
-    """The overrides would exceed the size of a ConfigMap."""
 
 
 class ClusterError(WatchdogError):

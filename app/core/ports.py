@@ -8,26 +8,32 @@ Conventions that hold for all of them: instants are those of `Clock`, durations 
 a method reads local memory and sends nothing; "live" means one request to the API server.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
-from app.core.errors import FeatureUnavailable
 from app.core.fair_queue import Consumer
 from app.core.model.callers import AUDIENCE, Access, Caller
 from app.core.model.endpoints import EndpointProbeSpec, ProbedPod, ProbeOutcome, Ran, TargetAddress
 from app.core.model.nodes import LeaseReading, MachineView, NodeView
 from app.core.model.overrides import (
-    NOTHING,
     EffectiveOverrides,
-    Hold,
-    OverrideEntry,
     Pause,
-    Unreadable,
+    ScaleRequest,
 )
 from app.core.model.pods import PodView, SliceView
+from app.core.model.scaling_runs import ScaleSpec
 from app.core.model.selectors import LabelSelector
 from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.weeding import ServiceKey
@@ -355,68 +361,100 @@ class Unmetered:
         """Does nothing."""
 
 
-# Overrides: the ConfigMap that holds what people decided, and what follows from it.
+# Overrides: Pauses and ScaleRequests, and what follows from them.
 
 
-@dataclass(frozen=True, slots=True)
-class OverridesDocument:
-    """The ConfigMap of the overrides at one resourceVersion."""
-
-    uid: str
-    resource_version: str
-    data: Mapping[str, str] = field(default_factory=dict)
-    """JSON objects by key: the name of a control-plane namespace, or `_all`."""
-    whole: Mapping[str, Any] = field(default_factory=dict)
-    """The complete object, so that an update preserves labels, annotations and whatever else others put there."""
-    left_out: int = 0
-    """Roughly how many keys are missing in `data`, as there are too many to decode; if any, it cannot be written."""
+ObjectT = TypeVar("ObjectT", Pause, ScaleRequest)
 
 
-class OverridesStore(Protocol):
-    """The ConfigMap `dependency-watchdog-overrides` in the watchdog's own namespace."""
+class CustomObjects(Protocol[ObjectT]):
+    """The custom resources of one kind, in all namespaces: as the watch shows them, and as this process left them."""
 
     @property
-    def forbidden(self) -> str | None:
-        """Why reading it is forbidden; None while it is allowed, or not known to be forbidden."""
+    def off(self) -> str | None:
+        """Why there are none in this process: the kind is not served, or may not be read; None while it is at work."""
         ...
 
     def watch_state(self) -> WatchState:
-        """Returns the state of its watch."""
+        """Returns the state of the watch."""
         ...
 
-    def document(self) -> OverridesDocument | None:
-        """Returns it as the watch shows it, without a request; None if it does not exist."""
+    def of(self, namespace: str) -> Mapping[str, ObjectT]:
+        """Returns the objects of a namespace by name, without a request."""
         ...
 
-    def subscribe(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` in the event loop, shortly after each change of `document`, `watch_state` or `forbidden`."""
+    def everything(self) -> Iterator[ObjectT]:
+        """Yields the objects of all namespaces, without a request."""
         ...
 
-    async def read(self) -> OverridesDocument | None:
-        """Reads it live; returns None if it does not exist."""
-        ...
+    def subscribe(self, listener: Callable[[str | None, str], None]) -> None:
+        """Calls `listener` with namespace and name after each change of an object, and with None and "" after others.
 
-    async def create(
-        self, data: Mapping[str, str], *, starting: Starting | None = None
-    ) -> OverridesDocument:
-        """Creates it.
-
-        Raises:
-            Conflict: it exists already.
+        The others are changes of `off` and of `watch_state`.
         """
         ...
 
-    async def replace(
-        self,
-        document: OverridesDocument,
-        data: Mapping[str, str],
-        *,
-        starting: Starting | None = None,
-    ) -> OverridesDocument:
-        """Replaces the data of `document`, under its resourceVersion.
+    async def refresh(self, namespace: str, *, urgent: bool = True) -> None:
+        """Reads the objects of a namespace live, if they were listed once and the watch is stale.
 
         Raises:
-            Conflict: the ConfigMap has changed since `document` was read.
+            ClusterError: they could not be read.
+        """
+        ...
+
+    # Requests. What a write returns is at once among the objects, and so is what `read` finds.
+
+    async def read(self, namespace: str, name: str) -> ObjectT | None:
+        """Reads an object live; returns None if it does not exist."""
+        ...
+
+    async def create(self, wanted: ObjectT, *, starting: Starting | None = None) -> ObjectT:
+        """Creates an object with the spec of `wanted`, marked as made by the API.
+
+        Raises:
+            Conflict: one of this name exists already.
+            Invalid: the API server does not accept it.
+        """
+        ...
+
+    async def change(
+        self, known: ObjectT, wanted: ObjectT, *, starting: Starting | None = None
+    ) -> ObjectT:
+        """Gives an object the spec of `wanted`, if it is still as `known` says.
+
+        Raises:
+            Conflict: it has changed since, or is gone.
+        """
+        ...
+
+    async def set_status(
+        self,
+        known: ObjectT,
+        wanted: ObjectT,
+        *,
+        starting: Starting | None = None,
+        spare: bool = False,
+    ) -> ObjectT:
+        """Gives an object the status of `wanted`, if it is still as `known` says.
+
+        Args:
+            known: the object as last seen.
+            wanted: has the status.
+            starting: called immediately before the request is sent.
+            spare: use only what other requests leave of the budget.
+
+        Raises:
+            Conflict: it has changed since, or is gone.
+            Throttled: a `spare` request found nothing left.
+        """
+        ...
+
+    async def delete(self, known: ObjectT, *, unchanged: bool = False) -> None:
+        """Deletes the object with the uid of `known`; with `unchanged` only if it is still as `known` says.
+
+        Raises:
+            NotFound: it is gone.
+            Conflict: the object of this name is another one, or has changed.
         """
         ...
 
@@ -429,144 +467,98 @@ class OverridesView(Protocol):
         """Whether the overrides have been read, or may count as none; before that nothing is scaled or deleted."""
         ...
 
-    @property
-    def off(self) -> str | None:
-        """Why this process has no overrides; None while it has."""
-        ...
-
     def effective(self, namespace: str) -> EffectiveOverrides:
         """Returns the overrides that are in force for this shoot now."""
         ...
 
     def global_pause(self) -> Pause | None:
-        """Returns the pause of all shoots that is in force now, if any."""
+        """Returns the pause of all shoots that acts now, if any."""
         ...
 
-    def holds(self) -> Mapping[str, Hold]:
-        """Returns the holds by namespace, including expired ones: their scaling runs may still have to be ended."""
+    def pauses(self, namespace: str | None) -> Sequence[Pause]:
+        """Returns all Pauses in this control plane (None: of all shoots), those that have ended included."""
         ...
 
-    def subscribe(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` after each change of what is in force, including pauses and holds that expire."""
+    def requests(self, namespace: str | None = None) -> Iterable[ScaleRequest]:
+        """Returns the ScaleRequests of this shoot, or of all shoots."""
         ...
 
-
-class NoOverrides:
-    """`OverridesView` and `OverridesService` of a process without a ConfigMap: nothing is ever paused or held."""
-
-    synced = True
-    off: str | None = "this process has no overrides"
-
-    def effective(self, namespace: str) -> EffectiveOverrides:  # noqa: ARG002 - the port's signature
-        return NOTHING
-
-    def global_pause(self) -> Pause | None:
-        return None
-
-    def holds(self) -> Mapping[str, Hold]:
-        return {}
-
-    def subscribe(self, listener: Callable[[], None]) -> None:
-        """Never calls `listener`, because nothing ever changes."""
-
-    async def set_pause(self, key: str, pause: Pause) -> "OverrideWrite":  # noqa: ARG002 - the port's signature
-        """Raises FeatureUnavailable, as do the other methods that write."""
-        raise self._refusal()
-
-    async def end_pause(
-        self,
-        key: str,  # noqa: ARG002 - the port's signature
-        *,
-        by: str | None = None,  # noqa: ARG002 - as above
-    ) -> "OverrideWrite":
-        raise self._refusal()
-
-    async def set_hold(
-        self,
-        namespace: str,  # noqa: ARG002 - the port's signature
-        hold: Hold,  # noqa: ARG002 - as above
-        *,
-        starting: Starting | None = None,  # noqa: ARG002 - as above
-    ) -> "OverrideWrite":
-        raise self._refusal()
-
-    async def still_there(self, namespace: str, hold: Hold) -> bool:  # noqa: ARG002 - as above
-        return False
-
-    def note_done(self, namespace: str, operation: str) -> None:
-        """Does nothing: there are no holds."""
-
-    async def finish_hold(
-        self,
-        namespace: str,  # noqa: ARG002 - the port's signature
-        operation: str,  # noqa: ARG002 - as above
-    ) -> "OverrideWrite":
-        raise self._refusal()
-
-    async def end_hold(
-        self,
-        namespace: str,  # noqa: ARG002 - the port's signature
-        *,
-        operation: str | None = None,  # noqa: ARG002 - as above
-        by: str | None = None,  # noqa: ARG002 - as above
-    ) -> "OverrideWrite":
-        raise self._refusal()
-
-    def _refusal(self) -> FeatureUnavailable:
-        return FeatureUnavailable("overrides", str(self.off))
-
-
-@dataclass(frozen=True, slots=True)
-class OverrideWrite:
-    """One key of the ConfigMap before and after a write."""
-
-    key: str
-    before: OverrideEntry | Unreadable | None
-    after: OverrideEntry | None
-
-
-class OverridesService(Protocol):
-    """Writes overrides, one entry of one key at a time; a change is in force in this process when the call returns.
-
-    Each method may raise a `ClusterError`, `FeatureUnavailable` if this process has no overrides, `StoreFull` if the
-    ConfigMap would exceed 900 KiB, and `EntryChanged` if somebody else changed the same entry. After any of them
-    nothing has been changed.
-    """
-
-    async def set_pause(self, key: str, pause: Pause) -> OverrideWrite:
-        """Pauses a shoot, or all shoots; replaces an existing pause."""
+    def held(self) -> Collection[str]:
+        """Returns the namespaces that have ScaleRequests."""
         ...
 
-    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideWrite:
-        """Removes the pause; `before` equals `after` if there was none. Notices name `by` as the one who ended it."""
-        ...
-
-    async def set_hold(
-        self, namespace: str, hold: Hold, *, starting: Starting | None = None
-    ) -> OverrideWrite:
-        """Holds a shoot; replaces an existing hold.
+    async def refresh(self, namespace: str, *, urgent: bool = True) -> None:
+        """Reads what concerns this shoot live, if a watch is stale.
 
         Raises:
-            RunInProgress: the scaling run of another operation still runs under the hold, or is to be resumed.
+            ClusterError: it could not be read.
         """
         ...
 
-    async def still_there(self, namespace: str, hold: Hold) -> bool:
-        """Reads live whether the hold is still as this process knows it."""
+    def subscribe(self, listener: Callable[[str | None], None]) -> None:
+        """Calls `listener` after each change of what is in force, including pauses and holds that expire.
+
+        Its argument is the namespace of the shoot; None if more than one may be concerned.
+        """
         ...
 
-    def note_done(self, namespace: str, operation: str) -> None:
-        """Marks the hold of `operation` as done in this process, even if writing that fails."""
+
+class PauseWrite(NamedTuple):
+    """The API's Pause before and after a write."""
+
+    before: Pause | None
+    after: Pause
+
+
+class OverridesService(Protocol):
+    """Writes Pauses and ScaleRequests; what is written is in force in this process when the call returns.
+
+    Each method may raise a `ClusterError`, `FeatureUnavailable` if this process has no such resources or only
+    rehearses, and `EntryChanged` if somebody else changed the same object; after the latter two nothing has changed.
+    """
+
+    def check(self, feature: str) -> None:
+        """Raises FeatureUnavailable if `feature` (`pauses` or `scalerequests`) is off in this process."""
         ...
 
-    async def finish_hold(self, namespace: str, operation: str) -> OverrideWrite:
-        """Writes `done: true` into the hold if it still belongs to this operation."""
+    def ended_by(self, uid: str) -> str | None:
+        """Returns who had this process delete the object with this uid; None if nobody did."""
         ...
 
-    async def end_hold(
-        self, namespace: str, *, operation: str | None = None, by: str | None = None
-    ) -> OverrideWrite:
-        """Removes the hold, or only that of `operation` if one is given. Notices name `by` as the one who ended it."""
+    async def set_pause(self, namespace: str | None, wanted: Pause) -> PauseWrite:
+        """Makes or replaces the API's Pause of a shoot, or of all shoots (None)."""
+        ...
+
+    async def end_pause(self, namespace: str | None, name: str, *, by: str) -> Pause | None:
+        """Deletes a Pause and returns it; None if there is none. Notices name `by` as the one who ended it."""
+        ...
+
+    async def request_scaling(
+        self,
+        namespace: str,
+        spec: ScaleSpec,
+        *,
+        prefix: str = "api",
+        starting: Starting | None = None,
+    ) -> ScaleRequest:
+        """Creates a ScaleRequest under a name that nobody has used.
+
+        Args:
+            namespace: the shoot.
+            spec: what is asked for.
+            prefix: what the name begins with.
+            starting: called immediately before each write; its exceptions propagate.
+        """
+        ...
+
+    async def set_status(
+        self, known: ScaleRequest, wanted: ScaleRequest, *, starting: Starting, spare: bool = False
+    ) -> ScaleRequest:
+        """Writes the status of a ScaleRequest, as `CustomObjects.set_status` does."""
+        ...
+
+    async def delete_request(self, request: ScaleRequest, *, by: str) -> bool:
+        """Deletes a ScaleRequest; returns whether it was there. Notices name `by` as the one who did."""
         ...
 
 
@@ -722,15 +714,3 @@ class Pauses(Protocol):
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Calls `listener` after each change."""
         ...
-
-
-class NoPauses:
-    """`Pauses` of a process without overrides: nothing is ever paused."""
-
-    synced = True
-
-    def paused(self, namespace: str) -> str | None:  # noqa: ARG002 - the port's signature
-        return None
-
-    def subscribe(self, listener: Callable[[], None]) -> None:
-        """Never calls `listener`, because nothing ever changes."""

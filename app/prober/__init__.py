@@ -7,7 +7,7 @@
   as one `resource` (`scaling_context` has what these share, `scaling_memory` what later runs have to know), and each
   write has to be allowed by the `run_guard`. `dependents` reads them for the API, `releases` ends what lasts too long.
 - All shoots: `registry` keeps the runners, `controller` starts and stops them as Clusters come and go.
-- People: `manual` serves scaling runs that people ask for, `held_runs` the holds that go with them.
+- People: `scale_requests` carries out ScaleRequests, `manual` checks, plans and shows them for the API.
 - Reporting: `messages` and `scaling_messages` make the notices, `event_texts` their words for Events, `status` what the
   API shows.
 - `environment`: what all runners share, the slots for probes among it.

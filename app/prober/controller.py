@@ -11,11 +11,11 @@ from app.core.ports import Preparation, SeedChange, Watched
 from app.prober import messages
 from app.prober.dependents import Dependents
 from app.prober.environment import ProberEnvironment
-from app.prober.held_runs import HeldRuns
 from app.prober.manual import ManualScaling
 from app.prober.registry import ShootRegistry
 from app.prober.releases import Releases
 from app.prober.rules import lifecycle, protection
+from app.prober.scale_requests import ScaleRequests
 from app.prober.shoot_session import ProbedShoot
 from app.prober.verdicts import listed
 
@@ -92,8 +92,11 @@ class ProberController:
         for runner in self._registry.runners():
             runner.leadership_changed()
 
-    def _overrides_changed(self) -> None:
-        for runner in self._registry.runners():
+    def _overrides_changed(self, namespace: str | None) -> None:
+        if namespace is None:
+            for each in self._registry.runners():
+                each.overrides_changed()
+        elif (runner := self._registry.runner(namespace)) is not None:
             runner.overrides_changed()
 
     def _gate_changed(self, namespace: str) -> None:
@@ -173,17 +176,17 @@ class Prober:
         self.registry = ShootRegistry(environment)
         self.controller = ProberController(environment, self.registry, workers)
         self.dependents = Dependents(environment)
-        self.held = HeldRuns(environment, self.registry)
+        self.scale_requests = ScaleRequests(environment, self.registry)
         self.scaling_runs = ManualScaling(
-            environment, self.registry, self.held, self.dependents.current
+            environment, self.registry, self.scale_requests, self.dependents.current
         )
-        self._releases = Releases(environment, self.registry, self.held)
+        self._releases = Releases(environment, self.registry, self.scale_requests)
 
     def start(self) -> None:
         """Starts the background loops."""
         tasks = self._env.tasks
         _ = tasks.shared(self.controller.run, "prober controller")
-        _ = tasks.shared(self.held.run, "held runs")
+        _ = tasks.shared(self.scale_requests.run, "scale requests")
         if self._env.policy.max_protection is not None:
             _ = tasks.shared(self._releases.run, "releases")
 
@@ -196,5 +199,5 @@ class Prober:
 
     async def stop(self, why: str) -> None:
         """Ends all probing; requests of scaling runs that were sent are finished first."""
-        self.held.stopping()
+        self.scale_requests.stopping()
         await self.registry.stop_all(why)

@@ -18,7 +18,6 @@ from app.core.ports import (
     EndpointMeter,
     Handlers,
     Leadership,
-    NoOverrides,
     OverridesService,
     OverridesView,
     ProbedPods,
@@ -181,7 +180,6 @@ class ScaleUpRateLimit:
         return at - now
 
 
-NONE: Final = NoOverrides()
 UNMETERED: Final = Unmetered()
 
 
@@ -194,7 +192,7 @@ class EndpointAdapters:
     meter: EndpointMeter = UNMETERED
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProberEnvironment:
     """What everything in the prober that does IO is given."""
 
@@ -208,9 +206,11 @@ class ProberEnvironment:
     chance: random.Random
     slots: ProbeSlots
     scale_ups: ScaleUpRateLimit
+    overrides: OverridesView
+    override_service: OverridesService
     dry_run: bool = False
-    overrides: OverridesView = NONE
-    override_service: OverridesService = NONE
+    identity: str = ""
+    """Of this process, as in its Lease."""
     operations: OperationLog = field(default_factory=OperationLog)
     endpoints: EndpointAdapters | None = None
     """None if no endpoint probe is configured."""

@@ -6,12 +6,13 @@ Kubernetes does not have. All functions are pure.
 
 from typing import Final
 
+from app.core.config.scalars import format_duration
 from app.core.model import workloads as ann
-from app.core.model.instants import rfc3339
+from app.core.model.scaling_runs import OURSELVES, ScaleSpec
 from app.core.model.workloads import Direction
 from app.prober.resource import ResourceRun
 from app.prober.rules.scaling import ScalingStep, Task, Why
-from app.prober.scaling_context import OURSELVES, ScalingOrder, StepResult
+from app.prober.scaling_context import ScalingOrder, StepResult
 
 ANNOTATIONS: Final = {
     "InvalidReplicasAnnotation": f"The annotation {ann.REPLICAS} has no valid number of replicas: 1 is used instead.",
@@ -108,12 +109,11 @@ def abandoned(why: str) -> str:
     return f"This cluster is no longer watched ({why}): stopped controllers stay stopped."
 
 
-def released(order: ScalingOrder) -> str:
+def released(spec: ScaleSpec) -> str:
     """The note for a protection that is released, as it lasted for `maxProtectionDuration`."""
-    until = rfc3339(order.hold_until or 0.0)
     return (
-        f"Meltdown protection has reached its maximum duration: everything is started again, and not stopped before "
-        f"{until}, whatever the state of the nodes."
+        "Meltdown protection has reached its maximum duration: everything is started again, and not stopped for "
+        f"{format_duration(spec.hold)} after that, whatever the state of the nodes."
     )
 
 

@@ -6,7 +6,6 @@ Log, metrics, history and Events are made from them. The notices of scaling runs
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from app.core.model.instants import rfc3339
 from app.core.model.probing import (
     Decision,
     Failure,
@@ -16,13 +15,13 @@ from app.core.model.probing import (
     Verdict,
     VerdictReason,
 )
+from app.core.model.scaling_runs import ScaleSpec
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice, NoticeKind, Severity
 from app.prober import event_texts
 from app.prober.environment import ProberEnvironment
 from app.prober.path_probe import PROBES
 from app.prober.rules import schedule
-from app.prober.scaling_context import ScalingOrder
 from app.prober.shoot_session import Reading
 
 # Reasons of a HOLD for want of candidates: as far as can be known, the shoot is healthy.
@@ -200,18 +199,11 @@ def on_each(
         )
 
 
-def hold_ended(environment: ProberEnvironment, namespace: str, why: str) -> None:
-    """Reports why the watchdog itself ended a hold early."""
-    now, text = environment.clock.now(), f"the hold ended: {why}"
-    notice = Notice(NoticeKind.OVERRIDE, namespace, now, "HoldEnded", text, Severity.WARNING)
-    environment.notice_bus.publish(notice)
-
-
-def released(environment: ProberEnvironment, namespace: str, order: ScalingOrder) -> None:
+def released(environment: ProberEnvironment, namespace: str, spec: ScaleSpec) -> None:
     """Reports that a protection has lasted for `maxProtectionDuration`, and is released."""
     refs = [each.ref for each in environment.policy.dependents]
-    text = f"{order.reason}: scaled up, and held until {rfc3339(order.hold_until or 0.0)}"
-    told = text, event_texts.released(order)
+    text = f"{spec.reason}: scaled up, and held for {spec.hold:g} s after that"
+    told = text, event_texts.released(spec)
     on_each(environment, namespace, refs[:1], "ProtectionReleased", told, Severity.WARNING)
 
 

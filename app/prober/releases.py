@@ -1,7 +1,7 @@
 """Ends protections that have lasted for `maxProtectionDuration`, by a scale-up with a hold of the same length.
 
-A release is a manual scaling run whose author is the watchdog: its hold keeps the next verdict from scaling down again
-at once.
+A release is a ScaleRequest whose author is the watchdog: its hold keeps the next verdict from scaling down again at
+once.
 """
 
 from typing import Final
@@ -9,13 +9,12 @@ from typing import Final
 import structlog
 
 from app.core import errors
-from app.core.model.scaling_runs import Trigger
+from app.core.model.scaling_runs import OURSELVES, ScaleSpec
 from app.core.model.workloads import Direction
 from app.prober import messages
 from app.prober.environment import ProberEnvironment
-from app.prober.held_runs import HeldRuns
 from app.prober.registry import ShootRegistry
-from app.prober.scaling_context import OURSELVES, ScalingOrder
+from app.prober.scale_requests import ScaleRequests
 
 log = structlog.get_logger(__name__)
 
@@ -29,9 +28,9 @@ class Releases:
     """Releases the protections of all shoots that are probed."""
 
     def __init__(
-        self, environment: ProberEnvironment, registry: ShootRegistry, held: HeldRuns
+        self, environment: ProberEnvironment, registry: ShootRegistry, requests: ScaleRequests
     ) -> None:
-        self._env, self._registry, self._held = environment, registry, held
+        self._env, self._registry, self._requests = environment, registry, requests
         self._not_before: dict[str, float] = {}
 
     async def run(self) -> None:
@@ -63,43 +62,30 @@ class Releases:
         """Whether a release may start: no hold, no pause of scope `all`, no manual run."""
         if not self._env.overrides.synced or self._paused_or_held(namespace):
             return False
-        return self._held.running(namespace) is None
+        return self._requests.open(namespace) is None
 
-    def _paused_or_held(self, namespace: str, *, besides: str | None = None) -> bool:
-        """Whether a pause or hold forbids a scale-up; the hold of the operation `besides` does not count."""
+    def _paused_or_held(self, namespace: str) -> bool:
+        """Whether a pause or hold forbids a scale-up."""
         effective = self._env.overrides.effective(namespace)
-        if effective.pause_against(Direction.UP) is not None:
-            return True
-        return effective.hold is not None and (
-            besides is None or effective.hold.operation != besides
-        )
+        return effective.pause_against(Direction.UP) is not None or effective.hold is not None
 
     async def _release(self, namespace: str, most: float) -> None:
-        now, name = self._env.clock.now(), self._env.operations.new_id()
-        order = ScalingOrder(
-            name,
-            Direction.UP,
-            now,
-            Trigger.MANUAL,
-            f"maxProtectionDuration ({most:g} s) is over",
-            OURSELVES,
-            forced=False,
-            hold_until=now + most,
-        )
+        now = self._env.clock.now()
+        reason = f"maxProtectionDuration ({most:g} s) is over"
+        spec = ScaleSpec(Direction.UP, reason, OURSELVES, most, force=True)
 
         def check() -> None:
             if not self._lasted(namespace, most):
                 raise errors.Refused("the protection has ended meanwhile")
-            if self._paused_or_held(namespace, besides=name):
+            if self._paused_or_held(namespace):
                 raise errors.Refused("somebody has paused or held the shoot meanwhile")
 
         try:
-            with self._held.reserved(namespace, order):
-                await self._held.begin(namespace, order, check)
+            _ = await self._requests.begin(namespace, spec, check, prefix="release")
         except errors.WatchdogError as error:
             self._not_before[namespace] = now + _AGAIN
             messages.not_released(self._env, namespace, str(error))
         else:
             # However this run ends, a protection that begins again is not released before its time.
             self._not_before[namespace] = now + most
-            messages.released(self._env, namespace, order)
+            messages.released(self._env, namespace, spec)

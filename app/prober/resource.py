@@ -183,7 +183,7 @@ class ResourceRun:
         )
         while True:
             await self._context.guard.wait_until_allowed()
-            await self._check_probed()
+            await self._check_asked()
             self._check_leads()
             task = self.task = self._decide(view)
             if not task.writes or self._env.dry_run:
@@ -214,12 +214,17 @@ class ResourceRun:
         self.accepted, self.task = True, self._unanswered
         return self._unanswered
 
-    async def _check_probed(self) -> None:
-        """Ends a manual run of a shoot that is no longer probed, which a stale watch does not show; waits to know."""
+    async def _check_asked(self) -> None:
+        """Ends a manual run that nobody asks for any more, or of a shoot that is no longer probed; waits to know.
+
+        Stale watches do not show either, so that is read live.
+        """
         order = self._context.order
-        while order.manual and not order.forced:
+        while order.manual:
             try:
-                await check_probed(self._env, self._context.namespace)
+                await self._env.overrides.refresh(self._context.namespace, urgent=False)
+                if not order.forced:
+                    await check_probed(self._env, self._context.namespace)
             except errors.Refused as gone:
                 self._context.guard.end(str(gone))
             except errors.ClusterError:

@@ -3,20 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
 
 from app.core.errors import Refused
-from app.core.model.overrides import Hold
+from app.core.model.overrides import ScaleRequest
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.workloads import Direction, ResourceRef
+from app.core.overrides.rules import hold_end
 from app.core.ports import Watched
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import lifecycle
 from app.prober.run_guard import RunGuard
 from app.prober.scaling_memory import ScalingMemory
-
-OURSELVES: Final = "dependency-watchdog"
-"""The author of a hold that no person asked for."""
 
 
 class StepResult(StrEnum):
@@ -45,7 +42,10 @@ class ScalingOrder:
     carried_on: bool = False
     """An earlier leader started it."""
     hold_until: float | None = None
-    """When the hold that goes with it ends; None for a run without a hold."""
+    """When the hold that goes with it would end if the run ended at once; None for a run without a hold."""
+
+    verified: bool = True
+    """Whether the API wrote the author."""
 
     @property
     def manual(self) -> bool:
@@ -53,33 +53,20 @@ class ScalingOrder:
         return self.trigger is Trigger.MANUAL
 
     @staticmethod
-    def of(hold: Hold) -> "ScalingOrder | None":
-        """The order for the run of a hold that an earlier leader wrote; None if the hold names no run."""
-        if hold.operation is None or hold.direction is None:
-            return None
+    def of(request: ScaleRequest, *, carried_on: bool) -> "ScalingOrder":
+        """The order for the scaling run of a request, which an earlier leader may have begun."""
+        spec = request.spec
         return ScalingOrder(
-            hold.operation,
-            hold.direction,
-            hold.created_at,
+            request.id.uid,
+            spec.direction,
+            request.created_at,
             Trigger.MANUAL,
-            hold.reason,
-            hold.author,
-            hold.force,
-            carried_on=True,
-            hold_until=hold.until,
-        )
-
-    def hold(self) -> Hold:
-        """The hold that keeps verdicts from acting during the run and after it, and tells a new leader of the run."""
-        return Hold(
-            self.reason,
-            self.author or OURSELVES,
-            self.created,
-            self.created if self.hold_until is None else self.hold_until,
-            self.direction,
-            self.operation,
-            self.forced,
-            done=False,
+            spec.reason,
+            spec.author,
+            request.outlives_probing,
+            carried_on,
+            hold_until=hold_end(request),
+            verified=request.verified,
         )
 
     def shown(self, namespace: str, phase: OperationPhase, message: str = "") -> ScalingRunStatus:
@@ -97,6 +84,7 @@ class ScalingOrder:
             self.carried_on,
             message=message,
             hold_until=self.hold_until,
+            verified=self.verified,
         )
 
 

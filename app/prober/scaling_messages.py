@@ -2,8 +2,11 @@
 
 from typing import Final
 
-from app.core.model.scaling_runs import ScalingRunStatus
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import API_VERSION, ScaleRequest
+from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus
 from app.core.model.workloads import Direction, ResourceRef
+from app.core.overrides.rules import hold_end
 from app.core.reporting.notices import Notice, NoticeKind, Severity
 from app.prober import event_texts
 from app.prober.environment import ProberEnvironment
@@ -48,22 +51,88 @@ def run_began(environment: ProberEnvironment, namespace: str, order: ScalingOrde
 
 
 def cancelled(environment: ProberEnvironment, operation: ScalingRunStatus, by: str | None) -> None:
-    """Reports that a person cancelled a scaling run.
+    """Reports that a person cancelled a scaling run, by deleting its ScaleRequest.
 
     The Event is on the first dependent that the run had not finished with; if there is none, on the first of all.
 
     Args:
         environment: has the notice bus.
         operation: the scaling run as it was when it was cancelled.
-        by: the person that cancelled the run; None if its hold was ended, as `OverrideEnded` then names the person.
+        by: the person; None if that is not known, as somebody used kubectl or another replica.
     """
     refs = [each.resource for each in operation.steps if each.ended is None]
     refs = refs or [each.ref for each in environment.policy.dependents]
     what = f"scaling {operation.direction} by hand (operation {operation.id})"
-    how = "; its hold was ended" if by is None else f" by {by}; its hold goes on"
-    text = f"{what} was cancelled{how}"
-    told = text, event_texts.cancelled(operation.direction, operation.id, by)
+    how = "; its ScaleRequest was ended" if by is None else f" by {by}"
+    told = (
+        f"{what} was cancelled{how}",
+        event_texts.cancelled(operation.direction, operation.id, by),
+    )
     on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", told, Severity.WARNING)
+
+
+def request_began(
+    environment: ProberEnvironment, request: ScaleRequest, *, carried_on: bool
+) -> None:
+    """Reports that a ScaleRequest is carried out, and holds verdicts back until its end and after it."""
+    spec = request.spec
+    verb = "is carried on" if carried_on else "begins"
+    text = (
+        f"scaling {spec.direction} by {spec.author} {verb} (operation {request.id.uid}); verdicts of "
+        f"{request.id.namespace} are not acted on until {spec.hold:g} s after its end: {spec.reason}"
+    )
+    _request_changed(environment, request, "ScaleRequestStarted", text, Severity.INFO)
+
+
+_ENDS: Final = {
+    OperationPhase.DONE: ("Succeeded", "is done", Severity.INFO),
+    OperationPhase.FAILED: ("Failed", "failed", Severity.ERROR),
+    OperationPhase.CANCELLED: ("Cancelled", "was cancelled", Severity.WARNING),
+    OperationPhase.REFUSED: ("Refused", "was refused", Severity.WARNING),
+}
+
+
+def request_ended(environment: ProberEnvironment, request: ScaleRequest) -> None:
+    """Reports how a ScaleRequest has ended, and how long its hold goes on."""
+    word, how, severity = _ENDS[request.phase]
+    until = request.hold_until
+    held = "verdicts act again" if until is None else f"verdicts are held until {rfc3339(until)}"
+    why = f": {request.message}" if request.message else ""
+    spec = request.spec
+    text = (
+        f"scaling {spec.direction} by {spec.author} {how}{why} (operation {request.id.uid}); {held}"
+    )
+    _request_changed(environment, request, f"ScaleRequest{word}", text, severity)
+
+
+def _request_changed(
+    environment: ProberEnvironment,
+    request: ScaleRequest,
+    reason: str,
+    text: str,
+    severity: Severity,
+) -> None:
+    until = hold_end(request)
+    environment.notice_bus.publish(
+        Notice(
+            NoticeKind.OVERRIDE,
+            request.id.namespace,
+            environment.clock.now(),
+            reason,
+            text,
+            severity,
+            resource=ResourceRef(API_VERSION, "ScaleRequest", request.id.name),
+            resource_uid=request.id.uid,
+            event=True,
+            numbers={
+                "action": "EndOverride" if until is None else "SetOverride",
+                "override": "hold",
+                "operation": request.id.uid,
+                "author": request.spec.author,
+            }
+            | ({} if until is None else {"until": rfc3339(until)}),
+        )
+    )
 
 
 def run_ended(environment: ProberEnvironment, namespace: str, result: ScalingResult) -> None:

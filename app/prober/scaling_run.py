@@ -185,6 +185,7 @@ class ScalingRun:
             message=_message(result, self.guard.ended),
             hold_until=order.hold_until,
             steps=tuple(self._step(each) for level in self._levels for each in level),
+            verified=order.verified,
         )
 
     def _step(self, dependent: DependentPolicy) -> RunStep:

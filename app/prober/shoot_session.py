@@ -292,6 +292,7 @@ class LiveReads:
             async with asyncio.timeout(READING):
                 if seed.watch_state(Watched.CLUSTERS).stale(now):
                     subject = await self._live_subject(subject, urgent=down)
+                await self._env.overrides.refresh(self._namespace, urgent=down)
                 if down and seed.watch_state(Watched.SECRETS).stale(now):
                     for route, session in self._sessions.items():
                         await self._take_live_secret(route, session)

@@ -228,7 +228,7 @@ def _paused(effective: EffectiveOverrides) -> Found:
         return "Paused", ConditionStatus.FALSE, "NotPaused", "this shoot is not paused"
     of_all = "all shoots" if pause is effective.global_pause else "this shoot"
     scope = f"{pause.scope[:1].upper()}{pause.scope[1:]}"
-    reason = "Unreadable" if pause.stand_in else f"Paused{scope}"
+    reason = f"Paused{scope}" if pause.problem is None else "Unreadable"
     text = f"{pause.author} paused {of_all} until {rfc3339(pause.until)}: {pause.reason}"
     return "Paused", ConditionStatus.TRUE, reason, text
 

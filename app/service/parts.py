@@ -9,14 +9,14 @@ from typing import Protocol
 from app.core.clock import Clock
 from app.core.config.settings import ServiceSettings
 from app.core.metrics import Metrics
+from app.core.model.overrides import Pause, ScaleRequest
 from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from app.core.ports import (
     AccessReviewer,
+    CustomObjects,
     EventSink,
     Leadership,
-    OverridesStore,
-    Pauses,
     Permission,
     Preparation,
     Reviewer,
@@ -129,11 +129,9 @@ class WeederAdapters:
 
     seed: WeederSeed
     leadership: Election
-    pauses: Pauses | None = None
-    """Namespaces in which nothing may be weeded; None: those that the overrides pause."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """The adapters to one seed, real or simulated: those of each loop that runs here, and the shared ones."""
 
@@ -146,9 +144,10 @@ class Cluster:
     identity: str = field(default_factory=platform.node)
     """Identity of this replica, as written into the Lease."""
     home: str = "garden"
-    """The process's own namespace, which has the ConfigMap of the overrides."""
-    overrides: OverridesStore | None = None
-    """Store of pauses and holds; None: there are no overrides."""
+    """The process's own namespace: a Pause in it is of all shoots."""
+    pauses: CustomObjects[Pause]
+    requests: CustomObjects[ScaleRequest] | None = None
+    """The ScaleRequests; None where the prober does not run, as the weeder has no right to them."""
     leader: LeaderAddressView | None = None
     """Address of the leader of this process's first loop; None: it is neither read nor published."""
     reviewer: Reviewer | None = None

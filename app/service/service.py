@@ -85,9 +85,7 @@ class Service:
 
     def __init__(self, configured: Configured, core: Core, cluster: Cluster) -> None:
         self._configured, self._core, self._cluster = configured, core, cluster
-        self._decisions = OverrideFeature(
-            core, cluster.overrides, cluster.home, dry_run=configured.dry_run
-        )
+        self._decisions = OverrideFeature(core, cluster, dry_run=configured.dry_run)
         self._metering = Metering(core.metrics)
         self.prober, self.weeder = self._prober_loop(), self._weeder_loop()
         self._history, self._audit = History(), AuditLog(core.clock.now)
@@ -210,6 +208,7 @@ class Service:
             self._audit,
             None if self.prober is None else self.prober.view(self._history),
             None if self.weeder is None else self.weeder.weeder.controller,
+            self._cluster.home,
         )
         if context.prober is not None:
             core.notice_bus.subscribe(context.prober.plots.note)

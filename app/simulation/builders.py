@@ -23,12 +23,13 @@ from app.simulation.actors import (
     KubeControllerManager,
     MachineControllerManager,
 )
+from app.simulation.crds import DEFINITIONS
 from app.simulation.faults import Faults
 from app.simulation.handlers import SimulatedHandlers
 from app.simulation.identities import OPERATOR, SimulatedIdentities
 from app.simulation.network import SeedNetwork, ServerPlace
-from app.simulation.overrides_editor import OverridesEditor
 from app.simulation.parts import Kubeconfigs, WorldParts
+from app.simulation.people import People
 from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer
 from app.simulation.store import Object, ObjectKey, Store
@@ -99,7 +100,7 @@ class World(WorldTruth):
         if external_secret_name is not None:
             parts.secret_names = {**parts.secret_names, Route.EXTERNAL: external_secret_name}
         super().__init__(parts)
-        self.overrides_editor = OverridesEditor(self._parts, OPERATOR)
+        self.people = People(self._parts)
         self.identities = SimulatedIdentities()
         self.handlers = SimulatedHandlers(self._parts)
         self.faults = Faults(self._parts, self._rng("faults"))
@@ -108,6 +109,8 @@ class World(WorldTruth):
 
     def _build(self, clock: Clock, pace: PodPace, secret_name: str) -> WorldParts:
         store, journal = Store(history=_SEED_LOG), Journal()
+        for each in DEFINITIONS:
+            store.define(each)
         return WorldParts(
             clock=clock,
             store=store,

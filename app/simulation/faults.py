@@ -141,53 +141,64 @@ class PodFaults:
         return Fault(lambda: self._parts.api.end(trouble))
 
 
-# The ConfigMap of the overrides, its watch, and reviews.
+# Pauses and ScaleRequests, their watches, and reviews.
 
 
-_KIND: Final = "ConfigMap"
-_WHAT: Final = frozenset({"configmaps"})
+_KINDS: Final = ("Pause", "ScaleRequest")
+_WHAT: Final = frozenset({"pauses", "scalerequests", "pauses/status", "scalerequests/status"})
 _REVIEWS: Final = frozenset({"tokenreviews", "subjectaccessreviews"})
 
 
 class OverridesFaults:
-    """Faults of overrides and reviews."""
+    """Faults of Pauses, of ScaleRequests and of reviews."""
 
     def __init__(self, parts: WorldParts) -> None:
         self._parts = parts
 
     def overrides_forbidden(self, *verbs: str) -> Fault:
-        """Requests for ConfigMaps with these verbs, or with any, get 403; an open watch ends."""
+        """Requests for Pauses and ScaleRequests with these verbs, or with any, get 403; open watches end."""
         if not verbs or "watch" in verbs:
-            self._parts.watches.cut(_KIND)
+            self._cut()
         return self._trouble(Trouble(forbidden=True, verbs=frozenset(verbs), what=_WHAT))
 
     def overrides_watch_cut(self, *, expired: bool = False) -> Fault:
-        """The watch of the overrides breaks, and new ones are refused.
+        """The watches of the overrides break, and new ones are refused.
 
         Args:
             expired: whether the server's log no longer has the missed changes afterwards.
         """
         parts, verbs = self._parts, frozenset({"list", "watch"})
-        parts.watches.cut(_KIND)
+        self._cut()
         trouble = self._trouble(Trouble(refused=True, verbs=verbs, what=_WHAT))
 
         def undo() -> None:
             if expired:
-                parts.store.compact(_KIND)
+                for kind in _KINDS:
+                    parts.store.compact(kind)
             trouble.lift()
 
         return Fault(undo)
 
     def overrides_watch_stalled(self) -> Fault:
-        """The watch of the overrides, a new one too, delivers nothing and does not break; other requests work."""
+        """The watches of the overrides, new ones too, deliver nothing and do not break; other requests work."""
         watches = self._parts.watches
-        watches.stall(_KIND)
-        return Fault(lambda: watches.go_on(_KIND))
+        for kind in _KINDS:
+            watches.stall(kind)
+
+        def undo() -> None:
+            for kind in _KINDS:
+                watches.go_on(kind)
+
+        return Fault(undo)
 
     def overrides_away(self) -> Fault:
-        """All requests for ConfigMaps are refused; the watch breaks."""
-        self._parts.watches.cut(_KIND)
+        """All requests for Pauses and ScaleRequests are refused; the watches break."""
+        self._cut()
         return self._trouble(Trouble(refused=True, what=_WHAT))
+
+    def _cut(self) -> None:
+        for kind in _KINDS:
+            self._parts.watches.cut(kind)
 
     def reviews_forbidden(self, *what: str) -> Fault:
         """Creating `tokenreviews` or `subjectaccessreviews`, by default both, gets 403."""
@@ -200,6 +211,33 @@ class OverridesFaults:
     def _trouble(self, trouble: Trouble) -> Fault:
         self._parts.api.begin(trouble)
         return Fault(lambda: self._parts.api.end(trouble))
+
+
+# The definitions of the custom resources.
+
+
+class DefinitionFaults:
+    """The CustomResourceDefinitions come and go."""
+
+    def __init__(self, parts: WorldParts) -> None:
+        self._parts = parts
+
+    def crds_removed(self, *kinds: str) -> Fault:
+        """The definitions of these kinds, or all, are deleted, and afterwards installed again.
+
+        The objects are deleted, watches end a second later, and requests get 404.
+        """
+        store = self._parts.store
+        gone = [each for each in store.definitions.values() if not kinds or each.kind in kinds]
+        for each in gone:
+            store.undefine(each.kind)
+            self._parts.watches.end(each.kind)
+
+        def undo() -> None:
+            for each in gone:
+                store.define(each)
+
+        return Fault(undo)
 
 
 # The seed's API server, its watches, and the Clusters.
@@ -379,6 +417,7 @@ class Faults(
     SeedFaults,
     PodFaults,
     OverridesFaults,
+    DefinitionFaults,
     EndpointFaults,
     ConnectionFaults,
 ):
@@ -390,5 +429,6 @@ class Faults(
         SeedFaults.__init__(self, parts)
         PodFaults.__init__(self, parts)
         OverridesFaults.__init__(self, parts)
+        DefinitionFaults.__init__(self, parts)
         EndpointFaults.__init__(self, parts)
         ConnectionFaults.__init__(self, parts)

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Final, NamedTuple
 
-from app.core.model.callers import AUDIENCE, GROUP
+from app.core.model.callers import AUDIENCE, GROUP, Role
 
 OPERATOR: Final = "operator"
 WATCHDOG: Final = "dependency-watchdog"
@@ -44,6 +45,26 @@ class Right(NamedTuple):
     """The API group; ignored for a nonResourceURL."""
 
 
+_PEOPLES: Final = ("pauses", "scalerequests")
+# What the roles of the chart allow callers of the API, as verbs and resources; each role includes those before it.
+_RIGHTS: Final[Mapping[Role, tuple[tuple[str, tuple[str, ...]], ...]]] = {
+    Role.VIEWER: (
+        ("get list", ("shoots",)),
+        ("get list watch", _PEOPLES),
+        ("get", ("audit", "config")),
+    ),
+    Role.OPERATOR: (
+        ("create", ("shoots/probe", "shoots/recoveries")),
+        ("update delete", ("shoots/ignore-scaling",)),
+        ("create update patch delete", ("pauses",)),
+    ),
+    Role.ADMIN: (
+        ("update", ("config", "scalerequests/force")),
+        ("create delete", ("scalerequests",)),
+    ),
+}
+
+
 class SimulatedIdentities:
     """Tokens and permissions that a test or the demo defines."""
 
@@ -79,6 +100,14 @@ class SimulatedIdentities:
     ) -> None:
         """Grants a permission to a user or a group."""
         self._rights.add(Right(who, verb, resource, namespace, group))
+
+    def bind(self, who: str, role: Role, namespace: str = "") -> None:
+        """Binds a role of the chart to a user or a group, in one namespace or in all."""
+        roles = list(Role)
+        for included in roles[: roles.index(role) + 1]:
+            for verbs, resources in _RIGHTS[included]:
+                for verb, resource in product(verbs.split(), resources):
+                    self.grant(who, verb, resource, namespace)
 
     def revoke(
         self, who: str, verb: str, resource: str, namespace: str = "", *, group: str = GROUP

@@ -77,11 +77,6 @@ def secret(content: bytes | None) -> Object:
     return {"apiVersion": "v1", "type": "Opaque", "data": data}
 
 
-def config_map(data: Mapping[str, str]) -> Object:
-    """Builds a ConfigMap."""
-    return {"apiVersion": "v1", "data": dict(data)}
-
-
 def workload(ref: ResourceRef, replicas: int) -> Object:
     """Builds a dependent whose `replicas` pods are all ready."""
     if not ref.has_replicas:

@@ -240,9 +240,12 @@ class SeedPods:
         """
         self._author = by
         try:
-            return delete(self._seed, key, self._clock.now(), options)
+            made = delete(self._seed, key, self._clock.now(), options)
         finally:
             self._author = ""
+        if made.gone and key.kind == "Namespace":
+            self.remove(key.name)  # by the namespace controller, which takes no time here
+        return made
 
     def _heard(self, event: StoreEvent) -> None:
         match event.key.kind:

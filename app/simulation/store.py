@@ -13,7 +13,8 @@ from itertools import count, takewhile
 from typing import Any, Final, NamedTuple
 
 from app.core.errors import Conflict, Expired, NotFound
-from app.simulation.validation import completed, validate
+from app.simulation.definitions import Definition
+from app.simulation.validation import Rejected, completed, validate
 
 Object = Mapping[str, Any]
 """One API object as JSON data."""
@@ -86,6 +87,7 @@ class Store:
         self._forgotten: dict[str, int] = {}
         self._uids = count(1)
         self._listeners: list[Listener] = []
+        self._definitions: dict[str, Definition] = {}
 
     @property
     def version(self) -> int:
@@ -96,6 +98,31 @@ class Store:
     def compacted(self) -> int:
         """The resourceVersion from which on changes of all kinds may be known."""
         return self._compacted
+
+    @property
+    def definitions(self) -> Mapping[str, Definition]:
+        """The custom resources that are served by their definition, by kind."""
+        return self._definitions
+
+    def define(self, definition: Definition) -> None:
+        """Begins to serve a custom resource."""
+        self._definitions[definition.kind] = definition
+
+    def undefine(self, kind: str) -> None:
+        """Ends serving a custom resource: its objects go first."""
+        for namespace, objects in self._objects.get(kind, {}).items():
+            for name in tuple(objects):
+                self.delete(ObjectKey(kind, namespace, name))
+        self._definitions.pop(kind, None)
+
+    def trial(self, key: ObjectKey) -> "Store":
+        """Returns a store of its own with one object of this one, to see what would come of a write."""
+        tried = Store()
+        tried._definitions, tried._uids = self._definitions, self._uids
+        found = self.find(key)
+        if found is not None:
+            tried._objects = {key.kind: {key.namespace: {key.name: found}}}
+        return tried
 
     def subscribe(self, listener: Listener) -> None:
         """Calls `listener` with each change, before the write returns."""
@@ -146,10 +173,10 @@ class Store:
             "generation": 1,
         }
         whole = {**body, "kind": key.kind, "metadata": metadata}
-        return self._put(Happened.ADDED, key, completed(key.kind, whole))
+        return self._put(Happened.ADDED, key, self._completed(key.kind, whole))
 
-    def replace(self, key: ObjectKey, body: Object) -> Object:
-        """Replaces the object by `body`; a resourceVersion in `body` is a precondition.
+    def replace(self, key: ObjectKey, body: Object, *, status: bool = False) -> Object:
+        """Replaces the object by `body`, or only its status; a resourceVersion in `body` is a precondition.
 
         Raises:
             NotFound: the object does not exist.
@@ -158,6 +185,10 @@ class Store:
         """
         current = self.get(key)
         _check(key, current, body.get("metadata", {}).get("resourceVersion"))
+        if status:
+            kept = {name: value for name, value in current.items() if name != "status"}
+            new = {name: body[name] for name in ("status",) if name in body}
+            return self._update(key, current, kept | new)
         metadata = _server_owned(current) | _user_owned(body.get("metadata", {}))
         return self._update(key, current, {**body, "kind": key.kind, "metadata": metadata})
 
@@ -175,7 +206,7 @@ class Store:
         metadata = patch.get("metadata", {})
         _check(key, current, metadata.get("resourceVersion"))
         if status:
-            cut: dict[str, Any] = {"status": patch.get("status", {})}
+            cut: dict[str, Any] = {name: patch[name] for name in ("status",) if name in patch}
         else:
             cut = {name: value for name, value in patch.items() if name != "status"}
             if metadata:
@@ -234,7 +265,7 @@ class Store:
             self._compacted = self._version
 
     def _update(self, key: ObjectKey, current: Object, changed: dict[str, Any]) -> Object:
-        changed = completed(key.kind, changed)
+        changed = self._completed(key.kind, changed)
         if changed == current:
             return current  # as on a real server, a write without effect creates no new version
         if _begins_generation(key.kind, current, changed):
@@ -245,12 +276,23 @@ class Store:
     def _put(
         self, happened: Happened, key: ObjectKey, body: dict[str, Any], before: Object | None = None
     ) -> Object:
-        validate(key.kind, key.name, body)
+        self._validate(key, body, before)
         self._version += 1
         body["metadata"] = {**body["metadata"], "resourceVersion": str(self._version)}
         self._objects.setdefault(key.kind, {}).setdefault(key.namespace, {})[key.name] = body
         self._tell(StoreEvent(self._version, happened, key, body, before))
         return body
+
+    def _completed(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        known = self._definitions.get(kind)
+        return completed(kind, body) if known is None else known.completed(body)
+
+    def _validate(self, key: ObjectKey, body: Object, before: Object | None) -> None:
+        known = self._definitions.get(key.kind)
+        if known is None:
+            validate(key.kind, key.name, body)
+        elif problems := known.problems(body, before):
+            raise Rejected(key.kind, key.name, *problems[0], *problems[1:])
 
     def _tell(self, event: StoreEvent) -> None:
         log = self._logs.setdefault(event.key.kind, deque(maxlen=self._history))

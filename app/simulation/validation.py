@@ -1,8 +1,7 @@
 """Defaulting and validation of objects, as an API server does before it stores them; pure."""
 
-import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from app.core.errors import Invalid
 
@@ -12,17 +11,28 @@ SIZES: Final = ("replicas", "size")
 """The fields of `spec` that `scale` reads and writes for other kinds."""
 _LEASE: Final = {"leaseDurationSeconds": 1, "leaseTransitions": 0}
 _INT32: Final = 1 << 31
-# The maximum size of all values of a ConfigMap, in bytes.
-_MOST_DATA: Final = 1 << 20
-_DATA_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+
+
+class Problem(NamedTuple):
+    """What is wrong with a field."""
+
+    path: str
+    text: str
 
 
 class Rejected(Invalid):
-    """An object has a wrong value: 422."""
+    """An object has wrong values: 422."""
 
-    def __init__(self, kind: str, name: str, path: str, problem: str) -> None:
-        self.kind, self.name, self.path, self.problem = kind, name, path, problem
-        super().__init__(f'{kind} "{name}" is invalid: {path}: {problem}', status=422)
+    def __init__(self, kind: str, name: str, path: str, problem: str, *more: Problem) -> None:
+        self.kind, self.name = kind, name
+        self.problems = (Problem(path, problem), *more)
+        super().__init__(self.titled(kind), status=422)
+
+    def titled(self, kind: str) -> str:
+        """Returns the message that calls the kind so."""
+        told = ", ".join(f"{path}: {text}" for path, text in self.problems)
+        told = f"[{told}]" if len(self.problems) > 1 else told
+        return f'{kind} "{self.name}" is invalid: {told}'
 
 
 class WrongType(Invalid):
@@ -43,17 +53,14 @@ def completed(kind: str, body: dict[str, Any]) -> dict[str, Any]:
     """Returns the object with the defaults that the server fills in."""
     if kind in SIZED and "spec" in body and body["spec"].get("replicas") is None:
         return {**body, "spec": {**body["spec"], "replicas": 1}}
-    data = body.get("data")
-    if kind == "ConfigMap" and isinstance(data, Mapping):
-        return {**body, "data": {key: "" if text is None else text for key, text in data.items()}}
     return body
 
 
 def validate(kind: str, name: str, body: Mapping[str, Any]) -> None:
-    """Checks the numbers of replicas of an object, or the data of a ConfigMap.
+    """Checks the numbers of replicas of an object, or the numbers of a Lease.
 
     Raises:
-        WrongType: one is no number of 32 bits, or no text.
+        WrongType: one is no number of 32 bits.
         Rejected: one is too small; for a kind that is known by its `scale` only, also that it is no number.
     """
     spec = body.get("spec") or {}
@@ -63,26 +70,8 @@ def validate(kind: str, name: str, body: Mapping[str, Any]) -> None:
         for member, least in _LEASE.items():
             if spec.get(member) is not None:
                 check_count(kind, name, f"spec.{member}", spec[member], least=least)
-    elif kind == "ConfigMap":
-        _check_data(name, body.get("data") or {})
     else:
         _check_size(kind, name, spec)
-
-
-def _check_data(name: str, data: object) -> None:
-    if not isinstance(data, Mapping):
-        raise WrongType("ConfigMap", name, "data", "it as an object")
-    size = 0
-    for key, text in data.items():
-        if not isinstance(text, str):
-            raise WrongType("ConfigMap", name, f"data.{key}", f"{type(text).__name__} as text")
-        if not _DATA_KEY.fullmatch(key) or key == "." or key.startswith(".."):
-            problem = f'Invalid value: "{key}": is no valid config key'
-            raise Rejected("ConfigMap", name, f"data[{key}]", problem)
-        size += len(text.encode())
-    if size > _MOST_DATA:
-        problem = f"Too long: may not be more than {_MOST_DATA} bytes"
-        raise Rejected("ConfigMap", name, "[]", problem)
 
 
 def _check_size(kind: str, name: str, spec: object) -> None:

@@ -1,14 +1,31 @@
 """The watches of the seed's API server that are open, and the faults that keep them from delivering."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 
 from app.core.ports import Watched
 
-_OF_OTHERS: Final = frozenset({"ConfigMap", "Pod", "EndpointSlice", "Service", "Lease", "Event"})
-"""Kinds that the prober does not watch: they belong to the weeder, to overrides and to endpoint probes."""
+_OF_OTHERS: Final = frozenset(
+    {
+        *("Pod", "EndpointSlice", "Service", "Lease", "Event"),
+        *("Pause", "ScaleRequest"),
+    }
+)
+"""Kinds that the prober does not watch: they belong to the weeder, to what people decide and to endpoint probes."""
+
+
+class Stream(Protocol):
+    """An open watch."""
+
+    def cut(self) -> None:
+        """Breaks the connection; pending events are lost."""
+        ...
+
+    def end(self) -> None:
+        """Ends it, a while after the last pending event."""
+        ...
 
 
 def watched(kind: str) -> Watched | None:
@@ -32,16 +49,16 @@ class OpenWatches:
         """The maximum number of watches open at the same time, by kind."""
         self._stalled: set[str] = set()
         self._open: Counter[str] = Counter()
-        self._served: list[tuple[str, Callable[[], None]]] = []
+        self._served: list[tuple[str, Stream]] = []
 
     def open_now(self, kind: str) -> int:
         """Returns the number of open watches of a kind."""
         return self._open[kind]
 
     @contextmanager
-    def serving(self, kind: str, cut: Callable[[], None]) -> Iterator[None]:
-        """Counts a watch as long as it is open; `cut` breaks its connection."""
-        served = (kind, cut)
+    def serving(self, kind: str, stream: Stream) -> Iterator[None]:
+        """Counts a watch as long as it is open."""
+        served = (kind, stream)
         self._served.append(served)
         self._open[kind] += 1
         self.most[kind] = max(self.most[kind], self._open[kind])
@@ -53,9 +70,16 @@ class OpenWatches:
 
     def cut(self, kind: str) -> None:
         """Breaks the connections of all watches of a kind; pending events are lost."""
-        for each, cut in self._served:
-            if each == kind:
-                cut()
+        for stream in self._of(kind):
+            stream.cut()
+
+    def end(self, kind: str) -> None:
+        """Ends all watches of a kind, which is served no longer."""
+        for stream in self._of(kind):
+            stream.end()
+
+    def _of(self, kind: str) -> list[Stream]:
+        return [stream for each, stream in self._served if each == kind]
 
     def stall(self, what: str) -> None:
         """Stops delivery to the watches of a kind, or of all kinds of a `Watched`, while they stay open."""

@@ -1,13 +1,12 @@
 """How soon what people decide is effective: `python -m bench.api.effect [--shoots 500 --rounds 40]`.
 
 Two instances of `dwd serve` on one simulated seed, as in two pods. A pause is written through the leader, through the
-standby, and into the ConfigMap as kubectl does; each time the leader is asked for the shoot, every few milliseconds,
+standby, and as a Pause as kubectl does; each time the leader is asked for the shoot, every few milliseconds,
 until that is paused: its verdicts have no effect from then on.
 """
 
 import argparse
 import asyncio
-import json
 import ssl
 import sys
 import time
@@ -28,7 +27,7 @@ _EFFECTIVE: Final = 1.0
 _SETTLED: Final = 20.0
 _OFTEN: Final = 0.025
 _PAUSED: Final = 100
-_HOME: Final = "/api/v1/namespaces/garden/configmaps/dependency-watchdog-overrides"
+_PAUSES: Final = "/apis/dependency-watchdog.gardener.cloud/v1alpha1/namespaces/{}/pauses"
 
 Write = Callable[[str, str], Awaitable[None]]
 """Pauses this shoot for this reason."""
@@ -47,15 +46,19 @@ def through(line: Line) -> Write:
 
 
 def by_hand(session: aiohttp.ClientSession) -> Write:
-    """As kubectl does."""
+    """As kubectl does; of the scope that acts before those that the API wrote."""
 
     async def write(namespace: str, reason: str) -> None:
-        entry = json.dumps({"pause": {"scope": "scaleDown", "reason": reason, "author": "kubectl"}})
-        merge = {"Content-Type": "application/merge-patch+json"}
-        body = json.dumps({"data": {namespace: entry}})
-        async with session.patch(_HOME, data=body, headers=merge) as answer:
-            if answer.status != 200:
-                raise SystemExit(f"the edit was refused: {answer.status} {await answer.text()}")
+        number = reason.rpartition(" ")[2]
+        body = {
+            "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1",
+            "kind": "Pause",
+            "metadata": {"name": f"bench-{number}"},
+            "spec": {"scope": "all", "reason": reason, "author": "kubectl"},
+        }
+        async with session.post(_PAUSES.format(namespace), json=body) as answer:
+            if answer.status != 201:
+                raise SystemExit(f"the Pause was refused: {answer.status} {await answer.text()}")
 
     return write
 

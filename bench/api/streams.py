@@ -1,7 +1,7 @@
 """A hundred streams of events: `python -m bench.api.streams [--shoots 500 --streams 100 --seconds 60]`.
 
 `dwd serve` as in a pod, on the simulated seed; the clients are in this process. Five times a second somebody pauses a
-shoot through the API and says in the reason when: that is the change whose way into the ConfigMap, back through the
+shoot through the API and says in the reason when: that is the change whose way into the Pause, back through the
 watch and out to each client is timed. After a third of the time the path of every tenth shoot is cut, so that scaling
 runs, and hundreds of other events, come in between; after the second third it is mended. The same is run without any
 stream first: what both differ by is what streams take.

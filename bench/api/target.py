@@ -58,11 +58,13 @@ def name(number: int) -> str:
 
 
 @contextmanager
-def seed(shoots: int, *, services: int = 0, cut_every: int = 1) -> Iterator[Seed]:
+def seed(shoots: int, *, services: int = 0, decided: int = 0, cut_every: int = 1) -> Iterator[Seed]:
     """A seed with so many shoots of ten nodes; see `children.load`."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="dwd-bench-")))
-        running = children.load(folder, shoots, NODES, services=services, cut_every=cut_every)
+        running = children.load(
+            folder, shoots, NODES, services=services, decided=decided, cut_every=cut_every
+        )
         yield Seed(stack.enter_context(running), folder)
 
 

@@ -1,12 +1,13 @@
 """A strike at every boundary of every request of both scaling runs, in turn; the program lists them itself.
 
-One shoot loses its path for 100 s and gets it back, once in lease mode and once in endpoint mode. It is played once to
-note every boundary that a request passes while a scaling run runs, then once for each of them: the process is killed
+One shoot loses its path for 100 s and gets it back, once in lease mode and once in endpoint mode; and once somebody
+scales it down and up with ScaleRequests. It is played once to note every boundary that a request passes while a scaling
+run runs, then once for each of them: the process is killed
 just there and followed by another one; or, with a second instance beside it, it is stopped for as long as it takes to
 lose the Lease.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -16,6 +17,8 @@ from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy, S
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice
 from app.simulation import manifests
+from app.simulation.traffic import Host
+from bench.exploration.facts import OverrideChange
 from bench.exploration.line import Passage
 from bench.exploration.process import Process
 from bench.exploration.recipe import CA, ETCD, KCM, MCM, Recipe, ShootRecipe
@@ -60,12 +63,16 @@ class Outage(Exploration):
             instance.start()
         await self._pass(_QUIET)
         self.ledger.observe()
-        fault = self.world.faults.path_cut(SHOOT)
+        bring_back = self._take_down()
         await self._pass(_OUTAGE)
         self._check_protected()
         self.ledger.observe()
-        fault.lift()
+        _ = bring_back()
         await self._pass(_RECOVERY)
+
+    def _take_down(self) -> Callable[[], object]:
+        """Begins the outage; returns what ends it."""
+        return self.world.faults.path_cut(SHOOT).lift
 
     def _check_protected(self) -> None:
         up = [str(ref) for ref in COUNTS if self.world.replicas(SHOOT, ref)]
@@ -74,9 +81,14 @@ class Outage(Exploration):
 
     def _passed(self, passage: Passage) -> None:
         super()._passed(passage)
-        if self._flows:
+        if self._flows and self._notes(passage):
             self._strike.note(passage)
         self._strike.fall(passage, self.instances)
+
+    def _notes(self, passage: Passage) -> bool:
+        """Whether a strike could be here."""
+        del passage
+        return True
 
     def _heard(self, process: Process, notice: Notice) -> None:
         super()._heard(process, notice)
@@ -96,8 +108,37 @@ class PathOutage(Outage):
     )
 
 
+class ByHand(Outage):
+    """Nothing goes wrong; somebody scales down by hand, and up again."""
+
+    def _take_down(self) -> Callable[[], object]:
+        self._request("Down", hold="10m")
+        return lambda: self._request("Up", hold="0s")
+
+    def _request(self, direction: str, *, hold: str) -> None:
+        self.world.people.create(
+            "ScaleRequest", SHOOT, direction.lower(), direction=direction, reason="mine", hold=hold
+        )
+
+    def _notes(self, passage: Passage) -> bool:
+        """Probes go on beside it, as ever."""
+        return passage.request.host is Host.SEED
+
+    def _override_changed(self, change: OverrideChange) -> None:
+        """The run of a request begins with its creation, and ends with its status."""
+        super()._override_changed(change)
+        if change.before is None:
+            self._flows += 1
+        elif change.phases[1] not in {"Pending", "Running"} and change.after is not None:
+            self._flows -= 1
+
+    def _heard(self, process: Process, notice: Notice) -> None:
+        """Its runs are known by the requests."""
+        Exploration._heard(self, process, notice)  # noqa: SLF001  not that of an outage
+
+
 _WORLDS: Final[Mapping[str, type[Outage]]] = MappingProxyType(
-    {"lease mode": Outage, "endpoint mode": PathOutage}
+    {"lease mode": Outage, "endpoint mode": PathOutage, "by hand": ByHand}
 )
 
 

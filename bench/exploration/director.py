@@ -10,7 +10,7 @@ from app.core.tasks import Tasks
 from app.prober.rules.schedule import MAX_RETRY_AFTER
 from app.simulation.builders import World
 from app.simulation.parts import Fault
-from bench.exploration.draws import Arguments, Draw
+from bench.exploration.draws import AS_THEY_ARE, Arguments, Draw
 from bench.exploration.people import Act, Undo
 
 _UNHEARD: Final = "connections_forgotten"
@@ -99,7 +99,8 @@ class Director(Generic[D]):
         if name == _UNHEARD:
             self._felt_for(SILENCE)
         self._observed(lambda: None)
-        fault = getattr(self.ledger.world.faults, name)(**arguments)
+        named = {each: value for each, value in arguments.items() if each != AS_THEY_ARE}
+        fault = getattr(self.ledger.world.faults, name)(*arguments.get(AS_THEY_ARE, ()), **named)
         self._observed(lambda: None)
         seconds = self._rng.uniform(*draw.lasts)
         self._note(name, f"{name} {_shown(arguments)} for {seconds:.3f} s")

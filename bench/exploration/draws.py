@@ -16,6 +16,7 @@ from app.core.ports import Watched
 from app.simulation.builders import ZONES, World
 from app.simulation.faults import Faults
 from app.simulation.network import SEED
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Storage, Trouble
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class Hand:
     policy: ProberPolicy
     processes: Callable[[], "Sequence[Process]"] = lambda: ()
     """Those that run now."""
+    asked_to_end: Callable[[ObjectKey], object] = lambda _: None
+    """Called with each Pause and ScaleRequest that a process is asked to delete."""
+    acknowledged: Callable[[str, str, str | None], object] = lambda *_: None
+    """Called with what a process says that it did: in words, the uid, and the version, or None if it was deleted."""
 
     def shoot(self) -> str:
         """One of the shoots."""
@@ -151,6 +156,14 @@ def _claims(*what: str) -> Callable[[Arguments], str]:
     return lambda arguments: "/".join(str(arguments.get(each, each)) for each in what)
 
 
+AS_THEY_ARE: Final = "*"
+"""The arguments that have no names."""
+_FORBIDDEN: Final = ((), (), ("list", "watch"), ("create", "patch", "delete"), ("get",))
+"""Verbs; none: all of them."""
+_REMOVED: Final = ((), (), ("Pause",), ("ScaleRequest",))
+"""Kinds; none: both."""
+
+
 def _nothing(hand: Hand) -> Arguments:
     del hand
     return {}
@@ -164,6 +177,24 @@ UNNOTICED: Final = (60.0, 400.0)
 CREDENTIALS: Final = _claims("credentials", "namespace")
 _CLUSTER: Final = _claims("cluster", "namespace")
 WATCH: Final = _claims("watch", "what")
+
+OF_OVERRIDES: Final[dict[str, Draw[Any]]] = {
+    "overrides_away": Draw(3, (1.0, 120.0), _nothing),
+    "overrides_forbidden": Draw(
+        2, (1.0, 120.0), lambda hand: {AS_THEY_ARE: hand.rng.choice(_FORBIDDEN)}
+    ),
+    "overrides_watch_cut": Draw(
+        3, (1.0, 120.0), of_seed(expired=lambda hand: hand.rng.random() < 0.5)
+    ),
+    "overrides_watch_stalled": Draw(6, UNNOTICED, _nothing, lambda _: "watch/overrides"),
+    "crds_removed": Draw(
+        1,
+        (1.0, 120.0),
+        lambda hand: {AS_THEY_ARE: hand.rng.choice(_REMOVED)},
+        lambda _: "definitions",
+    ),
+}
+"""Of Pauses and ScaleRequests; in worlds of the weeder, too."""
 
 FAULTS: Final[dict[str, Draw[Hand]]] = {
     # the nodes
@@ -240,13 +271,7 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     "deleted": Draw(1, SHORT, of_shoot(), _CLUSTER),
     "cluster_gone": Draw(3, UNNOTICED, of_shoot(), _CLUSTER),
     "undecodable": Draw(1, LONG, of_shoot(), _CLUSTER),
-    # the overrides
-    "overrides_away": Draw(3, (1.0, 120.0), _nothing),
-    "overrides_forbidden": Draw(2, (1.0, 120.0), _nothing),  # with any verb: they have no names
-    "overrides_watch_cut": Draw(
-        3, (1.0, 120.0), of_seed(expired=lambda hand: hand.rng.random() < 0.5)
-    ),
-    "overrides_watch_stalled": Draw(6, UNNOTICED, _nothing, lambda _: "watch/overrides"),
+    **OF_OVERRIDES,
 }
 
 NOT_PLAYED: Final[Mapping[str, str]] = MappingProxyType(

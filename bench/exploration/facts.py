@@ -72,6 +72,30 @@ class Change(NamedTuple):
     """Which of ours did it."""
 
 
+class OverrideChange(NamedTuple):
+    """A Pause or a ScaleRequest has become another one, or is gone."""
+
+    key: ObjectKey
+    before: Object | None
+    after: Object | None
+    process: str | None
+    """Which of ours did it."""
+
+    @property
+    def phases(self) -> tuple[str, str]:
+        """Those of a ScaleRequest, before and after."""
+        found = [((each or {}).get("status") or {}).get("phase") for each in self[1:3]]
+        return found[0] or "Pending", found[1] or "Pending"
+
+
+class StatusSending(NamedTuple):
+    """A process is sending the status of a Pause or a ScaleRequest now."""
+
+    process: str
+    key: ObjectKey
+    status: Object
+
+
 @dataclass(slots=True)
 class Standing:
     """What is true of one shoot."""

@@ -3,18 +3,31 @@
 They are held against the ledger, that is, against what truly happened, and never against the watchdog's own words.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from app.core.model import workloads as ann
 from app.prober.rules.timings import READING
-from bench.exploration.facts import Change, Dependent, Reading, key
+from bench.exploration.facts import (
+    Change,
+    Dependent,
+    OverrideChange,
+    Reading,
+    StatusSending,
+    key,
+)
 from bench.exploration.ledger import Ledger
 from bench.exploration.line import Sending
+from bench.exploration.wishes import Wish, read
 
 LIVE_READS: Final = READING
 """What reading live may add between a reading and its verdict, seconds."""
 _SLACK: Final = 0.5
+_OVER: Final = 3_600.0
+"""A Pause stays so long after its end, seconds."""
+_OPEN: Final = frozenset({"Pending", "Running"})
+_IN_TURN: Final = 10.0
+"""Seconds for which what a process begins may have been decided before it was told of something older."""
 
 
 def _recent(ledger: Ledger, sending: Sending) -> list[Reading]:
@@ -101,16 +114,16 @@ def no_automatic_write_under_a_pause(ledger: Ledger, sending: Sending) -> str | 
     if sending.marks or ledger.by_hand(sending) is not None:
         return None
     told = ledger.told(sending.process)
-    key = told.pause(sending.namespace, ledger.now, down=sending.down)
-    return None if key is None else f"{sending.ref} is written, and {key} is paused"
+    pause = told.pause(sending.namespace, ledger.now, down=sending.down)
+    return None if pause is None else f"{sending.ref} is written under the Pause {pause}"
 
 
 def no_automatic_write_under_a_hold(ledger: Ledger, sending: Sending) -> str | None:
-    """After a manual scaling run, and beside it, no verdict scales anything before its hold has ended (7; 4.3)."""
+    """From the creation of a ScaleRequest until its hold has ended no verdict scales anything (7; 4.3)."""
     if sending.marks or ledger.by_hand(sending) is not None:
         return None
     held = ledger.told(sending.process).held(sending.namespace, ledger.now)
-    return f"{sending.ref} is written, and {sending.namespace} is held" if held else None
+    return None if held is None else f"{sending.ref} is written under the hold of {held}"
 
 
 def no_automatic_write_before_the_overrides_are_known(
@@ -122,6 +135,95 @@ def no_automatic_write_before_the_overrides_are_known(
     if ledger.told(sending.process).known(ledger.now):
         return None
     return f"{sending.ref} is written before it is known what is paused"
+
+
+# When a process sends the status of an override, and when an override has changed.
+
+
+def no_status_while_not_leader(ledger: Ledger, sending: StatusSending) -> str | None:
+    """Only the leader carries out ScaleRequests, and shows when Pauses end (7; 8)."""
+    if ledger.leads(sending.process):
+        return None
+    return f"{sending.process} writes the status of {_place(sending.key)} and does not lead"
+
+
+def what_has_ended_stays_so(ledger: Ledger, change: OverrideChange) -> str | None:
+    """Nothing of ours is written over an end, whoever wrote that; and nothing that has begun waits again (7).
+
+    To an end that somebody wrote by hand a leader adds what is missing.
+    """
+    del ledger
+    if change.key.kind != "ScaleRequest" or change.before is None or change.after is None:
+        return None
+    before, after = change.phases
+    completed = before == after and not (change.before.get("status") or {}).get("endedAt")
+    if change.process is None or (before not in _OPEN and completed):
+        return None
+    if before in _OPEN and not (before == "Running" and after == "Pending"):
+        return None
+    return f"{change.process} took {_place(change.key)} from {before} to {after}"
+
+
+def what_the_first_leader_saw_stays(ledger: Ledger, change: OverrideChange) -> str | None:
+    """When a run began, and the replicas before it, are those that were written first (7)."""
+    del ledger
+    if change.key.kind != "ScaleRequest" or change.process is None or change.after is None:
+        return None
+    before, after = (dict(_first_seen(each)) for each in (change.before, change.after))
+    for what, value in before.items():
+        if after.get(what) != value:
+            return (
+                f"{change.process} took {what} of {_place(change.key)} from {value} to "
+                f"{after.get(what)}"
+            )
+    return None
+
+
+def _first_seen(obj: Mapping[str, Any] | None) -> Iterator[tuple[str, object]]:
+    status = (obj or {}).get("status") or {}
+    found = {"startedAt": status.get("startedAt")}
+    for step in status.get("steps") or ():
+        found |= {f"{step['resource']} {what}": step.get(what) for what in ("before", "startedAt")}
+    return ((what, value) for what, value in found.items() if value is not None)
+
+
+def requests_are_carried_out_one_by_one_and_in_their_order(
+    ledger: Ledger, change: OverrideChange
+) -> str | None:
+    """A shoot's ScaleRequests run one at a time, the oldest first (7)."""
+    if change.key.kind != "ScaleRequest" or change.process is None or change.after is None:
+        return None
+    if change.phases != ("Pending", "Running"):
+        return None
+    mine, now = read(change.before or change.after, ledger.now), ledger.now
+    there = {each.uid for each in ledger.wishes()} - {mine.uid}
+    for other in ledger.told(change.process).orders(change.key.namespace, now):
+        told = other.uid in there and other.seen < now - _IN_TURN
+        if told and _first(other) < _first(mine):
+            return f"{change.process} begins {_place(mine.key)} before {_place(other.key)}"
+    return None
+
+
+def _first(wish: Wish) -> tuple[bool, float, str]:
+    waits = wish.order is not None and wish.order.phase == "Pending"
+    return waits, wish.created, wish.key.name
+
+
+def nothing_is_deleted_that_people_want(ledger: Ledger, change: OverrideChange) -> str | None:
+    """A process deletes what people asked it to, and Pauses that ended an hour ago (7)."""
+    if change.process is None or change.after is not None or change.before is None:
+        return None
+    pausing = read(change.before, ledger.now).pausing
+    if pausing is not None and pausing.until + _OVER <= ledger.now:
+        return None
+    if change.key in ledger.asked_to_end:
+        return None
+    return f"{change.process} deletes {_place(change.key)}, and nobody asked for that"
+
+
+def _place(where: tuple[str, str, str]) -> str:
+    kind, namespace, name = where
+    return f"{kind} {namespace}/{name}"
 
 
 # When a dependent has changed.
@@ -228,14 +330,17 @@ def every_shoot_is_as_it_should_be(
 
 
 def what_was_begun_by_hand_is_finished(
-    begun: Mapping[tuple[str, str], float], latest: float
+    waiting: Mapping[str, tuple[frozenset[str], float]], latest: float
 ) -> str | None:
-    """Each leader carries on what the one before it began, and says in the hold that it has ended (7).
+    """Each ScaleRequest ends, in its turn, whichever leader began it, and its status says so (7).
 
-    `begun`: since when each scaling run is seen that has not; `latest`: those of before had time enough.
+    `waiting`: the ScaleRequests of each shoot that have not ended, and since when these are the ones; `latest`: the
+    first of those of before had time enough.
     """
-    left = (f"{operation} of {name}" for (name, operation), at in begun.items() if at < latest)
-    return next((f"{each} was begun by hand, and has not ended" for each in left), None)
+    for namespace, (names, since) in waiting.items():
+        if names and since < latest:
+            return f"of {', '.join(sorted(names))} in {namespace} none has ended"
+    return None
 
 
 def _left(each: Dependent, *, few: bool) -> str | None:
@@ -257,6 +362,15 @@ ON_SENDING: Final[tuple[Callable[[Ledger, Sending], str | None], ...]] = (
     no_automatic_write_under_a_pause,
     no_automatic_write_under_a_hold,
     no_automatic_write_before_the_overrides_are_known,
+)
+ON_STATUS: Final[tuple[Callable[[Ledger, StatusSending], str | None], ...]] = (
+    no_status_while_not_leader,
+)
+ON_OVERRIDE: Final[tuple[Callable[[Ledger, OverrideChange], str | None], ...]] = (
+    what_has_ended_stays_so,
+    what_the_first_leader_saw_stays,
+    requests_are_carried_out_one_by_one_and_in_their_order,
+    nothing_is_deleted_that_people_want,
 )
 BY_LEASES: Final[tuple[Callable[[Ledger, Sending], str | None], ...]] = (
     no_scale_down_without_an_outage,

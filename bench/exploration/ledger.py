@@ -16,19 +16,26 @@ from app.prober.rules.timings import READING, Timings, offset_tolerance
 from app.simulation.builders import World
 from app.simulation.kubelets import Kubelet
 from app.simulation.network import SEED
-from app.simulation.overrides_editor import CONFIG_MAP
 from app.simulation.shoot import ShootServer
-from app.simulation.store import Object, ObjectKey, StoreEvent
+from app.simulation.store import Happened, Object, ObjectKey, StoreEvent
 from app.simulation.traffic import Host, SimulatedRequest
 from app.simulation.validation import SIZES
 from app.simulation.views import cluster_view, machine_view
-from bench.exploration.facts import Change, Dependent, Knowledge, Reading, Standing, key
+from bench.exploration.facts import (
+    Change,
+    Dependent,
+    Knowledge,
+    OverrideChange,
+    Reading,
+    Standing,
+    StatusSending,
+    key,
+)
 from bench.exploration.life import TIMES
 from bench.exploration.line import Boundary, Passage, Sending, Sent
 from bench.exploration.paths import Paths
 from bench.exploration.process import LEASE
-from bench.exploration.wishes import Holding, Told, read
-from bench.exploration.wishes import Key as Wish
+from bench.exploration.wishes import KINDS, Order, Told, Wish, all_wishes
 
 JUST_STARTED: Final = 60.0
 """For so long after its first probe a process knows little of clocks that are off."""
@@ -62,13 +69,18 @@ class Ledger:
         self.paths = Paths(policy)
         """What came of attempts and gates, in endpoint mode."""
         self._told: dict[str, Told] = {}
-        self._wishes: dict[str, Wish] = {}
+        self.ever: set[tuple[str, str]] = set()
+        """The uid and version of each Pause and ScaleRequest that there ever was."""
+        self.asked_to_end: set[ObjectKey] = set()
+        """What people asked a process to delete."""
         self.renewed: dict[str, float] = {}
         """When each process sent the last renewal of the Lease that was carried out."""
         self.woke: dict[str, float] = {}
         """When each process last went on after it had stood still."""
         self.on_sending: Callable[[Sending], None] = lambda _: None
+        self.on_status: Callable[[StatusSending], None] = lambda _: None
         self.on_change: Callable[[Change], None] = lambda _: None
+        self.on_override: Callable[[OverrideChange], None] = lambda _: None
         self.on_passage: Callable[[Passage], None] = lambda _: None
         self._serving: str | None = None
         self._sent: dict[tuple[str, int], float] = {}
@@ -97,32 +109,30 @@ class Ledger:
         """What a process was told of the overrides."""
         found = self._told.get(process)
         if found is None:
-            found = self._told[process] = Told(self.now)
+            clock = self.world.clock
+            found = self._told[process] = Told(clock.now, self.world.store, clock.now())
         return found
 
-    def wishes(self) -> dict[str, Wish]:
+    def wishes(self) -> list[Wish]:
         """The overrides as they truly are."""
-        found, known = self.world.store.find(CONFIG_MAP), self._wishes
-        data = {} if found is None else found.get("data") or {}
-        self._wishes = {name: read(text, self.now, known.get(name)) for name, text in data.items()}
-        return self._wishes
+        return all_wishes(self.world.store, self.now)
 
-    def undone(self) -> list[tuple[str, str]]:
-        """The scaling runs by hand that have not ended: shoot and operation."""
-        return [
-            (name, key.hold.operation)
-            for name, key in self.wishes().items()
-            if key.hold is not None and not key.hold.done and key.hold.operation is not None
-        ]
+    def undone(self, namespace: str) -> frozenset[str]:
+        """The ScaleRequests of a shoot that have not ended, by name."""
+        return frozenset(
+            each.key.name
+            for each in self.wishes()
+            if each.order is not None and each.order.open and each.key.namespace == namespace
+        )
 
-    def by_hand(self, sending: Sending) -> Holding | None:
+    def by_hand(self, sending: Sending) -> Order | None:
         """The order of a person (or of `maxProtectionDuration`) that a write carries out, as the process was told."""
-        hold = self.told(sending.process).hold(sending.namespace)
-        if hold is None or hold.done:
-            return None
-        if (sending.down and hold.direction == "up") or (sending.up and hold.direction == "down"):
-            return None
-        return hold
+        found = [
+            wish.order
+            for wish in self.told(sending.process).orders(sending.namespace, self.now)
+            if wish.order is not None and not (sending.up if wish.order.down else sending.down)
+        ]
+        return max(found, key=lambda each: each.force, default=None)
 
     # What the world tells.
 
@@ -184,10 +194,20 @@ class Ledger:
                 self.unsettle(where.namespace)
         elif where.kind == "Cluster":
             self._cluster_changed(where.name, before)
+        elif where.kind in KINDS.values():
+            self._override_changed(event)
         elif where.kind == "Pod":
             self.paths.pod_changed(where.namespace, self.now)
         elif not _members(after).isdisjoint(SIZES):
             self._dependent_changed(where, before, self.world.store.find(where))
+
+    def _override_changed(self, event: StoreEvent) -> None:
+        gone = event.happened is Happened.DELETED
+        if not gone:
+            metadata = event.object["metadata"]
+            self.ever.add((metadata["uid"], metadata["resourceVersion"]))
+        after = None if gone else event.object
+        self.on_override(OverrideChange(event.key, event.before, after, self._serving))
 
     def _cluster_changed(self, name: str, before: Object | None) -> None:
         standing, found = self.standing(name), self.world.store.find(ObjectKey("Cluster", "", name))
@@ -263,6 +283,10 @@ class Ledger:
 
     def asks(self, process: str, sent: Sent) -> None:
         """A process is about to send this."""
+        if (status := _status_of(process, sent)) is not None:
+            if not (sent.connected_ago and self.now == self.woke.get(process)):
+                self.on_status(status)
+            return
         found = _write_of(sent)
         if found is None:
             return
@@ -404,6 +428,15 @@ def _may_be_probed(cluster: Object) -> bool:
 
 def _span(ages: list[float]) -> str:
     return f"{ages[0]:.1f}…{ages[-1]:.1f} s of {len(ages)}" if ages else "of none"
+
+
+def _status_of(process: str, sent: Sent) -> StatusSending | None:
+    """The status of an override that a request writes."""
+    target, body = sent.target, sent.body
+    if target is None or body is None or target.part != "status" or target.plural not in KINDS:
+        return None
+    place = ObjectKey(KINDS[target.plural], target.namespace, target.name)
+    return StatusSending(process, place, body.get("status") or {})
 
 
 def _write_of(sent: Sent) -> tuple[ResourceRef, Patch] | None:

@@ -20,7 +20,7 @@ from app.service.loops import RunningLoop
 from app.service.parts import Cluster, Configured, Core
 from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
-from bench.exploration.decisions import NotedOverrides
+from bench.exploration.hearing import Hearing
 from bench.exploration.line import Line, ServedLines
 from bench.exploration.timeline import Machine
 from bench.exploration.wishes import Told
@@ -76,10 +76,10 @@ class Life(ABC):
 
     user: str
     """Whose token it has."""
-    told: Told
-    """What it was told of the overrides."""
 
-    def __init__(self, grounds: Grounds, name: str, machine: Machine, seed: str) -> None:
+    def __init__(
+        self, grounds: Grounds, name: str, machine: Machine, seed: str, told: Told
+    ) -> None:
         """Does nothing yet.
 
         Args:
@@ -87,11 +87,12 @@ class Life(ABC):
             name: which run of which instance; its identity in the election.
             machine: what it runs on, alone.
             seed: of its chance.
+            told: what it is told of the overrides.
         """
-        self.name, self.machine = name, machine
+        self.name, self.machine, self.told = name, machine, told
         self._grounds, self._chance = grounds, random.Random(seed)
         self._fate = random.Random(f"{seed}/end")
-        self.line = Line(name, machine, grounds.lines.watcher)
+        self.line = Line(name, machine, grounds.lines.watcher, Hearing(told))
         self.process: SimulatedProcess | None = None
         """Its adapters; None before its start."""
         self._stop: asyncio.Event | None = None
@@ -176,10 +177,7 @@ class Life(ABC):
         )
         cluster = process.adapters
         self.machine.at_burial = cluster.close
-        overrides = None
-        if cluster.overrides is not None:
-            overrides = NotedOverrides(cluster.overrides, self.told, core.clock)
-        decisions = OverrideFeature(core, overrides, cluster.home, dry_run=False)
+        decisions = OverrideFeature(core, cluster, dry_run=False)
         configured = Configured(process.settings, "exploration")
         loop = self._loop(core, cluster, configured, decisions)
         decisions.start()

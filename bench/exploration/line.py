@@ -26,6 +26,7 @@ from app.simulation.network import SEED
 from app.simulation.server.options import VERBS, RequestedObject, parse
 from app.simulation.server.servers import Handle
 from app.simulation.traffic import ApiServer, Host, SimulatedRequest
+from bench.exploration.hearing import Answer, Hearing
 from bench.exploration.timeline import Machine
 
 T = TypeVar("T")
@@ -138,6 +139,8 @@ class _Call:
     answered: bool = False
     ended: bool = False
     """Whether its answer has arrived, all of it."""
+    answer: Answer | None = None
+    """Hears what it says of the overrides; None: it is about something else."""
 
 
 @dataclass(slots=True, eq=False)
@@ -162,6 +165,8 @@ class Line:
     process: str
     machine: Machine
     watcher: Watcher
+    hearing: Hearing | None = None
+    """Of what it is told of the overrides."""
     _connections: dict[MemoryTransport, _Connection] = field(default_factory=dict)
     _made: int = 0
 
@@ -195,6 +200,9 @@ class Line:
         found = replace(found, connected_ago=self.machine.time() - connection.made_at)
         self._made += 1
         call = connection.call = connection.begins = _Call(self._made, found)
+        if self.hearing is not None and found.request.host is Host.SEED:
+            more = found.request.what.startswith("more ")
+            call.answer = self.hearing.answer_to(found.request.verb, found.target, more=more)
         self.watcher.asks(self.process, found)
         self.note(call, Boundary.ABOUT_TO_SEND)
 
@@ -211,6 +219,8 @@ class Line:
         if call is None:
             return
         call.ended = data.endswith(_LAST)
+        if call.answer is not None:
+            call.answer.take(data)
         if not call.answered:
             call.answered = True
             self.note(call, Boundary.ANSWERED, call.outcome or _outcome(data))

@@ -1,19 +1,25 @@
 """What operators decide: pauses, scaling runs by hand, holds; through a process, as its API would, or with kubectl."""
 
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from app.core.errors import NotFound
 from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import ALL_SHOOTS, IgnoreRequest, Pause, Scope
-from app.core.model.scaling_runs import ScaleRequest, Trigger
+from app.core.model.overrides import API_PAUSE, IgnoreRequest, Pause, Scope
+from app.core.model.scaling_runs import ScaleSpec, Trigger
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.controller import Prober
-from app.simulation.store import ObjectKey
+from app.simulation.definitions import Definition
+from app.simulation.identities import OPERATOR
+from app.simulation.store import Object, ObjectKey
+from app.simulation.validation import Rejected
 from bench.exploration.draws import Hand
 from bench.exploration.people import Act, Deed, Free
-from bench.exploration.wishes import read
+from bench.exploration.wishes import HOME
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -21,20 +27,25 @@ if TYPE_CHECKING:
     from bench.exploration.process import Process
 
 _AUTHOR: Final = "alice"
-GARBAGE: Final = (
-    "{",
-    "[]",
-    '"paused"',
-    '{"pause": "please"}',
-    '{"paused": {}}',
-    '{"pause": {"scope": "scaledown"}}',
-    '{"pause": {"until": "tomorrow"}}',
-    '{"pause": {"for": "1h"}}',
-    '{"hold": {"direction": "sideways"}}',
+_NAMES: Final = ("maintenance", "night", "rollout")
+MISTAKES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("Pause", {}),
+    ("Pause", {"reason": "   "}),
+    ("Pause", {"reason": "mine", "scope": "scaledown"}),
+    ("Pause", {"reason": "mine", "until": "tomorrow"}),
+    ("Pause", {"reason": "mine", "author": ""}),
+    ("ScaleRequest", {"reason": "mine"}),
+    ("ScaleRequest", {"reason": "mine", "direction": "down"}),
+    ("ScaleRequest", {"reason": "mine", "direction": "Down", "hold": "25h"}),
+    ("ScaleRequest", {"reason": "mine", "direction": "Down", "hold": "soon"}),
+    ("ScaleRequest", {"direction": "Up"}),
 )
-"""What no key may say."""
+"""What the API server takes from nobody."""
+NEWER: Final = "weeding"
+"""A scope that only a newer version knows."""
 _LONGEST: Final = 200.0
 """Of what people ask for in the worlds: their ends have to be seen, seconds."""
+_LONG_OVER: Final = 7_200.0
 
 
 # Whom they ask.
@@ -56,28 +67,33 @@ def _ask(
     return Deed(f"{_AUTHOR} asks {chosen.name}: {what}")
 
 
-def _key(hand: Hand) -> str:
-    return ALL_SHOOTS if hand.rng.random() < 0.25 else hand.shoot()
+def _place(hand: Hand) -> str:
+    return HOME if hand.rng.random() < 0.25 else hand.shoot()
+
+
+def _of_api(namespace: str) -> str | None:
+    """How the API calls it."""
+    return None if namespace == HOME else namespace
 
 
 # With kubectl.
 
 
-def _edit(hand: Hand, key: str, kind: str, entry: dict[str, Any] | None) -> None:
-    """Writes one entry, or removes it, beside what can be read there; what cannot be read goes."""
-    found = _entries(hand, key)
-    kept = {name: each for name, each in found.items() if name != kind}
-    whole = kept if entry is None else {**kept, kind: entry}
-    if entry is None and key not in hand.world.overrides_editor.data():
-        return
-    hand.world.overrides_editor.edit({key: json.dumps(whole) if whole else None})
+def _served(hand: Hand, kind: str) -> bool:
+    """Whether the seed knows such objects now."""
+    return kind in hand.world.parts.store.definitions
 
 
-def _entries(hand: Hand, key: str) -> dict[str, Any]:
-    """What is there, where it can be read."""
-    text = hand.world.overrides_editor.data().get(key, "{}")
-    found: dict[str, Any] = json.loads(text) if read(text, hand.world.clock.now()).readable else {}
-    return found
+def _some(hand: Hand, kind: str) -> Object | None:
+    """One of those that are there."""
+    found = hand.world.store.list(kind)
+    return hand.rng.choice(found) if found else None
+
+
+def _gone(hand: Hand, kind: str, namespace: str, name: str) -> None:
+    """Deletes it, where it is."""
+    if hand.world.store.find(ObjectKey(kind, namespace, name)) is not None:
+        hand.world.people.delete(kind, namespace, name)
 
 
 def _until(hand: Hand, seconds: float) -> str:
@@ -89,42 +105,129 @@ def _until(hand: Hand, seconds: float) -> str:
 
 def pauses(hand: Hand, free: Free) -> Deed | None:
     """Somebody pauses a shoot or all, for a while, or until somebody resumes it."""
-    key, scope = _key(hand), hand.rng.choice((Scope.ALL, Scope.ALL, Scope.SCALE_DOWN))
-    claim, seconds = f"pause/{key}", hand.between(1.0, _LONGEST)
+    namespace, scope = _place(hand), hand.rng.choice((Scope.ALL, Scope.ALL, Scope.SCALE_DOWN))
+    seconds, by_hand = hand.between(1.0, _LONGEST), hand.rng.random() < 0.5
+    name = hand.rng.choice(_NAMES) if by_hand else API_PAUSE
+    claim = f"pause/{namespace}/{name}"
     if not free(claim):
         return None
-    if hand.rng.random() < 0.4:
-        entry: dict[str, Any] = hand.rng.choice(
-            (
-                {},
-                {"reason": "hands off", "scope": str(scope)},
-                {"scope": str(scope), "until": _until(hand, seconds)},
-            )
-        )
-        _edit(hand, key, "pause", entry)
-        what = f"kubectl pauses {key}: {entry}"
+    if by_hand:
+        deed = _pauses_by_hand(hand, namespace, name, scope, seconds)
     else:
         now = hand.world.clock.now()
         pause = Pause(scope, "hands off", _AUTHOR, now, now + seconds)
-        asked = _ask(
-            hand,
-            f"pause {key}, {scope}, for {seconds} s",
-            lambda process, _: process.override_service.set_pause(key, pause),
+        what = f"pause {namespace}, {scope}, for {seconds} s"
+        deed = _ask(hand, what, partial(_pause, hand, what, namespace, pause))
+    if deed is None:
+        return None
+    return replace(deed, claims=claim, undo=lambda: _gone(hand, "Pause", namespace, name))
+
+
+def _pauses_by_hand(
+    hand: Hand, namespace: str, name: str, scope: Scope, seconds: float
+) -> Deed | None:
+    if not _served(hand, "Pause") or _there(hand, "Pause", namespace, name):
+        return None
+    spec: dict[str, Any] = hand.rng.choice(
+        (
+            {"reason": "mine"},
+            {"reason": "mine", "scope": str(scope)},
+            {"reason": "mine", "scope": str(scope), "until": _until(hand, seconds)},
+            {"reason": "mine", "until": _until(hand, seconds), "author": "bob"},
+            {"reason": "too late", "until": _until(hand, -hand.rng.choice((5.0, _LONG_OVER)))},
         )
-        if asked is None:
-            return None
-        what = asked.what
-    return Deed(what, claim, lambda: _edit(hand, key, "pause", None))
+    )
+    hand.world.people.create("Pause", namespace, name, **spec)
+    return Deed(f"kubectl creates Pause {namespace}/{name}: {spec}")
+
+
+def _there(hand: Hand, kind: str, namespace: str, name: str) -> bool:
+    return hand.world.store.find(ObjectKey(kind, namespace, name)) is not None
+
+
+async def _pause(
+    hand: Hand, what: str, namespace: str, pause: Pause, process: "Process", _: Prober
+) -> None:
+    written = await process.override_service.set_pause(_of_api(namespace), pause)
+    hand.acknowledged(what, written.after.id.uid, written.after.id.version)
 
 
 def resumes(hand: Hand, free: Free) -> Deed | None:
     """Somebody ends a pause, if there is one."""
     del free
-    key = _key(hand)
-    return _ask(
-        hand,
-        f"resume {key}",
-        lambda process, _: process.override_service.end_pause(key, by=_AUTHOR),
+    found = _some(hand, "Pause")
+    place = (_place(hand), API_PAUSE) if found is None else _names(found)
+    if found is not None and hand.rng.random() < 0.4:
+        hand.world.people.delete("Pause", *place)
+        return Deed(f"kubectl deletes Pause {'/'.join(place)}")
+    what = f"resume {'/'.join(place)}"
+    hand.asked_to_end(ObjectKey("Pause", *place))
+
+    async def resume(process: "Process", _: Prober) -> None:
+        namespace, name = place
+        ended = await process.override_service.end_pause(_of_api(namespace), name, by=_AUTHOR)
+        if ended is not None:
+            hand.acknowledged(what, ended.id.uid, None)
+
+    return _ask(hand, what, resume)
+
+
+def _names(obj: Object) -> tuple[str, str]:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
+
+
+def edits_pause(hand: Hand, free: Free) -> Deed | None:
+    """Somebody changes a Pause with kubectl."""
+    del free
+    found = _some(hand, "Pause")
+    if found is None or found["spec"]["scope"] == NEWER:
+        return None
+    spec: dict[str, Any] = hand.rng.choice(
+        (
+            {"scope": hand.rng.choice(("all", "scaleDown"))},
+            {"until": _until(hand, hand.between(-10.0, _LONGEST))},
+            {"reason": "still mine", "author": hand.rng.choice((None, "bob"))},
+        )
+    )
+    hand.world.people.edit("Pause", *_names(found), **spec)
+    return Deed(f"kubectl edits Pause {'/'.join(_names(found))}: {spec}")
+
+
+def pauses_for_a_newer_version(hand: Hand, free: Free) -> Deed | None:
+    """Somebody has newer definitions for a moment, and pauses in a way that this version does not know."""
+    namespace = _place(hand)
+    claim = f"newer/{namespace}"
+    if not free(claim) or not _served(hand, "Pause") or _there(hand, "Pause", namespace, "newer"):
+        return None
+    with _newer_definitions(hand):
+        hand.world.people.create("Pause", namespace, "newer", reason="mine", scope=NEWER)
+    return Deed(
+        f"kubectl creates Pause {namespace}/newer with scope {NEWER}",
+        claim,
+        lambda: _gone(hand, "Pause", namespace, "newer"),
+    )
+
+
+@contextmanager
+def _newer_definitions(hand: Hand) -> Iterator[None]:
+    store = hand.world.parts.store
+    before = store.definitions["Pause"]
+    store.define(_with_scope(before, NEWER))
+    try:
+        yield
+    finally:
+        store.define(before)
+
+
+def _with_scope(definition: Definition, scope: str) -> Definition:
+    """The definition with one more scope."""
+    schema = definition.schema
+    spec = schema["properties"]["spec"]
+    known = spec["properties"]["scope"]
+    scopes = {**known, "enum": [*known["enum"], scope]}
+    spec = {**spec, "properties": {**spec["properties"], "scope": scopes}}
+    return replace(
+        definition, schema={**schema, "properties": {**schema["properties"], "spec": spec}}
     )
 
 
@@ -134,33 +237,40 @@ def resumes(hand: Hand, free: Free) -> Deed | None:
 def scales(hand: Hand, free: Free) -> Deed | None:
     """Somebody scales a shoot down or up, and wants that to stay for a while."""
     del free
-    order = ScaleRequest(
-        hand.shoot(),
-        hand.rng.choice(list(Direction)),
-        "as I say",
-        _AUTHOR,
-        hold=hand.between(1.0, _LONGEST),
-        force=hand.rng.random() < 0.5,
-    )
-    force = " with force" if order.force else ""
-    what = f"scale {order.namespace} {order.direction}{force}, hold {order.hold} s"
+    namespace, direction = hand.shoot(), hand.rng.choice(list(Direction))
+    hold, force = hand.between(1.0, _LONGEST), hand.rng.random() < 0.5
+    spec = ScaleSpec(direction, "as I say", _AUTHOR, hold, force)
+    what = f"scale {namespace} {direction}{' with force' if force else ''}, hold {hold} s"
     regrets = hand.between(0.0, 5.0) if hand.rng.random() < 0.3 else None
 
     async def scale(process: "Process", prober: Prober) -> None:
-        began = await prober.scaling_runs.begin(order)
+        began = await prober.scaling_runs.begin(namespace, spec)
+        versions = [
+            each.id.version for each in process.overrides.requests() if each.id.uid == began.id
+        ]
+        for version in versions:
+            hand.acknowledged(what, began.id, version)
         if regrets is not None:
             process.asked(f"cancel {began.id}", partial(_cancel, hand, regrets))
 
     return _ask(hand, what, scale, leader=True)
 
 
-async def _cancel(hand: Hand, after: float, _: "Process", prober: Prober) -> None:
+async def _cancel(hand: Hand, after: float, process: "Process", prober: Prober) -> None:
     """Cancels a scaling run by hand that runs then, whoever began it."""
     await hand.world.clock.sleep(after)
     for each in prober.scaling_runs.operations():
         if each.running and each.trigger is Trigger.MANUAL:
+            _asked_to_end(hand, process, each.id)
             await prober.scaling_runs.cancel(each.id, by=_AUTHOR)
+            hand.acknowledged(f"cancel {each.id}", each.id, None)
             return
+
+
+def _asked_to_end(hand: Hand, process: "Process", uid: str) -> None:
+    for each in process.overrides.requests():
+        if each.id.uid == uid:
+            hand.asked_to_end(ObjectKey("ScaleRequest", each.id.namespace, each.id.name))
 
 
 def cancels(hand: Hand, free: Free) -> Deed | None:
@@ -169,61 +279,104 @@ def cancels(hand: Hand, free: Free) -> Deed | None:
     return _ask(hand, "cancel what runs", partial(_cancel, hand, 0.0), leader=True)
 
 
-def orders_with_kubectl(hand: Hand, free: Free) -> Deed | None:
-    """Somebody writes a hold himself: one that is just to stay, or one whose scaling run the leader has to carry on."""
+def scales_with_kubectl(hand: Hand, free: Free) -> Deed | None:
+    """Somebody creates ScaleRequests: one, or one right after the other."""
     del free
-    namespace, direction = hand.shoot(), hand.rng.choice(list(Direction))
-    entry: dict[str, Any] = {"reason": "by kubectl", "until": _until(hand, hand.between(5, 100))}
-    if hand.rng.random() < 0.7:
-        number = hand.rng.randrange(1 << 32)
-        order = {"direction": str(direction), "operation": f"{number:08x}-1", "done": False}
-        entry |= {**order, "force": hand.rng.random() < 0.5}
-    _edit(hand, namespace, "hold", entry)
-    return Deed(f"kubectl holds {namespace}: {entry}")
+    if not _served(hand, "ScaleRequest"):
+        return None
+    namespace, told = hand.shoot(), []
+    for _ in range(hand.rng.choice((1, 1, 1, 2))):
+        spec: dict[str, Any] = {
+            "direction": hand.rng.choice(("Up", "Down")),
+            "reason": "by kubectl",
+            "hold": hand.rng.choice(("0s", "20s", "1m30s", f"{hand.between(0.1, 100.0)}s")),
+            "force": hand.rng.random() < 0.5,
+        }
+        name = f"mine-{hand.rng.randrange(1 << 32):08x}"
+        hand.world.people.create("ScaleRequest", namespace, name, **spec)
+        told.append(f"{name} {spec}")
+    return Deed(f"kubectl creates in {namespace}: {'; '.join(told)}")
 
 
 def ends_hold(hand: Hand, free: Free) -> Deed | None:
     """Somebody ends a hold, and so cancels its scaling run."""
     del free
-    namespace = hand.shoot()
-    if "hold" not in _entries(hand, namespace):
+    if (found := _some(hand, "ScaleRequest")) is None:
         return None
+    namespace, name = _names(found)
     if hand.rng.random() < 0.5:
-        _edit(hand, namespace, "hold", None)
-        return Deed(f"kubectl ends the hold of {namespace}")
-    return _ask(
-        hand,
-        f"end the hold of {namespace}",
-        lambda process, _: process.override_service.end_hold(namespace, by=_AUTHOR),
+        hand.world.people.delete("ScaleRequest", namespace, name)
+        return Deed(f"kubectl deletes ScaleRequest {namespace}/{name}")
+    what = f"end the hold of {namespace}"
+
+    async def end(process: "Process", _: Prober) -> None:
+        hold = process.overrides.effective(namespace).hold
+        for each in tuple(process.overrides.requests(namespace)):
+            if hold is not None and each.id.uid == hold.operation:
+                _asked_to_end(hand, process, hold.operation)
+                await process.override_service.delete_request(each, by=_AUTHOR)
+                hand.acknowledged(what, hold.operation, None)
+
+    return _ask(hand, what, end)
+
+
+def edits_status(hand: Hand, free: Free) -> Deed | None:
+    """Somebody edits the status of a ScaleRequest, which is nobody's business but ours."""
+    del free
+    going = [each for each in hand.world.store.list("ScaleRequest") if _goes_on(each)]
+    if not going:
+        return None
+    found = hand.rng.choice(going)
+    status = hand.rng.choice(
+        (
+            {"phase": "Cancelled", "message": "by hand"},
+            {"phase": "Cancelled", "message": "by hand", "endedAt": _until(hand, 0.0)},
+            {"phase": "Succeeded", "endedAt": _until(hand, 0.0), "holdUntil": _until(hand, 60.0)},
+            {"phase": "Failed"},
+            {"phase": "Running"},
+            {"message": "looks good"},
+        )
     )
+    key = ObjectKey("ScaleRequest", *_names(found))
+    hand.world.parts.write(key, {"status": status}, OPERATOR, status=True)
+    return Deed(f"kubectl edits the status of ScaleRequest {key.namespace}/{key.name}: {status}")
+
+
+def _goes_on(request: Object) -> bool:
+    return (request.get("status") or {}).get("phase", "Pending") in {"Pending", "Running"}
 
 
 # Mistakes.
 
 
-def spoils_overrides(hand: Hand, free: Free) -> Deed | None:
-    """Somebody writes what cannot be read, and removes it later."""
-    key, text = _key(hand), hand.rng.choice(GARBAGE)
-    claim = f"garbage/{key}"
-    if not free(claim):
-        return None
-    editor = hand.world.overrides_editor
-    editor.edit({key: text})
-
-    def undo() -> None:
-        if editor.data().get(key) == text:
-            editor.edit({key: None})
-
-    return Deed(f"kubectl writes {text} under {key}", claim, undo)
-
-
-def deletes_overrides(hand: Hand, free: Free) -> Deed | None:
-    """Somebody deletes the whole ConfigMap."""
+def errs(hand: Hand, free: Free) -> Deed | None:
+    """Somebody asks for what the API server refuses."""
     del free
-    if not hand.world.overrides_editor.data():
+    kind, spec = hand.rng.choice(MISTAKES)
+    found = _some(hand, "ScaleRequest")
+    try:
+        if found is not None and hand.rng.random() < 0.5:
+            kind, spec = "ScaleRequest", {"reason": "I meant something else"}
+            hand.world.people.edit("ScaleRequest", *_names(found), **spec)
+        else:
+            hand.world.people.create(kind, _place(hand), "mistake", **spec)
+    except NotFound:
         return None
-    hand.world.overrides_editor.delete()
-    return Deed("kubectl deletes the overrides")
+    except Rejected as error:
+        return Deed(f"kubectl is refused {kind} {spec}: {error}")
+    raise AssertionError(f"the API server took {kind} {spec}")
+
+
+def deletes_all(hand: Hand, free: Free) -> Deed | None:
+    """Somebody deletes all Pauses, or all ScaleRequests."""
+    del free
+    kind = hand.rng.choice(("Pause", "ScaleRequest"))
+    found = hand.world.store.list(kind)
+    if not found:
+        return None
+    for each in found:
+        hand.world.people.delete(kind, *_names(each))
+    return Deed(f"kubectl deletes each {kind}: {len(found)}")
 
 
 # What is no override.
@@ -263,14 +416,17 @@ def probes(hand: Hand, free: Free) -> Deed | None:
 
 
 ACTS: Final[dict[str, Act[Hand]]] = {
-    "pauses": Act(5, (5.0, 200.0), pauses),
+    "pauses": Act(6, (5.0, 200.0), pauses),
     "resumes": Act(2, (0.0, 0.0), resumes),
+    "edits a pause": Act(2, (0.0, 0.0), edits_pause),
+    "pauses for a newer version": Act(1, (1.0, 100.0), pauses_for_a_newer_version),
     "scales by hand": Act(6, (0.0, 0.0), scales),
     "cancels a flow": Act(2, (0.0, 0.0), cancels),
-    "holds with kubectl": Act(2, (0.0, 0.0), orders_with_kubectl),
+    "scales with kubectl": Act(4, (0.0, 0.0), scales_with_kubectl),
     "ends a hold": Act(2, (0.0, 0.0), ends_hold),
-    "spoils the overrides": Act(2, (1.0, 100.0), spoils_overrides),
-    "deletes the overrides": Act(1, (0.0, 0.0), deletes_overrides),
+    "edits a status": Act(4, (0.0, 0.0), edits_status),
+    "is refused": Act(1, (0.0, 0.0), errs),
+    "deletes all": Act(1, (0.0, 0.0), deletes_all),
     "has it ignored": Act(2, (10.0, 200.0), marks),
     "asks for a look": Act(2, (0.0, 0.0), probes),
 }

@@ -1,29 +1,31 @@
 """Defects of the prober that are made on purpose, from outside, to see that the exploration finds them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
 
-from app.core.kube import reflector
+from app.core.kube import custom_objects, reflector
+from app.core.kube.custom_objects import KubeCustomObjects
 from app.core.kube.election import LeaseElection
 from app.core.kube.reflector import Reflector
 from app.core.model import workloads as ann
-from app.core.model.overrides import EffectiveOverrides, Hold, Pause
+from app.core.model.overrides import EffectiveOverrides, Hold, Pause, ScaleRequest
 from app.core.model.probing import Decision, Verdict
+from app.core.model.scaling_runs import OperationPhase
 from app.core.model.workloads import Direction, Patch, WorkloadView
+from app.core.overrides import reconciler
 from app.core.overrides import rules as overrides_rules
 from app.core.overrides.cache import OverrideCache
-from app.core.overrides.rules import KeyKnowledge
 from app.core.ports import WatchState
-from app.prober.held_runs import HeldRuns
 from app.prober.rules import leases, manual, scaling
 from app.prober.rules.leases import Contacts
-from app.prober.rules.manual import HoldAction
+from app.prober.rules.manual import ManualContext, RequestStep
 from app.prober.rules.scaling import Case, ScalingStep, Task, Why
 from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import VerdictOutcome
+from app.prober.scale_requests import ScaleRequests
 from app.prober.scaler import Scaler
 from app.prober.shoot_session import Reading
 from app.prober.verdicts import Judge
@@ -155,22 +157,47 @@ def pause_unheeded() -> Any:  # noqa: ANN401  a patch
     return patch.object(EffectiveOverrides, "pause_against", against)
 
 
-def garbage_unheeded() -> Any:  # noqa: ANN401  a patch
-    """A key that cannot be read pauses nothing."""
+def newer_version_unheeded() -> Any:  # noqa: ANN401  a patch
+    """A Pause that cannot be decoded pauses nothing."""
 
-    def stand_in(key: str, known: KeyKnowledge) -> Pause:
-        return replace(original(key, known), until=0.0)
+    def ordered(pauses: Iterable[Pause], now: float) -> tuple[Pause, ...]:
+        return tuple(each for each in original(pauses, now) if each.problem is None)
 
-    original = overrides_rules.stand_in
-    return patch.object(overrides_rules, "stand_in", stand_in)
+    original = overrides_rules.ordered
+    return patch.object(overrides_rules, "ordered", ordered)
 
 
-def hold_over_with_its_flow() -> Any:  # noqa: ANN401  a patch
+def acknowledged_pause_forgotten() -> Any:  # noqa: ANN401  a patch
+    """What was written is not in force before the watch shows it."""
+
+    def learn(self: KubeCustomObjects[Any], known: Any, *, gone: bool = False) -> Any:  # noqa: ANN401  of either kind
+        del self, gone
+        return known
+
+    return patch.object(KubeCustomObjects, "_learn", learn)
+
+
+def pause_of_all_unheeded() -> Any:  # noqa: ANN401  a patch
+    """A Pause of all shoots pauses none."""
+
+    def effective(
+        own: Iterable[Pause],
+        everywhere: Iterable[Pause],
+        requests: Iterable[ScaleRequest],
+        now: float,
+    ) -> EffectiveOverrides:
+        del everywhere
+        return original(own, (), requests, now)
+
+    original = overrides_rules.effective
+    return patch.object(overrides_rules, "effective", effective)
+
+
+def hold_over_with_its_run() -> Any:  # noqa: ANN401  a patch
     """A hold ends with its scaling run, and verdicts act again at once."""
 
-    def hold_of(known: KeyKnowledge | None, now: float) -> Hold | None:
-        hold = original(known, now)
-        return None if hold is None or hold.done else hold
+    def hold_of(request: ScaleRequest, now: float) -> Hold | None:
+        return original(request, now) if request.open else None
 
     original = overrides_rules.hold_of
     return patch.object(overrides_rules, "hold_of", hold_of)
@@ -179,21 +206,65 @@ def hold_over_with_its_flow() -> Any:  # noqa: ANN401  a patch
 def nobody_carries_on() -> Any:  # noqa: ANN401  a patch
     """A scaling run by hand ends with the process that began it."""
 
-    def fate(hold: Hold, *, probed: bool, now: float) -> tuple[HoldAction, str]:
-        what, why = original(hold, probed=probed, now=now)
-        return (HoldAction.NOTHING, "") if what is HoldAction.CARRY_ON else (what, why)
+    def step(
+        request: ScaleRequest, context: ManualContext | None, now: float
+    ) -> tuple[RequestStep, str]:
+        what, why = original(request, context, now)
+        return (RequestStep.WAIT, "") if what is RequestStep.CARRY_ON else (what, why)
 
-    original = manual.hold_action
-    return patch.object(manual, "hold_action", fate)
+    original = manual.next_step
+    return patch.object(manual, "next_step", step)
 
 
-def end_of_hold_unheeded() -> Any:  # noqa: ANN401  a patch
-    """A scaling run goes on whose hold somebody has removed."""
+def deletion_unheeded() -> Any:  # noqa: ANN401  a patch
+    """The scaling run of a ScaleRequest goes on that somebody has deleted."""
+    return patch.object(ScaleRequests, "_cancel_if_over", lambda *_: None)
 
-    def cancel(self: HeldRuns, holds: Mapping[str, Hold]) -> None:
-        del self, holds
 
-    return patch.object(HeldRuns, "_cancel_those_without", cancel)
+def carried_out_twice() -> Any:  # noqa: ANN401  a patch
+    """A ScaleRequest that has succeeded is begun once more."""
+    original = ScaleRequests._open  # noqa: SLF001  a defect in its very midst
+
+    def still_open(self: ScaleRequests, namespace: str) -> list[ScaleRequest]:
+        done = (
+            each
+            for each in self._env.overrides.requests(namespace)
+            if each.phase is OperationPhase.DONE
+        )
+        return [*original(self, namespace), *done]
+
+    return patch.object(ScaleRequests, "_open", still_open)
+
+
+def begun_by_a_standby() -> Any:  # noqa: ANN401  a patch
+    """Whoever sees a ScaleRequest carries it out, whether it leads or not."""
+    both = ExitStack()
+    both.enter_context(
+        patch.object(ScaleRequests, "_acts", lambda self: self._env.overrides.synced)
+    )
+    both.enter_context(patch.object(ScaleRequests, "check_may_write", lambda _: None))
+    return both
+
+
+def newest_first() -> Any:  # noqa: ANN401  a patch
+    """Of several ScaleRequests the youngest is carried out first."""
+    original = ScaleRequests._open  # noqa: SLF001  a defect in its very midst
+    return patch.object(ScaleRequests, "_open", lambda *args: original(*args)[::-1])
+
+
+def status_without_version() -> Any:  # noqa: ANN401  a patch
+    """A status is written over whatever has happened to the object."""
+    return patch.object(custom_objects, "_precondition", lambda known: {"uid": known.id.uid})
+
+
+def first_leader_forgotten() -> Any:  # noqa: ANN401  a patch
+    """Who takes over writes its own instants and counts over those of the leader before."""
+    return patch.object(manual, "_joined", lambda _, now: now)
+
+
+def swept_away() -> Any:  # noqa: ANN401  a patch
+    """A Pause is deleted as soon as it has ended."""
+    return patch.object(reconciler, "PAUSE_KEPT", 0.0)
 
 
 def unsynced_unheeded() -> Any:  # noqa: ANN401  a patch
@@ -226,10 +297,18 @@ PLANTS: Final[dict[str, Plant]] = {
     "count-not-kept": count_not_kept,
     "old-consent": old_consent,
     "pause-unheeded": pause_unheeded,
-    "garbage-unheeded": garbage_unheeded,
-    "hold-over-with-its-flow": hold_over_with_its_flow,
+    "newer-version-unheeded": newer_version_unheeded,
+    "acknowledged-pause-forgotten": acknowledged_pause_forgotten,
+    "pause-of-all-unheeded": pause_of_all_unheeded,
+    "hold-over-with-its-run": hold_over_with_its_run,
     "nobody-carries-on": nobody_carries_on,
-    "end-of-hold-unheeded": end_of_hold_unheeded,
+    "deletion-unheeded": deletion_unheeded,
+    "carried-out-twice": carried_out_twice,
+    "begun-by-a-standby": begun_by_a_standby,
+    "newest-first": newest_first,
+    "status-without-version": status_without_version,
+    "first-leader-forgotten": first_leader_forgotten,
+    "swept-away": swept_away,
     "unsynced-unheeded": unsynced_unheeded,
     "mute-watch-trusted": mute_watch_trusted,
     **path_plants.PLANTS,

@@ -21,7 +21,7 @@ from bench.exploration.timeline import Machine
 from bench.exploration.wishes import Told
 
 if TYPE_CHECKING:
-    from app.core.ports import OverridesService
+    from app.core.ports import OverridesService, OverridesView
 
 LEASE: Final = ("garden", "dwd-prober-leader-election")
 
@@ -50,12 +50,13 @@ class Process(Life):
 
     def __init__(self, around: Surroundings, name: str, machine: Machine, seed: str) -> None:
         """Does nothing yet; the arguments are those of `Life`."""
-        super().__init__(around.grounds, name, machine, seed)
-        self._surroundings, self.told = around, around.told(name)
+        super().__init__(around.grounds, name, machine, seed, around.told(name))
+        self._surroundings = around
         self.prober: Prober | None = None
         """None before its start."""
+        self.overrides: OverridesView
         self.override_service: OverridesService
-        """There as soon as the prober is."""
+        """There as soon as the prober is, both."""
 
     def failed(self, text: str) -> None:
         """Something in it failed that never should."""
@@ -86,7 +87,7 @@ class Process(Life):
         if adapters is None:
             raise RuntimeError("a process of the prober has its adapters")
         core.notice_bus.subscribe(lambda notice: around.heard(self, notice))
-        self.override_service = decisions.override_service
+        self.overrides, self.override_service = decisions.view, decisions.override_service
         loop = ProberLoop(
             configured,
             around.policy,

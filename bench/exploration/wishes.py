@@ -1,28 +1,32 @@
-"""What people wrote into the ConfigMap of the overrides, read here once more, and what each process was told of it.
+"""What people asked for with Pauses and ScaleRequests, read here once more, and what each process was told of it.
 
-Nothing of `app.core.overrides` is used: the invariants are held against this.
+Nothing of `app.core.overrides` is used, nor of the decoding: the invariants are held against this. What a process was
+told are the objects in the bytes that reached it (`hearing`); whether one is still there, the store knows.
 """
 
-import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from app.core.ports import OverridesDocument
+from app.simulation.store import Object, ObjectKey, Store
 
-EVERYWHERE: Final = "_all"
+HOME: Final = "garden"
+"""A Pause in the watchdog's own namespace is of all shoots."""
+KINDS: Final[Mapping[str, str]] = {"pauses": "Pause", "scalerequests": "ScaleRequest"}
 _DAY: Final = 86_400.0
-_STAND_IN: Final = 3_600.0
-"""A key that cannot be read pauses for so long where no pause was known, seconds (7)."""
 _UNREAD: Final = 60.0
 """So long after its start a process may take overrides that it could not read for none, seconds (4.1, Synced)."""
-_COMMON: Final = frozenset({"reason", "author", "createdAt", "until"})
-_FIELDS: Final = {
-    "pause": _COMMON | {"scope"},
-    "hold": _COMMON | {"direction", "operation", "force", "done"},
-}
+_IN_EARNEST: Final = 3
+"""Refusals."""
+_OPEN: Final = frozenset({"Pending", "Running"})
+_HOLDING: Final = frozenset({"Succeeded", "Failed", "Cancelled"})
+_OF_UP: Final = frozenset({"Succeeded"})
+"""The ends that hold for a while."""
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0}
+_PARTS: Final = re.compile(r"([0-9.]+)(ms|s|m|h)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,174 +39,210 @@ class Pausing:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """Somebody has scaled by hand, and wants that to stay."""
+class Order:
+    """Somebody scales by hand, and wants that to stay for a while."""
 
-    until: float
-    direction: str | None = None
-    operation: str | None = None
-    force: bool = False
-    done: bool = True
+    down: bool
+    force: bool
+    phase: str
+    held_until: float
+    """When the hold ends that follows the end of the scaling run."""
+
+    @property
+    def open(self) -> bool:
+        """Whether it is to be carried out, or being carried out."""
+        return self.phase in _OPEN
+
+    def holds(self, now: float, *, surely: bool) -> bool:
+        """Whether verdicts are not acted on, for sure or perhaps.
+
+        Of an Up that was cancelled the rules do not say; one that failed may hold where only pods did not come.
+        """
+        if self.open:
+            return True
+        holding = _HOLDING if self.down else _OF_UP
+        return self.phase in (holding if surely else _HOLDING) and now < self.held_until
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """What one key says."""
+class Wish:
+    """A Pause or a ScaleRequest, as it is at one version."""
 
-    text: str
+    key: ObjectKey
+    uid: str
+    version: int
+    created: float
     seen: float
-    """When this text was first seen."""
-    readable: bool
-    pause: Pausing | None
-    """Of a key that cannot be read, as all that follows: what was last readable."""
-    hold: Holding | None
+    """When this version was seen."""
+    pausing: Pausing | None = None
+    order: Order | None = None
 
-    def pausing(self) -> Pausing | None:
-        """The pause that it means; one that cannot be read means one, too (7)."""
-        if self.readable:
-            return self.pause
-        last = self.pause
-        until = last.until if last is not None and last.until > self.seen else None
-        return Pausing(everything=True, until=until or self.seen + _STAND_IN)
+    def concerns(self, namespace: str) -> bool:
+        """Whether it is about this shoot."""
+        of_all = self.pausing is not None and self.key.namespace == HOME
+        return of_all or self.key.namespace == namespace
 
-
-class _Garbage(ValueError):
-    """Not what a key may say."""
+    def in_force(self, now: float) -> bool:
+        """Whether it pauses or may hold something."""
+        if self.order is not None:
+            return self.order.holds(now, surely=False)
+        return self.pausing is not None and now < self.pausing.until
 
 
-def read(text: str, seen: float, before: Key | None = None) -> Key:
-    """A key with this text, first seen then; `before`: as it was until then."""
-    if before is not None and before.text == text:
-        return before
-    try:
-        found = _entries(text)
-        pause = _pausing(found["pause"], seen) if found.get("pause") is not None else None
-        hold = _holding(found["hold"], seen) if found.get("hold") is not None else None
-    except (ValueError, TypeError):
-        kept = (None, None) if before is None else (before.pause, before.hold)
-        return Key(text, seen, False, *kept)  # noqa: FBT003  the field says what it is
-    return Key(text, seen, True, pause, hold)  # noqa: FBT003  as above
+def read(obj: Object, seen: float) -> Wish:
+    """What an object says."""
+    metadata, spec = obj["metadata"], obj["spec"]
+    key = ObjectKey(obj["kind"], metadata["namespace"], metadata["name"])
+    created = _instant(metadata["creationTimestamp"])
+    version = int(metadata["resourceVersion"])
+    if key.kind == "Pause":
+        pausing = _pausing(spec, created)
+        return Wish(key, metadata["uid"], version, created, seen, pausing)
+    order = _order(spec, obj.get("status") or {}, created)
+    return Wish(key, metadata["uid"], version, created, seen, None, order)
 
 
-def _entries(text: str) -> dict[str, Any]:
-    found = json.loads(text)
-    if not isinstance(found, dict) or not found.keys() <= _FIELDS.keys():
-        raise _Garbage(text)
-    for kind, entry in found.items():
-        fields = entry.keys() if isinstance(entry, dict) else {""}
-        if entry is not None and not fields <= _FIELDS[kind]:
-            raise _Garbage(text)
-    return found
+def _pausing(spec: Mapping[str, Any], created: float) -> Pausing:
+    """A scope that we do not know was made for a newer version: it pauses everything, for a day."""
+    if spec["scope"] not in {"all", "scaleDown"}:
+        return Pausing(everything=True, until=created + _DAY)
+    until = created + _DAY if spec.get("until") is None else _instant(spec["until"])
+    return Pausing(spec["scope"] == "all", until)
 
 
-def _pausing(entry: Mapping[str, Any], seen: float) -> Pausing:
-    scope = entry.get("scope") or "all"
-    if scope not in {"all", "scaleDown"}:
-        raise _Garbage(scope)
-    return Pausing(scope == "all", _until(entry, seen))
+def _order(spec: Mapping[str, Any], status: Mapping[str, Any], created: float) -> Order:
+    ended = _instant(status["endedAt"]) if status.get("endedAt") else created
+    until = _instant(status["holdUntil"]) if status.get("holdUntil") else ended + _hold(spec)
+    phase = status.get("phase") or "Pending"
+    return Order(spec["direction"] == "Down", bool(spec.get("force")), phase, until)
 
 
-def _holding(entry: Mapping[str, Any], seen: float) -> Holding:
-    direction, operation = entry.get("direction"), entry.get("operation")
-    if direction not in {None, "up", "down"}:
-        raise _Garbage(direction)
-    named = direction is not None and operation is not None
-    done = entry.get("done") is not False or not named
-    return Holding(_until(entry, seen), direction, operation, entry.get("force") is True, done)
-
-
-def _until(entry: Mapping[str, Any], seen: float) -> float:
-    created = _instant(entry["createdAt"]) if entry.get("createdAt") else math.floor(seen)
-    return _instant(entry["until"]) if entry.get("until") else created + _DAY
+def _hold(spec: Mapping[str, Any]) -> float:
+    return math.fsum(float(n) * _SECONDS[unit] for n, unit in _PARTS.findall(spec["hold"]))
 
 
 def _instant(text: str) -> float:
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
-        raise _Garbage(text)
-    return found.timestamp()
+    return datetime.fromisoformat(text).timestamp()
 
 
-def in_force(keys: Mapping[str, Key], namespace: str, now: float) -> bool:
-    """Whether a shoot is paused or held; a hold whose scaling run has not ended goes on, whatever its end."""
-    found = (keys.get(name) for name in (namespace, EVERYWHERE))
-    pauses = (key.pausing() for key in found if key is not None)
-    if any(pause is not None and now < pause.until for pause in pauses):
-        return True
-    own = keys.get(namespace)
-    hold = None if own is None else own.hold
-    return hold is not None and (not hold.done or now < hold.until)
+def all_wishes(store: Store, now: float) -> list[Wish]:
+    """The Pauses and ScaleRequests as they truly are."""
+    return [read(obj, now) for kind in KINDS.values() for obj in store.list(kind)]
+
+
+def in_force(wishes: Iterable[Wish], namespace: str, now: float) -> bool:
+    """Whether a shoot is paused or held."""
+    return any(each.concerns(namespace) and each.in_force(now) for each in wishes)
 
 
 @dataclass(slots=True)
 class Told:
-    """What one process was told of the overrides: by its watch, and by the answers to its own requests."""
+    """What one process was told of the overrides: by its lists and watches, and by the answers to its requests."""
 
+    now: Callable[[], float]
+    store: Store
+    """What truly is: an object that is gone binds nobody, though nobody may have been told."""
     started: float
-    listed_at: float | None = None
-    """When its watch had first listed them."""
-    forbidden: bool = False
-    """It was told that it may not read them, in earnest."""
-    keys: dict[str, Key] = field(default_factory=dict)
-    _version: int = 0
-    _uid: str = ""
-    _watched: tuple[str, str] = ("", "")
-    """The uid and the version of what the watch shows; empty: there is none."""
-    _doubtful: bool = False
-    """The watch shows none, and an answer has shown one: which is newer cannot be said."""
+    needed: Collection[str] = tuple(KINDS)
+    """The resources that it looks at; the weeder looks at Pauses alone."""
+    known_kinds: set[str] = field(default_factory=set)
+    """The resources that were listed, or that it may not read or cannot."""
+    wishes: dict[str, Wish] = field(default_factory=dict)
+    """By uid: as the process knows each last."""
+    _gone: dict[str, float] = field(default_factory=dict)
+    """When it was told that an object is gone, by uid."""
+    _refusals: list[str] = field(default_factory=list)
+    _shown: set[str] = field(default_factory=set)
+    """The uids that a list or watch has shown."""
 
-    def shown(self, document: OverridesDocument | None, *, synced: bool, now: float) -> None:
-        """The watch shows this."""
-        if not synced:
-            return
-        if self.listed_at is None:
-            self.listed_at = now
-        before = self._watched
-        self._watched = ("", "") if document is None else (document.uid, document.resource_version)
-        if document is not None and before == self._watched:
-            return  # no news: it does not take back an answer that there is none
-        self._doubtful = document is None and before[0] != self._uid
-        if document is None and before[0] == self._uid:
-            self.keys = {}
-        elif document is not None:
-            self.answered(document, now)
+    # What it is told.
 
-    def answered(self, document: OverridesDocument, now: float) -> None:
-        """It has read or written this."""
-        if int(document.resource_version) <= self._version:
-            return
-        self._version, self._uid = int(document.resource_version), document.uid
-        self._doubtful = False
-        known = self.keys
-        self.keys = {name: read(text, now, known.get(name)) for name, text in document.data.items()}
+    def shown(self, obj: Object) -> None:
+        """A watch shows an object."""
+        self._shown.add(obj["metadata"]["uid"])
+        self.answered(obj)
 
-    def not_there(self) -> None:
-        """It has asked, and there is none: whether that is newer than all it was told cannot be said."""
-        self._doubtful = True
+    def answered(self, obj: Object) -> None:
+        """An answer shows an object."""
+        wish = read(obj, self.now())
+        before = self.wishes.get(wish.uid)
+        if before is None or before.version < wish.version:
+            self.wishes[wish.uid] = wish
+
+    def gone(self, uid: str) -> None:
+        """A watch shows the end of an object."""
+        self._gone.setdefault(uid, self.now())
+
+    def absent(self, kind: str, namespace: str, name: str) -> None:
+        """An answer says that there is no object of this name, and that is so."""
+        for uid, wish in self.wishes.items():
+            if wish.key == (kind, namespace, name) and not self._there(wish):
+                self.gone(uid)
+
+    def listed(self, resource: str, namespace: str, items: Collection[Object]) -> None:
+        """A list is complete; `namespace` is empty for all."""
+        kind = KINDS[resource]
+        for each in items:
+            self.shown({**each, "kind": kind})
+        there = {each["metadata"]["uid"] for each in items}
+        for uid in self._shown - there:
+            wish = self.wishes[uid]
+            here = wish.key.kind == kind and namespace in {"", wish.key.namespace}
+            if here and not self._there(wish):
+                self.gone(uid)
+        if not namespace:
+            self.known_kinds.add(resource)
+
+    def refused(self, resource: str) -> None:
+        """It may not read these, or nobody serves them: in earnest if it is told so again and again."""
+        self._refusals.append(resource)
+        if self._refusals.count(resource) >= _IN_EARNEST:
+            self.known_kinds.add(resource)
+
+    # What follows from it.
+
+    def _there(self, wish: Wish) -> bool:
+        found = self.store.find(wish.key)
+        return found is not None and found["metadata"]["uid"] == wish.uid
 
     def known(self, now: float) -> bool:
         """Whether it may act: it has read them, or may take them for none (4.1, Synced)."""
-        return self.listed_at is not None or self.forbidden or now - self.started >= _UNREAD
+        return self.known_kinds >= set(self.needed) or now - self.started >= _UNREAD
 
     def pause(self, namespace: str, now: float, *, down: bool) -> str | None:
-        """The key that surely forbids to scale this way, of which it was told before this instant."""
-        for name in (namespace, EVERYWHERE):
-            key = self.keys.get(name)
-            if self._doubtful or key is None or key.seen >= now:
-                continue
-            pause = key.pausing()
-            if pause is not None and now < pause.until and (down or pause.everything):
-                return name
+        """The Pause that surely forbids to scale this way, of which it was told before this instant."""
+        for wish in self._binding(namespace, now):
+            pausing = wish.pausing
+            if pausing is not None and now < pausing.until and (down or pausing.everything):
+                return f"{wish.key.namespace}/{wish.key.name}"
         return None
 
-    def hold(self, namespace: str) -> Holding | None:
-        """The hold of a shoot, whether or not it has ended by the clock."""
-        key = self.keys.get(namespace)
-        return None if key is None else key.hold
+    def held(self, namespace: str, now: float) -> str | None:
+        """The ScaleRequest whose hold is surely in force, of which it was told before this instant."""
+        for wish in self._binding(namespace, now):
+            if wish.order is not None and wish.order.holds(now, surely=True):
+                return f"{wish.key.namespace}/{wish.key.name}"
+        return None
 
-    def held(self, namespace: str, now: float) -> bool:
-        """Whether a hold is surely in force, of which it was told before this instant."""
-        key = self.keys.get(namespace)
-        if self._doubtful or key is None or key.hold is None:
-            return False
-        return key.seen < now < key.hold.until
+    def _binding(self, namespace: str, now: float) -> Iterator[Wish]:
+        """What it was told before this instant, and is still so."""
+        for uid, wish in self.wishes.items():
+            told = wish.seen < now and uid not in self._gone
+            if told and wish.concerns(namespace) and self._there(wish):
+                yield wish
+
+    def orders(self, namespace: str, now: float) -> list[Wish]:
+        """The open ScaleRequests of a shoot, but for those of whose end it was told before this instant."""
+        return [
+            wish
+            for uid, wish in self.wishes.items()
+            if wish.order is not None
+            and wish.order.open
+            and wish.key.namespace == namespace
+            and self._gone.get(uid, now) >= now
+        ]
+
+    def may_bind(self, namespace: str, now: float) -> bool:
+        """Whether it may take the shoot for paused or held."""
+        left = (wish for uid, wish in self.wishes.items() if uid not in self._gone)
+        return in_force(left, namespace, now)

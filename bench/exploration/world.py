@@ -12,11 +12,12 @@ from app.prober.rules.consecutive import flapping_span
 from app.prober.rules.verdict import QUORUM
 from app.simulation.builders import World
 from app.simulation.memory import MemoryPlace
+from app.simulation.store import Object
 from app.simulation.workloads import Workload
 from bench.exploration import invariants, operators, path_invariants, people
 from bench.exploration.director import Director
 from bench.exploration.draws import FAULTS, Hand
-from bench.exploration.facts import Change
+from bench.exploration.facts import Change, OverrideChange, StatusSending
 from bench.exploration.instances import Instance
 from bench.exploration.ledger import Ledger
 from bench.exploration.line import Boundary, Passage, Sending
@@ -39,6 +40,8 @@ _PATH_ACTS: Final = {
 _HEARD: Final = 31.0
 """A watch that was interrupted is tried again within this, seconds."""
 _CLOSED: Final = 0.5
+_TOLD: Final = 75.0
+"""Once everything is right, whoever leads has been told of all that is over within this, seconds."""
 _LONGEST: Final = 1_800.0
 """What people wish for in these worlds is over by then, seconds."""
 
@@ -52,8 +55,10 @@ class Exploration(Play[Process, Recipe]):
         )
         asked = path_invariants.ON_SENDING if recipe.endpoint_mode else invariants.BY_LEASES
         self._on_sending = (*asked, *invariants.ON_SENDING)
-        self._begun: dict[tuple[str, str], float] = {}
-        """Since when each scaling run by hand is seen that has not ended, while all is right."""
+        self._waiting: dict[str, tuple[frozenset[str], float]] = {}
+        """The ScaleRequests of each shoot that have not ended, and since when it is these, while all is right."""
+        self._right_at = 0.0
+        """When everything became right."""
 
     # The play.
 
@@ -65,6 +70,7 @@ class Exploration(Play[Process, Recipe]):
             self.world, recipe.policy, elected=recipe.elected, watch_delay=recipe.watch_delay
         )
         self.ledger.on_sending, self.ledger.on_change = self._sending, self._changed
+        self.ledger.on_status, self.ledger.on_override = self._shows, self._override_changed
         self.ledger.on_passage = self._passed
         around = Surroundings(
             self._grounds(self.world, place, self.ledger),
@@ -77,7 +83,14 @@ class Exploration(Play[Process, Recipe]):
         )
         self.instances = [self._instance("abc"[n], around, clock) for n in range(recipe.instances)]
         rng = random.Random(f"{recipe.seed}/director")
-        hand = Hand(rng, self.world, recipe.policy, self._processes)
+        hand = Hand(
+            rng,
+            self.world,
+            recipe.policy,
+            self._processes,
+            asked_to_end=self.ledger.asked_to_end.add,
+            acknowledged=self._acknowledged,
+        )
         faults, acts = (PATH_FAULTS, _PATH_ACTS) if recipe.endpoint_mode else (FAULTS, _LEASE_ACTS)
         self.director = Director(
             hand, self.ledger, self.tasks, self.log, self.story.counts, faults, acts
@@ -140,7 +153,7 @@ class Exploration(Play[Process, Recipe]):
     async def _settle(self) -> None:
         self._right_again()
         self._leave_gate_closed()
-        began = max(self.world.clock.now(), self.director.felt_until)
+        began = self._right_at = max(self.world.clock.now(), self.director.felt_until)
         free = {shoot.name: began for shoot in self.recipe.shoots}
         found = {name: self._extra(name) for name in free}
         few = [name for name in free if self._few(name)]
@@ -148,7 +161,7 @@ class Exploration(Play[Process, Recipe]):
         while free:
             if self.world.clock.now() > last:
                 wishes, now = self.ledger.wishes(), self.world.clock.now()
-                # A pause without an end is one of a day, and outlives the world.
+                # A pause without an end is one of a day, and may outlive the world.
                 left = [name for name in free if not in_force(wishes, name, now)]
                 if not left:
                     return
@@ -191,15 +204,19 @@ class Exploration(Play[Process, Recipe]):
         if in_force(self.ledger.wishes(), namespace, now):
             return True
         told = [self.ledger.told(each.name) for each in self._processes() if each.leading]
-        return any(not each.known(now) or in_force(each.keys, namespace, now) for each in told)
+        late = now < self._right_at + _TOLD
+        return any(not each.known(now) or (late and each.may_bind(namespace, now)) for each in told)
 
     def _check_finished(self) -> None:
-        """A scaling run by hand that nobody hinders comes to its end, whichever process began it."""
-        now, undone = self.world.clock.now(), self.ledger.undone()
-        self._begun = {each: self._begun.get(each, now) for each in undone}
+        """A ScaleRequest that nobody hinders comes to its end, whichever process began it."""
+        now = self.world.clock.now()
+        for shoot in self.recipe.shoots:
+            undone, before = self.ledger.undone(shoot.name), self._waiting.get(shoot.name)
+            if before is None or before[0] != undone:
+                self._waiting[shoot.name] = (undone, max(now, self._right_at))
         longest = _HEARD + self.recipe.settled_after(0.0)
         check = invariants.what_was_begun_by_hand_is_finished
-        if (wrong := check(self._begun, now - longest)) is not None:
+        if (wrong := check(self._waiting, now - longest)) is not None:
             self._violated(check.__name__, wrong)
             raise Over
 
@@ -266,6 +283,27 @@ class Exploration(Play[Process, Recipe]):
             if (wrong := check(self.ledger, change)) is not None:
                 self._violated(check.__name__, wrong)
 
+    def _shows(self, sending: StatusSending) -> None:
+        for check in invariants.ON_STATUS:
+            if (wrong := check(self.ledger, sending)) is not None:
+                self._violated(check.__name__, wrong)
+
+    def _override_changed(self, change: OverrideChange) -> None:
+        place = f"{change.key.kind} {change.key.namespace}/{change.key.name}"
+        after = change.after
+        shown = "gone" if after is None else f"{after['spec']} {_status(after)}"
+        self.log(change.process or "world", f"{place} is now {shown}")
+        for check in invariants.ON_OVERRIDE:
+            if (wrong := check(self.ledger, change)) is not None:
+                self._violated(check.__name__, wrong)
+
+    def _acknowledged(self, what: str, uid: str, version: str | None) -> None:
+        """A process says that something was written, or (None) deleted."""
+        there = any(each.uid == uid for each in self.ledger.wishes())
+        if there if version is None else (uid, version) not in self.ledger.ever:
+            so = "is still there" if version is None else f"never was at {version}"
+            self._violated("nothing_acknowledged_is_lost", f"done, it says: {what}; {uid} {so}")
+
     def _passed(self, passage: Passage) -> None:
         super()._passed(passage)
         if self.recipe.endpoint_mode and passage.boundary is Boundary.SENT:
@@ -292,3 +330,11 @@ class Exploration(Play[Process, Recipe]):
             self.log(process.name, f"{notice.namespace} {notice.reason}: {notice.message}")
         if notice.reason == "FlowStarted":
             self._something_begins(process)
+
+
+def _status(obj: Object) -> str:
+    """The status, without the instants."""
+    status = obj.get("status") or {}
+    steps = [f"{each['resource']} {each['phase']}" for each in status.get("steps") or ()]
+    told = {k: status[k] for k in ("phase", "message", "until", "holdUntil") if status.get(k)}
+    return f"{told} {steps}" if steps else str(told or "")

@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from app.core.config.flag_values import AuthMode
 from app.core.errors import WatchdogError
 from app.core.metrics import Format, Metrics
-from app.core.ports import OverridesService
+from app.core.ports import OverridesService, OverridesView
 from app.core.reporting.notices import Notice
 from app.prober.controller import Prober
 from app.service.parts import Configured
@@ -79,9 +79,18 @@ class Program:
 
     @property
     def override_service(self) -> OverridesService:
-        """Sets and ends pauses and holds."""
-        decisions: OverrideFeature = vars(self.service)["_decisions"]
-        return decisions.override_service
+        """Writes Pauses and ScaleRequests."""
+        return self._decisions.override_service
+
+    @property
+    def overrides(self) -> OverridesView:
+        """The Pauses and ScaleRequests that it knows."""
+        return self._decisions.view
+
+    @property
+    def _decisions(self) -> "OverrideFeature":
+        found: OverrideFeature = vars(self.service)["_decisions"]
+        return found
 
     def asked(self, what: str, call: Callable[["Program", Prober], Awaitable[object]]) -> None:
         """Somebody asks it for something; a refusal is an answer."""

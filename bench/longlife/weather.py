@@ -91,7 +91,7 @@ class Weather:
 
     def begin(self, staying: Sequence[str]) -> None:
         """Lets things go wrong from now on, in these shoots and in the seed."""
-        hand = StayingHand(self.rng, self.world, PROBING, self.processes, staying)
+        hand = StayingHand(self.rng, self.world, PROBING, self.processes, staying=staying)
         planes = tuple(PlaneRecipe(name) for name in staying)
         pods = PlaneHand(self.rng, self.world, WeederRecipe("weather", WEEDING, planes))
         acts = {**people.ACTS, **operators.ACTS}
@@ -131,9 +131,10 @@ class Weather:
         for director in self._directors:
             director.lift_all()
         self._directors = ()
-        editor = self.world.overrides_editor
-        if keys := editor.data():
-            editor.edit(dict.fromkeys(keys))
+        for kind in ("Pause", "ScaleRequest"):
+            for each in self.world.store.list(kind):
+                where = each["metadata"]
+                self.world.people.delete(kind, where["namespace"], where["name"])
 
 
 def born(world: World, rng: random.Random, name: str) -> str:

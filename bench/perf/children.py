@@ -119,6 +119,7 @@ def load(  # noqa: PLR0913 - what the load's command line has, each with its def
     *,
     odd: bool = False,
     services: int = 0,
+    decided: int = 0,
     cut_every: int = 1,
     endpoint_mode: bool = False,
     events: bool = True,
@@ -132,6 +133,7 @@ def load(  # noqa: PLR0913 - what the load's command line has, each with its def
         nodes: of each.
         odd: two odd shoots more.
         services: how many shoots have a service of their API server in the seed.
+        decided: so many Pauses are in force, and so many ScaleRequests have ended.
         cut_every: each so manieth shoot loses its paths when all are told to.
         endpoint_mode: each shoot has an external address and a Secret for it, too.
         events: the program may write Events.
@@ -139,6 +141,7 @@ def load(  # noqa: PLR0913 - what the load's command line has, each with its def
     """
     command = ["-m", "bench.perf.load", f"--shoots={shoots}", f"--nodes={nodes}"]
     command += [f"--folder={folder}", f"--services={services}", f"--cut-every={cut_every}"]
+    command += [f"--decided={decided}"]
     command += ["--odd"] if odd else []
     command += ["--endpoint-mode"] if endpoint_mode else []
     command += [] if events else ["--no-events"]

@@ -23,15 +23,16 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from app.core.clock import Clock
-from app.core.model.instants import parse_rfc3339
+from app.core.model.instants import parse_rfc3339, rfc3339
+from app.core.model.overrides import LONGEST
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.identities import WATCHDOG
+from app.simulation.identities import OPERATOR, WATCHDOG
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.server import Loopback, SimulatedServers
-from app.simulation.store import Happened, StoreEvent
+from app.simulation.store import Happened, ObjectKey, StoreEvent
 from app.simulation.traffic import Host, SimulatedRequest, Trouble, Write
 from app.simulation.workloads import API_SERVER, Workload
 from bench.perf.pipe import answer
@@ -152,6 +153,25 @@ class Load:
         """The first so many shoots have the service of their API server, and the pod behind it."""
         for namespace in self._namespaces[:number]:
             self._world.add_workload(Workload(namespace, API_SERVER, service=API_SERVER))
+
+    def add_decided(self, number: int) -> None:
+        """So many Pauses in force and ScaleRequests that have ended, of the shoots in turn; a leader knows them."""
+        people, now = self._world.people, self._clock.now()
+        ended = {
+            "status": {"phase": "Succeeded", "endedAt": rfc3339(now), "holdUntil": rfc3339(now)}
+        }
+        for each in range(number):
+            namespace = self._namespaces[each % len(self._namespaces)]
+            reason, name = f"change {each} of the bench", f"decided-{each}"
+            pause = people.create("Pause", namespace, name, reason=reason, scope="scaleDown")
+            made = parse_rfc3339(pause["metadata"]["creationTimestamp"]) or now
+            told = {"status": {"until": rfc3339(made + LONGEST)}}
+            self._world.parts.write(
+                ObjectKey("Pause", namespace, name), told, OPERATOR, status=True
+            )
+            people.create("ScaleRequest", namespace, name, reason=reason, direction="Up", hold="0s")
+            key = ObjectKey("ScaleRequest", namespace, name)
+            self._world.parts.write(key, ended, OPERATOR, status=True)
 
     async def add_odd(self) -> None:
         """One more shoot whose server sends one byte a second, and one with 5,000 nodes."""
@@ -341,6 +361,7 @@ async def _serve(options: argparse.Namespace) -> None:
         endpoint_mode=options.endpoint_mode,
     )
     load.add_services(options.services)
+    load.add_decided(options.decided)
     await load.serve()
     if options.odd:
         await load.add_odd()
@@ -372,6 +393,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--odd", action="store_true", help="two odd shoots more")
     parser.add_argument("--hostile", type=int, default=0, help="hostile shoots more")
+    parser.add_argument("--decided", type=int, default=0, help="Pauses, and ended ScaleRequests")
     parser.add_argument("--services", type=int, default=0, help="of API servers, for a weeder")
     parser.add_argument("--cut-every", type=int, default=1, help="1: `cut` cuts every shoot")
     parser.add_argument("--endpoint-mode", action="store_true", help="with external addresses")

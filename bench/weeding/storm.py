@@ -22,9 +22,9 @@ from app.core.clock import Clock
 from app.core.kube.election import SoleOwner
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
-from app.core.ports import NoPauses
 from app.core.reporting.metering import Metering
 from app.core.tasks import Tasks
+from app.service.decisions import OverrideFeature
 from app.simulation.builders import World
 from app.simulation.identities import WEEDER
 from app.simulation.memory import MemoryPlace
@@ -150,11 +150,13 @@ def _weeder(
         **AMPLE,
     )
     adapters: Any = process.adapters
+    decisions = OverrideFeature(core, process.adapters, dry_run=False)
+    decisions.start()
     environment = WeederEnvironment.create(
         _POLICY,
         adapters.weeder.seed,
         SoleOwner(),
-        pauses=NoPauses(),
+        pauses=decisions.pauses(),
         clock=world.clock,
         tasks=tasks,
         notice_bus=core.notice_bus,

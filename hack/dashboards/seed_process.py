@@ -27,8 +27,8 @@ PEOPLE: Final = Row(
     (
         graph(
             "Overrides in force",
-            "Where somebody keeps the watchdog's hands off. global-pause: of all shoots. invalid: entries "
-            "of the ConfigMap that cannot be read; whatever can be read of them pauses. "
+            "Where somebody keeps the watchdog's hands off. global-pause: of all shoots. invalid: Pauses "
+            "that this version cannot read; each pauses with scope all. "
             + runbook("DWDOverridesInvalid"),
             Query(told("dwd_overrides_active", by="kind"), "{{kind}}"),
             stacked=True,

@@ -6,7 +6,7 @@ from typing import Any
 from app.core.model import workloads as ann
 from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType
 from app.core.model.nodes import NodeView
-from app.core.model.overrides import Hold, Pause
+from app.core.model.overrides import API_PAUSE, Hold, ObjectId, Pause, ScaleRequest
 from app.core.model.overrides import Scope as PauseScope
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.probing import (
@@ -20,6 +20,7 @@ from app.core.model.probing import (
     Verdict,
     VerdictReason,
 )
+from app.core.model.scaling_runs import OperationPhase, ScaleSpec
 from app.core.model.weeding import Cause, End, Phase, RecoveryStatus, ServiceKey
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.endpoints.results import EndpointResultView, GateView, ProbeTarget
@@ -30,6 +31,8 @@ from app.prober.status import ConditionStatus, ShootCondition, ShootStatus
 
 NOW = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""
+HOME = "garden"
+"""The watchdog's own namespace."""
 NAMESPACE = "shoot--acme--prod"
 SERVICE = ServiceKey(NAMESPACE, "kube-apiserver")
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
@@ -171,16 +174,52 @@ def gate(name: str = "canary", reason: GateReason = GateReason.PASSING, **more: 
     return replace(found, **more)
 
 
-def pause(scope: PauseScope = PauseScope.ALL, seconds: float = 3_600.0, **more: Any) -> Pause:
-    found = Pause(scope, "maintenance of the seed", "alice", NOW - 60, NOW + seconds)
+def pause(
+    scope: PauseScope = PauseScope.ALL,
+    seconds: float = 3_600.0,
+    *,
+    of: str = NAMESPACE,
+    name: str = API_PAUSE,
+    **more: Any,
+) -> Pause:
+    """The API's, unless it has another name: then somebody has made it with kubectl."""
+    found = Pause(
+        scope,
+        "maintenance of the seed",
+        "alice",
+        NOW - 60,
+        NOW + seconds,
+        ObjectId(of, name, f"uid-of-{of}-{name}", "1"),
+        verified=name == API_PAUSE,
+    )
     return replace(found, **more)
 
 
-def hold(
-    direction: Direction | None = Direction.UP, operation: str | None = "op-1", **more: Any
-) -> Hold:
+def hold(direction: Direction = Direction.UP, operation: str = "op-1", **more: Any) -> Hold:
     found = Hold("brought back by hand", "alice", NOW - 60, NOW + 1_800, direction, operation)
     return replace(found, **more)
+
+
+def request(
+    direction: Direction = Direction.UP,
+    operation: str = "op-1",
+    *,
+    done: bool = True,
+    of: str = NAMESPACE,
+    author: str = "alice",
+    reason: str = "brought back by hand",
+) -> ScaleRequest:
+    """One whose hold is `hold(direction, operation, done=done)`."""
+    return ScaleRequest(
+        ObjectId(of, f"api-{operation}", operation, "1"),
+        ScaleSpec(direction, reason, author, 1_860.0),
+        NOW - 60,
+        OperationPhase.DONE if done else OperationPhase.RUNNING,
+        started=NOW - 60,
+        ended=NOW - 60 if done else None,
+        hold_until=NOW + 1_800 if done else None,
+        verified=True,
+    )
 
 
 def recovery(

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -16,22 +16,22 @@ from app.api.health import Health
 from app.api.middleware import ApiMiddleware
 from app.api.views import Context, ProberView
 from app.core.config.settings import ServiceSettings
-from app.core.errors import NotFound, Refused
+from app.core.errors import FeatureUnavailable, NotFound, Refused
 from app.core.metrics import Metrics
 from app.core.model import workloads as ann
 from app.core.model.callers import Caller, Role
 from app.core.model.overrides import (
-    ALL_SHOOTS,
+    API_PAUSE,
     EffectiveOverrides,
-    Hold,
     IgnoreRequest,
-    OverrideEntry,
+    ObjectId,
     Pause,
+    ScaleRequest,
 )
 from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
 from app.core.model.scaling_runs import (
     OperationPhase,
-    ScaleRequest,
+    ScaleSpec,
     ScalingPlan,
     ScalingRunStatus,
     Trigger,
@@ -46,12 +46,13 @@ from app.core.model.weeding import (
     WeedRequest,
 )
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.ports import OverrideWrite, Permission, Starting
+from app.core.overrides import rules
+from app.core.ports import PauseWrite, Permission, Starting
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.history import History
 from app.prober.endpoints.results import EndpointResultView, GateView
 from app.prober.status import ShootStatus
-from tests.api.facts import CA, KCM, MCM, NOW, POLICY
+from tests.api.facts import CA, HOME, KCM, MCM, NAMESPACE, NOW, POLICY
 
 
 @dataclass
@@ -141,79 +142,125 @@ class FakeWeeders:
 class FakeOverrides:
     """What people decided, in memory: the view and the service in one."""
 
-    entries: dict[str, OverrideEntry] = field(default_factory=dict)
+    objects: dict[tuple[str, str], Pause] = field(default_factory=dict)
+    """The Pauses by namespace and name."""
+    orders: dict[str, ScaleRequest] = field(default_factory=dict)
+    """The ScaleRequests by uid."""
     now: float = NOW
     synced: bool = True
     off: str | None = None
     breaks: Exception | None = None
     """Raised by every write, which then changes nothing."""
-    ended_by: list[str | None] = field(default_factory=list)
-    listeners: list[Callable[[], None]] = field(default_factory=list)
+    enders: list[str] = field(default_factory=list)
+    """Who ended each pause and hold."""
+    listeners: list[Callable[[str | None], None]] = field(default_factory=list)
 
-    def entry(self, key: str) -> OverrideEntry:
-        return self.entries.get(key, OverrideEntry())
+    # What tests do to it.
+
+    def add(self, *made: Pause | ScaleRequest) -> None:
+        """Somebody makes them, or replaces those of the same name."""
+        for each in made:
+            if isinstance(each, Pause):
+                self.objects[each.id.namespace, each.id.name] = each
+            else:
+                self.orders[each.id.uid] = each
+            self.tell(each.id.namespace)
+
+    def clear(self) -> None:
+        self.objects.clear()
+        self.orders.clear()
+        self.tell(HOME)
+
+    def api(self, namespace: str = NAMESPACE) -> Pause:
+        """The Pause that the API made there."""
+        return self.objects[namespace, API_PAUSE]
+
+    def tell(self, namespace: str) -> None:
+        for listener in self.listeners:
+            listener(None if namespace == HOME else namespace)
+
+    # The view.
 
     def effective(self, namespace: str) -> EffectiveOverrides:
-        own = self.entry(namespace)
-        pause = own.pause if own.pause is not None and own.pause.until > self.now else None
-        hold = own.hold if own.hold is not None and own.hold.until > self.now else None
-        return EffectiveOverrides(pause, self.global_pause(), hold)
+        return rules.effective(
+            self.pauses(namespace), self.pauses(None), self.requests(namespace), self.now
+        )
 
     def global_pause(self) -> Pause | None:
-        found = self.entry(ALL_SHOOTS).pause
-        return found if found is not None and found.until > self.now else None
+        return next(iter(rules.ordered(self.pauses(None), self.now)), None)
 
-    def holds(self) -> dict[str, Hold]:
-        return {key: each.hold for key, each in self.entries.items() if each.hold is not None}
+    def pauses(self, namespace: str | None) -> list[Pause]:
+        where = HOME if namespace is None else namespace
+        return [each for each in self.objects.values() if each.id.namespace == where]
 
-    def subscribe(self, listener: Callable[[], None]) -> None:
+    def requests(self, namespace: str | None = None) -> list[ScaleRequest]:
+        return [each for each in self.orders.values() if namespace in {None, each.id.namespace}]
+
+    def held(self) -> set[str]:
+        return {each.id.namespace for each in self.orders.values()}
+
+    async def refresh(self, namespace: str, *, urgent: bool = True) -> None:
+        """Nothing: it is never stale."""
+
+    def subscribe(self, listener: Callable[[str | None], None]) -> None:
         self.listeners.append(listener)
 
-    async def set_pause(self, key: str, pause: Pause) -> OverrideWrite:
-        return self._write(key, pause=pause)
+    # The service.
 
-    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideWrite:
-        self.ended_by.append(by)
-        return self._write(key, pause=None)
-
-    async def set_hold(
-        self, namespace: str, hold: Hold, *, starting: Starting | None = None
-    ) -> OverrideWrite:
-        if starting is not None:
-            starting()
-        return self._write(namespace, hold=hold)
-
-    async def still_there(self, namespace: str, hold: Hold) -> bool:
-        return True
-
-    def note_done(self, namespace: str, operation: str) -> None:
-        """Nothing: these tests run no scaling runs."""
-
-    async def finish_hold(self, namespace: str, operation: str) -> OverrideWrite:
-        found = self.entry(namespace).hold
-        if found is None or found.operation != operation:
-            return self._write(namespace)
-        return self._write(namespace, hold=replace(found, done=True))
-
-    async def end_hold(
-        self, namespace: str, *, operation: str | None = None, by: str | None = None
-    ) -> OverrideWrite:
-        self.ended_by.append(by)
-        found = self.entry(namespace).hold
-        other = operation is not None and found is not None and found.operation != operation
-        return self._write(namespace) if other else self._write(namespace, hold=None)
-
-    def _write(self, key: str, **changes: Any) -> OverrideWrite:
+    def check(self, feature: str) -> None:
+        if self.off is not None:
+            raise FeatureUnavailable(feature, self.off)
         if self.breaks is not None:
             raise self.breaks
-        before = self.entries.get(key)
-        after = replace(self.entry(key), **changes)
-        self.entries[key] = after
-        if after.empty:
-            del self.entries[key]
-        for listener in self.listeners:
-            listener()
-        return OverrideWrite(key, before, None if after.empty else after)
+
+    def ended_by(self, uid: str) -> str | None:
+        return None
+
+    async def set_pause(self, namespace: str | None, wanted: Pause) -> PauseWrite:
+        self.check("pauses")
+        where = HOME if namespace is None else namespace
+        before = self.objects.get((where, API_PAUSE))
+        written = replace(wanted, id=ObjectId(where, API_PAUSE, "made", "1"), verified=True)
+        self.add(written)
+        return PauseWrite(before, written)
+
+    async def end_pause(self, namespace: str | None, name: str, *, by: str) -> Pause | None:
+        self.check("pauses")
+        self.enders.append(by)
+        where = HOME if namespace is None else namespace
+        found = self.objects.pop((where, name), None)
+        self.tell(where)
+        return found
+
+    async def request_scaling(
+        self,
+        namespace: str,
+        spec: ScaleSpec,
+        *,
+        prefix: str = "api",
+        starting: Starting | None = None,
+    ) -> ScaleRequest:
+        raise AssertionError  # these tests run no scaling runs
+
+    async def set_status(
+        self, known: ScaleRequest, wanted: ScaleRequest, *, starting: Starting, spare: bool = False
+    ) -> ScaleRequest:
+        raise AssertionError  # as above
+
+    async def delete_request(self, request: ScaleRequest, *, by: str) -> bool:
+        self.check("scalerequests")
+        self.enders.append(by)
+        there = self.orders.pop(request.id.uid, None) is not None
+        self.tell(request.id.namespace)
+        return there
+
+
+class Order(NamedTuple):
+    """What somebody asked a scaling run for."""
+
+    namespace: str
+    spec: ScaleSpec
+    if_match: str | None = None
 
 
 @dataclass
@@ -223,7 +270,7 @@ class FakeFlows:
     known: dict[str, ScalingRunStatus] = field(default_factory=dict)
     breaks: Exception | None = None
     """Raised by each method that acts."""
-    orders: list[ScaleRequest] = field(default_factory=list)
+    orders: list[Order] = field(default_factory=list)
     probed: list[str] = field(default_factory=list)
 
     def add(self, *operations: ScalingRunStatus) -> None:
@@ -237,25 +284,29 @@ class FakeFlows:
             raise self.breaks
         return self.known.get(name)
 
-    async def plan(self, order: ScaleRequest) -> ScalingPlan:
+    async def plan(
+        self, namespace: str, spec: ScaleSpec, *, if_match: str | None = None
+    ) -> ScalingPlan:
         self._act()
-        return ScalingPlan(order, (), '"all"')
+        return ScalingPlan(namespace, spec.direction, (), '"all"')
 
-    async def begin(self, order: ScaleRequest) -> ScalingRunStatus:
+    async def begin(
+        self, namespace: str, spec: ScaleSpec, *, if_match: str | None = None
+    ) -> ScalingRunStatus:
         self._act()
-        self.orders.append(order)
+        self.orders.append(Order(namespace, spec, if_match))
         begun = ScalingRunStatus(
             f"op-{len(self.known) + 1}",
-            order.namespace,
-            order.direction,
+            namespace,
+            spec.direction,
             Trigger.MANUAL,
             OperationPhase.RUNNING,
             NOW,
-            reason=order.reason,
-            author=order.author,
-            forced=order.force,
+            reason=spec.reason,
+            author=spec.author,
+            forced=spec.force,
             started=NOW,
-            hold_until=NOW + order.hold,
+            hold_until=NOW + spec.hold,
         )
         self.add(begun)
         return begun

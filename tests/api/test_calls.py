@@ -1,6 +1,7 @@
 """Every route asks whether the caller may make its call, before it does anything else."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
@@ -8,8 +9,8 @@ from fastapi.testclient import TestClient
 from app.api.auth.authorization import Call
 from app.api.problems import Problem, ProblemType
 from app.core.model.callers import Role
-from tests.api.facts import NAMESPACE
-from tests.api.fakes import application
+from tests.api.facts import HOME, NAMESPACE
+from tests.api.fakes import application, context
 
 SHOOT = "/api/v1/shoots/{namespace}"
 IGNORE = SHOOT + "/resources/{kind}/{name}/ignore-scaling"
@@ -22,9 +23,13 @@ TABLE = {
     ("GET", SHOOT + "/history"): Call.READ_SHOOT,
     ("POST", SHOOT + "/probe"): Call.PROBE,
     ("PUT", SHOOT + "/pause"): Call.PAUSE,
+    ("GET", SHOOT + "/pauses"): Call.READ_SHOOT,
+    ("DELETE", SHOOT + "/pauses/{name}"): Call.RESUME,
     ("DELETE", SHOOT + "/pause"): Call.RESUME,
     ("PUT", "/api/v1/pause"): Call.PAUSE_ALL,
     ("DELETE", "/api/v1/pause"): Call.RESUME_ALL,
+    ("GET", "/api/v1/pauses"): Call.LIST,
+    ("DELETE", "/api/v1/pauses/{name}"): Call.RESUME_ALL,
     ("DELETE", SHOOT + "/hold"): Call.CANCEL,
     ("GET", SHOOT + "/resources"): Call.READ_SHOOT,
     ("PUT", IGNORE): Call.IGNORE,
@@ -78,8 +83,9 @@ def test_who_may_not_is_refused_before_anything_else_is_said(client, authority, 
     assert answer.status_code == 403, (
         "not 404, 422 or 503: whether there is such a shoot is not said"
     )
-    namespace = NAMESPACE if "{namespace}" in path else ""
-    assert authority.asked == [("tester", TABLE[method, path], namespace)]
+    call = TABLE[method, path]
+    namespace = HOME if call.at_home else NAMESPACE if "{namespace}" in path else ""
+    assert authority.asked == [("tester", call, namespace)]
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(OPEN))
@@ -95,7 +101,9 @@ def test_what_changes_something_is_never_a_viewers():
         assert (call.role is Role.VIEWER) == (method == "GET"), path
 
 
-def test_a_pause_of_all_is_asked_for_every_namespace():
-    assert Call.PAUSE_ALL.access("").namespace == ""
-    client = TestClient(application())
-    assert client.put("/api/v1/pause", json={"reason": "x"}).status_code == 200
+def test_a_pause_of_all_is_asked_for_in_the_watchdogs_own_namespace(authority):
+    given = replace(context(authority=authority), home="dwd-system")
+    client = TestClient(application(given))
+    answer = client.put("/api/v1/pause", json={"reason": "x"})
+    assert answer.status_code == 200
+    assert authority.asked == [("tester", Call.PAUSE_ALL, "dwd-system")]

@@ -38,6 +38,10 @@ CONTRACT = {
     "DELETE /api/v1/shoots/{namespace}/pause",
     "PUT /api/v1/pause",
     "DELETE /api/v1/pause",
+    "GET /api/v1/pauses",
+    "DELETE /api/v1/pauses/{name}",
+    "GET /api/v1/shoots/{namespace}/pauses",
+    "DELETE /api/v1/shoots/{namespace}/pauses/{name}",
     "DELETE /api/v1/shoots/{namespace}/hold",
     "GET /api/v1/shoots/{namespace}/resources",
     "PUT /api/v1/shoots/{namespace}/resources/{kind}/{name}/ignore-scaling",
@@ -65,7 +69,7 @@ ExecAction FeatureOff FieldError Gap Gate GateReason GateState GrpcAction Histor
 HistoryList HistoryType Hold HttpGetAction HttpHeader HttpScheme IgnoreOrder Leader LeaseState
 Leases ListMetadata LiveResource LogLevel LogLevelNow LogLevelOrder Look MatchExpression
 MissingPermission NewestRecovery Node NodeList NodeMetadata OnFailure Operation OperationList
-OperationPhase OperationStep OperationTrigger OverrideChange OverrideKind Pause PauseOrder
+OperationPhase OperationStep OperationTrigger OverrideChange OverrideKind Pause PauseList PauseOrder
 PauseScope Plan PlannedAction PlannedChange PlannedLevel PlannedStep PodSelector PodSelectors ProbeEffect
 ProbeInfo ProbeOutcome ProbeResult ProbeType ProbeWaiting ProberFile ProblemDetails Recovery
 RecoveryCause RecoveryEnd RecoveryPhase Ref Replicas Resource ResourceList ScaleInfo

@@ -3,10 +3,20 @@
 import pytest
 
 from app.core.errors import Refused
-from app.core.model.overrides import OverrideEntry
 from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
-from tests.api.facts import KCM, MCM, NAMESPACE, NOW, healthy, hold, pause, protected, workload
+from tests.api.facts import (
+    HOME,
+    KCM,
+    MCM,
+    NAMESPACE,
+    NOW,
+    healthy,
+    pause,
+    protected,
+    request,
+    workload,
+)
 
 SHOOT = f"/api/v1/shoots/{NAMESPACE}"
 IGNORE = f"{SHOOT}/resources/Deployment/kube-controller-manager/ignore-scaling"
@@ -27,13 +37,13 @@ def changes(answer):
     return answer.json()["changes"]
 
 
-@pytest.mark.parametrize(("url", "key"), [(f"{SHOOT}/pause", NAMESPACE), ("/api/v1/pause", "_all")])
-def test_a_pause_says_which_key_it_would_write_and_writes_nothing(client, overrides, url, key):
+@pytest.mark.parametrize(("url", "where"), [(f"{SHOOT}/pause", NAMESPACE), ("/api/v1/pause", HOME)])
+def test_a_pause_says_which_object_it_would_write_and_writes_nothing(client, overrides, url, where):
     (found,) = changes(client.put(url, json={**REASON, "duration": "30m", "dryRun": True}))
-    assert found["object"] == f"ConfigMap/dependency-watchdog-overrides, key {key}"
+    assert found["object"] == f"Pause {where}/api"
     assert found["before"] is None
     assert found["after"]["reason"] == "maintenance"
-    assert overrides.entries == {}
+    assert overrides.objects == {}
 
 
 def test_a_pause_that_would_be_refused_is_refused_in_the_dry_run(client, shoots, overrides):
@@ -43,31 +53,58 @@ def test_a_pause_that_would_be_refused_is_refused_in_the_dry_run(client, shoots,
     assert "would stay at 0" in answer.json()["detail"]
     forced = client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": True, "force": True})
     assert len(changes(forced)) == 1
-    assert overrides.entries == {}
+    assert overrides.objects == {}
 
 
-@pytest.mark.parametrize("url", [f"{SHOOT}/pause", f"{SHOOT}/hold"])
-def test_what_ends_a_pause_or_hold_says_what_it_would_end(client, overrides, url):
-    overrides.entries[NAMESPACE] = kept = OverrideEntry(pause(), hold())
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        (f"{SHOOT}/pause", f"Pause {NAMESPACE}/api"),
+        (f"{SHOOT}/pauses/night", f"Pause {NAMESPACE}/night"),
+        (f"{SHOOT}/hold", f"ScaleRequest {NAMESPACE}/api-op-1"),
+        ("/api/v1/pause", f"Pause {HOME}/api"),
+        ("/api/v1/pauses/night", f"Pause {HOME}/night"),
+    ],
+)
+def test_what_ends_a_pause_or_hold_says_what_it_would_end(client, overrides, url, named):
+    overrides.add(
+        request(), *(pause(of=of, name=n) for of in (NAMESPACE, HOME) for n in ("api", "night"))
+    )
     (found,) = changes(client.delete(url, params={"dryRun": "true"}))
+    assert found["object"] == named
     assert found["before"]["author"]
     assert found["after"] is None
-    assert overrides.entries[NAMESPACE] == kept
+    assert (len(overrides.objects), len(overrides.orders)) == (4, 1)
 
 
-def test_nothing_to_end_is_no_change(client):
-    assert changes(client.delete(f"{SHOOT}/pause", params={"dryRun": "true"})) == []
+def test_a_pause_that_would_replace_another_shows_both(client, overrides):
+    overrides.add(pause())
+    (found,) = changes(client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": True}))
+    assert (found["before"]["author"], found["after"]["author"]) == ("alice", "tester")
+    assert found["after"]["createdAt"] == found["before"]["createdAt"], "of the object, which stays"
+    made = client.put(f"{SHOOT}/pause", json=REASON).json()
+    assert made == found["after"]
 
 
-def test_where_there_are_no_overrides_the_dry_run_says_so_too(client, overrides):
-    overrides.off = "the right to get configmaps is missing"
-    for answer in (
-        client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": True}),
-        client.delete(f"{SHOOT}/pause", params={"dryRun": "true"}),
-        client.delete(f"{SHOOT}/hold", params={"dryRun": "true"}),
+@pytest.mark.parametrize("what", ["pause", "hold"])
+def test_nothing_to_end_is_no_change(client, what):
+    assert changes(client.delete(f"{SHOOT}/{what}", params={"dryRun": "true"})) == []
+
+
+def test_where_there_are_no_overrides_the_dry_run_says_so_too(client, process):
+    process.off = {
+        "pauses": "the right to list pauses is missing",
+        "scalerequests": "the right to list scalerequests is missing",
+    }
+    for answer, missing in (
+        (client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": True}), "pauses"),
+        (client.delete(f"{SHOOT}/pause", params={"dryRun": "true"}), "pauses"),
+        (client.delete(f"{SHOOT}/pauses/x", params={"dryRun": "true"}), "pauses"),
+        (client.delete(f"{SHOOT}/hold", params={"dryRun": "true"}), "scalerequests"),
     ):
         assert answer.status_code == 503
-        assert "configmaps" in answer.json()["detail"]
+        assert f"list {missing}" in answer.json()["detail"]
+        assert answer.json()["feature"] == missing
 
 
 def test_ignore_scaling_shows_the_annotation_as_it_is_and_would_be(client, resources):

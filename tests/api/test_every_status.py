@@ -35,7 +35,7 @@ from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.model.workloads import Direction
 from app.core.reporting.audit import AuditLog
 from tests.api import fakes
-from tests.api.facts import KCM, NAMESPACE, NOW, POLICY, healthy, workload
+from tests.api.facts import HOME, KCM, NAMESPACE, NOW, POLICY, healthy, pause, workload
 from tests.api.fakes import (
     FakeAuthority,
     FakeFlows,
@@ -114,6 +114,7 @@ class Scene:
         self.scaling_runs, self.resources = FakeFlows(), FakeResources()
         self.overrides, self.authority = FakeOverrides(), FakeAuthority()
         self.shoots.add(healthy())
+        self.overrides.add(*(pause(of=of, name=NAMES["name"]) for of in (NAMESPACE, HOME)))
         key = ServiceKey(NAMESPACE, "kube-apiserver")
         self.weeders.add(ServiceStatus(key, ready=True, since=NOW))
         phase = OperationPhase.RUNNING
@@ -291,13 +292,12 @@ SPECIAL: dict[tuple[str, int], Callable[[Scene, Named], Any]] = {
     ("weedNow", 200): planned,
     ("resumeShoot", 200): planned_without_a_body,
     ("resumeAllShoots", 200): planned_without_a_body,
+    ("endPause", 200): planned_without_a_body,
+    ("endPauseOfAll", 200): planned_without_a_body,
     ("endHold", 200): planned_without_a_body,
     ("weedNow", 409): weeder_refuses,
     ("pauseShoot", 409): somebody_else_changed_it,
     ("pauseAllShoots", 409): somebody_else_changed_it,
-    ("resumeShoot", 409): somebody_else_changed_it,
-    ("resumeAllShoots", 409): somebody_else_changed_it,
-    ("endHold", 409): somebody_else_changed_it,
     ("ignoreResource", 409): partial(resources_refuse, Refused("it is at 0")),
     ("ignoreResource", 412): partial(resources_refuse, changed),
     ("heedResource", 409): partial(resources_refuse, Refused("it changed again and again")),

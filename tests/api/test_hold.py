@@ -1,118 +1,106 @@
 """The end of a hold: the automatic verdicts act again."""
 
+from dataclasses import replace
+
 import pytest
 
-from app.core.errors import (
-    Conflict,
-    EntryChanged,
-    NotKnownYet,
-    OperationGone,
-    Refused,
-    StoreFull,
-    Unreachable,
-)
-from app.core.model.overrides import OverrideEntry
+from app.core.errors import FeatureUnavailable, Unreachable
 from app.core.model.policy import Loop
-from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
+from app.core.model.scaling_runs import OperationPhase
 from app.core.model.workloads import Direction
-from tests.api.facts import NAMESPACE, NOW, healthy, hold, pause
+from tests.api.facts import NAMESPACE, NOW, healthy, pause, request
 
 PATH = f"/api/v1/shoots/{NAMESPACE}/hold"
-RUNNING = ScalingRunStatus(
-    "op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, OperationPhase.RUNNING, NOW
-)
 
 
 @pytest.fixture(autouse=True)
-def held(shoots, overrides, scaling_runs):
+def held(shoots, overrides):
     shoots.add(healthy())
-    scaling_runs.add(RUNNING)
-    overrides.entries[NAMESPACE] = OverrideEntry(pause(), hold(done=False))
+    overrides.add(pause(), request(done=False))
 
 
-def phase(scaling_runs):
-    return scaling_runs.known["op-1"].phase
+def kind(answer):
+    return answer.json()["type"].rpartition(":")[2]
 
 
-def test_the_hold_ends_and_its_run_is_cancelled_and_the_pause_stays(
-    client, overrides, scaling_runs
-):
+def test_the_hold_ends_with_its_request_and_the_pause_stays(client, overrides):
     answer = client.delete(PATH)
     assert (answer.status_code, answer.content) == (204, b"")
-    assert overrides.entry(NAMESPACE) == OverrideEntry(pause=pause())
-    assert phase(scaling_runs) is OperationPhase.CANCELLED
+    assert overrides.orders == {}
+    assert overrides.effective(NAMESPACE).hold is None
+    assert overrides.api() == pause()
 
 
-def test_the_end_of_a_hold_that_is_not_there_is_204_and_cancels_nothing(
-    client, overrides, scaling_runs
-):
-    overrides.entries.clear()
+def test_the_end_of_a_hold_that_is_not_there_is_204(client, overrides):
+    overrides.clear()
     assert client.delete(PATH).status_code == 204
-    assert phase(scaling_runs) is OperationPhase.RUNNING
+    assert overrides.enders == []
 
 
-@pytest.mark.parametrize("found", [hold(done=True), hold(operation=None, done=False)])
-def test_a_hold_whose_run_has_ended_or_that_has_none_cancels_nothing(
-    client, overrides, scaling_runs, found
-):
-    overrides.entries[NAMESPACE] = OverrideEntry(hold=found)
+def test_of_several_holds_the_one_that_acts_is_ended_and_the_others_stay(client, overrides):
+    waiting, another = (
+        request(operation="op-2"),
+        request(operation="op-3", of="shoot--another--one"),
+    )
+    overrides.add(waiting, another)
+    acting = overrides.effective(NAMESPACE).hold.operation
+    before = set(overrides.orders)
     assert client.delete(PATH).status_code == 204
-    assert overrides.entries == {}
-    assert phase(scaling_runs) is OperationPhase.RUNNING
+    assert set(overrides.orders) == before - {acting}
 
 
-def test_a_standby_ends_it_and_leaves_the_run_to_the_leader(
-    client, process, overrides, scaling_runs
-):
+def test_a_request_that_holds_nothing_is_left_alone(client, overrides):
+    overrides.clear()
+    over = replace(request(), hold_until=NOW - 1)
+    failed = replace(request(Direction.UP, "op-2"), phase=OperationPhase.FAILED, hold_until=None)
+    overrides.add(over, failed)
+    assert client.delete(PATH).status_code == 204
+    assert len(overrides.orders) == 2
+
+
+def test_a_standby_ends_it(client, process, overrides):
     process.leading = False
     assert client.delete(PATH).status_code == 204
-    assert overrides.entry(NAMESPACE).hold is None
-    assert phase(scaling_runs) is OperationPhase.RUNNING
+    assert overrides.orders == {}
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "problem"),
     [
-        Refused("it has ended"),
-        OperationGone("of an earlier leader"),
-        Unreachable("away"),
-        NotKnownYet("not read since the start"),
+        (FeatureUnavailable("scalerequests", "may not be deleted"), "feature-off"),
+        (Unreachable("away"), "seed-away"),
     ],
 )
-def test_once_the_hold_is_gone_a_run_that_cannot_be_cancelled_fails_nothing(
-    client, overrides, scaling_runs, error
-):
-    scaling_runs.breaks = error
-    assert client.delete(PATH).status_code == 204
-    assert overrides.entry(NAMESPACE).hold is None
-
-
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (EntryChanged("changed"), 409),
-        (Conflict("changed"), 409),
-        (StoreFull("full"), 503),
-        (Unreachable("away"), 503),
-    ],
-)
-def test_a_hold_that_cannot_be_ended_keeps_its_run(client, overrides, scaling_runs, error, status):
+def test_a_hold_that_cannot_be_ended_stays(client, overrides, error, problem):
     overrides.breaks = error
-    assert client.delete(PATH).status_code == status
-    assert overrides.entry(NAMESPACE).hold is not None
-    assert phase(scaling_runs) is OperationPhase.RUNNING
+    answer = client.delete(PATH)
+    assert (answer.status_code, kind(answer)) == (503, problem)
+    assert len(overrides.orders) == 1
+
+
+def test_where_there_are_no_requests_the_feature_is_off(client, overrides):
+    overrides.clear()
+    overrides.off = "the right to list scalerequests is missing"
+    answer = client.delete(PATH)
+    assert (answer.status_code, kind(answer)) == (503, "feature-off")
+
+
+def test_right_after_the_start_it_is_not_known_whether_there_is_one(client, overrides):
+    overrides.synced = False
+    answer = client.delete(PATH)
+    assert (answer.status_code, kind(answer)) == (503, "not-listed")
+    assert len(overrides.orders) == 1
 
 
 def test_a_namespace_that_is_no_shoots_is_404(client, overrides):
     assert client.delete("/api/v1/shoots/garden/hold").status_code == 404
 
 
-def test_a_dry_run_ends_no_hold(client, process, overrides, scaling_runs):
+def test_a_dry_run_ends_no_hold(client, process, overrides):
     process.dry_run = True
     answer = client.delete(PATH)
     assert answer.json()["type"] == "urn:dependency-watchdog:problem:dry-run"
-    assert overrides.entry(NAMESPACE).hold is not None
-    assert phase(scaling_runs) is OperationPhase.RUNNING
+    assert len(overrides.orders) == 1
 
 
 @pytest.mark.parametrize("peer", [None, "http://dwd-prober:8080"])
@@ -121,7 +109,7 @@ def test_holds_are_the_probers(client, process, overrides, peer):
     found = client.delete(PATH).json()
     assert found["type"] == "urn:dependency-watchdog:problem:loop-not-here"
     assert found["peer"] == peer
-    assert overrides.entry(NAMESPACE).hold is not None
+    assert len(overrides.orders) == 1
 
 
 def test_the_audit_has_the_hold_that_was_ended_and_its_operation(client, audit):
@@ -133,9 +121,8 @@ def test_the_audit_has_the_hold_that_was_ended_and_its_operation(client, audit):
     assert said.after is None
 
 
-@pytest.mark.parametrize("error", [EntryChanged("changed"), StoreFull("full"), Unreachable("away")])
-def test_a_refused_attempt_has_the_hold_that_stays_there(client, overrides, audit, error):
-    overrides.breaks = error
+def test_a_refused_attempt_has_the_hold_that_stays_there(client, overrides, audit):
+    overrides.breaks = Unreachable("away")
     client.delete(PATH)
     said = audit.entries()[0].attempt
     assert (said.performed, said.before["author"], said.before["operation"]) == (
@@ -152,12 +139,12 @@ def test_so_has_a_dry_run(client, process, audit):
 
 
 def test_where_the_hold_is_gone_by_then_there_was_none(client, overrides, audit):
-    end = overrides.end_hold
+    end = overrides.delete_request
 
-    async def end_hold(namespace, **more):
-        overrides.entries.clear()
-        return await end(namespace, **more)
+    async def delete_request(found, *, by):
+        overrides.orders.clear()
+        return await end(found, by=by)
 
-    overrides.end_hold = end_hold
+    overrides.delete_request = delete_request
     assert client.delete(PATH).status_code == 204
     assert audit.entries()[0].attempt.before is None

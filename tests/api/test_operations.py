@@ -68,6 +68,7 @@ def test_an_operation_has_its_steps_with_their_times(client, scaling_runs):
         "started": "2027-01-15T07:59:01Z",
         "ended": None,
         "author": "alice",
+        "verified": True,
         "reason": "63 of 100 node leases are older than 30 s",
         "message": "1 of 2",
         "forced": False,

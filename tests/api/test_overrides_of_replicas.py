@@ -1,19 +1,16 @@
-"""Pauses through the API of two replicas and kubectl, on one ConfigMap: what one takes, the other has at once."""
-
-import json
+"""Pauses through the API of two replicas and kubectl, on one seed: what one takes, the other has at once."""
 
 import httpx2
 import pytest
 
 from app.api.views import Context, ProberView
 from app.core.clock import Clock
-from app.core.metrics import Metrics
-from app.core.model.overrides import ALL_SHOOTS
-from app.core.overrides.cache import OverrideCache
-from app.core.overrides.service import OverrideService
-from app.core.overrides.writer import OverrideWriter
+from app.core.model.overrides import API_PAUSE
 from app.core.reporting.audit import AuditLog
-from tests.api.facts import NAMESPACE, POLICY, healthy, protected
+from app.core.tasks import Tasks
+from app.service.decisions import OverrideFeature
+from app.simulation.identities import WATCHDOG
+from tests.api.facts import HOME, NAMESPACE, POLICY, healthy, protected
 from tests.api.fakes import (
     FakeAuthority,
     FakeFlows,
@@ -22,123 +19,187 @@ from tests.api.fakes import (
     FakeShoots,
     application,
 )
-from tests.support.overrides import MemoryStore
+from tests.support.harness import GARDENER
+from tests.support.seed_lab import SeedLab
 
 SHOOT = f"/api/v1/shoots/{NAMESPACE}"
 PAUSE = SHOOT + "/pause"
 BODY = {"reason": "the load balancer is replaced", "duration": "10m"}
 
 
-class Replica:
-    """One process on the ConfigMap of `store`."""
+class Ticking(FakeProcess):
+    """A process by a clock that goes on."""
 
-    def __init__(self, store, *, leading):
-        clock = store.clock
-        self.store = store
-        self.book = OverrideCache(store, clock, Metrics())
-        override_service = OverrideService(OverrideWriter(store, self.book), self.book, clock)
+    def __init__(self, clock, *, leading):
+        super().__init__(leading=leading)
+        self._clock = clock
+
+    def now(self):
+        return self._clock.now()
+
+
+class Replica:
+    """One process on the seed of `world`."""
+
+    def __init__(self, lab, world, *, leading):
+        core = lab.core()
+        self.process = lab.process(world, core, WATCHDOG, prober=GARDENER)
+        feature = OverrideFeature(core, self.process.adapters, dry_run=False)
+        feature.start()
+        self.process.start()
+        self.view = feature.view
         self.shoots = FakeShoots()
         self.shoots.add(healthy())
-        process = FakeProcess(leading=leading, time=clock.now())
-        prober = ProberView(self.shoots, POLICY, self.book, FakeFlows(), FakeResources())
-        audit = AuditLog(clock.now)
-        given = Context(process, self.book, override_service, FakeAuthority(), audit, prober)
+        process = Ticking(core.clock, leading=leading)
+        prober = ProberView(self.shoots, POLICY, self.view, FakeFlows(), FakeResources())
+        audit = AuditLog(core.clock.now)
+        given = Context(
+            process, self.view, feature.override_service, FakeAuthority(), audit, prober
+        )
         transport = httpx2.ASGITransport(application(given, audit=audit))
         self.client = httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
     async def shown(self):
-        """The pause of the shoot, as this replica shows it."""
-        return (await self.client.get(SHOOT)).json()["pause"]
+        """The pause of the shoot that acts, as this replica shows it; None if there is none."""
+        found = (await self.client.get(f"{SHOOT}/pauses")).json()["items"]
+        return next(iter(found), None)
+
+
+class Seed:
+    """The seed, a leader and a standby."""
+
+    def __init__(self, lab, world):
+        self.clock, self.world = lab.clock, world
+        self.leader = Replica(lab, world, leading=True)
+        self.standby = Replica(lab, world, leading=False)
+
+    @property
+    def replicas(self):
+        return self.leader, self.standby
+
+    def pauses(self):
+        """What is there, by namespace and name."""
+        found = [each["metadata"] for each in self.world.parts.store.list("Pause")]
+        return [(each["namespace"], each["name"]) for each in found]
 
 
 @pytest.fixture
-async def replicas():
+async def seed():
     clock = Clock.of_loop()
-    store = MemoryStore(clock)
-    found = Replica(store, leading=True), Replica(store.replica(), leading=False)
+    tasks = Tasks(clock)
+    lab = SeedLab(tasks, clock)
+    world = lab.world()
+    world.add_shoot(NAMESPACE)
+    found = Seed(lab, world)
+    await clock.sleep(1)
     yield found
-    for each in found:
+    for each in found.replicas:
         await each.client.aclose()
+        await each.process.kill()
+    await tasks.stop()
 
 
-async def test_what_a_standby_takes_the_leader_has_and_the_other_way_round(replicas):
-    leader, standby = replicas
-    made = (await standby.client.put(PAUSE, json=BODY)).json()
-    await leader.store.clock.sleep(1)
-    assert await leader.shown() == made
-    assert made["until"] >= "2027-01-15T08:10:00Z", "whole seconds, and never earlier than asked"
-    assert (await leader.client.delete(PAUSE)).status_code == 204
-    assert await leader.shown() is None
-    await leader.store.clock.sleep(1)
-    assert standby.book.effective(NAMESPACE).pause is None
+async def test_what_a_standby_takes_the_leader_has_and_the_other_way_round(seed):
+    made = (await seed.standby.client.put(PAUSE, json=BODY)).json()
+    await seed.clock.sleep(1)
+    assert await seed.leader.shown() == made
+    assert (made["name"], made["author"], made["verified"]) == (API_PAUSE, "tester", True)
+    assert (await seed.leader.client.delete(PAUSE)).status_code == 204
+    assert await seed.leader.shown() is None
+    await seed.clock.sleep(1)
+    assert await seed.standby.shown() is None
 
 
-async def test_what_is_answered_is_what_was_written(replicas):
-    leader, _ = replicas
-    made = (await leader.client.put(PAUSE, json=BODY)).json()
-    written = json.loads(leader.store.server.document.data[NAMESPACE])["pause"]
-    assert {name: made[name] for name in written} == written
+async def test_what_is_answered_is_what_was_written(seed):
+    made = (await seed.leader.client.put(PAUSE, json=BODY)).json()
+    (written,) = seed.world.parts.store.list("Pause", NAMESPACE)
+    spec = written["spec"]
+    assert {name: made[name] for name in spec} == spec
+    assert made["createdAt"] == written["metadata"]["creationTimestamp"]
 
 
-async def test_a_pause_of_kubectl_is_shown_and_ended_like_any_other(replicas):
-    leader, _ = replicas
-    leader.store.kubectl_set(NAMESPACE, '{"pause": {"reason": "by hand"}}')
-    await leader.store.clock.sleep(1)
-    found = await leader.shown()
-    assert (found["reason"], found["author"], found["scope"]) == ("by hand", "unknown", "all")
-    assert (await leader.client.delete(PAUSE)).status_code == 204
-    assert await leader.shown() is None
+async def test_a_plan_says_what_will_be_written(seed):
+    for _ in range(2):
+        dry = (await seed.leader.client.put(PAUSE, json={**BODY, "dryRun": True})).json()
+        made = (await seed.leader.client.put(PAUSE, json=BODY)).json()
+        (change,) = dry["changes"]
+        assert change["object"] == f"Pause {NAMESPACE}/{API_PAUSE}"
+        assert change["after"] == made
+        await seed.clock.sleep(5)
 
 
-async def test_a_key_that_cannot_be_read_is_replaced(replicas):
-    leader, _ = replicas
-    leader.store.kubectl_set(NAMESPACE, "{")
-    await leader.store.clock.sleep(1)
-    assert (await leader.client.put(PAUSE, json=BODY)).status_code == 200
-    assert (await leader.shown())["reason"] == BODY["reason"]
-    assert leader.book.effective(NAMESPACE).unreadable is None
+async def test_a_pause_of_kubectl_is_shown_and_ended_by_its_name(seed):
+    seed.world.people.create("Pause", NAMESPACE, "night-shift", reason="by hand", author="bob")
+    await seed.clock.sleep(1)
+    found = await seed.leader.shown()
+    assert (found["reason"], found["author"], found["scope"]) == ("by hand", "bob", "all")
+    assert (found["name"], found["verified"]) == ("night-shift", False)
+    assert (await seed.leader.client.delete(PAUSE)).status_code == 204
+    assert await seed.leader.shown() == found, "the API's pause is another one"
+    path = f"{SHOOT}/pauses/night-shift"
+    assert (await seed.standby.client.delete(path)).status_code == 204
+    assert (await seed.standby.client.delete(path)).status_code == 404
+    await seed.clock.sleep(1)
+    assert await seed.leader.shown() is None
+    assert seed.pauses() == []
 
 
-async def test_who_is_overtaken_is_told_what_is_there_now(replicas):
-    leader, standby = replicas
-    overtaken = False
-
-    async def kubectl_first(request):
-        nonlocal overtaken
-        if request in {"create", "replace"} and not overtaken:
-            overtaken = True
-            leader.store.kubectl({NAMESPACE: '{"pause": {"reason": "by hand"}}'})
-
-    standby.store.before = kubectl_first
-    answer = await standby.client.put(PAUSE, json=BODY)
-    assert answer.status_code == 409
-    assert "by hand" in answer.text
-    assert (await leader.shown())["reason"] == "by hand"
+async def test_the_name_of_the_api_may_be_kubectls_and_is_replaced(seed):
+    seed.world.people.create("Pause", NAMESPACE, API_PAUSE, reason="by hand")
+    await seed.clock.sleep(1)
+    assert (await seed.leader.shown())["author"] == "unknown"
+    made = (await seed.leader.client.put(PAUSE, json=BODY)).json()
+    assert (made["reason"], made["author"], made["verified"]) == (BODY["reason"], "tester", True)
+    assert seed.pauses() == [(NAMESPACE, API_PAUSE)]
 
 
-async def test_an_end_of_the_clock_is_seen_without_any_write(replicas):
-    leader, _ = replicas
-    await leader.client.put(PAUSE, json=BODY)
-    await leader.store.clock.sleep(601)
-    assert await leader.shown() is None
-    assert NAMESPACE in leader.store.server.document.data
+async def test_who_is_overtaken_is_told_what_is_there_now(seed):
+    with seed.world.faults.overrides_watch_stalled():
+        await seed.clock.sleep(1)
+        seed.world.people.create("Pause", NAMESPACE, API_PAUSE, reason="by hand", author="bob")
+        answer = await seed.standby.client.put(PAUSE, json=BODY)
+        assert answer.status_code == 409
+        assert answer.json()["now"] == {"author": "bob", "reason": "by hand"}
+        found = await seed.standby.shown()
+        assert found["reason"] == "by hand", "it has read what is there now"
+        assert (await seed.standby.client.put(PAUSE, json=BODY)).status_code == 200
+        same = await seed.leader.client.put(PAUSE, json=BODY)
+        assert same.status_code == 200, "it is so already"
+        assert len(seed.pauses()) == 1
 
 
-async def test_a_refused_pause_writes_nothing_and_makes_no_config_map(replicas):
-    leader, _ = replicas
-    for each in replicas:
+async def test_what_two_replicas_want_at_once_is_what_the_first_one_wanted(seed):
+    with seed.world.faults.overrides_watch_stalled():
+        await seed.clock.sleep(1)
+        assert (await seed.standby.client.put(PAUSE, json=BODY)).status_code == 200
+        answer = await seed.leader.client.put(PAUSE, json={**BODY, "reason": "another"})
+        assert answer.status_code == 409
+        assert answer.json()["now"]["reason"] == BODY["reason"]
+
+
+async def test_an_end_of_the_clock_is_seen_without_any_write(seed):
+    await seed.leader.client.put(PAUSE, json=BODY)
+    await seed.clock.sleep(601)
+    assert await seed.leader.shown() is None
+    assert seed.pauses() == [(NAMESPACE, API_PAUSE)]
+
+
+async def test_a_refused_pause_writes_nothing(seed):
+    for each in seed.replicas:
         each.shoots.add(protected())
         for url in (PAUSE, "/api/v1/pause"):
             assert (await each.client.put(url, json=BODY)).status_code == 409
         assert (await each.client.put(PAUSE, json={})).status_code == 422
         assert (await each.client.delete(PAUSE)).status_code == 204
-    assert leader.store.server.document is None
+    assert seed.pauses() == []
 
 
-async def test_a_pause_of_all_has_its_own_key(replicas):
-    leader, standby = replicas
-    await standby.client.put("/api/v1/pause", json=BODY)
-    await leader.client.put(PAUSE, json={**BODY, "scope": "scaleDown"})
-    assert set(leader.store.server.document.data) == {ALL_SHOOTS, NAMESPACE}
-    await leader.store.clock.sleep(1)
-    assert (await leader.shown())["covers"] == "all", "it holds back more"
+async def test_a_pause_of_all_is_in_the_watchdogs_own_namespace(seed):
+    await seed.standby.client.put("/api/v1/pause", json=BODY)
+    await seed.leader.client.put(PAUSE, json={**BODY, "scope": "scaleDown"})
+    assert set(seed.pauses()) == {(HOME, API_PAUSE), (NAMESPACE, API_PAUSE)}
+    await seed.clock.sleep(1)
+    found = (await seed.leader.client.get(SHOOT)).json()
+    assert (found["pause"]["covers"], found["pauses"]) == ("all", 2), "it holds back more"
+    listed = (await seed.leader.client.get(f"{SHOOT}/pauses")).json()["items"]
+    assert [each["covers"] for each in listed] == ["all", "shoot"]

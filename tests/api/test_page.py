@@ -19,7 +19,6 @@ from app.api.page import site
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
-from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
 from app.core.model.pods import OwnerView
 from app.core.model.policy import ConfigWarning, Loop
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
@@ -38,6 +37,7 @@ from app.core.reporting.audit import Attempt, AuditLog
 from app.core.reporting.notices import Notice, NoticeKind
 from app.prober.rules.gates import GateReason
 from tests.api.facts import (
+    HOME,
     NAMESPACE,
     NOW,
     endpoint,
@@ -45,8 +45,10 @@ from tests.api.facts import (
     healthy,
     judgement,
     not_probed,
+    pause,
     protected,
     recovery,
+    request,
 )
 from tests.api.fakes import FakeProcess, application, context
 
@@ -127,15 +129,14 @@ def test_search_filter_and_sort_are_in_the_url(client, shoots, query, expected):
 
 def test_who_paused_or_holds_a_shoot_is_found_by_the_search(client, shoots, overrides):
     shoots.add(healthy("shoot--a--fine"), healthy("shoot--b--fine"), healthy("shoot--c--fine"))
-    overrides.entries["shoot--b--fine"] = OverrideEntry(
-        Pause(Scope.ALL, "night shift", "eve", NOW, NOW + 900)
-    )
-    overrides.entries["shoot--c--fine"] = OverrideEntry(
-        None, Hold("by hand", "mallory", NOW, NOW + 900)
+    overrides.add(
+        pause(of="shoot--b--fine", name="kubectl-1", reason="night shift", author="eve"),
+        request(of="shoot--c--fine", author="mallory"),
     )
     for query, found in (
         ("paused+by+eve", ["shoot--b--fine"]),
         ("night", ["shoot--b--fine"]),
+        ("pause+kubectl-1", ["shoot--b--fine"]),
         ("held+by", ["shoot--c--fine"]),
     ):
         assert rows_of(page_of(client, f"/?q={query}")) == found
@@ -297,9 +298,7 @@ def test_above_the_list_stands_what_deserves_a_look(client, process, overrides):
     process.unconfigured.append("shoot--x/Deployment/y")
     process.warnings.append(ConfigWarning("prober.yaml", "the field is unknown", 3))
     process.dry_run = True
-    overrides.entries["_all"] = OverrideEntry(
-        Pause(Scope.ALL, "night shift", "eve", NOW, NOW + 900)
-    )
+    overrides.add(pause(of=HOME, seconds=900, reason="night shift", author="eve"))
     text = " ".join(words_of(page_of(client)))
     for expected in (
         "this process: dwd-7f9 leads prober, version 1.2.3, started 1h 0m ago",
@@ -330,9 +329,7 @@ def test_a_row_has_word_and_shape_the_limit_and_what_comes_back(client, shoots):
 def test_a_row_is_made_anew_when_what_it_shows_has_changed(client, shoots, overrides):
     shoots.add(healthy())
     assert "maintenance" not in page_of(client)
-    overrides.entries[NAMESPACE] = OverrideEntry(
-        Pause(Scope.ALL, "maintenance", "eve", NOW, NOW + 900)
-    )
+    overrides.add(pause(reason="maintenance", author="eve"))
     assert "maintenance" in page_of(client)
     shoots.add(protected())
     html = page_of(client)
@@ -416,9 +413,10 @@ def test_the_history_can_be_had_of_one_kind(client, shoots):
 def test_text_of_others_stays_text(client, shoots, overrides):
     shoots.add(replace(protected(), message=HOSTILE, reason=HOSTILE))
     shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW, HOSTILE, HOSTILE * 200))
-    overrides.entries[NAMESPACE] = OverrideEntry(
-        Pause(Scope.ALL, HOSTILE, HOSTILE, NOW, NOW + 900),
-        Hold(HOSTILE, HOSTILE, NOW, NOW + 900, operation=HOSTILE),
+    overrides.add(
+        pause(reason=HOSTILE, author=HOSTILE),
+        pause(name="kubectl", reason=HOSTILE, author=HOSTILE),
+        request(operation=HOSTILE, reason=HOSTILE, author=HOSTILE),
     )
     for path in PAGES:
         html = page_of(client, path)
@@ -449,9 +447,7 @@ def test_programs_get_problems_as_ever(client):
 
 def test_a_standby_shows_what_it_knows_and_who_leads(shoots, overrides):
     process = FakeProcess(leading=False)
-    overrides.entries[NAMESPACE] = OverrideEntry(
-        Pause(Scope.ALL, "maintenance", "eve", NOW, NOW + 900)
-    )
+    overrides.add(pause(reason="maintenance", author="eve"))
     shoots.add(healthy())
     with TestClient(application(context(shoots, process, overrides=overrides))) as client:
         text = " ".join(words_of(page_of(client)))

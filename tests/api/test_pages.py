@@ -93,6 +93,5 @@ def test_the_types_of_problems_are_a_contract():
         "dry-run": 503,
         "feature-off": 503,
         "not-listed": 503,
-        "store-full": 503,
         "seed-away": 503,
     }

@@ -40,7 +40,7 @@ def test_a_parameter_that_a_call_does_not_have_is_422_and_named(
     assert problem["errors"] == [
         {"path": "query.dryrun", "message": "Extra inputs are not permitted"}
     ]
-    assert (overrides.entries, scaling_runs.orders, scaling_runs.probed) == ({}, [], [])
+    assert (overrides.objects, scaling_runs.orders, scaling_runs.probed) == ({}, [], [])
 
 
 def test_all_unknown_ones_are_named_and_the_known_ones_are_not(client):
@@ -66,7 +66,7 @@ def test_unknown_parameters_and_wrong_fields_are_in_one_list(client, overrides):
     fields = client.put(PAUSE, json=body)
     assert places(both) == ["query.x", "reason", "duration", "scope", "until"]
     assert both.json()["errors"][1:] == fields.json()["errors"], "in the same words"
-    assert overrides.entries == {}
+    assert overrides.objects == {}
 
 
 @pytest.mark.parametrize("body", [None, [], "x"])

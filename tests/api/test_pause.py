@@ -5,21 +5,24 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import EntryChanged, FeatureUnavailable, StoreFull, Unreachable
+from app.api.auth.authorization import Call
+from app.api.problems import Problem, ProblemType
+from app.core.errors import EntryChanged, FeatureUnavailable, Unreachable
 from app.core.model import workloads as ann
-from app.core.model.overrides import ALL_SHOOTS, OverrideEntry, Scope
+from app.core.model.overrides import API_PAUSE, Scope
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
 from tests.api.facts import (
+    HOME,
     KCM,
     MCM,
     NAMESPACE,
     NOW,
     healthy,
-    hold,
     not_probed,
     pause,
     protected,
+    request,
     workload,
 )
 
@@ -59,14 +62,16 @@ def test_a_pause_lasts_an_hour_holds_back_everything_and_has_its_author(client, 
     answer = client.put(ONE, json=REASON)
     assert answer.status_code == 200
     assert answer.json() == {
+        "name": "api",
         "covers": "shoot",
         "scope": "all",
         "reason": "the load balancer is replaced",
         "author": "tester",
+        "verified": True,
         "createdAt": "2027-01-15T08:00:00Z",
         "until": "2027-01-15T09:00:00Z",
     }
-    written = overrides.entry(NAMESPACE).pause
+    written = overrides.api()
     assert (written.scope, written.until - written.created_at) == (Scope.ALL, 3_600)
 
 
@@ -81,14 +86,14 @@ def test_a_pause_of_all_covers_every_shoot_and_is_in_the_status(client, override
     assert made["covers"] == "all"
     assert client.get("/api/v1/status").json()["pause"] == made
     assert client.get(f"/api/v1/shoots/{NAMESPACE}").json()["pause"] == made
-    assert list(overrides.entries) == [ALL_SHOOTS]
+    assert list(overrides.objects) == [(HOME, API_PAUSE)]
 
 
 def test_a_pause_over_another_replaces_it_and_leaves_the_hold(client, overrides):
-    overrides.entries[NAMESPACE] = OverrideEntry(pause(), hold())
+    overrides.add(pause(), request())
     client.put(ONE, json=DOWN_ONLY)
-    assert overrides.entry(NAMESPACE).pause.scope is Scope.SCALE_DOWN
-    assert overrides.entry(NAMESPACE).hold == hold()
+    assert overrides.api().scope is Scope.SCALE_DOWN
+    assert list(overrides.orders) == ["op-1"]
 
 
 @pytest.mark.parametrize("path", [ONE, ALL])
@@ -97,27 +102,29 @@ def test_ending_a_pause_is_204_whether_there_is_one_or_not(client, overrides, pa
     for _ in range(2):
         answer = client.delete(path)
         assert (answer.status_code, answer.content) == (204, b"")
-    assert overrides.entries == {}
+    assert overrides.objects == {}
 
 
 def test_whoever_ends_a_pause_or_hold_is_handed_on(client, overrides):
+    overrides.add(request(), pause(name="night"))
     for path in (
         f"/api/v1/shoots/{NAMESPACE}/pause",
         "/api/v1/pause",
         f"/api/v1/shoots/{NAMESPACE}/hold",
+        f"/api/v1/shoots/{NAMESPACE}/pauses/night",
     ):
         assert client.delete(path).status_code == 204
-    assert overrides.ended_by == ["tester"] * 3
+    assert overrides.enders == ["tester"] * 4
 
 
 def test_the_end_of_one_pause_leaves_that_of_all_and_the_other_way_round(client, overrides):
     client.put(ONE, json=REASON)
     client.put(ALL, json=REASON)
     client.delete(ONE)
-    assert list(overrides.entries) == [ALL_SHOOTS]
+    assert list(overrides.objects) == [(HOME, API_PAUSE)]
     client.put(ONE, json=REASON)
     client.delete(ALL)
-    assert list(overrides.entries) == [NAMESPACE]
+    assert list(overrides.objects) == [(NAMESPACE, API_PAUSE)]
 
 
 # Bad input: nothing is written.
@@ -152,7 +159,7 @@ def test_a_wrong_field_is_422_and_named_with_what_it_may_be(
     assert error["path"] == path
     assert says in error["message"]
     assert "Value error" not in error["message"], "a rule of ours in our words"
-    assert overrides.entries == {}
+    assert overrides.objects == {}
 
 
 def test_every_wrong_field_is_named(client):
@@ -166,22 +173,22 @@ def test_a_body_that_is_no_object_is_refused(client, overrides, content):
     headers = {"Content-Type": "application/json"}
     answer = client.request("PUT", ONE, content=content, headers=headers)
     assert answer.status_code in {400, 422}
-    assert overrides.entries == {}
+    assert overrides.objects == {}
 
 
 def test_a_reason_becomes_one_printable_line(client, overrides):
     client.put(ONE, json={"reason": " a\nb\x1b[31m\u202e "})
-    assert overrides.entry(NAMESPACE).pause.reason == "a b [31m"
+    assert overrides.api().reason == "a b [31m"
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
 @pytest.mark.parametrize("namespace", ["shoot--no--such", "garden", "_all", "%2e%2e"])
 def test_a_namespace_that_is_no_shoots_is_404(client, overrides, method, namespace):
-    overrides.entries[ALL_SHOOTS] = OverrideEntry(pause())
+    overrides.add(pause(of=HOME))
     body = REASON if method == "PUT" else None
     answer = client.request(method, f"/api/v1/shoots/{namespace}/pause", json=body)
     assert (answer.status_code, type_of(answer)) == (404, "not-found")
-    assert list(overrides.entries) == [ALL_SHOOTS]
+    assert list(overrides.objects) == [(HOME, API_PAUSE)]
 
 
 # Scope all over a protected shoot.
@@ -199,7 +206,7 @@ def test_scope_all_over_a_protected_shoot_is_409_and_says_what_would_stay_at_0(
         f"{NAMESPACE} is protected: {kcm} and {mcm} would stay at 0; use scope scaleDown, or force"
     )
     assert found["staysAtZero"] == {NAMESPACE: [kcm, mcm]}
-    assert overrides.entries == {}
+    assert overrides.objects == {}
 
 
 @pytest.mark.parametrize("body", [DOWN_ONLY, {**REASON, "force": True}])
@@ -207,7 +214,7 @@ def test_force_or_scope_scale_down_pauses_a_protected_shoot(client, shoots, over
     shoots.add(protected())
     for url in (ONE, ALL):
         assert client.put(url, json=body).status_code == 200
-    assert len(overrides.entries) == 2
+    assert len(overrides.objects) == 2
 
 
 def test_a_pause_of_all_names_the_first_protected_shoots_and_counts_them(client, shoots, overrides):
@@ -218,7 +225,7 @@ def test_a_pause_of_all_names_the_first_protected_shoots_and_counts_them(client,
     assert "shoot--p--4 and 2 more" in found["detail"]
     assert found["protectedShoots"] == 7
     assert list(found["staysAtZero"]) == [f"shoot--p--{n}" for n in range(5)]
-    assert overrides.entries == {}
+    assert overrides.objects == {}
 
 
 def test_protection_elsewhere_does_not_keep_a_shoot_from_its_pause(client, shoots):
@@ -279,11 +286,11 @@ def test_a_standby_takes_pauses(client, process, overrides):
 
 @pytest.mark.parametrize("url", [ONE, ALL])
 def test_a_dry_run_writes_nothing(client, process, overrides, url):
-    overrides.entries[NAMESPACE] = OverrideEntry(pause())
+    overrides.add(pause())
     process.dry_run = True
     for answer in (client.put(url, json=REASON), client.delete(url)):
         assert (answer.status_code, type_of(answer)) == (503, "dry-run")
-    assert list(overrides.entries) == [NAMESPACE]
+    assert list(overrides.objects) == [(NAMESPACE, API_PAUSE)]
 
 
 @pytest.mark.parametrize("url", [ONE, ALL])
@@ -294,7 +301,7 @@ def test_a_weeder_alone_takes_pauses_and_scope_all_only_with_force(
     answer = client.put(url, json=REASON)
     assert (answer.status_code, type_of(answer)) == (409, "conflict")
     assert "runs the weeder alone" in answer.json()["detail"]
-    assert overrides.entries == {}
+    assert overrides.objects == {}
     for body in (DOWN_ONLY, {**REASON, "force": True}):
         assert client.put(url, json=body).status_code == 200
     assert client.delete(url).status_code == 204
@@ -305,7 +312,7 @@ def test_a_weeder_alone_refuses_what_cannot_be_a_namespace(client, process, over
     process.loops = (Loop.WEEDER,)
     answer = client.put(f"/api/v1/shoots/{namespace}/pause", json=DOWN_ONLY)
     assert answer.status_code == 404
-    assert overrides.entries == {}
+    assert overrides.objects == {}
 
 
 def test_a_weeder_alone_pauses_only_what_it_knows_and_ends_what_is_paused(
@@ -314,11 +321,11 @@ def test_a_weeder_alone_pauses_only_what_it_knows_and_ends_what_is_paused(
     process.loops, weeders.served = (Loop.WEEDER,), {"shoot--other"}
     for answer in (client.put(ONE, json=DOWN_ONLY), client.delete(ONE)):
         assert (answer.status_code, type_of(answer)) == (404, "not-found")
-    assert overrides.entries == {}
+    assert overrides.objects == {}
     assert client.put("/api/v1/shoots/shoot--other/pause", json=DOWN_ONLY).status_code == 200
-    overrides.entries[NAMESPACE] = OverrideEntry(pause(Scope.SCALE_DOWN))
+    overrides.add(pause(Scope.SCALE_DOWN))
     assert client.delete(ONE).status_code == 204
-    assert NAMESPACE not in overrides.entries
+    assert list(overrides.objects) == [("shoot--other", API_PAUSE)]
     assert client.put(ALL, json=DOWN_ONLY).status_code == 200
 
 
@@ -331,8 +338,8 @@ def test_a_weeder_alone_takes_none_of_a_shoot_before_it_has_seen_all_services(
         assert answer.headers["Retry-After"] == "2"
         assert "EndpointSlices" in answer.json()["detail"]
     assert process.time == pytest.approx(NOW + 2 * 2.0, abs=0.2), "each has waited 2 s"
-    assert overrides.entries == {}
-    overrides.entries[NAMESPACE] = OverrideEntry(pause(Scope.SCALE_DOWN))
+    assert overrides.objects == {}
+    overrides.add(pause(Scope.SCALE_DOWN))
     assert client.delete(ONE).status_code == 204, "what is paused is known"
     assert client.put(ALL, json=DOWN_ONLY).status_code == 200, "and so is everything"
 
@@ -344,7 +351,7 @@ def test_a_weeder_that_knows_where_the_prober_is_says_so(client, process, overri
         assert (answer.status_code, type_of(answer)) == (503, "loop-not-here")
         assert answer.json()["peer"] == "http://dwd-prober:8080"
         assert "ask http://dwd-prober:8080" in answer.json()["detail"]
-    assert overrides.entries == {}
+    assert overrides.objects == {}
 
 
 # What fails has changed nothing.
@@ -354,8 +361,7 @@ def test_a_weeder_that_knows_where_the_prober_is_says_so(client, process, overri
     ("error", "status", "problem"),
     [
         (EntryChanged("somebody paused it meanwhile", {"author": "bob"}), 409, "conflict"),
-        (StoreFull("more than 900 KiB"), 503, "store-full"),
-        (FeatureUnavailable("overrides", "may not be read"), 503, "feature-off"),
+        (FeatureUnavailable("pauses", "may not be read"), 503, "feature-off"),
         (Unreachable("timed out"), 503, "seed-away"),
     ],
 )
@@ -366,14 +372,14 @@ def test_what_the_desk_refuses_is_told_and_changes_nothing(
     for url in (ONE, ALL):
         for answer in (client.put(url, json=REASON), client.delete(url)):
             assert (answer.status_code, type_of(answer)) == (status, problem)
-    assert overrides.entries == {}
+    assert overrides.objects == {}
 
 
 # The audit.
 
 
 def test_the_audit_has_who_why_before_and_after(client, overrides, audit):
-    overrides.entries[NAMESPACE] = OverrideEntry(pause(Scope.SCALE_DOWN))
+    overrides.add(pause(Scope.SCALE_DOWN))
     client.put(ONE, json=REASON)
     client.delete(ONE)
     ended, made = (each.attempt for each in audit.entries())
@@ -397,11 +403,10 @@ def test_a_refused_pause_is_in_the_audit_with_its_reason(client, shoots, audit):
 @pytest.mark.parametrize("url", [ONE, ALL])
 @pytest.mark.parametrize(
     "error",
-    [EntryChanged("somebody else"), StoreFull("full"), FeatureUnavailable("overrides", "off"), Unreachable("away")],
-)  # fmt: skip
+    [EntryChanged("somebody else"), FeatureUnavailable("pauses", "off"), Unreachable("away")],
+)
 def test_a_refused_attempt_has_the_pause_that_stays_there(*, client, overrides, audit, url, error):
-    key = NAMESPACE if url == ONE else ALL_SHOOTS
-    overrides.entries[key] = OverrideEntry(pause(Scope.SCALE_DOWN))
+    overrides.add(pause(Scope.SCALE_DOWN, of=NAMESPACE if url == ONE else HOME))
     overrides.breaks = error
     client.put(url, json=REASON)
     client.delete(url)
@@ -416,7 +421,7 @@ def test_so_has_what_a_rule_refused_before_anything_was_written(
     *, client, process, shoots, overrides, audit
 ):
     shoots.add(protected())
-    overrides.entries[NAMESPACE] = OverrideEntry(pause(Scope.SCALE_DOWN))
+    overrides.add(pause(Scope.SCALE_DOWN))
     assert client.put(ONE, json=REASON).status_code == 409
     process.dry_run = True
     assert client.delete(ONE).status_code == 503
@@ -427,19 +432,19 @@ def test_so_has_what_a_rule_refused_before_anything_was_written(
 
 def test_the_pause_of_all_is_not_what_was_there_of_one_shoot(client, shoots, overrides, audit):
     shoots.add(protected())
-    overrides.entries[ALL_SHOOTS] = OverrideEntry(pause(Scope.SCALE_DOWN))
+    overrides.add(pause(Scope.SCALE_DOWN, of=HOME))
     assert client.put(ONE, json=REASON).status_code == 409
     assert audit.entries()[0].attempt.before is None
 
 
 def test_what_was_done_has_what_was_there_then(client, overrides, audit):
     """And not what was known before."""
-    overrides.entries[NAMESPACE] = OverrideEntry(pause())
+    overrides.add(pause())
     write = overrides.end_pause
 
-    async def end_pause(key, *, by=None):
-        overrides.entries.clear()
-        return await write(key, by=by)
+    async def end_pause(namespace, name, *, by):
+        overrides.objects.clear()
+        return await write(namespace, name, by=by)
 
     overrides.end_pause = end_pause
     assert client.delete(ONE).status_code == 204
@@ -449,4 +454,170 @@ def test_what_was_done_has_what_was_there_then(client, overrides, audit):
 def test_the_time_of_a_pause_is_that_of_this_process(client, process, overrides):
     process.time = NOW + 7
     client.put(ONE, json={**REASON, "duration": "1m"})
-    assert overrides.entry(NAMESPACE).pause.until == NOW + 67
+    assert overrides.api().until == NOW + 67
+
+
+# Those of kubectl, beside the API's.
+
+
+LISTED = f"/api/v1/shoots/{NAMESPACE}/pauses"
+LISTED_OF_ALL = "/api/v1/pauses"
+OF_KUBECTL = pause(name="night-shift", author="bob", reason="by hand")
+
+
+def names(answer):
+    assert answer.status_code == 200
+    return [each["name"] for each in answer.json()["items"]]
+
+
+def test_all_pauses_in_force_are_listed_the_one_that_acts_first(client, overrides):
+    overrides.add(
+        pause(Scope.SCALE_DOWN, 9_000),
+        pause(name="longer", seconds=7_200),
+        pause(name="long"),
+        pause(name="over", seconds=-1),
+        pause(Scope.SCALE_DOWN, of=HOME, name="of-all"),
+        pause(of="shoot--another--one"),
+    )
+    answer = client.get(LISTED)
+    assert names(answer) == ["longer", "long", "api", "of-all"]
+    assert [each["covers"] for each in answer.json()["items"]] == ["shoot"] * 3 + ["all"]
+    assert answer.json()["metadata"] == {"total": 4, "continue": None}
+    assert names(client.get(LISTED_OF_ALL)) == ["of-all"]
+    shown = client.get(f"/api/v1/shoots/{NAMESPACE}").json()
+    assert (shown["pause"]["name"], shown["pauses"]) == ("longer", 4)
+
+
+def test_a_list_of_pauses_has_pages(client, overrides):
+    overrides.add(*(pause(of=HOME, name=f"p-{n}", seconds=600 + n) for n in range(5)))
+    first = client.get(LISTED, params={"limit": 3})
+    token = first.json()["metadata"]["continue"]
+    second = client.get(LISTED, params={"limit": 3, "continue": token})
+    assert names(first) + names(second) == ["p-4", "p-3", "p-2", "p-1", "p-0"]
+    answer = client.get(LISTED_OF_ALL, params={"continue": "x"})
+    assert (answer.status_code, type_of(answer)) == (400, "invalid-page-token")
+
+
+def test_who_wrote_an_author_with_kubectl_is_not_verified(client, overrides):
+    overrides.add(pause(), OF_KUBECTL)
+    found = {each["name"]: each for each in client.get(LISTED).json()["items"]}
+    assert (found["night-shift"]["author"], found["night-shift"]["verified"]) == ("bob", False)
+    assert found["api"]["verified"] is True
+
+
+@pytest.mark.parametrize("of", [NAMESPACE, HOME])
+def test_a_pause_is_ended_by_its_name(client, overrides, of, audit):
+    overrides.add(pause(of=of), pause(of=of, name="night-shift", author="bob"))
+    path = LISTED if of == NAMESPACE else LISTED_OF_ALL
+    assert client.delete(f"{path}/night-shift").status_code == 204
+    assert list(overrides.objects) == [(of, API_PAUSE)]
+    said = audit.entries()[0].attempt
+    assert (said.action, said.target) == ("resume", "Pause/night-shift")
+    assert said.before["author"] == "bob"
+    assert said.namespace == (NAMESPACE if of == NAMESPACE else None)
+
+
+@pytest.mark.parametrize("name", ["nothing", "Not-A-Name", "x" * 300, "a b"])
+@pytest.mark.parametrize("url", [LISTED, LISTED_OF_ALL])
+def test_a_pause_that_is_not_there_is_404(client, overrides, url, name):
+    overrides.add(pause(), pause(of=HOME))
+    for answer in (
+        client.delete(f"{url}/{name}"),
+        client.delete(f"{url}/{name}", params={"dryRun": "true"}),
+    ):
+        assert (answer.status_code, type_of(answer)) == (404, "not-found")
+        assert "there is no pause" in answer.json()["detail"]
+    assert len(overrides.objects) == 2
+
+
+def test_the_names_of_a_shoot_are_not_those_of_all(client, overrides):
+    overrides.add(pause(of=HOME, name="night-shift"))
+    assert client.delete(f"{LISTED}/night-shift").status_code == 404
+    assert client.delete(f"{LISTED_OF_ALL}/night-shift").status_code == 204
+
+
+def test_the_end_of_the_apis_pause_leaves_those_of_kubectl(client, overrides):
+    overrides.add(pause(), OF_KUBECTL)
+    assert client.delete(ONE).status_code == 204
+    assert client.get(f"/api/v1/shoots/{NAMESPACE}").json()["pause"]["name"] == "night-shift"
+
+
+def test_pauses_of_no_shoot_are_404(client):
+    assert client.get("/api/v1/shoots/garden/pauses").status_code == 404
+    assert client.delete("/api/v1/shoots/garden/pauses/api").status_code == 404
+
+
+def test_a_process_that_has_not_read_the_pauses_lists_none(client, overrides):
+    overrides.synced = False
+    for path in (LISTED, LISTED_OF_ALL):
+        answer = client.get(path)
+        assert (answer.status_code, type_of(answer)) == (503, "not-listed")
+
+
+def test_a_pause_right_after_the_start_waits_for_what_is_there(client, process, overrides):
+    overrides.synced = False
+
+    def listed():
+        if process.time >= NOW + 1.0 and not overrides.synced:
+            overrides.synced = True
+            overrides.add(pause())
+
+    process.when_asked_to_wait = listed
+    assert client.put(ONE, json=REASON).status_code == 200
+    assert process.time == pytest.approx(NOW + 1.0, abs=0.2)
+
+
+# The right to make a pause is not that to replace one.
+
+
+@pytest.mark.parametrize(
+    ("url", "of", "make", "replaces"),
+    [
+        (ONE, NAMESPACE, Call.PAUSE, Call.CHANGE_PAUSE),
+        (ALL, HOME, Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL),
+    ],
+)
+def test_to_make_a_pause_is_another_right_than_to_replace_it(
+    *, client, overrides, authority, url, of, make, replaces
+):
+    client.put(url, json=REASON)
+    client.put(url, json=REASON)
+    overrides.add(pause(of=of, seconds=-1))
+    client.put(url, json=REASON)
+    assert authority.asked == [("tester", call, of) for call in (make, replaces, replaces)]
+
+
+def test_those_of_kubectl_are_not_what_a_put_replaces(client, overrides, authority):
+    overrides.add(OF_KUBECTL)
+    client.put(ONE, json=REASON)
+    assert authority.asked == [("tester", Call.PAUSE, NAMESPACE)]
+
+
+def test_what_somebody_makes_meanwhile_is_replaced_only_with_the_right_to(
+    client, process, shoots, overrides, authority
+):
+    shoots.listed, check = False, authority.check
+
+    async def may_make(caller, call, *more):
+        await check(caller, call, *more)
+        if call is Call.CHANGE_PAUSE:
+            raise Problem(ProblemType.FORBIDDEN, "may not update pauses")
+
+    authority.check = may_make
+
+    def made():
+        shoots.listed = True
+        overrides.add(pause())
+
+    process.when_asked_to_wait = made
+    assert client.put(ONE, json=REASON).status_code == 403
+    assert overrides.api() == pause()
+    assert [call for _, call, _ in authority.asked] == [Call.PAUSE, Call.CHANGE_PAUSE]
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_a_pause_of_all_shoots_is_not_to_be_had_as_that_of_one(client, overrides, method):
+    body = {"reason": "r"} if method == "PUT" else None
+    answer = client.request(method, "/api/v1/shoots/garden/pause", json=body)
+    assert (answer.status_code, "/api/v1/pause" in answer.json()["detail"]) == (404, True)
+    assert overrides.objects == {}

@@ -65,8 +65,7 @@ CASES = [
     (errors.EntryChanged("changed meanwhile", {"reason": "other"}), 409, "conflict"),
     (errors.VersionChanged("not what you saw"), 412, "precondition-failed"),
     (errors.OperationGone("an earlier leader's"), 410, "gone"),
-    (errors.FeatureUnavailable("overrides", "forbidden"), 503, "feature-off"),
-    (errors.StoreFull("too many"), 503, "store-full"),
+    (errors.FeatureUnavailable("pauses", "forbidden"), 503, "feature-off"),
     (errors.LeadershipLost("lost"), 503, "not-the-leader"),
     (errors.NotKnownYet("nobody has read the overrides yet"), 503, "not-listed"),
     (errors.NotFound("no such deployment"), 404, "not-found"),
@@ -138,7 +137,7 @@ def test_what_passes_says_when_to_ask_again(raised, error, seconds):
     assert raised(error).headers["retry-after"] == seconds
 
 
-@pytest.mark.parametrize("error", [errors.Refused, errors.Unreachable, errors.StoreFull])
+@pytest.mark.parametrize("error", [errors.Refused, errors.Unreachable])
 def test_a_secret_in_a_message_is_not_shown(raised, error):
     assert CANARY not in raised(error(f"token: {CANARY}")).text
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.api.auth.authorization import Call
+from app.api.problems import Problem, ProblemType
 from app.core.errors import (
     FeatureUnavailable,
     LeadershipLost,
@@ -12,26 +13,32 @@ from app.core.errors import (
     Refused,
     RunInProgress,
     ServerFault,
-    StoreFull,
     VersionChanged,
 )
-from app.core.model.overrides import OverrideEntry
-from app.core.model.scaling_runs import PlannedResource, ScaleRequest, ScalingPlan
+from app.core.model.scaling_runs import (
+    OperationPhase,
+    PlannedResource,
+    ScaleSpec,
+    ScalingPlan,
+)
 from app.core.model.workloads import Direction
 from tests.api.facts import (
     CA,
+    HOME,
     KCM,
     MCM,
     NAMESPACE,
     NOW,
     healthy,
-    hold,
     protected_workload,
+    request,
     workload,
 )
+from tests.api.fakes import Order
 
 PATH = f"/api/v1/shoots/{NAMESPACE}/scale"
 UP = {"direction": "up", "reason": "the load balancer is back"}
+ORDERED = ScaleSpec(Direction.UP, UP["reason"], "tester", 1_800.0)
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +55,7 @@ def test_an_order_is_accepted_with_the_operation_and_where_it_is(client, scaling
     assert answer.status_code == 202
     assert answer.headers["location"] == f"/api/v1/operations/{answer.json()['id']}"
     assert client.get(answer.headers["location"]).json() == answer.json()
-    assert scaling_runs.orders == [
-        ScaleRequest(NAMESPACE, Direction.UP, "the load balancer is back", "tester", 1_800.0)
-    ]
+    assert scaling_runs.orders == [Order(NAMESPACE, ORDERED)]
 
 
 def test_the_operation_names_its_author_its_reason_and_the_end_of_its_hold(client):
@@ -77,8 +82,7 @@ def test_the_operation_names_its_author_its_reason_and_the_end_of_its_hold(clien
 )
 def test_what_is_said_is_what_is_ordered(client, scaling_runs, said, expected):
     assert client.post(PATH, json=UP | said).status_code == 202
-    ordered = ScaleRequest(NAMESPACE, Direction.UP, UP["reason"], "tester", 1_800.0)
-    assert scaling_runs.orders == [replace(ordered, **expected)]
+    assert scaling_runs.orders == [Order(NAMESPACE, replace(ORDERED, **expected))]
 
 
 def test_if_match_is_handed_on(client, scaling_runs):
@@ -98,9 +102,9 @@ def planned(scaling_runs, monkeypatch):
     )
     orders = []
 
-    async def plan(order):
-        orders.append(order)
-        return ScalingPlan(order, steps, '"all"', replaces="op-7")
+    async def plan(namespace, spec, *, if_match=None):
+        orders.append(Order(namespace, spec, if_match))
+        return ScalingPlan(namespace, spec.direction, steps, '"all"', replaces="op-7")
 
     monkeypatch.setattr(scaling_runs, "plan", plan)
     return orders
@@ -165,7 +169,7 @@ def test_a_dry_run_answers_with_the_plan_level_by_level_and_writes_nothing(
 def test_a_plan_is_judged_on_the_same_order(client, planned):
     client.post(PATH, json=UP | {"dryRun": True, "force": True}, headers={"If-Match": '"seen"'})
     (order,) = planned
-    assert (order.force, order.if_match, order.author) == (True, '"seen"', "tester")
+    assert order == (NAMESPACE, replace(ORDERED, force=True), '"seen"')
 
 
 def test_a_process_that_writes_nothing_plans_and_refuses_to_scale(
@@ -228,8 +232,7 @@ def test_a_body_that_is_no_json_is_400(client, scaling_runs):
         (RunInProgress("op-3", "another manual flow runs"), 409, "conflict"),
         (Refused("it is hibernated; force scales it all the same"), 409, "conflict"),
         (VersionChanged("KCM has changed"), 412, "precondition-failed"),
-        (FeatureUnavailable("overrides", "configmaps are forbidden"), 503, "feature-off"),
-        (StoreFull("no room"), 503, "store-full"),
+        (FeatureUnavailable("scalerequests", "they are forbidden"), 503, "feature-off"),
         (LeadershipLost("another leads"), 503, "not-the-leader"),
         (ServerFault("500", status=500), 503, "seed-away"),
     ],
@@ -269,15 +272,48 @@ def test_the_right_to_scale_this_shoot_is_asked_for_first(client, authority, pro
     assert authority.asked == [("tester", Call.SCALE, NAMESPACE)]
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_force_needs_a_right_of_its_own_in_the_watchdogs_namespace(
+    client, authority, scaling_runs, dry_run
+):
+    assert client.post(PATH, json=UP | {"force": True, "dryRun": dry_run}).status_code < 300
+    asked = [("tester", Call.SCALE, NAMESPACE), ("tester", Call.FORCE_SCALE, HOME)]
+    assert authority.asked == asked
+    check = authority.check
+
+    async def may_not_force(caller, call, *more):
+        await check(caller, call, *more)
+        if call is Call.FORCE_SCALE:
+            raise Problem(ProblemType.FORBIDDEN, "may not update scalerequests/force")
+
+    authority.check = may_not_force
+    scaling_runs.orders.clear()
+    assert client.post(PATH, json=UP | {"force": True, "dryRun": dry_run}).status_code == 403
+    assert scaling_runs.orders == []
+    assert client.post(PATH, json=UP | {"dryRun": dry_run}).status_code < 300
+
+
+def test_what_the_leader_refuses_at_once_is_an_operation_that_is_refused(client, scaling_runs):
+    begin = scaling_runs.begin
+
+    async def refused(*order, **more):
+        message = "the shoot is not probed"
+        return replace(await begin(*order, **more), phase=OperationPhase.REFUSED, message=message)
+
+    scaling_runs.begin = refused
+    found = client.post(PATH, json=UP)
+    assert (found.status_code, found.json()["phase"]) == (202, "Refused")
+
+
 # The audit.
 
 
-def test_the_audit_has_the_hold_that_is_replaced_and_what_the_dependents_had(
+def test_the_audit_has_the_hold_that_acted_and_what_the_dependents_had(
     client, shoots, overrides, audit
 ):
     views = {KCM: workload(KCM, 2), MCM: protected_workload(MCM), CA: None}
     shoots.add(replace(healthy(), resources=views))
-    overrides.entries[NAMESPACE] = OverrideEntry(hold=hold())
+    overrides.add(request())
     client.post(PATH, json=UP)
     said = audit.entries()[0].attempt
     assert said.before["hold"]["operation"] == "op-1"

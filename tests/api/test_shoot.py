@@ -67,6 +67,7 @@ def test_a_protected_shoot_has_the_shape_of_the_contract(client, shoots):
             absent("cluster-autoscaler", up=2),
         ],
         "pause": None,
+        "pauses": 0,
         "hold": None,
         "endpointProbes": [],
         "endpointProbesTotal": 0,

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.api.parameters import ListPage, PageKey, TokenRefused, cut
-from app.core.model.overrides import ALL_SHOOTS, OverrideEntry, Scope
+from app.core.model.overrides import Scope
 from app.core.model.probing import ShootState
-from tests.api.facts import NAMESPACE, NOW, healthy, hold, not_probed, pause, protected
+from tests.api.facts import HOME, NAMESPACE, NOW, healthy, not_probed, pause, protected, request
 
 LIST = "/api/v1/shoots"
 
@@ -67,19 +67,19 @@ def test_where_nobody_is_paused_nobody_is_found(client, shoots):
 
 def test_paused_finds_those_that_are_paused_now_whatever_the_scope(client, shoots, overrides):
     shoots.add(*(healthy(each) for each in ("all", "down", "free", "held", "past")))
-    overrides.entries |= {
-        "all": OverrideEntry(pause(Scope.ALL)),
-        "down": OverrideEntry(pause(Scope.SCALE_DOWN)),
-        "held": OverrideEntry(hold=hold()),
-        "past": OverrideEntry(pause(seconds=-1)),
-    }
+    overrides.add(
+        pause(Scope.ALL, of="all"),
+        pause(Scope.SCALE_DOWN, of="down", name="of-kubectl"),
+        request(of="held"),
+        pause(of="past", seconds=-1),
+    )
     assert names(client.get(LIST, params={"paused": "true"})) == ["all", "down"]
     assert names(client.get(LIST, params={"paused": "false"})) == ["free", "held", "past"]
 
 
 def test_a_pause_of_all_pauses_each_of_them(client, shoots, overrides):
     shoots.add(healthy("a"), healthy("b"))
-    overrides.entries[ALL_SHOOTS] = OverrideEntry(pause())
+    overrides.add(pause(of=HOME))
     assert names(client.get(LIST, params={"paused": "true"})) == ["a", "b"]
     assert names(client.get(LIST, params={"paused": "false"})) == []
 

@@ -1,8 +1,7 @@
-"""A ConfigMap of the overrides that is there to keep the event loop, or to drown what people decided."""
+"""Pauses and ScaleRequests that are there to keep the event loop, or to drown what people decided."""
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,15 +9,13 @@ from typing import Any, cast
 import pytest
 
 from app.core.clock import Clock
-from app.core.kube.overrides_store import KubeOverridesStore
+from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
 from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import ALL_SHOOTS, OVERRIDES
 from app.core.overrides.cache import OverrideCache
 from app.core.overrides.reconciler import OverrideReconciler
-from app.core.overrides.rules import MOST_KEYS
-from app.core.overrides.writer import OverrideWriter
+from app.core.overrides.service import OverrideService
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import NoticeBus
@@ -26,166 +23,135 @@ from app.core.tasks import Tasks
 from tests.attack.test_attack import serving_beside
 from tests.attack.test_no_input_holds_the_loop import on_uvloop
 from tests.core.kube.test_seed import FakeCredentials
-from tests.support.overrides import MemoryStore
-from tests.support.watchdog import MOST, watched
+from tests.support.watchdog import watched
 
 pytestmark = pytest.mark.looptime(False)
 
-
-class Replica:
-    """What a replica of the prober that leads does with the overrides."""
-
-    def __init__(self):
-        self.clock, self.metrics, self.notice_bus = Clock.system(), Metrics(), NoticeBus()
-        self.tasks = Tasks(self.clock)
-        self.store = MemoryStore(self.clock)
-        self.book = OverrideCache(self.store, self.clock, self.metrics)
-        writer = OverrideWriter(self.store, self.book)
-        self.upkeep = OverrideReconciler(
-            self.book,
-            writer,
-            self.notice_bus,
-            self.clock,
-            home="garden",
-            leading=lambda: True,
-            clusters=lambda: None,
-        )
-        self.history = History()
-        for subscriber in (Metering(self.metrics).note, self.history.note):
-            self.notice_bus.subscribe(subscriber)
-
-    async def until_read(self):
-        await self.clock.sleep(0.05)
-        while self.book._to_read:
-            await self.clock.sleep(0.05)
-        await self.clock.sleep(0.1)
+GROUP = "dependency-watchdog.gardener.cloud"
+HOME = "garden"
+KINDS = {"pauses": "Pause", "scalerequests": "ScaleRequest"}
 
 
-@asynccontextmanager
-async def replica():
-    made = Replica()
-    for run in (made.book.run, made.upkeep.run):
-        _ = made.tasks.shared(run, "overrides")
-    await made.clock.sleep(0.05)
-    try:
-        yield made
-    finally:
-        await made.tasks.stop()
+class People:
+    """A seed with the objects of people: lists in pages, and watches that bring each of them once more."""
 
+    def __init__(self, objects):
+        self._objects = {
+            plural: [self._text(each) for each in objects.get(plural, ())] for plural in KINDS
+        }
 
-def text(clock, number=0, **more):
-    now = clock.now()
-    common = {"reason": f"ticket {number}", "author": "a", "createdAt": rfc3339(now)}
-    common["until"] = rfc3339(now + 3_600)
-    return json.dumps({"pause": {"scope": "all", **common}, "hold": {**common, **more}})
-
-
-HOSTILE = {
-    "pauses and holds": text,
-    "what is left out": lambda clock, number: json.dumps({"pause": {"reason": str(number)}}),
-    "nonsense": lambda clock, number: f"nonsense {number}",
-    "an empty text": lambda clock, number: "",
-    "fields that nobody knows": lambda clock, number: json.dumps({f"a{number}": 1}),
-}
-LARGE = {
-    "names, one of them twice": "{" + ",".join(f'"a{n}":1' for n in range(1_200)) + ',"a9":1}',
-    "one name again and again": "{" + ",".join(['"a":1'] * 2_500) + "}",
-    "nested": "[" * 16_000,
-    "a number without end": '{"pause":{"createdAt":' + "1" * 16_000 + "}}",
-    "what looks like secrets": json.dumps({"pause": {"reason": "token=" * 2_600}}),
-    "escapes": json.dumps({"pause": {"reason": "\x01" * 2_600}}),
-    "an author without end": json.dumps({"pause": {"author": "a b " * 4_000}}),
-}
-
-
-@pytest.mark.parametrize("number", [MOST_KEYS, 20_000])
-@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
-async def test_keys_without_number_do_not_keep_the_loop(number, make):
-    worst = []
-    async with replica() as made:
-        for version in range(3):
-            data = {f"shoot--{n}": make(made.clock, n + version) for n in range(number)}
-            with watched() as dog:
-                made.store.kubectl(data)
-                await made.until_read()
-            worst.append(dog.worst)
-        assert len(made.book.knowledge) == MOST_KEYS
-    assert min(hold.seconds for hold in worst) < MOST, worst  # others use the machine, too
-
-
-class ConfigMaps:
-    """A seed that has a ConfigMap near etcd's limit, and watches that bring the next version of it."""
-
-    def __init__(self, versions):
-        self._versions = versions
+    @staticmethod
+    def _text(made):
+        return json.dumps(made, separators=(",", ":")).encode()
 
     async def handle(self, asked):
-        if "watch" not in asked.query:
-            meta = b'{"resourceVersion":"1"}'
-            listed = b'{"kind":"ConfigMapList","metadata":%s,"items":[%s]}'
-            await asked.answer(listed % (meta, self._versions[0]))
+        plural = asked.path.partition("?")[0].rstrip("/").rpartition("/")[2]
+        found = self._objects[plural]
+        if "watch" in asked.query:
+            await asked.begin_stream()
+            for each in found[:2_000]:
+                await asked.chunk(b'{"type":"MODIFIED","object":%s}\n' % each)
+            await asked.hang()
             return
-        await asked.begin_stream()
-        for version in self._versions[1:]:
-            await asyncio.sleep(0.5)
-            event = b'{"type":"MODIFIED","object":%s}\n' % version
-            for start in range(0, len(event), 16_384):
-                await asked.chunk(event[start : start + 16_384])
-        await asked.hang()
+        start, limit = int(asked.query.get("continue", "0")), int(asked.query.get("limit", "500"))
+        page, after = found[start : start + limit], start + limit
+        rest = b',"continue":"%d"' % after if after < len(found) else b""
+        await asked.answer(
+            b'{"kind":"%sList","metadata":{"resourceVersion":"7"%s},"items":[%s]}'
+            % (KINDS[plural].encode(), rest, b",".join(page))
+        )
 
 
-def config_map(number, version):
-    meta = {"uid": "u", "name": OVERRIDES, "namespace": "garden", "resourceVersion": f"{version}"}
-    data = {f"{n:x}": f"{version}" for n in range(number)} | {"last": f"{version}"}
-    whole = {"kind": "ConfigMap", "metadata": meta, "data": data}
-    return json.dumps(whole, separators=(",", ":")).encode()
+def made(kind, number, namespace, **spec):
+    meta = {
+        "name": f"{number:x}",
+        "namespace": namespace,
+        "uid": f"u{number}",
+        "resourceVersion": "5",
+        "creationTimestamp": rfc3339(Clock.system().now() - 60),
+    }
+    return {"apiVersion": f"{GROUP}/v1alpha1", "kind": kind, "metadata": meta, "spec": spec}
 
 
-async def followed(origin, last):
-    """What held the loop while the ConfigMap was listed, watched and read, as in the program."""
-    clock, metrics = Clock.system(), Metrics()
+def pauses(number, namespace, **spec):
+    spec = {"reason": "storm", **spec}
+    return {"pauses": [made("Pause", n, namespace(n), **spec) for n in range(number)]}
+
+
+def requests(number, namespace, **spec):
+    spec = {"direction": "Down", "reason": "storm", **spec}
+    found = [made("ScaleRequest", n, namespace(n), **spec) for n in range(number)]
+    return {"scalerequests": found}
+
+
+def of_one(_):
+    return "shoot--a"
+
+
+def of_all(_):
+    return HOME
+
+
+def of_each(number):
+    return f"shoot--{number}"
+
+
+SECRETS = "token=" * 80
+HOSTILE = {
+    "pauses of one shoot": pauses(5_000, of_one),
+    "pauses of all shoots": pauses(5_000, of_all),
+    "a pause of each of many": pauses(5_000, of_each, scope="scaleDown"),
+    "of a newer version": pauses(5_000, of_each, scope="everything"),
+    "texts like secrets": pauses(5_000, of_one, reason=SECRETS, author=SECRETS),
+    "texts of control characters": pauses(5_000, of_one, reason="\x01" * 500),
+    "requests of one shoot": requests(5_000, of_one),
+    "requests of a newer version": requests(5_000, of_each, direction="Sideways"),
+}
+
+
+async def followed(origin, number):
+    """What held the loop while a leading prober followed it all, and asked what is in force every now and then."""
+    clock, metrics, notice_bus = Clock.system(), Metrics(), NoticeBus()
     server = cast("Any", SimpleNamespace(origin=origin))
     api = SeedApi(FakeCredentials(server), clock, metrics, qps=1000.0, burst=1000)
     tasks = Tasks(clock)
-    store = KubeOverridesStore(api, "garden", clock, tasks, metrics, Random(1))
+    shared = (api, "dwd-1", clock, tasks, metrics, Random(1))
+    known, orders = KubeCustomObjects(PAUSE, *shared), KubeCustomObjects(SCALE_REQUEST, *shared)
+    for subscriber in (Metering(metrics).note, History().note):
+        notice_bus.subscribe(subscriber)
     with watched() as dog:
-        book = OverrideCache(store, clock, metrics)
-        _ = tasks.shared(book.run, "overrides")
-        await store.start()
-        async with asyncio.timeout(20):
-            while book.document is None or book.document.resource_version != last:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-            while book._to_read:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        await asyncio.sleep(0.3)
-    await store.close()
+        book = OverrideCache(known, orders, HOME, clock)
+        service = OverrideService(known, orders, book, HOME, clock, Random(2), dry_run=True)
+        upkeep = OverrideReconciler(
+            book,
+            service,
+            known,
+            notice_bus,
+            clock,
+            home=HOME,
+            leading=lambda: True,
+            clusters=lambda: None,
+        )
+        for run in (book.run, upkeep.run):
+            _ = tasks.shared(run, "overrides")
+        await known.start()
+        await orders.start()
+        async with asyncio.timeout(60):
+            while len([*book.all_pauses(), *book.requests()]) < number:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        for _ in range(20):
+            book.effective("shoot--a")
+            await asyncio.sleep(0.05)
+    await known.close()
+    await orders.close()
     await tasks.stop()
     await api.close()
     await asyncio.sleep(0.1)
     return dog.too_long
 
 
-@pytest.mark.parametrize("number", [20_000, 60_000, 110_000])
-def test_a_config_map_near_the_limit_of_etcd_does_not_keep_the_loop(number):
-    versions = [config_map(number, version) for version in (1, 2, 3)]
-    with serving_beside(ConfigMaps(versions).handle) as origin:
-        assert not on_uvloop(followed(origin, "3"))
-
-
-@pytest.mark.parametrize("value", LARGE.values(), ids=LARGE)
-async def test_long_texts_do_not_keep_the_loop(value):
-    async with replica() as made:
-        with watched() as dog:
-            made.store.kubectl({f"shoot--{n}": value for n in range(60)})
-            await made.until_read()
-    assert not dog.too_long
-
-
-async def test_among_twenty_thousand_keys_that_of_all_shoots_is_heeded_and_the_rest_is_one_report():
-    async with replica() as made:
-        pause = {"pause": {"reason": "storm"}}
-        junk = {f"a{n}": "{}" for n in range(20_000)}
-        made.store.kubectl(junk | {ALL_SHOOTS: json.dumps(pause)})
-        await made.until_read()
-        assert made.book.global_pause().reason == "storm"
-        assert "more than 2000 keys" in made.book.trouble
+@pytest.mark.parametrize("objects", HOSTILE.values(), ids=HOSTILE)
+def test_objects_without_number_do_not_keep_the_loop(objects):
+    number = sum(map(len, objects.values()))
+    with serving_beside(People(objects).handle) as origin:
+        assert not on_uvloop(followed(origin, number))

@@ -18,6 +18,8 @@ NAMESPACE: Final = "garden"
 RELEASE: Final = "dependency-watchdog"
 KUBES: Final = ("1.27.0", "1.35.4")
 """The oldest version that Chart.yaml allows, and the one of the API server that it is installed into."""
+CLUSTER_WIDE: Final = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
+"""The kinds that have no namespace."""
 APIS: Final = (
     "monitoring.coreos.com/v1",
     "monitoring.coreos.com/v1/ServiceMonitor",

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.chart.cluster import Clusters, found_assets
+from tests.chart.customresources import NAMES
 from tests.e2e.actors import WorkloadController
+from tests.e2e.api import CRDS
 from tests.e2e.chart_world import InstalledWorld, furnished, name_of_server
 from tests.e2e.charts import GARDEN, RELEASE, Helm, quick
 from tests.e2e.controlplane import ControlPlane
@@ -42,6 +44,8 @@ async def seed_with_a_shoot(clusters: Clusters, folder: Path) -> AsyncIterator[I
             async with furnished(stage, seed.port) as made:
                 yield made
         finally:
+            for name in NAMES:  # helm keeps them, in the way of releases with other names
+                await seed.api.delete(f"{CRDS}/{name}")
             await stage.shoot.kubelets.stop()
             await plane.stop()
 

@@ -1,6 +1,7 @@
 """Install, upgrade, roll back, remove: with either helm, into a real API server, and what each leaves behind."""
 
 import json
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from tests.chart.cluster import Clusters
+from tests.chart.customresources import FOLDER, GROUP, NAMES, pause
 from tests.chart.releases import OPTIONAL, Release
 from tests.chart.tools import Failed, Tool
 from tests.e2e import gardener
@@ -17,7 +19,8 @@ Json = dict[str, Any]
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
 
-EXPOSED: Json = {"api": {"tls": {"secretName": "api-tls"}}}
+EXPOSED: Json = {"api": {"tls": {"secretName": "api-tls"}}, "crds": {"install": False}}
+"""Without the definitions, which one release has for all others: they have tests of their own below."""
 EVERYTHING: Json = {
     **EXPOSED,
     "prober": {"vpa": {"enabled": True}},
@@ -183,6 +186,85 @@ def test_helm_4_takes_over_what_helm_3_has_installed(
     assert interval(release, release.get("deployment", "prober")) == "10s"
     release.do(helm4, "uninstall")
     assert release.there(OPTIONAL) == release.config_maps()
+
+
+# The definitions of the chart's own kinds.
+
+DEFINING: Json = {**EXPOSED, "crds": {"install": True}}
+
+
+@pytest.fixture
+def undefined(release: Release) -> Iterator[Release]:
+    """A release, not installed yet, in a cluster without the definitions."""
+    yield release
+    release.cluster.kubectl("delete", "crd", *NAMES, "--ignore-not-found")
+
+
+def defined(release: Release) -> set[str]:
+    """The definitions that are there."""
+    found = release.cluster.names("customresourcedefinitions")
+    return {each.partition("/")[2] for each in found if each.endswith(f".{GROUP}")}
+
+
+def paused(release: Release) -> None:
+    """Makes a Pause in the namespace of the release, as soon as one can be made."""
+    crds = [f"crd/{name}" for name in NAMES]
+    release.cluster.kubectl("wait", "--for=condition=Established", *crds)
+    where = f"--namespace={release.namespace}"
+    release.cluster.kubectl("create", "--filename=-", where, stdin=json.dumps(pause()))
+
+
+def pauses(release: Release) -> set[str]:
+    """The Pauses that are there."""
+    return release.cluster.names("pauses", f"--namespace={release.namespace}")
+
+
+def test_the_definitions_and_their_objects_outlive_the_release(
+    undefined: Release, helm: Tool
+) -> None:
+    undefined.install(helm, DEFINING)
+    assert defined(undefined) == NAMES
+    paused(undefined)
+    printed = undefined.do(helm, "uninstall")
+    assert all(name in printed for name in NAMES), "helm says what it keeps"
+    assert (defined(undefined), len(pauses(undefined))) == (NAMES, 1)
+    undefined.install(helm, DEFINING)
+    undefined.upgrade(helm, DEFINING)
+    assert len(pauses(undefined)) == 1
+
+
+def test_an_upgrade_brings_the_definitions_and_no_way_back_takes_them(
+    undefined: Release, helm: Tool
+) -> None:
+    undefined.install(helm, EXPOSED)
+    assert not defined(undefined)
+    undefined.upgrade(helm, DEFINING)
+    paused(undefined)
+    undefined.do(helm, "rollback", "1")
+    undefined.upgrade(helm, DEFINING)
+    undefined.upgrade(helm, EXPOSED)
+    assert (defined(undefined), len(pauses(undefined))) == (NAMES, 1)
+
+
+def test_an_upgrade_renews_a_definition(undefined: Release, helm: Tool) -> None:
+    undefined.install(helm, DEFINING)
+    older = [{"op": "remove", "path": "/spec/names/shortNames"}]
+    name = min(NAMES)
+    undefined.cluster.kubectl("patch", "crd", name, "--type=json", f"--patch={json.dumps(older)}")
+    undefined.upgrade(helm, {**DEFINING, "labels": {"example.org/newer": "x"}})
+    found = undefined.cluster.get("crd", name, undefined.namespace)
+    assert found["metadata"]["labels"]["example.org/newer"] == "x"
+
+
+def test_definitions_of_somebody_else_are_taken_over_when_helm_is_told_to(
+    undefined: Release, helm: Tool
+) -> None:
+    undefined.cluster.kubectl("apply", f"--filename={FOLDER}")
+    with pytest.raises(Failed, match="cannot be imported into the current release"):
+        undefined.install(helm, DEFINING)
+    undefined.install(helm, DEFINING, "--take-ownership")
+    undefined.do(helm, "uninstall")
+    assert defined(undefined) == NAMES
 
 
 def plain(name: str) -> tuple[str, str]:

@@ -38,5 +38,5 @@ def test_the_command_of_the_page_makes_the_alerts_that_ask_for_the_jobs_of_its_m
     (chosen,) = MONITOR["spec"]["selector"]["matchExpressions"]
     assert MONITOR["spec"]["jobLabel"] == chosen["key"]
     assert asked == set(chosen["values"])
-    lacking = "events|configmaps|tokenreviews|subjectaccessreviews"
+    lacking = "events|pauses.*|scalerequests.*|tokenreviews|subjectaccessreviews"
     assert f'resource!~"{lacking}"' in alerts["DWDPermissionsMissing"]["expr"]

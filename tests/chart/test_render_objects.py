@@ -9,7 +9,8 @@ import pytest
 from app.commands import ClientCommand, parse
 from tests.chart import rendering
 from tests.chart.cluster import Cluster, Clusters
-from tests.chart.rendering import CHART, Json, Renderer, Rendering
+from tests.chart.customresources import FILES, GROUP, NAMES, definition
+from tests.chart.rendering import CHART, CLUSTER_WIDE, Json, Renderer, Rendering
 from tests.chart.tools import Tool
 
 pytestmark = pytest.mark.real
@@ -27,6 +28,7 @@ COUNTS = {
     "timeoutSeconds",
     "revisionHistoryLimit",
     "terminationGracePeriodSeconds",
+    *("minLength", "maxLength", "maxItems", "minimum", "priority"),
 }
 """Keys of small numbers."""
 NAMED = "fullnameOverride=noted"
@@ -127,7 +129,7 @@ def numbers(found: object, key: str = "") -> Iterator[object]:
 def test_what_has_a_namespace_is_in_that_of_the_release(render: Renderer, values: Path) -> None:
     rendered = render(values, namespace="elsewhere")
     for each in rendered.objects:
-        if not each["kind"].startswith("ClusterRole"):
+        if each["kind"] not in CLUSTER_WIDE:
             assert each["metadata"]["namespace"] == "elsewhere", each["metadata"]["name"]
     for binding in [*rendered.of("RoleBinding"), *rendered.of("ClusterRoleBinding")]:
         if not binding["metadata"]["name"].endswith("-tokens"):  # those are the operator's own
@@ -331,6 +333,34 @@ def test_a_token_is_mounted_where_the_program_runs_only(render: Renderer) -> Non
         assert each["spec"]["template"]["spec"]["automountServiceAccountToken"] is True
 
 
+# The chart's own kinds.
+
+
+def test_the_definitions_are_those_of_the_files(renders: Renderer) -> None:
+    rendered = renders(values={"labels": {"example.org/team": "garden"}})
+    found = {each["metadata"]["name"]: each for each in rendered.of("CustomResourceDefinition")}
+    assert found.keys() == NAMES
+    for path in FILES:
+        own, made = definition(path), found[f"{path.stem}.{GROUP}"]
+        assert (made["apiVersion"], made["spec"]) == (own["apiVersion"], own["spec"])
+        assert made["metadata"]["labels"]["example.org/team"] == "garden"
+
+
+@SETS
+def test_helm_keeps_the_definitions(render: Renderer, values: Path) -> None:
+    """With them would go all that people have decided."""
+    found = render(values).of("CustomResourceDefinition")
+    assert len(found) == len(FILES)
+    for each in found:
+        assert each["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
+def test_somebody_else_may_install_the_definitions(render: Renderer) -> None:
+    without = render(values={"crds": {"install": False}})
+    others = [each for each in render().objects if each["kind"] != "CustomResourceDefinition"]
+    assert list(without.objects) == others
+
+
 # What helm says in the end.
 
 
@@ -388,6 +418,18 @@ def test_the_notes_name_the_secrets_that_endpoint_mode_needs(
     said = notes(clusters.full, helm4, f"--values={CHART / 'values-endpoint-mode.yaml'}")
     assert "dependency-watchdog-internal-probe dependency-watchdog-external-probe." in said
     assert "endpoint mode" not in notes(clusters.full, helm4)
+
+
+def test_the_notes_say_where_pauses_are_and_what_is_off_without_them(
+    clusters: Clusters, helm4: Tool
+) -> None:
+    listed, off = "kubectl get pauses,scalerequests --all-namespaces", "Nobody can pause"
+    said = notes(clusters.full, helm4)
+    assert listed in said
+    assert off not in said
+    said = notes(clusters.full, helm4, "--set=crds.install=false")
+    assert listed not in said
+    assert off in said
 
 
 def test_the_notes_name_no_role_that_is_not_there(clusters: Clusters, helm4: Tool) -> None:

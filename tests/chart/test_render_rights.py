@@ -6,19 +6,26 @@ from typing import Any
 
 import pytest
 
+from app.api.auth.authorization import Call
 from app.core.config.files import parse_prober
 from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions
 from app.core.kube.resources import ApiResource
+from app.core.model.callers import Role
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
+from app.simulation.identities import Right as SimulatedRight
+from app.simulation.identities import SimulatedIdentities
 from tests.chart import rendering
+from tests.chart.customresources import GROUP
 from tests.chart.rendering import NAMESPACE, Json, Renderer, Rendering
 from tests.e2e.apirights import documented_roles
 
 pytestmark = pytest.mark.real
 
 LEASES = {"prober": "dwd-prober-leader-election", "weeder": "dwd-weeder-leader-election"}
+CALLER_ROLES = ("viewer", "operator", "admin")
+READ = ("get", "list", "watch")
 SETS = [each for each in rendering.values_sets() if each.stem != "given-values"]
 """But for the one whose rights somebody else grants."""
 Right = tuple[str, str, str, str, str]
@@ -48,6 +55,40 @@ def test_a_dry_run_may_write_nothing(render: Renderer) -> None:
     for component in ("prober", "weeder"):
         verbs = {right[0] for right in granted(rendered, f"dependency-watchdog-{component}")}
         assert verbs == {"get", "list", "watch"}
+
+
+def test_pauses_and_scale_requests_are_written_in_every_namespace(render: Renderer) -> None:
+    """The weeder takes pauses where it knows no prober (rules 8); to scale, and every status, is the prober's."""
+    pauses = {"pauses": {*READ, "create", "patch", "delete"}}
+    requests = {"scalerequests": {*READ, "create", "delete"}}
+    statuses = {"pauses/status": {"patch"}, "scalerequests/status": {"patch"}}
+    assert own_kinds(render(), "prober") == pauses | requests | statuses
+    assert own_kinds(render(), "weeder") == pauses
+    assert own_kinds(render(values={"mode": "serve"}), "serve") == pauses | requests | statuses
+
+
+def test_a_dry_run_reads_pauses_and_scale_requests(render: Renderer) -> None:
+    rendered = render(rendering.CHART / "ci/dry-run-values.yaml")
+    assert own_kinds(rendered, "prober") == {"pauses": {*READ}, "scalerequests": {*READ}}
+    assert own_kinds(rendered, "weeder") == {"pauses": {*READ}}
+
+
+def test_where_nothing_is_needed_in_the_own_namespace_there_is_no_role(render: Renderer) -> None:
+    rendered = render(rendering.CHART / "ci/dry-run-values.yaml")
+    assert not {*rendered.kinds()} & {"Role", "RoleBinding"}
+    assert not [role for role in render().of("Role") if not role["rules"]]
+
+
+def own_kinds(rendered: Rendering, component: str) -> dict[str, set[str]]:
+    """The verbs of a component for the chart's own kinds, by resource; in all namespaces."""
+    found: dict[str, set[str]] = {}
+    for verb, group, resource, name, namespace in granted(
+        rendered, f"dependency-watchdog-{component}"
+    ):
+        if group == GROUP:
+            assert (name, namespace) == ("", "")
+            found.setdefault(resource, set()).add(verb)
+    return found
 
 
 def test_a_dependent_of_another_kind_is_scaled_by_its_scale(render: Renderer) -> None:
@@ -112,6 +153,48 @@ def test_the_roles_for_callers_are_those_of_the_documentation(render: Renderer) 
     assert len(documented) == 4
 
 
+def test_each_role_for_callers_may_what_the_one_before_may_and_more(render: Renderer) -> None:
+    """To pause is the operator's, to scale the admin's; nobody writes a status."""
+    rendered = render()
+    roles = [rendered.one("ClusterRole", f"dependency-watchdog-{each}") for each in CALLER_ROLES]
+    viewer, operator, admin = (
+        {right[:3] for rule in role["rules"] for right in rights_of(rule, "")} for role in roles
+    )
+    assert viewer < operator < admin
+    assert {verb for verb, *_ in viewer} == {*READ}
+    pausing = {(verb, GROUP, "pauses") for verb in ("create", "update", "patch", "delete")}
+    scaling = {(verb, GROUP, "scalerequests") for verb in ("create", "delete")}
+    assert pausing <= operator
+    assert scaling | {("update", GROUP, "scalerequests/force")} <= admin - operator
+    assert not {right for right in admin if right[2].endswith("/status")}
+    assert not [role for role in roles if "aggregationRule" in role]
+    assert not [
+        label for role in roles for label in role["metadata"]["labels"] if "aggregate" in label
+    ]
+
+
+@pytest.mark.parametrize("role", Role)
+def test_the_simulated_seed_gives_each_role_the_same(render: Renderer, role: Role) -> None:
+    rules = render().one("ClusterRole", f"dependency-watchdog-{role}")["rules"]
+    given = {right[:3] for rule in rules for right in rights_of(rule, "")}
+    simulated = SimulatedIdentities()
+    simulated.bind("alice", role)
+    resources = {right[2] for right in given} | {call.resource for call in Call}
+    verbs = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+    assert given == {
+        (verb, GROUP, resource)
+        for verb in verbs
+        for resource in resources
+        if simulated.allows("alice", (), SimulatedRight("", verb, resource))
+    }
+
+
+def test_people_with_kubectl_need_the_roles_whoever_may_call_the_api(render: Renderer) -> None:
+    rendered = render(values={"api": {"auth": {"mode": "none"}}})
+    names = {each["metadata"]["name"] for each in rendered.of("ClusterRole")}
+    assert {f"dependency-watchdog-{each}" for each in CALLER_ROLES} <= names
+
+
 def test_no_caller_is_bound_to_a_role(render: Renderer) -> None:
     rendered = render(values={"metrics": {"auth": True}})
     bound = {each["roleRef"]["name"] for each in rendered.of("ClusterRoleBinding")}
@@ -125,11 +208,11 @@ def test_the_accounts_for_callers_have_the_rights_of_their_role_and_nothing_else
     render: Renderer,
 ) -> None:
     rendered = render(CALLERS)
-    for role in ("viewer", "operator", "admin"):
+    for role in CALLER_ROLES:
         account = rendered.one("ServiceAccount", f"dwd-{role}")
         assert account["automountServiceAccountToken"] is False
         named = {(right[1], right[4]) for right in granted(rendered, f"dwd-{role}")}
-        assert named == {("dependency-watchdog.gardener.cloud", "")}
+        assert named == {(GROUP, "")}
         rules = rendered.one("ClusterRole", f"dwd-{role}")["rules"]
         assert granted(rendered, f"dwd-{role}") == {
             right for rule in rules for right in rights_of(rule, "")
@@ -140,7 +223,7 @@ def test_tokens_of_each_account_are_made_by_those_who_are_named_and_of_no_other(
     render: Renderer,
 ) -> None:
     rendered = render(CALLERS)
-    for role in ("viewer", "operator", "admin"):
+    for role in CALLER_ROLES:
         made = rendered.one("Role", f"dwd-{role}-tokens")
         assert made["metadata"]["namespace"] == NAMESPACE
         assert made["rules"] == [

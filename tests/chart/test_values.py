@@ -248,6 +248,8 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("networkPolicy/external/ports", {"networkPolicy": {"external": {"ports": []}}}),
     ("networkPolicy/endpointProbes", {"networkPolicy": {"endpointProbes": {"namespaces": None}}}),
     ("networkPolicy/endpointProbes/ports/0", {"networkPolicy": {"endpointProbes": {"ports": [0]}}}),
+    ("crds", {"crds": {"keep": False}}),
+    ("crds/install", {"crds": {"install": "no"}}),
     ("rbac", {"rbac": {"rules": []}}),
     ("serviceAccount/names", {"serviceAccount": {"names": {"both": "x"}}}),
 ]
@@ -313,7 +315,7 @@ def test_the_schema_itself_is_one() -> None:
 
 
 def test_a_section_that_is_taken_away_as_a_whole_is_missed() -> None:
-    for name in ("prober", "api", "metrics", "networkPolicy", "ports"):
+    for name in ("prober", "api", "metrics", "networkPolicy", "crds", "ports"):
         assert list(mistakes({name: None})) == [""]
 
 

@@ -10,12 +10,19 @@ import uvicorn
 from structlog.testing import capture_logs
 
 from app.core.errors import Refused, RunInProgress, VersionChanged
-from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.ports import Permission
 from app.core.reporting.audit import AuditLog
-from tests.api.facts import KCM, NAMESPACE, healthy, protected, workload
+from tests.api.facts import (
+    HOME,
+    KCM,
+    NAMESPACE,
+    healthy,
+    pause,
+    protected,
+    workload,
+)
 from tests.api.fakes import (
     FakeFlows,
     FakeOverrides,
@@ -105,18 +112,31 @@ def test_shoots(real):
 def test_a_pause_and_its_end(real):
     found = done(real.dwd("pause", NAMESPACE, WHY, "--for=2h", "--scope=scaleDown"))
     assert found.startswith(f"{NAMESPACE}: paused (scaleDown) until ")
-    pause = real.overrides.entry(NAMESPACE).pause
-    assert (pause.reason, pause.until - pause.created_at) == ("because", 7200)
+    made = real.overrides.api()
+    assert (made.reason, made.until - made.created_at) == ("because", 7200)
     assert "paused scaleDown" in done(real.dwd("shoots"))
-    assert "no pause of its own any more" in done(real.dwd("resume", NAMESPACE))
-    assert real.overrides.entry(NAMESPACE).pause is None
+    assert "no pause of this API any more" in done(real.dwd("resume", NAMESPACE))
+    assert real.overrides.objects == {}
+
+
+@pytest.mark.parametrize(("where", "of"), [(NAMESPACE, NAMESPACE), ("--all", HOME)])
+def test_a_pause_of_kubectl_is_shown_and_ended_by_its_name(real, where, of):
+    real.overrides.add(pause(of=of), pause(of=of, name="night-shift", author="bob", seconds=60))
+    shown = done(real.dwd("shoots", NAMESPACE))
+    assert "(1 of 2 pauses)" in shown
+    assert "night-shift" in shown
+    assert "bob (unverified)" in shown
+    found = done(real.dwd("resume", where, "--name", "night-shift"))
+    assert "no pause night-shift any more" in found
+    assert list(real.overrides.objects) == [(of, "api")]
+    assert real.dwd("resume", where, "--name", "night-shift").code == 4
 
 
 def test_a_pause_of_all_and_its_end(real):
     assert done(real.dwd("pause", "--all", WHY)).startswith("all shoots: paused (all) until ")
-    assert real.overrides.entry(ALL_SHOOTS).pause is not None
+    assert real.overrides.api(HOME)
     done(real.dwd("resume", "--all"))
-    assert real.overrides.entry(ALL_SHOOTS).pause is None
+    assert real.overrides.objects == {}
 
 
 def test_a_pause_that_would_strand_something_needs_force(real):
@@ -147,8 +167,8 @@ def test_ignore_and_its_end(real):
 def test_scale_its_plan_and_its_operation(real):
     assert "--if-match" in done(real.dwd("scale", "down", NAMESPACE, WHY, "--dry-run"))
     assert "It continues by itself" in done(real.dwd("scale", "up", NAMESPACE, WHY, "--hold=1h"))
-    (order,) = [each for each in real.scaling_runs.orders if each.direction == "up"]
-    assert (order.reason, order.hold, order.force) == ("because", 3600.0, False)
+    (order,) = [each for each in real.scaling_runs.orders if each.spec.direction == "up"]
+    assert (order.spec.reason, order.spec.hold, order.spec.force) == ("because", 3600.0, False)
     (name,) = real.scaling_runs.known
     assert name in done(real.dwd("operations"))
     assert done(real.dwd("operations", name)).startswith(f"{name}  Running  scale up of ")
@@ -172,7 +192,9 @@ def test_a_scale_that_a_rule_forbids(error, note, real):
 
 
 def test_the_end_of_a_hold(real):
-    assert done(real.dwd("resume", NAMESPACE, "--hold")) == f"{NAMESPACE}: no hold any more\n"
+    assert done(real.dwd("resume", NAMESPACE, "--hold")) == (
+        f"{NAMESPACE}: that hold is over; an earlier one, if there is one, acts now\n"
+    )
 
 
 def test_probe(real):

@@ -74,6 +74,8 @@ def test_a_pause_of_all_is_an_hour_by_itself(api, dwd):
         ((NAME,), f"/shoots/{NAME}/pause"),
         (("--all",), "/pause"),
         ((NAME, "--hold"), f"/shoots/{NAME}/hold"),
+        ((NAME, "--name", "night-shift"), f"/shoots/{NAME}/pauses/night-shift"),
+        (("--all", "--name=night.shift"), "/pauses/night.shift"),
     ],
 )
 def test_an_end_is_sent_without_a_body(words, path, api, dwd):
@@ -104,11 +106,27 @@ def test_what_has_ended_is_said(api, dwd):
         api.on(f"DELETE {path}", Reply(status=204))
     said = [dwd("resume", *each).out for each in ((NAME,), ("--all",), (NAME, "--hold"))]
     assert said == [
-        f"{NAME}: no pause of its own any more; a pause of all shoots, if there is one, stays in force\n",
-        "all shoots: no pause of all any more; pauses of single shoots stay in force\n",
-        f"{NAME}: no hold any more\n",
+        f"{NAME}: no pause of this API any more; those made with kubectl, and of all shoots, stay in force\n",
+        "all shoots: no pause of this API any more; those made with kubectl, and of single shoots, stay in force\n",
+        f"{NAME}: that hold is over; an earlier one, if there is one, acts now\n",
     ]
     assert len(api.asked) == 3, "one request each, as each is an attempt in the audit"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((NAME, "--name", "Night Shift"), "must be the name of a Pause"),
+        ((NAME, "--name="), "must be the name of a Pause"),
+        ((NAME, "--name", "x" * 300), "must be the name of a Pause"),
+        ((NAME, "--name", "night-shift", "--hold"), "--name: does not go with --hold"),
+        (("--name", "night-shift"), "NAME: or --all must be given"),
+    ],
+)
+def test_a_pause_is_ended_by_a_name_that_it_can_have(words, says, api, dwd):
+    ran = dwd("resume", *words)
+    assert (ran.code, api.asked) == (2, [])
+    assert says in ran.err
 
 
 def test_a_scale_is_sent_with_all_that_was_said(api, dwd):

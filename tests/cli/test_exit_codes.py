@@ -18,6 +18,11 @@ COMMANDS = {
     "pause all": (("pause", "--all", WHY), "PUT /pause", examples.PAUSE),
     "resume": (("resume", NAME), f"DELETE /shoots/{NAME}/pause", Reply(status=204)),
     "resume all": (("resume", "--all"), "DELETE /pause", Reply(status=204)),
+    "end of a pause": (
+        ("resume", NAME, "--name=night-shift"),
+        f"DELETE /shoots/{NAME}/pauses/night-shift",
+        Reply(status=204),
+    ),
     "end of a hold": (("resume", NAME, "--hold"), f"DELETE /shoots/{NAME}/hold", Reply(status=204)),
     "ignore": (
         ("ignore", NAME, "Deployment/kcm", WHY),

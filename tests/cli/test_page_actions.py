@@ -9,12 +9,21 @@ from app.api import presenting
 from app.api.page import actions
 from app.core.config.scalars import parse_duration
 from app.core.model import workloads as ann
-from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
 from app.core.model.policy import Loop
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.weeding import ServiceKey, ServiceStatus, WeederPolicy
 from app.core.model.workloads import Direction
-from tests.api.facts import KCM, NAMESPACE, NOW, POLICY, healthy, workload
+from tests.api.facts import (
+    HOME,
+    KCM,
+    NAMESPACE,
+    NOW,
+    POLICY,
+    healthy,
+    pause,
+    request,
+    workload,
+)
 from tests.api.fakes import (
     FakeFlows,
     FakeOverrides,
@@ -39,12 +48,8 @@ def found():
     ignored = workload(KCM, 1, **{ann.IGNORE_SCALING: "true"})
     status = replace(healthy(), resources={**healthy().resources, KCM: ignored})
     shoots.add(status)
-    pause = Pause(Scope.ALL, "works", "eve", NOW, NOW + 900)
-    hold = Hold("by hand", "eve", NOW, NOW + 900)
-    overrides.entries |= {
-        NAMESPACE: OverrideEntry(pause, hold),
-        "_all": OverrideEntry(pause, None),
-    }
+    names = ("api", "night-shift", "works")
+    overrides.add(request(), *(pause(of=of, name=n) for of in (NAMESPACE, HOME) for n in names))
     runs.add(
         ScalingRunStatus(
             "op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, OperationPhase.RUNNING, NOW
@@ -83,6 +88,8 @@ def test_all_kinds_of_actions_are_here():
     assert ids == {
         "pause-all",
         "resume-all",
+        "end-pause-all",
+        "end-pause",
         "pause",
         "resume",
         "end-hold",

@@ -230,8 +230,9 @@ async def test_waiting_goes_on_under_the_next_leader(make):
     ]
 
 
-async def test_a_run_that_the_next_leader_does_not_know_was_not_done(make):
-    gone = ServerRefused(HTTPStatus.GONE, ProblemBody(title="Gone"))
+@pytest.mark.parametrize("status", [HTTPStatus.GONE, HTTPStatus.NOT_FOUND])
+async def test_a_run_that_is_not_known_any_more_was_not_done(make, status):
+    gone = ServerRefused(status, ProblemBody(title="Gone"))
     _, _, _, error = await scaled(make, gone)
     assert error is not None
     assert error.code is Exit.NOT_DONE

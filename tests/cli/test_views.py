@@ -6,6 +6,7 @@ from app.cli.answers import (
     HistoryEntry,
     Node,
     Operation,
+    Pause,
     Plan,
     Recovery,
     Shoot,
@@ -43,6 +44,31 @@ def test_a_dependent_that_is_left_alone_is_named_beside_pauses_and_holds():
     listed = {**examples.SHOOT, "pause": None, "resources": [alone, examples.SHOOT["resources"][1]]}
     row = text(shoots.listed([one(listed)], NOW)).splitlines()[1]
     assert row.endswith("1/1   ignored: kube-controller-manager")
+
+
+def test_of_several_pauses_the_one_that_acts_is_shown_with_the_number_of_all():
+    shoot = {**examples.SHOOT, "pauses": 3}
+    shoot["pause"] = {**examples.SHOOT["pause"], "name": "night-shift", "verified": False}
+    row = text(shoots.listed([one(shoot)], NOW)).splitlines()[1]
+    says = "jane (unverified): hands off (Pause night-shift) (1 of 3 pauses)"
+    assert row.endswith(f"paused scaleDown (all shoots), 43m left, {says}")
+    assert says in text(shoots.detailed(one(shoot), NOW))
+
+
+def test_an_unknown_author_is_not_called_unverified():
+    shoot = {**examples.SHOOT}
+    shoot["pause"] = {**examples.SHOOT["pause"], "author": "unknown", "verified": False}
+    assert "left, unknown: hands off" in text(shoots.listed([one(shoot)], NOW))
+
+
+def test_pauses_are_a_table():
+    kubectl = {"name": "night-shift", "covers": "shoot", "scope": "all", "verified": False}
+    found = [examples.SHOOT["pause"], {**examples.SHOOT["pause"], **kubectl}]
+    assert text(shoots.pauses([answers.of(Pause, each) for each in found], NOW)) == (
+        "PAUSE        COVERS      SCOPE      LEFT      AUTHOR             REASON\n"
+        "api          all shoots  scaleDown  43m left  jane               hands off\n"
+        "night-shift  this shoot  all        43m left  jane (unverified)  hands off\n"
+    )
 
 
 def test_leases_that_the_last_probe_could_not_read_are_no_numbers_of_now():
@@ -294,6 +320,11 @@ def test_a_decision_is_set_or_ended():
     pause = {"namespace": None, "kind": "pause", "resource": None, "author": "jane"}
     assert told("override", {**pause, "before": None, "after": examples.PAUSE}) == (
         "08:00:00  all shoots  pause all by jane until 2099-01-15T09:00:00Z: hands off"
+    )
+    kubectl = {**examples.PAUSE, "name": "night-shift", "verified": False}
+    assert told("override", {**pause, "before": None, "after": kubectl}) == (
+        "08:00:00  all shoots  pause all by jane (unverified) until 2099-01-15T09:00:00Z: hands off "
+        "(Pause night-shift)"
     )
     assert told("override", {**pause, "before": examples.PAUSE, "after": None}) == (
         "08:00:00  all shoots  pause ended by jane"

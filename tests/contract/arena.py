@@ -14,6 +14,7 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.kube.election import ElectionTimes
+from app.core.model.callers import GROUP
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.model.workloads import ResourceRef
@@ -83,6 +84,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "Node": Kind("v1", "nodes", namespaced=False),
     "Pod": Kind("v1", "pods"),
     "Scaler": Kind("example.org/v1", "scalers"),
+    "Pause": Kind(f"{GROUP}/v1alpha1", "pauses"),
+    "ScaleRequest": Kind(f"{GROUP}/v1alpha1", "scalerequests"),
     "Secret": Kind("v1", "secrets"),
 }
 

@@ -19,11 +19,7 @@ from app.core.tasks import Tasks
 from app.simulation.server.loopback import Loopback
 from tests.contract.adapter import hurried
 from tests.contract.arena import CLUSTERS, POLICY, Arena
-from tests.contract.overriding import (
-    Overriding,
-    RealOverriding,
-    ServedOverriding,
-)
+from tests.contract.peopling import Peopling, RealPeopling, ServedPeopling
 from tests.contract.real import Landscape, RealArena, landscape
 from tests.contract.reviewing import (
     RealReviewing,
@@ -127,13 +123,11 @@ async def weeding(
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def overriding(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Overriding]:
-    """The ConfigMap of the overrides; it is watched."""
+async def peopling(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Peopling]:
+    """Pauses and ScaleRequests; they are watched."""
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
     assert isinstance(arena, ServedArena | RealArena)
-    made: Overriding = (
-        RealOverriding(arena) if isinstance(arena, RealArena) else ServedOverriding(arena)
-    )
+    made: Peopling = RealPeopling(arena) if isinstance(arena, RealArena) else ServedPeopling(arena)
     async with made.open():
         yield made
 

@@ -29,6 +29,7 @@ from tests.e2e.landscape import (
     PROBE,
     PROBER,
     RBAC,
+    furnish_people,
     furnish_seed,
     furnish_shoot,
     garden,
@@ -67,6 +68,7 @@ async def landscape(assets: Path, folder: Path) -> AsyncIterator[Landscape]:
         await all_of(each.start() for each in stores)
         await all_of(each.start() for each in (seed, shoot))
         await furnish_seed(seed.api)
+        await furnish_people(seed.api)
         await furnish_shoot(shoot.api)
         yield Landscape(seed, shoot)
     finally:
@@ -246,7 +248,8 @@ class RealArena:
         await self.proxy.close()
         if self._shoot is not None:
             await self._shoot.end()
-        for kind in ("Machine", "Deployment", "Scaler", "Secret", "EndpointSlice", "Pod"):
+        kinds = ("Machine", "Deployment", "Scaler", "Secret", "EndpointSlice", "Pod")
+        for kind in (*kinds, "Pause", "ScaleRequest"):
             await self.api.delete(f"{KINDS[kind].path(self.namespace)}?gracePeriodSeconds=0")
         await self.api.delete(KINDS["Cluster"].path("", self.namespace))
 

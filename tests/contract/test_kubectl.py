@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.core.model.callers import GROUP
 from tests.contract import pods
 from tests.contract.arena import KINDS, REAL_TIME
 from tests.contract.test_wire_writes import event
@@ -341,23 +342,80 @@ async def test_secrets_show_how_much_is_in_them(arena, kubectl, namespaced):
     assert row[:3] == [objects.SECRET, "Opaque", "1"]
 
 
-async def test_a_config_map_is_made_shown_edited_and_deleted(kubectl, namespaced, tmp_path):
-    file = tmp_path / "a.json"
-    body = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "a"},
-        "data": {"_all": ""},
-    }
-    file.write_text(json.dumps(body))
-    made = ("create", "--validate=false", "-f", str(file), *namespaced)
-    await kubectl(*made)
-    for name in ("cm", "configmaps"):
-        (head, row) = table(await kubectl("get", name, "a", *namespaced))
-        assert (head, row[:2]) == (["NAME", "DATA", "AGE"], ["a", "1"])
-    await kubectl("patch", "cm", "a", *namespaced, "--type=merge", "-p", '{"data":{"b":"1"}}')
-    await kubectl("patch", "cm", "a", *namespaced, "-p", '{"data":{"_all":null}}')
-    assert await kubectl("get", "cm", "a", *namespaced, "-o", "jsonpath={.data}") == '{"b":"1"}'
-    assert 'configmaps "a" already exists' in await kubectl.refused(*made)
-    await kubectl("delete", "cm", "a", *namespaced)
-    assert 'configmaps "a" not found' in await kubectl.refused("get", "cm", "a", *namespaced)
+def file_of(tmp_path, kind, spec, name="a"):
+    file = tmp_path / f"{kind}-{name}.json"
+    body = {"apiVersion": KINDS[kind].api_version, "kind": kind, "metadata": {"name": name}}
+    file.write_text(json.dumps(body | {"spec": spec}))
+    return ("-f", str(file))
+
+
+async def test_a_pause_is_made_shown_edited_and_deleted(kubectl, namespaced, tmp_path):
+    made = file_of(tmp_path, "Pause", {"reason": "work at etcd"})
+    assert "(server dry run)" in await kubectl("create", *made, *namespaced, "--dry-run=server")
+    assert await kubectl("get", "pauses", *namespaced, "-o", "name") == ""
+    await kubectl("create", *made, *namespaced)
+    for name in ("dwdp", "pause", "pauses", f"pauses.{GROUP}", "dwd"):
+        head, row = table(await kubectl("get", name, *namespaced))
+        assert head == ["NAME", "SCOPE", "UNTIL", "AUTHOR", "REASON", "AGE"]
+        assert row[1:-1] == ["all", "work", "at", "etcd"]
+    assert "work at etcd" in await kubectl("get", "pauses", "-A")
+    patch = json.dumps({"spec": {"scope": "scaleDown"}})
+    await kubectl("patch", "pause", "a", "--type=merge", "-p", patch, *namespaced)
+    await kubectl("annotate", "pause", "a", "example.org/x=1", *namespaced)
+    shown = json.loads(await kubectl("get", "pause", "a", "-o", "json", *namespaced))
+    assert shown["spec"] == {"reason": "work at etcd", "scope": "scaleDown"}
+    assert shown["metadata"]["annotations"] == {"example.org/x": "1"}
+    assert "Scope:   scaleDown" in await kubectl("describe", "pause", "a", *namespaced)
+    await kubectl("delete", "pause", "a", *namespaced)
+    assert 'dependency-watchdog.gardener.cloud "a" not found' in await kubectl.refused(
+        "get", "pause", "a", *namespaced
+    )
+
+
+async def test_a_scale_request_is_followed_until_it_has_succeeded(
+    arena, kubectl, namespaced, tmp_path
+):
+    spec = {"direction": "Down", "reason": "by hand", "author": "jane"}
+    await kubectl("create", *file_of(tmp_path, "ScaleRequest", spec), *namespaced)
+    head, _ = table(await kubectl("get", "dwdsr", "-o", "wide", *namespaced))
+    assert head == [
+        "NAME",
+        "DIRECTION",
+        "PHASE",
+        "AUTHOR",
+        "HOLD",
+        "UNTIL",
+        "MESSAGE",
+        "AGE",
+        "REASON",
+    ]
+    waits = ("wait", "scalerequest/a", "--for", "jsonpath={.status.phase}=Succeeded")
+    waiting = asyncio.ensure_future(kubectl(*waits, *namespaced))
+    status = {"phase": "Succeeded", "holdUntil": "2030-01-01T00:00:00.000000Z"}
+    await arena.admin.patch("ScaleRequest", "a", {"status": status}, status=True)
+    assert await waiting == f"scalerequest.{GROUP}/a condition met\n"
+    _, row = table(await kubectl("get", "dwdsr", *namespaced))
+    assert row[:5] == ["a", "Down", "Succeeded", "jane", status["holdUntil"]]
+
+
+async def test_what_the_definition_forbids_is_said_in_the_servers_words(
+    kubectl, namespaced, tmp_path
+):
+    strange = file_of(tmp_path, "Pause", {"reason": "x", "duration": "1h"})
+    printed = await kubectl.refused("create", *strange, *namespaced)
+    assert 'strict decoding error: unknown field "spec.duration"' in printed
+    wrong = file_of(tmp_path, "ScaleRequest", {"direction": "Down", "reason": "x", "hold": "25h"})
+    printed = await kubectl.refused("create", *wrong, *namespaced)
+    assert printed == (
+        'The ScaleRequest "a" is invalid: spec.hold: Invalid value: "25h": '
+        "hold must be a duration from 0s to 24h in the units h, m, s and ms, such as 30m or 1h30m\n"
+    )
+
+
+async def test_the_fields_of_a_definition_are_explained(kubectl):
+    text = await kubectl("explain", "pauses")
+    assert "KIND:       Pause" in text
+    assert "To end a pause early, delete the object." in " ".join(text.split())
+    text = await kubectl("explain", "scalerequests.spec.hold")
+    assert "FIELD: hold <string>" in text
+    assert "Default: 30m" in text

@@ -57,7 +57,7 @@ async def test_nothing_is_allowed_that_was_not_granted(reviewing):
     for access in (
         Access("get", "shoots", reviewing.namespace),
         Access("list", "shoots"),
-        Access("update", "shoots/pause", reviewing.namespace),
+        Access("update", "pauses", reviewing.namespace),
         Access("get", "", path="/metrics"),
     ):
         assert await reviewing.reviewer.allowed(caller, access) is False
@@ -66,16 +66,16 @@ async def test_nothing_is_allowed_that_was_not_granted(reviewing):
 async def test_what_was_granted_in_one_namespace_is_allowed_there_alone(reviewing):
     caller = await reviewing.reviewer.authenticate(await reviewing.token())
     here = reviewing.namespace
-    await reviewing.grant("update", "shoots/pause", here)
+    await reviewing.grant("update", "pauses", here)
     allowed = {
         access: await reviewing.reviewer.allowed(caller, access)
         for access in (
-            Access("update", "shoots/pause", here),
-            Access("update", "shoots/pause", "shoot--other"),
-            Access("update", "shoots/pause"),
-            Access("delete", "shoots/pause", here),
+            Access("update", "pauses", here),
+            Access("update", "pauses", "shoot--other"),
+            Access("update", "pauses"),
+            Access("delete", "pauses", here),
             Access("update", "shoots", here),
-            Access("update", "shoots/scale", here),
+            Access("update", "pauses/status", here),
         )
     }
     assert list(allowed.values()) == [True, False, False, False, False, False]

@@ -12,7 +12,7 @@ from tests.docs.pages import Page
 pytestmark = MARKS
 
 PAGE = Page(ROOT / "docs/operate.md")
-PRESENT_IN_A_CLUSTER_ONLY = re.compile(r"^(kubectl\b|helm\b|export DWD_)")
+PRESENT_IN_A_CLUSTER_ONLY = re.compile(r"^((NAME=\$\()?kubectl\b|helm\b|export DWD_)")
 
 
 def lines():

@@ -19,6 +19,7 @@ _PARSER: Final = MarkdownIt("commonmark").enable("table")
 _HTML_TARGET: Final = re.compile(r"""\b(?:src|srcset|href)="([^"]+)\"""")
 _HTML_ANCHOR: Final = re.compile(r"""<a id="([^"]+)">""")
 _SHELLS: Final = {"", "sh", "bash", "shell", "console"}
+_DOCUMENT: Final = re.compile(r"<<'?(?P<end>[A-Z]+)'?$")
 _CONTINUED: Final = re.compile(r"\\\n\s*")
 
 
@@ -97,12 +98,15 @@ class Page:
 
     @property
     def shell_lines(self) -> list[Found]:
-        """The lines of blocks that may be commands, without a prompt, those with a backslash joined."""
+        """The lines of blocks that may be commands, without a prompt, those with a backslash or a document joined.
+
+        In a block with prompts, the lines without one are what the commands say.
+        """
         return [
             Found(block.line, line.removeprefix("$ ").strip())
             for language, block in self.blocks
             if language in _SHELLS
-            for line in _CONTINUED.sub(" ", block.text).splitlines()
+            for line in _commands(block.text)
         ]
 
     def _leaves(self) -> Iterator[tuple[int, Token]]:
@@ -111,6 +115,22 @@ class Page:
             line = token.map[0] + 1 if token.map else line
             for leaf in token.children or [token]:
                 yield line, leaf
+
+
+def _commands(text: str) -> Iterator[str]:
+    lines = iter(_CONTINUED.sub(" ", text).splitlines())
+    prompted = any(line.startswith("$ ") for line in text.splitlines())
+    for line in lines:
+        if prompted and not line.startswith("$ "):
+            continue
+        command = line
+        if (document := _DOCUMENT.search(line)) is not None:
+            end = [")"] if line.count("(") > line.count(")") else [document["end"]]
+            for each in lines:
+                command += f"\n{each}"
+                if each in end:
+                    break
+        yield command
 
 
 @cache

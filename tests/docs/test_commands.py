@@ -38,7 +38,7 @@ FOREIGN_FLAGS = {
     "contract.md": {"watch-cache-sizes"},
     "glossary.md": {"node-monitor-grace-period", "unhealthy-zone-threshold"},
     "image.md": {"no-cache"},
-    "install.md": {"api-versions", "atomic", "rollback-on-failure", "set"},
+    "install.md": {"api-versions", "atomic", "rollback-on-failure", "set", "take-ownership"},
     "migrate.md": {"flag"},
     "opponent.md": {"leader-elect", "node-monitor-grace-period"},
     "performance.md": {"json"},
@@ -118,10 +118,23 @@ def test_every_flag_that_is_named_is_there(page):
     assert [each for each in wrong if "--zap-*" not in each] == []
 
 
+def test_a_document_belongs_to_its_command_and_what_a_command_says_is_none(tmp_path):
+    file = tmp_path / "page.md"
+    file.write_text(
+        "```sh\nkubectl create -f - <<'END'\nkind: Pause\nEND\ndwd shoots\n```\n\n"
+        "```\n$ dwd shoots\nNAMESPACE STATE\n```\n"
+    )
+    assert [line.text for line in Page(file).shell_lines] == [
+        "kubectl create -f - <<'END'\nkind: Pause\nEND",
+        "dwd shoots",
+        "dwd shoots",
+    ]
+
+
 def test_commands_that_are_not_there_are_found(tmp_path):
     file = tmp_path / "page.md"
     file.write_text(
-        "    $ dwd shoots --none | head -1\n    dwd nothing\n\n```sh\ndwd shoots >x  # fine\n```\n"
+        "    $ dwd shoots --none | head -1\n    $ dwd nothing\n\n```sh\ndwd shoots >x  # fine\n```\n"
     )
     page = Page(file)
     assert [words for _, words in our_commands(page)] == [

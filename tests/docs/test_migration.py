@@ -297,7 +297,8 @@ def test_what_gardeners_rights_lack_switches_off_just_the_features_of_the_table(
     lacking = [each for each in needed(role) if not allows(GARDENER[role], each)]
     assert all(each.feature for each in lacking), "nothing that protects or weeds"
     told = names_in(first_cells(section("6. What Gardener's rights do not allow")))
-    assert {each.feature for each in lacking} == told - NOT_THE_SEEDS
+    of_the_prober = set() if role == "prober" else {"scalerequests"}
+    assert {each.feature for each in lacking} == told - NOT_THE_SEEDS - of_the_prober
 
 
 @pytest.mark.parametrize("role", ["prober", "weeder"])
@@ -320,13 +321,17 @@ def test_the_roles_of_the_page_grant_nothing_else():
     assert granted == {(each.verb, each.group, each.resource, each.name) for each in lacking}
 
 
-def test_both_accounts_are_bound_to_both_roles():
+def test_both_accounts_are_bound_to_their_roles_and_the_prober_alone_may_scale():
     bindings = [each for each in OBJECTS if each.get("kind", "").endswith("Binding")]
     assert {each["roleRef"]["name"] for each in bindings} == {
         each["metadata"]["name"] for each in OBJECTS if each.get("kind") in {"Role", "ClusterRole"}
     }
-    for each in bindings:
-        assert [subject["name"] for subject in each["subjects"]] == [
-            "dependency-watchdog-prober",
-            "dependency-watchdog-weeder",
-        ]
+    bound = {
+        each["roleRef"]["name"]: [subject["name"] for subject in each["subjects"]]
+        for each in bindings
+    }
+    prober, weeder = "dependency-watchdog-prober", "dependency-watchdog-weeder"
+    assert bound == {
+        "dependency-watchdog-more": [prober, weeder],
+        "dependency-watchdog-scaling": [prober],
+    }

@@ -20,6 +20,7 @@ from app.core.model.probing import (
     VerdictReason,
 )
 from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable, WorkerPool
+from app.core.model.workloads import Direction
 from app.prober.rules import lifecycle, paths, state, verdict
 from app.prober.rules.consecutive import NO_RESULTS
 from app.prober.rules.lifecycle import LifecycleAction
@@ -56,16 +57,17 @@ OF_LOOKS: Final = frozenset(VerdictReason) - {
 }
 """Of probes that failed: what is left when all that comes of a reading alone is taken away."""
 PAUSE: Final = Pause(Scope.ALL, "works", "alice", NOW, NOW + 600)
+PAUSED: Final = EffectiveOverrides(pause=PAUSE, pauses=(PAUSE,))
+HELD: Final = EffectiveOverrides(
+    hold=Hold("works", "alice", NOW, NOW + 600, Direction.DOWN, "an-id")
+)
 CLEARANCES: Final = (
     Preconditions(),
     Preconditions(synced=False),
-    Preconditions(effective=EffectiveOverrides(pause=PAUSE)),
-    Preconditions(effective=EffectiveOverrides(pause=PAUSE), closed_by="the canary fails"),
-    Preconditions(effective=EffectiveOverrides(hold=Hold("works", "alice", NOW, NOW + 600))),
-    Preconditions(
-        effective=EffectiveOverrides(hold=Hold("works", "alice", NOW, NOW + 600)),
-        closed_by="the canary fails",
-    ),
+    Preconditions(effective=PAUSED),
+    Preconditions(effective=PAUSED, closed_by="the canary fails"),
+    Preconditions(effective=HELD),
+    Preconditions(effective=HELD, closed_by="the canary fails"),
     Preconditions(initial_delay_over=False),
     Preconditions(leading=False),
     Preconditions(closed_by="the canary fails"),

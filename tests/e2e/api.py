@@ -27,6 +27,12 @@ def machines(namespace: str) -> str:
     return f"/apis/machine.sapcloud.io/v1alpha1/namespaces/{namespace}/machines"
 
 
+def people(plural: str, namespace: str = "") -> str:
+    """The collection of `pauses` or `scalerequests` of a namespace, or of all."""
+    inside = f"/namespaces/{namespace}" if namespace else ""
+    return f"/apis/dependency-watchdog.gardener.cloud/v1alpha1{inside}/{plural}"
+
+
 def scalers(namespace: str) -> str:
     """The collection of Scalers, a kind of our own with a `scale` subresource."""
     return f"/apis/example.org/v1/namespaces/{namespace}/scalers"

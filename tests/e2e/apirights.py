@@ -27,6 +27,7 @@ def seed_rules() -> list[Json]:
         rule("events.k8s.io", ["events"], "create patch"),
         rule("authentication.k8s.io", ["tokenreviews"], "create"),
         rule("authorization.k8s.io", ["subjectaccessreviews"], "create"),
+        *objects.people_rules(),
     ]
 
 
@@ -35,7 +36,6 @@ def own_rules() -> list[Json]:
     return [
         rule("coordination.k8s.io", ["leases"], "create"),
         rule("coordination.k8s.io", ["leases"], "get watch update", [LEASE]),
-        *objects.overrides_rules(),
         rule("discovery.k8s.io", ["endpointslices"], "get update", [LEADER_SLICE]),
     ]
 

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterable, Iterator
 
+from tests.e2e.api import people
 from tests.e2e.apiclient import ApiClient
 from tests.e2e.stage import Stage
 
 _LINE = 40  # characters of a line of PEM that are more than its head and tail
 _SOMETHING = 200  # characters
+_KINDS = ("pauses", "scalerequests")
 
 
 def secrets_of(*tokens: str, keys: Iterable[bytes] = ()) -> list[str]:
@@ -51,7 +53,11 @@ async def _objects(stage: Stage) -> str:
     collections = [
         f"/api/v1/namespaces/{stage.garden}/events",
         f"/api/v1/namespaces/{stage.shoot.namespace}/events",
-        f"/api/v1/namespaces/{stage.garden}/configmaps",
+        *(
+            people(kind, where)
+            for kind in _KINDS
+            for where in (stage.garden, stage.shoot.namespace)
+        ),
         f"/apis/coordination.k8s.io/v1/namespaces/{stage.garden}/leases",
         f"/apis/discovery.k8s.io/v1/namespaces/{stage.garden}/endpointslices",
         f"/apis/apps/v1/namespaces/{stage.shoot.namespace}/deployments",

@@ -102,7 +102,7 @@ class InstalledWorld:
 @asynccontextmanager
 async def installed_world(outer: Stage) -> AsyncIterator[InstalledWorld]:
     """A seed of its own, and the shoot."""
-    async with own_seed(outer) as world:
+    async with own_seed(outer, people=False) as world:
         await outer.plane.known_as(name_of_server(world.stage.shoot))
         async with furnished(world.stage, world.way.port) as made:
             yield made

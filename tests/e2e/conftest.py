@@ -5,6 +5,7 @@ them), `kubelets` and `actors` (who keeps it alive), `program` (the watchdog as 
 really asked for), `stage` (all of that for one scenario), `parallel` (scenarios beside each other). `opponent*`: the
 real kube-controller-manager, what it judges, and who counts; `failover_*`: two instances (`pair`), what is done to
 them, and what the audit log says of it; `test_kwok`: kwok in the place of `kubelets`.
+`people`: Pauses and ScaleRequests, and those who look at them.
 `weeder_*`: the stage, the actors and the objects of the weeder, whose seed is the API server that a scenario has for
 itself. `api*`: who calls the REST API, what he may, and how it is served; `kubectl`: the real one; `canaries`: what
 nobody may be told.
@@ -23,7 +24,7 @@ import pytest_asyncio
 from tests.e2e.actors import WorkloadController
 from tests.e2e.api import all_of
 from tests.e2e.controlplane import Planes, assets_in, control_planes
-from tests.e2e.landscape import furnish_seed, furnish_shoot
+from tests.e2e.landscape import furnish_people, furnish_seed, furnish_shoot
 from tests.e2e.parallel import Scenario, Scenarios, selected
 
 SHARED, OWN_STORAGE = 7, 2  # what two slow cores bear
@@ -73,6 +74,7 @@ async def planes(assets: Path, folder: Path) -> AsyncIterator[Planes]:
     """A seed and the shoots' API servers, with what each of them always has."""
     async with control_planes(assets, folder, shared=SHARED, own_storage=OWN_STORAGE) as made:
         await furnish_seed(made.seed.api)
+        await furnish_people(made.seed.api)
         await all_of(furnish_shoot(plane.api) for plane in made.shoots)
         yield made
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from app.core.model.overrides import OVERRIDES
 from tests.e2e import program
 from tests.e2e.controlplane import ADMIN
 from tests.e2e.objects import Json
@@ -20,7 +19,7 @@ class Kubectl:
         binary = Path(stage.seed.child.command[0]).with_name("kubectl")
         if not binary.is_file():
             pytest.skip("kubectl is not there (hack/kube-assets kubectl)")
-        home = stage.folder / f"kubectl-{stage.number:02}"
+        self._home = home = stage.folder / f"kubectl-{stage.number:02}"
         home.mkdir(exist_ok=True)
         config = home / "config"
         config.write_text(program.admin_config(stage.seed.url, stage.seed.authority.pem, ADMIN))
@@ -29,6 +28,11 @@ class Kubectl:
 
     async def __call__(self, *words: str) -> str:
         """Runs it; returns what it printed."""
+        code, out, problems = await self._run(*words)
+        assert code == 0, problems
+        return out.strip()
+
+    async def _run(self, *words: str) -> tuple[int | None, str, str]:
         process = await asyncio.create_subprocess_exec(
             *self._command,
             *words,
@@ -37,27 +41,31 @@ class Kubectl:
             stderr=asyncio.subprocess.PIPE,
             env=self._environment,
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             out, problems = await process.communicate()
-        assert process.returncode == 0, problems.decode()
-        return out.decode().strip()
+        return process.returncode, out.decode(), problems.decode()
 
-    async def create_overrides(self, key: str, value: Json | str) -> None:
-        """Makes the ConfigMap, with one key."""
-        literal = f"--from-literal={key}={_text(value)}"
-        await self("create", "configmap", OVERRIDES, literal)
+    async def refused(self, *words: str) -> str:
+        """Runs it, and expects that it fails; returns what it printed about that."""
+        code, _, problems = await self._run(*words)
+        assert code != 0, words
+        return problems
 
-    async def edit(self, key: str, value: Json | str | None) -> None:
-        """Sets or removes one key of the ConfigMap."""
-        data = {key: None if value is None else _text(value)}
-        patch = json.dumps({"data": data})
-        await self("patch", "configmap", OVERRIDES, "--type=merge", f"--patch={patch}")
+    async def create(self, body: Json) -> str:
+        """Creates an object from a file."""
+        return await self("create", *self.file_of(body))
+
+    def file_of(self, body: Json) -> tuple[str, str]:
+        """Words that name a file with this object."""
+        file = self._home / f"{body['kind']}-{body['metadata']['name']}.json"
+        file.write_text(json.dumps(body))
+        return ("-f", str(file))
+
+    async def rows(self, *words: str) -> list[list[str]]:
+        """What `kubectl get` prints, without the head, in words."""
+        return [line.split() for line in (await self("get", *words)).splitlines()[1:]]
 
     async def token(self, account: str, audience: str | None) -> str:
         """A token of a ServiceAccount; for the API server itself where no audience is given."""
         made_for = () if audience is None else (f"--audience={audience}",)
         return await self("create", "token", account, *made_for)
-
-
-def _text(value: Json | str) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

@@ -21,6 +21,7 @@ from tests.e2e.api import (
     all_of,
     deployments,
     machines,
+    people,
     scalers,
     secrets,
 )
@@ -65,6 +66,33 @@ async def furnish_seed(api: Api) -> None:
         await api.create(f"{RBAC}/clusterroles", role)
     for crd in objects.crds():
         await established(api, crd["metadata"]["name"])
+
+
+async def furnish_people(api: Api) -> None:
+    """Defines Pauses and ScaleRequests, as the chart does; those that are defined already stay."""
+    for crd in objects.people_crds():
+        if await api.find(f"{CRDS}/{crd['metadata']['name']}") is None:
+            await api.create(CRDS, crd)
+    for crd in objects.people_crds():
+        await established(api, crd["metadata"]["name"])
+
+    async def served() -> bool:
+        found = [await api.find(f"{people(kind)}?limit=1") for kind in ("pauses", "scalerequests")]
+        return None not in found
+
+    await eventually(served, "Pauses and ScaleRequests are served", within=15)
+
+
+async def remove_people(api: Api) -> None:
+    """Deletes the definitions, and with them all Pauses and ScaleRequests; returns when none is served."""
+    for crd in objects.people_crds():
+        await api.delete(f"{CRDS}/{crd['metadata']['name']}")
+
+    async def gone() -> bool:
+        found = [await api.find(f"{people(kind)}?limit=1") for kind in ("pauses", "scalerequests")]
+        return not any(found)
+
+    await eventually(gone, "no Pauses and no ScaleRequests are served", within=15)
 
 
 async def established(api: Api, name: str) -> None:

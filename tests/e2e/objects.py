@@ -4,10 +4,13 @@ import base64
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import OVERRIDES
+from app.core.model.overrides import API_VERSION
 
 Json = dict[str, Any]
 
@@ -15,6 +18,9 @@ SECRET = "shoot-access-dependency-watchdog-probe"
 KCM, MCM, CA = "kube-controller-manager", "machine-controller-manager", "cluster-autoscaler"
 LEASE = "dwd-prober-leader-election"
 POOL = "worker-1"
+GROUP = API_VERSION.partition("/")[0]
+"""Of Pauses and ScaleRequests."""
+_DEFINITIONS = Path(__file__).parents[2] / "helm/dependency-watchdog/files/crds"
 _BALLAST = "x" * 50_000
 
 
@@ -25,6 +31,11 @@ def crds() -> list[Json]:
         crd("machine.sapcloud.io", "v1alpha1", "Machine", {"status": {}}),
         crd("example.org", "v1", "Scaler", {"status": {}, "scale": SCALE}),
     ]
+
+
+def people_crds() -> list[Json]:
+    """Pauses and ScaleRequests, as the chart defines them."""
+    return [yaml.safe_load(each.read_text()) for each in sorted(_DEFINITIONS.glob("*.yaml"))]
 
 
 SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
@@ -203,12 +214,27 @@ def garden_rules(*leases: str) -> list[Json]:
     ]
 
 
-def overrides_rules() -> list[Json]:
-    """What the ConfigMap of the overrides needs there, which Gardener does not grant."""
+def people_rules(*plurals: str) -> list[Json]:
+    """What Pauses and ScaleRequests, or these alone, need in the seed; Gardener does not grant it."""
+    kinds = plurals or ("pauses", "scalerequests")
     return [
-        rule("", ["configmaps"], "create"),
-        rule("", ["configmaps"], "get list watch update", [OVERRIDES]),
+        rule(GROUP, kinds, "get list watch create patch delete"),
+        rule(GROUP, [f"{each}/status" for each in kinds], "patch"),
     ]
+
+
+def pause(name: str, **spec: Any) -> Json:
+    """A Pause, as somebody writes it who uses kubectl."""
+    return _written("Pause", name, {"reason": "a test", **spec})
+
+
+def scale_request(name: str, direction: str, **spec: Any) -> Json:
+    """A ScaleRequest, likewise."""
+    return _written("ScaleRequest", name, {"direction": direction, "reason": "a test", **spec})
+
+
+def _written(kind: str, name: str, spec: Json) -> Json:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 def role(kind: str, name: str, rules: list[Json]) -> Json:

@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.e2e.actors import WorkloadController
 from tests.e2e.api import all_of
 from tests.e2e.controlplane import ControlPlane, Planes, control_planes
-from tests.e2e.landscape import furnish_seed, furnish_shoot
+from tests.e2e.landscape import furnish_people, furnish_seed, furnish_shoot
 from tests.e2e.opponent import manager_in
 from tests.e2e.opponent_play import ALL, LIMIT, MOST, PHASES, Outcome, play
 from tests.e2e.opponent_table import head, line, row, summary
@@ -51,6 +51,7 @@ class Runs:
         place = control_planes(self._manager.parent, self._folder, shared=at_once, own_storage=0)
         async with place as planes, WorkloadController(planes.seed.api) as controller:
             await furnish_seed(planes.seed.api)
+            await furnish_people(planes.seed.api)
             await all_of(furnish_shoot(plane.api) for plane in planes.shoots)
             async with asyncio.TaskGroup() as lanes:
                 for plane in planes.shoots:

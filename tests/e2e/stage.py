@@ -51,11 +51,16 @@ class Stage:
     async def furnish(self, role: str = PROBER, own: list[Json] | None = None) -> None:
         """Makes the programs' namespace and account, bound to this ClusterRole and to `own` rules in there.
 
-        Those are, unless given, Gardener's and what the overrides need: a watch that is refused is never well.
-        `prepare` does this where nobody has done it before.
+        Those are, unless given, Gardener's, and beside them it has what Pauses and ScaleRequests need: a watch that is
+        refused is never well. `prepare` does this where nobody has done it before.
         """
-        rules = [*objects.garden_rules(), *objects.overrides_rules()] if own is None else own
-        self._token = await landscape.garden(self.seed.api, self.garden, role, rules)
+        self._token = await landscape.garden(self.seed.api, self.garden, role, own)
+        if own is None:
+            await self.let_people()
+
+    async def let_people(self) -> None:
+        """The programs get the rights to Pauses and ScaleRequests."""
+        await landscape.grant(self.seed.api, self.garden, "people", objects.people_rules())
 
     async def start(self, settings: Json | None = None, **flags: str) -> Program:
         """Starts an instance of the program that acts on this shoot; returns when it is ready."""

@@ -17,9 +17,11 @@ from tests.e2e.canaries import assert_nothing_secret_was_told
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.objects import CA, Json
 from tests.e2e.parallel import scenario
+from tests.e2e.people import use_every_right
 from tests.e2e.processes import eventually
 from tests.e2e.program import Program
 from tests.e2e.stage import Stage
+from tests.e2e.worlds import own_seed
 
 NOBODY = "nobody"
 WHY: Json = {"reason": "load test"}
@@ -38,6 +40,8 @@ class Row:
     status: int
     """Of the answer to who may."""
     body: Json | None = None
+    first: Call | None = None
+    """What is asked first of who may not, if that is another right."""
 
 
 # The loop of the weeder does not run here; no operation has such an id.
@@ -58,12 +62,17 @@ ROWS = [
     Row(Call.PROBE, "POST", "shoots/NAMESPACE/probe", 202),
     Row(Call.WEED, "POST", "weeders/NAMESPACE/kube-apiserver", 503, {}),
     Row(Call.PAUSE, "PUT", "shoots/NAMESPACE/pause", 200, WHY),
+    Row(Call.CHANGE_PAUSE, "PUT", "shoots/NAMESPACE/pause", 200, WHY),
+    Row(Call.READ_SHOOT, "GET", "shoots/NAMESPACE/pauses", 200),
     Row(Call.RESUME, "DELETE", "shoots/NAMESPACE/pause", 204),
     Row(Call.IGNORE, "PUT", IGNORED, 200, WHY),
     Row(Call.UNIGNORE, "DELETE", IGNORED, 200),
     Row(Call.PAUSE_ALL, "PUT", "pause", 200, FORCED),
+    Row(Call.CHANGE_PAUSE_ALL, "PUT", "pause", 200, FORCED),
+    Row(Call.LIST, "GET", "pauses", 200),
     Row(Call.RESUME_ALL, "DELETE", "pause", 204),
     Row(Call.SCALE, "POST", "shoots/NAMESPACE/scale", 200, SCALE),
+    Row(Call.FORCE_SCALE, "POST", "shoots/NAMESPACE/scale", 200, SCALE | FORCED, first=Call.SCALE),
     Row(Call.CANCEL, "DELETE", "operations/nonsense", 404),
     Row(Call.CANCEL, "DELETE", "shoots/NAMESPACE/hold", 204),
     Row(Call.LOG_LEVEL, "PUT", "config/log-level", 200, {"level": "info"}),
@@ -85,16 +94,20 @@ def may(role: str, row: Row) -> bool:
     return ranks.index(role) >= ranks.index(row.call.role)
 
 
-def check(role: str, row: Row, answer: Answer, namespace: str) -> None:
+# To replace a pause is another right than to make one: somebody makes it before.
+REPLACED = {Call.CHANGE_PAUSE, Call.CHANGE_PAUSE_ALL}
+
+
+def check(role: str, row: Row, answer: Answer, namespace: str, home: str) -> None:
     what = f"{role}: {row.method} {row.path}: {answer}"
     if may(role, row):
         assert answer.status == row.status, what
         return
     assert (answer.status, answer.problem) == (403, "forbidden"), what
-    asked_for = (answer.body["verb"], answer.body["resource"])
-    assert asked_for == (row.call.verb, row.call.resource), what
-    inside = "NAMESPACE" in row.path
-    assert answer.body["namespace"] == (namespace if inside else ""), what
+    asked_for, call = (answer.body["verb"], answer.body["resource"]), row.first or row.call
+    assert asked_for == (call.verb, call.resource), what
+    inside = namespace if "NAMESPACE" in row.path else ""
+    assert answer.body["namespace"] == (home if call.at_home else inside), what
 
 
 class Crowd:
@@ -154,16 +167,22 @@ def test_every_row_of_the_table_is_asked_for() -> None:
 async def test_each_call_needs_the_right_that_the_table_names(stage: Stage) -> None:
     crowd, prober = await crowded(stage)
     here = stage.shoot.namespace
+    admin = await crowd.client(prober, Role.ADMIN)
     for role in (NOBODY, *Role):
         client = await crowd.client(prober, role)
         for row in ROWS:
-            check(role, row, await asked(client, row, here), here)
+            if row.call in REPLACED:
+                assert (await asked(admin, row, here)).status == 200
+            check(role, row, await asked(client, row, here), here, stage.garden)
+        for row in ROWS:
+            if row.call in {Call.RESUME, Call.RESUME_ALL}:
+                await asked(admin, row, here)
     operator = await crowd.client(prober, Role.OPERATOR)
     elsewhere = await operator.put("shoots/shoot--e2e--other/pause", WHY)
     assert (elsewhere.status, elsewhere.body["namespace"]) == (403, "shoot--e2e--other")
     assert {each.name for each in stage.writes()} == {CA}, "ignore-scaling, of one"
     assert all("spec" not in each.body for each in stage.writes())
-    await who_did_it_is_known(stage, await crowd.client(prober, Role.ADMIN))
+    await who_did_it_is_known(stage, admin)
     await crowd.end()
 
 
@@ -237,7 +256,7 @@ async def test_a_right_that_is_taken_away_ends_writes_at_once_and_reads_within_a
 
 @scenario()
 async def test_without_the_right_to_ask_nobody_may_call_and_the_loops_protect(stage: Stage) -> None:
-    """Gardener's own roles: neither reviews nor ConfigMaps."""
+    """Gardener's own roles: neither reviews nor Pauses nor ScaleRequests."""
     await stage.furnish(own=objects.garden_rules())
     await stage.shoot.build(nodes=5, grace=16, duration=16)
     serving = Serving(stage)
@@ -251,7 +270,7 @@ async def test_without_the_right_to_ask_nobody_may_call_and_the_loops_protect(st
         assert "tokenreviews" in answer.body["detail"]
     for path in ("/livez", "/readyz", "/healthz"):
         assert (await prober.api.get(path)).status == 200
-    await features_are_off(prober, "token-review", "overrides", "leader-address")
+    await features_are_off(prober, "token-review", "pauses", "scalerequests", "leader-address")
     await stage.outage(within=45)
     stage.shoot.kubelets.path.restore()
     await stage.until_up(within=60)
@@ -265,46 +284,47 @@ async def features_are_off(prober: Program, *features: str) -> None:
     for each in features:
         assert await prober.metric("dwd_feature_off", feature=each) == 1, each
         assert each in readiness
-    for resource in ("tokenreviews", "subjectaccessreviews", "configmaps"):
+    for resource in ("tokenreviews", "subjectaccessreviews", "pauses", "scalerequests"):
         assert await prober.metric("dwd_missing_permissions", resource=resource), resource
 
 
 async def overrides_are_refused(standby: Program, namespace: str) -> None:
-    """Where everybody may call, those that need the ConfigMap are refused, by name."""
+    """Where everybody may call, those that need Pauses or ScaleRequests are refused, by name."""
     status = (await standby.api.get("status")).body
-    assert "overrides" in {each["feature"] for each in status["featuresOff"]}
+    assert {"pauses", "scalerequests"} <= {each["feature"] for each in status["featuresOff"]}
     calls = [
-        await standby.api.put(f"shoots/{namespace}/pause", WHY),
-        await standby.api.put("pause", FORCED),
-        await standby.api.delete(f"shoots/{namespace}/hold"),
+        ("pauses", await standby.api.put(f"shoots/{namespace}/pause", WHY)),
+        ("pauses", await standby.api.put("pause", FORCED)),
+        ("scalerequests", await standby.api.delete(f"shoots/{namespace}/hold")),
     ]
-    for answer in calls:
-        assert (answer.status, answer.body.get("feature")) == (503, "overrides"), answer
+    for feature, answer in calls:
+        assert (answer.status, answer.body.get("feature")) == (503, feature), answer
 
 
-@scenario()
-async def test_the_rights_of_the_table_and_no_others_suffice(stage: Stage) -> None:
-    crowd, prober = await crowded(stage)
-    here = stage.shoot.namespace
-    admin = await crowd.client(prober, Role.ADMIN)
-    assert (await admin.put(f"shoots/{here}/pause", WHY)).status == 200
-    assert (await admin.delete(f"shoots/{here}/pause")).status == 204
-    await stage.outage(within=45)
-    stage.shoot.kubelets.path.restore()
-    await stage.until_up(within=60)
-    order = {**WHY, "direction": "down", "hold": "1m"}
-    answer = await admin.post(f"shoots/{here}/scale", order)
-    assert answer.status == 202
-    await stage.until_down(within=20)
-    status = (await admin.get("status")).body
-    assert status["missingPermissions"] == []
-    off = {each["feature"] for each in status["featuresOff"]}
-    assert off == {"metadata-scan", "leader-address"}, (
-        "the one needs more, the other is not configured"
-    )
-    refused = [each for each in stage.requests_to_seed() if each.code == 403]
-    assert not [each for each in refused if each.resource not in SCANNED], refused
-    await crowd.end()
+@scenario(limit=300)
+async def test_the_rights_of_the_table_and_no_others_suffice(outer: Stage) -> None:
+    async with own_seed(outer) as world:
+        stage = world.stage
+        crowd, prober = await crowded(stage)
+        here = stage.shoot.namespace
+        admin = await crowd.client(prober, Role.ADMIN)
+        await use_every_right(admin, stage)
+        await stage.outage(within=45)
+        stage.shoot.kubelets.path.restore()
+        await stage.until_up(within=60)
+        order = {**WHY, "direction": "down", "hold": "1m"}
+        answer = await admin.post(f"shoots/{here}/scale", order)
+        assert answer.status == 202
+        await stage.until_down(within=20)
+        status = (await admin.get("status")).body
+        assert status["missingPermissions"] == []
+        off = {each["feature"] for each in status["featuresOff"]}
+        assert off == {"metadata-scan", "leader-address"}, (
+            "the one needs more, the other is not configured"
+        )
+        refused = [each for each in stage.requests_to_seed() if each.code == 403]
+        assert not [each for each in refused if each.resource not in SCANNED], refused
+        await crowd.end()
 
 
 SCANNED = {"deployments"}

@@ -14,7 +14,7 @@ from tests.e2e.chart_world import InstalledWorld, annotations_of, installed_worl
 from tests.e2e.charts import RELEASE, Helm, quick
 from tests.e2e.gardener import GARDEN, WEEDER
 from tests.e2e.landscape import PROBER
-from tests.e2e.objects import CA, KCM, LEASE, MCM
+from tests.e2e.objects import CA, GROUP, KCM, LEASE, MCM
 from tests.e2e.parallel import scenario
 from tests.e2e.podrunner import Pod
 from tests.e2e.stage import Stage
@@ -23,9 +23,8 @@ OURS = "registry.example.org/dependency-watchdog:0.1.0"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{GARDEN}/leases"
 # Rights for what the original has not: each is off without them, which a metric says.
 NOT_GRANTED = {
-    ("watch", "", "configmaps"),
-    ("list", "", "configmaps"),
-    ("get", "", "configmaps"),
+    ("list", GROUP, "pauses"),
+    ("list", GROUP, "scalerequests"),
     ("create", "events.k8s.io", "events"),
 }
 
@@ -66,10 +65,11 @@ async def the_original_was_here(world: InstalledWorld) -> None:
 
 async def nothing_else_was_refused(world: InstalledWorld, prober: Pod, weeder: Pod) -> None:
     """Save what Gardener does not grant, and what is off for that is told."""
+    assert await prober.metric("dwd_feature_off", feature="scalerequests") == 1
     for account, pod in {PROBER: prober, WEEDER: weeder}.items():
         refused = rbac_refusals(world.requests(account, GARDEN))
         assert refused <= NOT_GRANTED, refused
-        for feature in ("overrides", "events", "token-review", "api"):
+        for feature in ("pauses", "events", "token-review", "api"):
             assert await pod.metric("dwd_feature_off", feature=feature) == 1, (account, feature)
         needed = {"clusters", "secrets", "machines", "deployments", "leases", "pods"}
         missing = [await pod.metric("dwd_missing_permissions", resource=each) for each in needed]

@@ -8,8 +8,9 @@ from tests.e2e.chart_world import InstalledWorld, installed_world
 from tests.e2e.charts import GARDEN, Caller, Helm
 from tests.e2e.grants import Grant, assert_exact
 from tests.e2e.landscape import PROBER
-from tests.e2e.objects import CA
+from tests.e2e.objects import CA, GROUP
 from tests.e2e.parallel import scenario
+from tests.e2e.people import use_every_right
 from tests.e2e.podrunner import Pod
 from tests.e2e.processes import eventually
 from tests.e2e.stage import Stage
@@ -20,10 +21,7 @@ SLICE = f"/apis/discovery.k8s.io/v1/namespaces/{GARDEN}/endpointslices/{PROBER}-
 LOOKS_EVERY = 60
 """Seconds between two probes of a leader at its slice."""
 # Where its peer is told (--peer-url), pauses are taken there; test_chart_upgrades has a weeder that takes them itself.
-TAKEN_BY_THE_PROBER = {
-    Grant("create", "", "configmaps", namespace=GARDEN),
-    Grant("update", "", "configmaps", "dependency-watchdog-overrides", GARDEN),
-}
+TAKEN_BY_THE_PROBER = {Grant(each, GROUP, "pauses") for each in ("create", "patch", "delete")}
 
 
 @scenario(limit=300)
@@ -88,8 +86,7 @@ async def they_are_called(world: InstalledWorld, caller: Caller, prober: Pod, we
     """All that makes the two ask the seed for something else than they do of themselves."""
     shoot, why = f"shoots/{world.shoot.namespace}", {"reason": "a proof"}
     to_prober, to_weeder = caller.of(prober), caller.of(weeder)
-    assert (await to_prober.put(f"{shoot}/pause", why)).status == 200
-    assert (await to_prober.delete(f"{shoot}/pause")).status == 204
+    await use_every_right(to_prober, world.stage)
     ignored = f"{shoot}/resources/Deployment/{CA}/ignore-scaling"
     assert (await to_prober.put(ignored, why)).status == 200
     assert (await to_prober.delete(ignored)).status == 200

@@ -11,6 +11,7 @@ from tests.e2e.chart_world import InstalledWorld, installed_world
 from tests.e2e.charts import GARDEN, Helm
 from tests.e2e.grants import Grant, assert_exact
 from tests.e2e.parallel import scenario
+from tests.e2e.people import use_every_right
 from tests.e2e.podrunner import Pod
 from tests.e2e.processes import eventually
 from tests.e2e.stage import Stage
@@ -43,7 +44,7 @@ async def test_both_loops_in_one_deployment_protect_and_weed_with_exactly_their_
         await Helm(world, "helm3").install(with_a_scaler(charts.quick(**VALUES)))
         leader = await world.node.run(GARDEN, SERVE)
         await world.until_verdict(leader)
-        await a_caller_pauses(world, leader, authority)
+        await a_caller_pauses_and_scales(world, leader, authority)
         standby = await world.node.run(GARDEN, SERVE)
         down, up = await world.protected_and_back()
         await the_scaler_is_back(world)
@@ -83,9 +84,7 @@ async def furnish_callers(world: InstalledWorld) -> None:
     await world.api.create(secrets, {"metadata": {"name": CALLERS}, "data": data})
 
 
-async def a_caller_pauses(world: InstalledWorld, pod: Pod, authority: Authority) -> None:
+async def a_caller_pauses_and_scales(world: InstalledWorld, pod: Pod, authority: Authority) -> None:
     client = ApiClient(f"https://127.0.0.1:{pod.port('api')}", token=TOKEN, ca=authority.pem)
-    path = f"shoots/{world.shoot.namespace}/pause"
-    assert (await client.put(path, {"reason": "a proof"})).status == 200
-    assert (await client.delete(path)).status == 204
+    await use_every_right(client, world.stage)
     assert (await client.as_caller("another").get("status")).status == 401

@@ -3,12 +3,13 @@
 import time
 
 from tests.e2e import charts, weeder_objects
-from tests.e2e.api import Json
+from tests.e2e.api import CRDS, Json
 from tests.e2e.apiclient import ApiClient
 from tests.e2e.chart_world import InstalledWorld, installed_world
 from tests.e2e.charts import GARDEN, Caller, Helm
 from tests.e2e.grants import assert_exact
 from tests.e2e.landscape import PROBER
+from tests.e2e.objects import people_crds
 from tests.e2e.parallel import scenario
 from tests.e2e.podrunner import Pod
 from tests.e2e.stage import Stage
@@ -102,8 +103,9 @@ async def the_weeder_takes_pauses_itself(world: InstalledWorld, weeder: Pod) -> 
     client = ApiClient(f"http://127.0.0.1:{weeder.port(8080)}", token=token)
     why = {"reason": "a proof", "force": True}  # it cannot know whether the shoot is protected
     path = f"shoots/{WEEDED}/pause"
-    answer = await client.put(path, why)
-    assert answer.status == 200, answer
+    for scope in ("all", "scaleDown"):
+        answer = await client.put(path, {**why, "scope": scope})
+        assert answer.status == 200, answer
     assert (await client.delete(path)).status == 204
 
 
@@ -116,7 +118,9 @@ async def that_is_left(world: InstalledWorld) -> None:
     assert await names(LEASES) == {f"dwd-{each}-leader-election" for each in ("prober", "weeder")}
     maps = await names(f"{CORE}/configmaps")
     files = {each for each in maps if "config" in each}
-    assert maps - files == {"dependency-watchdog-overrides"}
+    assert maps == files
     assert len(files) == 3
     assert await names(f"{CORE}/serviceaccounts") == {"caller"}
     assert await names(f"{CORE}/secrets") == set(), "helm's own are gone, too"
+    kinds = {each["metadata"]["name"] for each in people_crds()}
+    assert kinds <= await names(CRDS), "the kinds stay, and with them what people made"

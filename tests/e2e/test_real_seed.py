@@ -122,10 +122,10 @@ async def test_what_happened_while_all_watches_expired_is_found_and_acted_on(out
             await eventually(known, "all changes are known", within=WATCHES_BACK)
             stage.figure(f"410 of all watches: all is known {time.time() - back:.1f} s after")
             await eventually(lambda: watches_are_well(prober), "watches go on", within=10)
-        assert await prober.metric("dwd_watch_restarts_total", reason="Expired") == 7
+        assert await prober.metric("dwd_watch_restarts_total", reason="Expired") == 8
         asked = stage.requests_to_seed(back)
         lists = Counter(each.resource for each in asked if each.verb == "list" and each.code == 200)
-        once = ("clusters", "machines", "secrets", "configmaps")
+        once = ("clusters", "machines", "secrets", "pauses", "scalerequests")
         assert lists == {"deployments": 3, **dict.fromkeys(once, 1)}
         stage.assert_nothing_was_scaled()
         assert (await stage.outage(within=40))[KCM].saved == "3"

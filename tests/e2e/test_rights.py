@@ -21,8 +21,11 @@ async def test_the_rights_that_gardener_grants_suffice(stage: Stage) -> None:
     for needed in ("clusters", "secrets", "machines", "deployments", "leases"):
         assert not await prober.metric("dwd_missing_permissions", resource=needed), needed
     refused = [each for each in stage.requests_to_seed() if each.code == 403]
-    assert {each.resource for each in refused} <= {"events", "configmaps"}, refused
-    assert await prober.metric("dwd_feature_off", feature="overrides") == 1, "and that is told"
+    assert {each.resource for each in refused} <= {"events", "pauses", "scalerequests"}, refused
+    for feature in ("pauses", "scalerequests"):
+        assert await prober.metric("dwd_feature_off", feature=feature) == 1, "and that is told"
+        assert await prober.metric("dwd_missing_permissions", resource=feature), feature
+        assert feature in await prober.readiness()
     assert all(each.code < 400 for each in stage.writes())
     assert not [each for each in stage.requests_to_shoot() if each.code in {401, 403}]
 

@@ -116,7 +116,7 @@ async def test_where_nothing_comes_back_only_slices_are_watched_and_the_lease_re
         await asyncio.sleep(IDLE)
         asked = Counter((each.verb, each.resource) for each in seed.requests(since))
         stage.figure(f"idle: in {IDLE:.0f} s {dict(asked)}")
-        watches = {("watch", "endpointslices"), ("watch", "configmaps")}
+        watches = {("watch", "endpointslices"), ("watch", "pauses")}
         assert set(asked) == {("update", "leases"), *watches}
         assert asked["watch", "endpointslices"] in {1, 2}, "each lasts 45 to 60 s"
         assert asked["update", "leases"] <= IDLE / 2 + 1

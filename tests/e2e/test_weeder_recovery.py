@@ -2,7 +2,6 @@
 
 import asyncio
 
-from tests.e2e import objects
 from tests.e2e import weeder_objects as things
 from tests.e2e.api import Json
 from tests.e2e.parallel import scenario
@@ -181,11 +180,11 @@ async def test_gardeners_rights_and_files_suffice_for_etcd_then_api_server_then_
 ) -> None:
     """The chain of a control plane that was without etcd, with Gardener's arguments, rights and ConfigMap.
 
-    Nothing is refused but the overrides, and Events in control-plane namespaces, which Gardener does not grant: that is
+    Nothing is refused but Pauses, and Events in control-plane namespaces, which Gardener does not grant: that is
     reported.
     """
     async with weeding(stage) as seed:
-        await seed.grant_inside(objects.garden_rules(things.LEASE))
+        await seed.grant_people([])
         place = await seed.place()
         await place.service(ETCD, ready=False)
         await place.service(APISERVER, ready=False)
@@ -216,7 +215,7 @@ async def api_server_is_back(seed: WeederSeed, place: Place) -> None:
     await seed.api.patch(f"{things.slices(place.namespace)}/{APISERVER}-x", changed)
 
 
-OFF = ("events", "overrides")
+OFF = ("events", "pauses")
 
 
 async def gardeners_rights_suffice(seed: WeederSeed, weeder: Program) -> None:
@@ -231,7 +230,7 @@ async def gardeners_rights_suffice(seed: WeederSeed, weeder: Program) -> None:
     refused = [each for each in seed.requests() if each.code == 403]
     assert {(each.resource, each.verb) for each in refused} <= {
         ("events", "create"),
-        ("configmaps", "list"),
+        ("pauses", "list"),
     }, refused
     known = {
         ("list", "endpointslices"),
@@ -240,7 +239,7 @@ async def gardeners_rights_suffice(seed: WeederSeed, weeder: Program) -> None:
         *((verb, "leases") for verb in ("get", "create", "update")),
         ("create", "selfsubjectaccessreviews"),
         ("create", "events"),
-        ("list", "configmaps"),
+        ("list", "pauses"),
     }
     assert {(each.verb, each.resource) for each in seed.requests()} <= known
 

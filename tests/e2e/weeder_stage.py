@@ -71,8 +71,10 @@ class WeederSeed:
         accounts = f"/api/v1/namespaces/{GARDEN}/serviceaccounts"
         await _ensure(self, accounts, {"metadata": {"name": WEEDER}})
         inside = f"{RBAC}/namespaces/{GARDEN}"
-        await self.grant_inside([*objects.garden_rules(things.LEASE), *objects.overrides_rules()])
+        await landscape.furnish_people(self.api)
+        await self.grant_inside(objects.garden_rules(things.LEASE))
         await self.grant(things.weeder_rules())
+        await self.grant_people(objects.people_rules("pauses"))
         for kind, path in {"Role": inside, "ClusterRole": RBAC}.items():
             bound = objects.binding(f"{kind}Binding", WEEDER, WEEDER, GARDEN, WEEDER)
             await _ensure(self, f"{path}/{kind.lower()}bindings", bound)
@@ -87,12 +89,19 @@ class WeederSeed:
         path = f"{RBAC}/namespaces/{GARDEN}/roles"
         await _ensure(self, path, objects.role("Role", WEEDER, rules))
 
+    async def grant_people(self, rules: list[Json]) -> None:
+        """These rights to Pauses and ScaleRequests, beside the others."""
+        name, path = f"{WEEDER}-people", f"{RBAC}/clusterroles"
+        await _ensure(self, path, objects.role("ClusterRole", name, rules))
+        bound = objects.binding("ClusterRoleBinding", name, name, GARDEN, WEEDER)
+        await _ensure(self, f"{RBAC}/clusterrolebindings", bound)
+
     async def grant_both_loops(self) -> None:
         """The union of what the two loops need, and the kinds that the prober reads."""
         if await self.api.find("/apis/extensions.gardener.cloud/v1alpha1/clusters") is None:
             await landscape.furnish_seed(self.api)
-        leases = objects.garden_rules(objects.LEASE, things.LEASE)
-        await self.grant_inside([*leases, *objects.overrides_rules()])
+        await self.grant_inside(objects.garden_rules(objects.LEASE, things.LEASE))
+        await self.grant_people(objects.people_rules())
         await self.grant([*objects.prober_rules(), *things.weeder_rules()])
 
     async def start(self, content: Json | None = None, /, **flags: str) -> Program:

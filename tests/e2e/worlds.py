@@ -11,7 +11,7 @@ from tests.e2e.actors import WorkloadController
 from tests.e2e.api import CLUSTERS, NODES, Api, all_of, deployments, machines, secrets
 from tests.e2e.controlplane import ControlPlane, Etcd
 from tests.e2e.kubelets import Kubelets
-from tests.e2e.landscape import PROBE, furnish_seed, furnish_shoot
+from tests.e2e.landscape import PROBE, furnish_people, furnish_seed, furnish_shoot
 from tests.e2e.objects import CA, KCM, MCM
 from tests.e2e.program import Program
 from tests.e2e.proxies import TcpProxy
@@ -33,8 +33,13 @@ class World:
 
 
 @asynccontextmanager
-async def own_seed(outer: Stage, *, neighbour: bool = False) -> AsyncIterator[World]:
-    """A seed in which nobody else lives, with a storage of its own that is reached through a proxy."""
+async def own_seed(
+    outer: Stage, *, neighbour: bool = False, people: bool = True
+) -> AsyncIterator[World]:
+    """A seed in which nobody else lives, with a storage of its own that is reached through a proxy.
+
+    Pauses and ScaleRequests are defined in it unless `people` is False, for charts that bring them.
+    """
     name, server = f"seed-{outer.number:02}", Path(outer.seed.child.command[0])
     binary = Path(outer.seed.storage.child.command[0])
     storage = Etcd(binary, outer.folder, f"etcd-{name}", proxied=True)
@@ -45,6 +50,8 @@ async def own_seed(outer: Stage, *, neighbour: bool = False) -> AsyncIterator[Wo
         await storage.start()
         await all_of(plane.start() for plane in ((seed, beside) if neighbour else (seed,)))
         await furnish_seed(seed.api)
+        if people:
+            await furnish_people(seed.api)
         if neighbour:
             await furnish_shoot(beside.api)
         await way.start()

@@ -159,12 +159,12 @@ class Seed:
         found = self.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
         return dict(found["metadata"].get("annotations") or {})
 
-    def overrides(self) -> dict[str, Any]:
-        """The ConfigMap of pauses and holds, by key."""
-        found = self.get("/api/v1/configmaps")["items"]
-        named = [e for e in found if e["metadata"]["name"] == "dependency-watchdog-overrides"]
-        data = (named[0].get("data") or {}) if named else {}
-        return {key: json.loads(value) for key, value in data.items()}
+    def people(self, plural: str, namespace: str) -> list[dict[str, Any]]:
+        """The specs of the `pauses` or `scalerequests` of a namespace, oldest first."""
+        group = "/apis/dependency-watchdog.gardener.cloud/v1alpha1"
+        found = self.get(f"{group}/namespaces/{namespace}/{plural}")["items"]
+        found.sort(key=lambda each: int(each["metadata"]["resourceVersion"]))
+        return [each["spec"] for each in found]
 
 
 @pytest.fixture(scope="session")

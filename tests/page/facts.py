@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from app.core.model.nodes import NodeView
-from app.core.model.overrides import Hold, OverrideEntry, Pause, Scope
 from app.core.model.pods import OwnerView
 from app.core.model.policy import ConfigWarning, Loop
 from app.core.model.probing import Exclusion, LeaseState
@@ -37,8 +36,10 @@ from tests.api.facts import (
     healthy,
     judgement,
     not_probed,
+    pause,
     protected,
     recovery,
+    request,
 )
 from tests.api.fakes import (
     FakeEndpoints,
@@ -52,6 +53,7 @@ from tests.api.fakes import (
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u202eesrever\u2066 "
 LONG = "x" * 10_000
+LONG_NAME = "y" * 253
 NAMES = ["shoot--a--fine", "shoot--b--cut", "shoot--c--hostile", "shoot--d--off"]
 
 
@@ -80,9 +82,10 @@ def facts(**more):
     for name in NAMES:
         shoots.past.note(Notice(NoticeKind.SCALE, name, NOW - 5, HOSTILE, HOSTILE + LONG))
     overrides = FakeOverrides()
-    overrides.entries[NAMES[2]] = OverrideEntry(
-        Pause(Scope.ALL, HOSTILE + LONG, HOSTILE, NOW, NOW + 900),
-        Hold(HOSTILE, LONG, NOW, NOW + 900, operation=HOSTILE),
+    overrides.add(
+        pause(of=NAMES[2], reason=HOSTILE + LONG, author=HOSTILE, seconds=900),
+        pause(of=NAMES[2], name=LONG_NAME, reason=LONG, author=HOSTILE, seconds=600),
+        request(of=NAMES[2], operation=HOSTILE, reason=HOSTILE, author=LONG),
     )
     runs = FakeFlows()
     step = RunStep(KCM, 0, StepPhase.FAILED, HOSTILE + LONG, NOW, NOW, NOW, 1, 0)

@@ -52,16 +52,17 @@ def quiet(demo, tabs):
 
 def test_a_pause_is_planned_written_shown_and_taken_back(seed, quiet):
     plan, outcome = act(quiet, "Pause", reason="the load balancer is replaced", duration="30m")
-    assert re.search(rf"key {QUIET}\s+nothing\s+paused \(all\) by anonymous until", plan)
+    assert re.search(rf"Pause {QUIET}/api\s+nothing\s+paused \(all\) by anonymous until", plan)
     assert "Paused until" in outcome
-    assert seed.overrides()[QUIET]["pause"]["reason"] == "the load balancer is replaced"
+    (written,) = seed.people("pauses", QUIET)
+    assert written["reason"] == "the load balancer is replaced"
     # While this form is still open there is one to resume already.
     quiet.locator("details.action > summary", has_text="Resume").wait_for()
     close(quiet)
     quiet.locator("#why", has_text="the load balancer is replaced").wait_for()
     plan, _ = act(quiet, "Resume", reason="it is replaced")
     assert re.search(r"paused \(all\) by anonymous until .* nothing", " ".join(plan.split()))
-    assert QUIET not in seed.overrides()
+    assert seed.people("pauses", QUIET) == []
     close(quiet)
     quiet.locator("#why", has_text="paused").wait_for(state="detached")
 
@@ -100,7 +101,7 @@ def test_a_shoot_is_scaled_down_by_typing_its_name_and_back_up(demo, seed, quiet
     replicas = seed.replicas(QUIET)
     for name in ("kube-controller-manager", "machine-controller-manager", "cluster-autoscaler"):
         assert replicas[name] == 0
-    assert seed.overrides()[QUIET]["hold"]["reason"] == "to see it"
+    assert [each["reason"] for each in seed.people("scalerequests", QUIET)] == ["to see it"]
     close(quiet)
     quiet.locator("#dependents b.zero").first.wait_for()
     plan, _ = act(quiet, "Scale up", reason="seen")
@@ -115,7 +116,11 @@ def test_a_shoot_is_scaled_down_by_typing_its_name_and_back_up(demo, seed, quiet
     act(quiet, "Scale up", reason="seen")
     demo.until(SHOOT, lambda s: any(r["replicas"]["spec"] == 1 for r in s["resources"]))
     close(quiet)
-    act(quiet, "End the hold")
+    for direction in ("up", "down"):
+        assert demo.get(SHOOT)["hold"]["direction"] == direction, "the latest, then the earlier one"
+        act(quiet, "End the hold")
+        close(quiet)
+        demo.until(SHOOT, lambda s, was=direction: (s["hold"] or {}).get("direction") != was)
     assert demo.get(SHOOT)["hold"] is None
 
 

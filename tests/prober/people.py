@@ -1,25 +1,34 @@
-"""What people do to a shoot, in the words of the tests: pauses, holds, scaling runs by hand."""
+"""What people do to a shoot, in the words of the tests: Pauses and ScaleRequests, by the API and with kubectl."""
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from app.core.model.overrides import ALL_SHOOTS, Pause, Scope
-from app.core.model.scaling_runs import ScaleRequest, ScalingRunStatus
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import API_PAUSE, API_VERSION, Hold, Pause, ScaleRequest, Scope
+from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus
 from app.core.model.workloads import Direction
+from app.simulation import manifests
 from app.simulation.builders import World
+from app.simulation.people import People
+from app.simulation.store import Object, ObjectKey
 from tests.support.harness import SHOOT, Harness, Lab
-from tests.support.overrides import MemoryStore
 
 UP, DOWN = Direction.UP, Direction.DOWN
 HOLD = 600.0
+GARDEN = "garden"
+REQUEST = "by-hand"
+"""The name of a ScaleRequest that is made with kubectl."""
 
 
 @dataclass
 class Operator:
-    """A harness with overrides, and what a person does at it."""
+    """A harness, and what a person does at it."""
 
     harness: Harness
-    store: MemoryStore
+
+    # By the API.
 
     async def pause(
         self, scope: Scope = Scope.ALL, *, seconds: float = 600, everyone: bool = False
@@ -27,11 +36,13 @@ class Operator:
         now = self.harness.now
         pause = Pause(scope, "hands off", "alice", now, now + seconds)
         await self.harness.environment.override_service.set_pause(
-            ALL_SHOOTS if everyone else SHOOT, pause
+            None if everyone else SHOOT, pause
         )
 
     async def resume(self, *, everyone: bool = False) -> None:
-        await self.harness.environment.override_service.end_pause(ALL_SHOOTS if everyone else SHOOT)
+        where = None if everyone else SHOOT
+        service = self.harness.environment.override_service
+        await service.end_pause(where, API_PAUSE, by="alice")
 
     def paused_until(self) -> float:
         """When the pause ends; it is kept in whole seconds."""
@@ -39,17 +50,14 @@ class Operator:
         assert pause is not None
         return pause.until
 
-    def order(
-        self, direction: Direction, *, force: bool = False, hold: float = HOLD
-    ) -> ScaleRequest:
-        return ScaleRequest(SHOOT, direction, "a test", "alice", hold, force)
+    def spec(self, direction: Direction, *, force: bool = False, hold: float = HOLD) -> ScaleSpec:
+        return ScaleSpec(direction, "a test", "alice", hold, force)
 
     async def scale(
-        self, direction: Direction, *, force: bool = False, hold: float = HOLD
+        self, direction: Direction, *, force: bool = False, hold: float = HOLD, where: str = SHOOT
     ) -> ScalingRunStatus:
-        return await self.harness.prober.scaling_runs.begin(
-            self.order(direction, force=force, hold=hold)
-        )
+        spec = self.spec(direction, force=force, hold=hold)
+        return await self.harness.prober.scaling_runs.begin(where, spec)
 
     def operation(self, name: str) -> ScalingRunStatus:
         found = self.harness.prober.scaling_runs.operation(name)
@@ -61,18 +69,77 @@ class Operator:
         await self.harness.until(lambda: not self.operation(name).running, within=within)
         return self.operation(name)
 
-    def hold(self) -> dict[str, object] | None:
-        """The hold as the ConfigMap has it."""
-        return self.store.entries(SHOOT).get("hold")
+    # With kubectl.
 
-    async def done(self, within: float = 30) -> None:
-        """Waits until the hold says that its scaling run has ended."""
+    @property
+    def kubectl(self) -> People:
+        return self.harness.world.people
 
-        def says_so() -> bool:
-            hold = self.hold()
-            return hold is not None and bool(hold["done"])
+    def request(self, direction: str = "Down", *, name: str = REQUEST, **spec: Any) -> str:
+        """Creates a ScaleRequest; returns its uid."""
+        fields: dict[str, Any] = {"direction": direction, "reason": "r", **spec}
+        made = self.kubectl.create("ScaleRequest", SHOOT, name, **fields)
+        return str(made["metadata"]["uid"])
 
-        await self.harness.until(says_so, within=within)
+    def made(
+        self,
+        kind: str,
+        name: str,
+        *,
+        ago: float = 0.0,
+        status: Object | None = None,
+        **spec: object,
+    ) -> None:
+        """An object of the shoot that was created earlier, with a status."""
+        body: dict[str, object] = {"apiVersion": API_VERSION, "spec": spec}
+        if status is not None:
+            body["status"] = status
+        key = ObjectKey(kind, SHOOT, name)
+        self.harness.world.store.create(key, manifests.born(body, self.harness.now - ago))
+
+    def held(self, seconds: float = HOLD, *, direction: str = "Down", name: str = REQUEST) -> None:
+        """A ScaleRequest that has succeeded just now, and holds for so long."""
+        now = self.harness.now
+        ends = {"endedAt": rfc3339(now), "holdUntil": rfc3339(now + seconds)}
+        status = {"phase": "Succeeded", **ends}
+        self.made("ScaleRequest", name, status=status, direction=direction, reason="r")
+
+    def set_status(self, name: str = REQUEST, **status: object) -> None:
+        """Changes the status of a ScaleRequest, as `kubectl --subresource status` does."""
+        key = ObjectKey("ScaleRequest", SHOOT, name)
+        self.harness.world.store.patch(key, {"status": status}, status=True)
+
+    # What is there.
+
+    def objects(self, kind: str = "ScaleRequest") -> list[Object]:
+        """The objects of the shoot as the API server has them, oldest first."""
+        found = self.harness.world.parts.store.list(kind, SHOOT)
+        return sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))
+
+    def status(self, name: str | None = None) -> dict[str, Any]:
+        """The status of a ScaleRequest, or of the only one."""
+        if name is None:
+            (found,) = self.objects()
+            return dict(found.get("status") or {})
+        key = ObjectKey("ScaleRequest", SHOOT, name)
+        return dict(self.harness.world.parts.store.get(key).get("status") or {})
+
+    def requests(self) -> list[ScaleRequest]:
+        """The ScaleRequests of the shoot as the process knows them."""
+        return list(self.harness.environment.overrides.requests(SHOOT))
+
+    def hold(self) -> Hold | None:
+        """The hold that acts."""
+        return self.harness.environment.overrides.effective(SHOOT).hold
+
+    def phase(self, name: str | None = None) -> object:
+        """The phase in the status of a ScaleRequest, or of the only one; None before it has one."""
+        return self.status(name).get("phase")
+
+    async def done(self, name: str | None = None, *, within: float = 30) -> dict[str, Any]:
+        """The status of a ScaleRequest, or of the only one, when it says that it has ended."""
+        await self.harness.until(lambda: "endedAt" in self.status(name), within=within)
+        return self.status(name)
 
 
 async def with_operator(
@@ -82,16 +149,27 @@ async def with_operator(
     prepare: Callable[[World], object] = lambda _: None,
     **changes,
 ) -> Operator:
-    """A healthy shoot of ten nodes in a world that is prepared so, its prober with overrides, and a person."""
+    """A healthy shoot of ten nodes in a world that is prepared so, its prober, and a person."""
     world = lab.world()
     world.add_shoot(SHOOT)
     prepare(world)
-    store = MemoryStore(lab.clock)
-    operator = Operator(lab.prober(world, store=store, **changes), store)
+    operator = Operator(lab.prober(world, **changes))
     await operator.harness.run(settle)
     return operator
 
 
+def newer_version(world: World) -> None:
+    """The definitions are those of a newer version, with a scope and a direction that this one does not know."""
+    for kind, field, word in (
+        ("Pause", "scope", "weekends"),
+        ("ScaleRequest", "direction", "Sideways"),
+    ):
+        known = world.store.definitions[kind]
+        schema = copy.deepcopy(known.schema)
+        schema["properties"]["spec"]["properties"][field]["enum"].append(word)
+        world.store.define(replace(known, schema=schema))
+
+
 def again(operator: Operator) -> Operator:
-    """The next process on the same world and the same ConfigMap."""
-    return Operator(operator.harness.again(), operator.store)
+    """The next process on the same world."""
+    return Operator(operator.harness.again())

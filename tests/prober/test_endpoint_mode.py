@@ -15,7 +15,6 @@ from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.traffic import ConnectionLoss, Host, Trouble
 from tests.prober.people import Operator
 from tests.support.harness import GARDENER, KCM, MCM, SHOOT, changed
-from tests.support.overrides import MemoryStore
 
 INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL
 POLICY = replace(
@@ -351,8 +350,7 @@ async def test_an_internal_path_that_failed_once_is_still_healthy_when_it_answer
 
 
 async def test_a_pause_holds_as_in_lease_mode(lab):
-    store = MemoryStore(lab.clock)
-    operator = Operator(probed(lab, store=store), store)
+    operator = Operator(probed(lab))
     harness = operator.harness
     await harness.run(60)
     await operator.pause()

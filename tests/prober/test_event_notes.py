@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from app.core.model import workloads as ann
-from app.core.model.scaling_runs import Trigger
+from app.core.model.scaling_runs import OURSELVES, ScaleSpec, Trigger
 from app.core.model.workloads import Direction, Patch
 from app.prober import event_texts
 from app.prober.rules.scaling import ScalingStep, Task, Why
-from app.prober.scaling_context import OURSELVES, ScalingOrder, StepResult
+from app.prober.scaling_context import ScalingOrder, StepResult
 from tests.support.harness import CA, KCM, MCM, SHOOT
 
 OURS = re.compile(
@@ -169,7 +169,7 @@ def test_no_sentence_has_words_that_only_we_have(result, direction, author):
         event_texts.protection("7 of 10 node leases are older than 30 s", began=True),
         event_texts.protection("0 of 10 node leases are older than 30 s", began=False),
         event_texts.abandoned("hibernated"),
-        event_texts.released(given),
+        event_texts.released(ScaleSpec(Direction.UP, "long enough", OURSELVES, 300.0)),
         event_texts.cancelled(direction, "f-1", author),
         *event_texts.ANNOTATIONS.values(),
     ):

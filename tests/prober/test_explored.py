@@ -75,11 +75,11 @@ async def test_an_outage_that_recurs_while_the_api_server_is_away_is_not_over_wh
 
 
 async def test_a_hold_that_only_our_own_write_has_shown_outlives_a_watch_that_is_behind(lab):
-    """The watch of the overrides goes on being in contact, and shows nothing of it: nobody has ended the hold."""
+    """Lists and watches of the ScaleRequests show nothing of it: nobody has ended the hold."""
     operator = await with_operator(lab, max_protection=300.0)
     with operator.harness.world.faults.path_cut(SHOOT):
         await operator.harness.protect()
-        operator.store.held = True
+        operator.harness.world.faults.overrides_watch_stalled()
         await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=400)
         await operator.harness.run(120)
         assert operator.harness.reason() is VerdictReason.HELD
@@ -87,15 +87,15 @@ async def test_a_hold_that_only_our_own_write_has_shown_outlives_a_watch_that_is
 
 
 async def test_a_cancelled_run_does_not_come_back_with_a_watch_that_shows_what_was_before(lab):
-    """The ConfigMap was deleted, and its watch goes on showing a hold whose scaling run has not ended."""
+    """The ScaleRequest was deleted, and its watch goes on showing one that has not ended."""
     operator = await with_operator(lab)
     began = await operator.scale(DOWN)
     await operator.harness.run(0.1)
-    operator.store.held = True
+    stalled = operator.harness.world.faults.overrides_watch_stalled()
     await operator.harness.prober.scaling_runs.cancel(began.id, by="bob")
-    await operator.done()
-    operator.store.kubectl(None)
-    await operator.harness.run(120)
+    await operator.harness.run(60)
+    stalled.lift()
+    await operator.harness.run(60)
     assert operator.harness.environment.overrides.effective(SHOOT).hold is None
     assert operator.harness.replicas() == (1, 1, 1), "the leases are well, and nobody holds it down"
 

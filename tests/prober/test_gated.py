@@ -10,7 +10,6 @@ from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from tests.prober.people import DOWN, Operator
 from tests.support.harness import KCM, MCM, SHOOT, changed
-from tests.support.overrides import MemoryStore
 
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=20.0))
 
@@ -72,8 +71,7 @@ def under(lab, gate, **changes):
 
 def by_hand(lab, gate, **changes):
     """A harness with a gate, and what a person does at it."""
-    store = MemoryStore(lab.clock)
-    return Operator(under(lab, gate, store=store, **changes), store)
+    return Operator(under(lab, gate, **changes))
 
 
 async def gated(harness, gate):

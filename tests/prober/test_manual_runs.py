@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -13,14 +12,18 @@ from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.model.scaling_runs import OperationPhase, StepPhase, Trigger
 from app.simulation.traffic import Host, Trouble
-from tests.prober.people import DOWN, UP, Operator, with_operator
+from tests.prober.people import DOWN, UP, with_operator
 from tests.support.harness import CA, KCM, MCM, SHOOT, changed
-from tests.support.overrides import MemoryStore
 
 OTHER = "shoot--local--b"
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 SOON_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=4.0))
-SLOW_MCM = changed(MCM, scale_up=ScalePolicy(1, initial_delay=300.0))
+REQUESTS = frozenset({"scalerequests"})
+STATUS = frozenset({"scalerequests/status"})
+
+
+def without_definitions(world):
+    world.faults.crds_removed()
 
 
 # What it does.
@@ -32,10 +35,10 @@ async def test_a_manual_run_goes_level_by_level_and_every_step_says_when(lab):
     assert (began.trigger, began.author, began.reason) == (Trigger.MANUAL, "alice", "a test")
     ended = await operator.ended(began.id)
     assert ended.phase is OperationPhase.DONE
-    assert [(each.resource, each.level, each.phase) for each in ended.steps] == [
-        (MCM, 0, StepPhase.DONE),
-        (CA, 0, StepPhase.DONE),
-        (KCM, 1, StepPhase.DONE),
+    assert [(str(each.resource), each.level, each.phase) for each in ended.steps] == [
+        (str(MCM), 0, StepPhase.DONE),
+        (str(CA), 0, StepPhase.DONE),
+        (str(KCM), 1, StepPhase.DONE),
     ]
     for step in ended.steps:
         assert (step.before, step.after) == (1, 0)
@@ -43,21 +46,17 @@ async def test_a_manual_run_goes_level_by_level_and_every_step_says_when(lab):
     assert operator.harness.replicas() == (0, 0, 0)
 
 
-async def test_its_hold_is_written_before_its_first_write_and_done_after_its_end(lab):
+async def test_its_object_is_there_first_and_says_what_has_become_of_it(lab):
     operator = await with_operator(lab)
-    seen = []
-
-    async def look(what: str) -> None:
-        seen.append((what, len(operator.harness.writes())))
-
-    operator.store.before = look
     began = await operator.scale(DOWN)
-    hold = operator.hold()
-    assert hold is not None
-    assert (hold["operation"], hold["direction"], hold["done"]) == (began.id, "down", False)
-    await operator.done()
-    assert seen[0] == ("create", 0)
-    assert (operator.hold() or {})["operation"] == began.id
+    (made,) = operator.objects()
+    assert made["metadata"]["uid"] == began.id
+    assert made["metadata"]["name"].startswith("api-")
+    assert made["spec"]["author"] == "alice"
+    status = await operator.done()
+    assert status["phase"] == "Succeeded"
+    first, last = operator.harness.notes()[0], operator.harness.notes()[-1]
+    assert first.at < operator.harness.writes()[0].at < last.at
 
 
 async def test_what_is_at_0_without_our_keys_is_scaled_up_by_hand_at_once(lab):
@@ -146,7 +145,7 @@ async def test_up_while_the_verdict_would_be_scale_down_needs_force(lab):
         await operator.harness.protect()
         with pytest.raises(errors.Refused, match="SCALE DOWN"):
             await operator.scale(UP)
-        assert operator.store.data == {}
+        assert not operator.objects()
         began = await operator.scale(UP, force=True)
         assert (await operator.ended(began.id)).phase is OperationPhase.DONE
         assert operator.harness.replicas() == (1, 1, 1)
@@ -171,46 +170,43 @@ async def test_a_shoot_that_is_not_probed_needs_force_and_gets_its_run_with_it(l
 async def test_a_namespace_without_a_cluster_is_not_found(lab):
     operator = await with_operator(lab)
     with pytest.raises(errors.NotFound):
-        await operator.harness.prober.scaling_runs.begin(
-            replace(operator.order(UP), namespace="kube-system")
-        )
+        await operator.scale(UP, where="kube-system")
 
 
-async def test_where_the_hold_cannot_be_written_nothing_begins(lab):
+@pytest.mark.parametrize(
+    "trouble", [Trouble(error_rate=1.0), Trouble(refused=True), Trouble(forbidden=True)]
+)
+async def test_where_its_object_cannot_be_made_nothing_begins(lab, trouble):
     operator = await with_operator(lab)
-    operator.store.failing = errors.ServerFault("away")
-    with pytest.raises(errors.ServerFault):
-        await operator.scale(DOWN)
-    await operator.harness.run(30)
+    trouble = replace(trouble, verbs=frozenset({"create"}), what=REQUESTS)
+    with operator.harness.world.faults.seed_trouble(trouble):
+        with pytest.raises((errors.ClusterError, errors.FeatureUnavailable)):
+            await operator.scale(DOWN)
+        await operator.harness.run(30)
     assert not operator.harness.writes()
     assert not operator.harness.prober.scaling_runs.operations()
-    operator.store.failing = None
     began = await operator.scale(DOWN)
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
 
 
-async def test_a_dry_run_and_a_process_without_overrides_begin_nothing(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    for options in ({"dry_run": True, "store": MemoryStore(lab.clock)}, {}):
-        harness = lab.prober(world, **options)
-        await harness.run(60)
-        operator = Operator(harness, MemoryStore(lab.clock))
-        with pytest.raises(errors.FeatureUnavailable):
-            await operator.scale(DOWN)
-        assert not harness.writes()
+@pytest.mark.parametrize("options", [{"dry_run": True}, {"prepare": without_definitions}])
+async def test_a_dry_run_and_a_seed_without_the_kind_begin_nothing(lab, options):
+    operator = await with_operator(lab, **options)
+    with pytest.raises(errors.FeatureUnavailable):
+        await operator.scale(DOWN)
+    assert not operator.harness.writes()
 
 
 async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(lab):
     operator = await with_operator(lab)
-    plan = await operator.harness.prober.scaling_runs.plan(operator.order(DOWN))
+    plan = await operator.harness.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
     operator.harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
-    order = replace(operator.order(DOWN), if_match=plan.etag)
+    begin = operator.harness.prober.scaling_runs.begin
     with pytest.raises(errors.VersionChanged):
-        await operator.harness.prober.scaling_runs.begin(order)
-    assert operator.store.data == {}
-    fresh = await operator.harness.prober.scaling_runs.plan(operator.order(DOWN))
-    began = await operator.harness.prober.scaling_runs.begin(replace(order, if_match=fresh.etag))
+        await begin(SHOOT, operator.spec(DOWN), if_match=plan.etag)
+    assert not operator.objects()
+    fresh = await operator.harness.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
+    began = await begin(SHOOT, operator.spec(DOWN), if_match=fresh.etag)
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
 
 
@@ -219,7 +215,7 @@ async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(lab):
 
 async def test_a_plan_says_what_would_be_done_and_writes_nothing(lab):
     operator = await with_operator(lab)
-    plan = await operator.harness.prober.scaling_runs.plan(operator.order(DOWN))
+    plan = await operator.harness.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
     assert [(each.resource, each.level, each.action) for each in plan.steps] == [
         (MCM, 0, "Write"),
         (CA, 0, "Write"),
@@ -228,14 +224,14 @@ async def test_a_plan_says_what_would_be_done_and_writes_nothing(lab):
     assert all(each.etag for each in plan.steps)
     await operator.harness.run(30)
     assert not operator.harness.writes()
-    assert operator.store.data == {}
+    assert not operator.objects()
 
 
 async def test_a_plan_names_the_automatic_run_that_it_would_end(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     with operator.harness.world.faults.path_cut(SHOOT):
         await operator.harness.until(lambda: operator.harness.writes(MCM))
-        plan = await operator.harness.prober.scaling_runs.plan(operator.order(DOWN))
+        plan = await operator.harness.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
     running = [
         each.id for each in operator.harness.prober.scaling_runs.operations() if each.running
     ]
@@ -263,7 +259,7 @@ async def test_an_automatic_run_gives_way(lab):
 
 async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(lab):
     operator = await with_operator(lab)
-    slow = Trouble(latency=1.5, verbs=frozenset({"patch"}))
+    slow = Trouble(latency=1.5, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
     with (
         operator.harness.world.faults.path_cut(SHOOT),
         operator.harness.world.faults.seed_trouble(slow),
@@ -282,25 +278,24 @@ async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(lab):
 # What ends it.
 
 
-async def test_a_cancelled_run_makes_no_further_step_and_its_hold_goes_on(lab):
+async def test_a_cancelled_run_makes_no_further_step_and_its_hold_ends_with_it(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     began = await operator.scale(DOWN)
     await operator.harness.until(lambda: operator.harness.writes(MCM))
     cancelled = await operator.harness.prober.scaling_runs.cancel(began.id, by="bob")
     assert cancelled.phase is OperationPhase.CANCELLED
     assert cancelled.message == "it was cancelled by bob"
+    assert not operator.objects()
     told = operator.harness.told("ScalingCancelled")[0]
     assert told.event
-    assert told.message.endswith("was cancelled by bob; its hold goes on")
-    await operator.done()
-    await operator.harness.run(120)
+    assert told.message.endswith("was cancelled by bob")
+    await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=120)
     assert not operator.harness.writes(KCM)
-    assert operator.harness.reason() is VerdictReason.HELD
 
 
 async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(lab):
     operator = await with_operator(lab)
-    slow = Trouble(latency=1.5, verbs=frozenset({"patch"}))
+    slow = Trouble(latency=1.5, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
     with (
         operator.harness.world.faults.path_cut(SHOOT),
         operator.harness.world.faults.seed_trouble(slow),
@@ -317,7 +312,6 @@ async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(lab):
         )
         answer = await operator.harness.prober.scaling_runs.cancel(began.id, by="bob")
         assert answer.phase is OperationPhase.CANCELLED
-        await operator.done()
         found = operator.harness.prober.scaling_runs.operation(began.id)
         assert found is not None
         assert (found.phase, found.direction, found.namespace) == (
@@ -348,145 +342,106 @@ async def test_what_has_ended_or_is_automatic_or_unknown_cannot_be_cancelled(lab
         await cancel("nonsense", by="bob")
     with pytest.raises(errors.OperationGone):
         await cancel("0badcafe-77", by="bob")
-    mine = began.id.partition("-")[0]
+    mine = automatic.id.partition("-")[0]
     for never in (f"{mine}-999", f"{mine}-0", "my-own", ""):
         with pytest.raises(errors.NotFound):
             await cancel(never, by="bob")
 
 
-async def test_whoever_deletes_the_hold_cancels_the_run(lab):
+async def test_who_deletes_the_object_cancels_the_run(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     began = await operator.scale(DOWN)
     await operator.harness.until(lambda: operator.harness.writes(MCM))
-    operator.store.kubectl_set(SHOOT, None)
+    (made,) = operator.objects()
+    operator.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
     ended = await operator.ended(began.id, within=2)
-    assert (ended.phase, ended.message) == (OperationPhase.CANCELLED, "its hold was ended")
-    await operator.harness.run(5)
+    assert (ended.phase, ended.message) == (OperationPhase.CANCELLED, "it was deleted")
     [told] = operator.harness.told("ScalingCancelled")
-    assert told.message.endswith("was cancelled; its hold was ended")
-
-
-async def test_a_run_without_its_hold_does_not_wait_until_other_holds_are_written(lab):
-    operator = await with_operator(lab, dependents=SOON_KCM)
-    operator.harness.world.add_shoot(OTHER)
-    await operator.harness.run(60)
-    await operator.harness.prober.scaling_runs.begin(replace(operator.order(DOWN), namespace=OTHER))
-    await operator.harness.run(1)
-    began = await operator.scale(DOWN)
-    operator.store.after = partial(
-        operator.harness.clock.sleep, 30
-    )  # the other one's hold takes so long to be closed
-    await operator.harness.run(2.5)
-    operator.store.kubectl_set(SHOOT, None)
-    ended = await operator.ended(began.id, within=1)
-    assert (ended.phase, ended.message) == (OperationPhase.CANCELLED, "its hold was ended")
-    assert not operator.harness.writes(KCM)
-
-
-async def test_a_hold_that_is_deleted_before_its_write_was_answered_cancels_its_run(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    operator.store.after = partial(operator.harness.clock.sleep, 1)
-    scaling = asyncio.ensure_future(operator.scale(DOWN))
-    await operator.harness.run(0.5)
-    operator.store.kubectl_set(SHOOT, None)
-    began = await scaling
-    ended = await operator.ended(began.id, within=2)
-    assert ended.phase is OperationPhase.CANCELLED
+    assert told.message.endswith("was cancelled; its ScaleRequest was ended")
     await operator.harness.run(90)
     assert not operator.harness.writes(KCM)
 
 
-# Where the hold was written and nobody knows.
+async def test_a_run_whose_object_is_gone_does_not_wait_for_a_slow_status(lab):
+    operator = await with_operator(lab, dependents=SOON_KCM)
+    began = await operator.scale(DOWN)
+    slow = Trouble(latency=8.0, what=STATUS)
+    with operator.harness.world.faults.seed_trouble(slow):
+        await operator.harness.run(2.5)  # the progress is being written
+        (made,) = operator.objects()
+        operator.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
+        ended = await operator.ended(began.id, within=0.5)
+    assert (ended.phase, ended.message) == (OperationPhase.CANCELLED, "it was deleted")
+    assert not operator.harness.writes(KCM)
 
 
-async def lost(operator):
-    """The next write is done; its answer is lost, and for 5 s nothing can be asked."""
-    clock, store = operator.harness.clock, operator.store
-    store.lost_answers = 1
+async def test_an_object_that_is_deleted_before_its_creation_was_answered_cancels_its_run(lab):
+    operator = await with_operator(lab, dependents=SLOW_KCM)
+    slow = Trouble(latency=2.0, verbs=frozenset({"create"}), what=REQUESTS)
+    with operator.harness.world.faults.seed_trouble(slow):
+        scaling = asyncio.ensure_future(operator.scale(DOWN))
+        await operator.harness.run(1.5)
+        (made,) = operator.objects()
+        operator.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
+        began = await scaling
+    assert began.phase is OperationPhase.CANCELLED
+    await operator.harness.run(90)
+    assert operator.hold() is None
+    assert not operator.harness.writes(KCM)
 
-    async def away(_what):
-        over = store.answers_lost and clock.now() >= until
-        store.failing = errors.Unreachable("away") if store.answers_lost and not over else None
 
-    until = clock.now() + 5
-    store.before = away
+# Where nobody knows whether the object was made.
 
 
-@pytest.mark.parametrize("direction", [UP, DOWN])
-async def test_a_call_that_fails_begins_nothing_and_leaves_no_hold_even_where_that_was_written(
-    lab, direction
-):
+async def test_a_creation_whose_answer_was_lost_is_read_back_and_makes_no_second_object(lab):
     operator = await with_operator(lab)
-    await lost(operator)
-    with pytest.raises(errors.WatchdogError):
-        await operator.scale(direction, force=True)
-    assert operator.hold() is not None
-    await operator.harness.until(lambda: operator.hold() is None, within=30)
-    await operator.harness.run(120)
-    assert not operator.harness.writes()
-    assert operator.harness.state() is ShootState.HEALTHY
-    assert not [each for each in operator.harness.prober.scaling_runs.operations() if each.running]
+    lost = Trouble(latency=15.0, verbs=frozenset({"create"}), what=REQUESTS)
+    with operator.harness.world.faults.seed_trouble(lost):
+        began = await operator.scale(DOWN)
+    (made,) = operator.objects()
+    assert made["metadata"]["uid"] == began.id
+    assert (await operator.ended(began.id)).phase is OperationPhase.DONE
+    assert len(operator.harness.writes()) == 3
 
 
-async def test_a_call_that_fails_over_an_earlier_hold_leaves_the_shoot_to_its_verdicts(lab):
+async def test_a_verdict_that_turns_while_the_object_is_made_forbids_it_all_the_same(lab):
     operator = await with_operator(lab)
-    await operator.ended((await operator.scale(DOWN)).id)
-    await operator.done()
-    await lost(operator)
-    with pytest.raises(errors.WatchdogError):
-        await operator.scale(UP, force=True)
-    await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=200)
-
-
-async def test_a_call_that_is_given_up_begins_nothing(lab):
-    operator = await with_operator(lab)
-    operator.store.after = partial(operator.harness.clock.sleep, 5)
-    scaling = asyncio.ensure_future(operator.scale(DOWN))
-    await operator.harness.run(2)
-    scaling.cancel()
-    await asyncio.wait([scaling])
-    await operator.harness.until(lambda: operator.hold() is None, within=30)
-    assert not operator.harness.writes()
-
-
-async def test_a_verdict_that_turns_while_the_hold_is_written_forbids_it_all_the_same(lab):
-    operator = await with_operator(lab)
-    operator.store.after = partial(operator.harness.clock.sleep, 30)
+    slow = Trouble(latency=18.0, verbs=frozenset({"create"}), what=REQUESTS)
     with operator.harness.world.faults.path_cut(SHOOT):
-        scaling = asyncio.ensure_future(operator.scale(UP))
-        await operator.harness.until(scaling.done, within=60)
-        with pytest.raises(errors.Refused, match="force"):
-            await scaling
-        operator.store.after = None
+        await operator.harness.run(25)  # nothing is known yet
+        with operator.harness.world.faults.seed_trouble(slow):
+            scaling = asyncio.ensure_future(operator.scale(UP))
+            await operator.harness.until(scaling.done, within=60)
+        assert (await scaling).phase is OperationPhase.REFUSED
+        assert "force" in (await scaling).message
         await operator.harness.protect()
         await operator.harness.run(60)
         assert not any(each.verb == "up" for each in operator.harness.writes())
 
 
-async def test_a_shoot_that_is_not_probed_any_more_when_the_hold_is_written_is_not_scaled(lab):
+async def test_a_shoot_that_is_not_probed_any_more_when_the_object_is_made_is_not_scaled(lab):
     operator = await with_operator(lab)
-    operator.store.after = partial(operator.harness.clock.sleep, 5)
-    scaling = asyncio.ensure_future(operator.scale(DOWN))
-    await operator.harness.run(1)
-    operator.harness.world.faults.hibernated(SHOOT)
-    await operator.harness.until(scaling.done, within=60)
-    with pytest.raises(errors.Refused, match="not probed"):
-        await scaling
+    slow = Trouble(latency=5.0, verbs=frozenset({"create"}), what=REQUESTS)
+    with operator.harness.world.faults.seed_trouble(slow):
+        scaling = asyncio.ensure_future(operator.scale(DOWN))
+        await operator.harness.run(1)
+        operator.harness.world.faults.hibernated(SHOOT)
+        assert (await scaling).phase is OperationPhase.REFUSED
+    assert "not probed" in (await scaling).message
     await operator.harness.run(60)
     assert not operator.harness.writes()
 
 
-async def test_the_operation_of_a_run_that_is_about_to_begin_is_there_and_pending(lab):
+async def test_one_that_is_about_to_begin_is_an_operation_that_is_pending(lab):
     operator = await with_operator(lab)
-    operator.store.after = partial(operator.harness.clock.sleep, 5)
-    scaling = asyncio.ensure_future(operator.scale(DOWN))
-    await operator.harness.run(1)
-    with pytest.raises(errors.RunInProgress) as refusal:
-        await operator.scale(UP, force=True)
-    assert operator.operation(refusal.value.operation).phase is OperationPhase.PENDING
-    with pytest.raises(errors.NotKnownYet):
-        await operator.harness.prober.scaling_runs.cancel(refusal.value.operation, by="bob")
-    assert (await scaling).id == refusal.value.operation
+    slow = Trouble(latency=3.0, what=STATUS)
+    with operator.harness.world.faults.seed_trouble(slow):
+        scaling = asyncio.ensure_future(operator.scale(DOWN))
+        await operator.harness.run(1)
+        with pytest.raises(errors.RunInProgress) as refusal:
+            await operator.scale(UP, force=True)
+        assert operator.operation(refusal.value.operation).phase is OperationPhase.PENDING
+        assert (await scaling).id == refusal.value.operation
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -502,31 +457,20 @@ async def test_a_stop_of_the_prober_ends_it_unless_it_was_forced(lab, force):
     assert bool(operator.harness.writes(KCM)) is force
 
 
-async def test_a_scale_up_that_failed_ends_its_hold_and_the_verdicts_act_again(lab):
+async def test_a_scale_up_that_failed_holds_nothing_and_the_verdicts_act_again(lab):
     operator = await with_operator(lab)
     with operator.harness.world.faults.path_cut(SHOOT):
         await operator.harness.protect()
         operator.harness.world.faults.pods_stuck(SHOOT, KCM)
         began = await operator.scale(UP, force=True)
-    ended = await operator.ended(began.id)
-    assert ended.phase is OperationPhase.FAILED
-    await operator.harness.until(lambda: operator.hold() is None)
-    assert "scaling up failed" in operator.harness.told("HoldEnded")[0].message
-
-
-async def test_a_hold_that_cannot_be_closed_ends_in_time_all_the_same_and_blocks_nobody(lab):
-    operator = await with_operator(lab)
-    began = await operator.scale(DOWN, hold=120)
-    operator.store.failing = errors.Forbidden("update configmaps: 403", status=403)
-    await operator.ended(began.id)
-    await operator.harness.run(100)
-    assert operator.harness.reason() is VerdictReason.HELD
-    await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=120)
-    operator.store.failing = None
-    following = await operator.scale(DOWN)
-    assert (await operator.ended(following.id)).phase is OperationPhase.DONE
-    await operator.done()
-    assert (operator.hold() or {})["operation"] == following.id
+        ended = await operator.ended(began.id)
+        assert ended.phase is OperationPhase.FAILED
+        assert operator.hold() is None
+        await operator.harness.run(0.1)
+        (told,) = operator.harness.told("ScaleRequestFailed")
+        assert told.event
+        assert told.message.endswith("verdicts act again")
+        await operator.harness.until(lambda: operator.harness.replicas() == (0, 0, 0), within=30)
 
 
 async def test_as_soon_as_an_operation_has_ended_the_next_one_may_begin(lab):
@@ -535,20 +479,10 @@ async def test_as_soon_as_an_operation_has_ended_the_next_one_may_begin(lab):
     await operator.harness.until(lambda: not operator.operation(first.id).running)
     second = await operator.scale(UP)
     assert (await operator.ended(second.id)).phase is OperationPhase.DONE
-    await operator.done()
-    assert (operator.hold() or {})["operation"] == second.id
+    held = operator.hold()
+    assert held is not None
+    assert held.operation == second.id
     assert operator.harness.replicas() == (1, 1, 1)
-
-
-async def test_a_hold_that_cannot_be_closed_is_closed_as_soon_as_it_can_be(lab):
-    operator = await with_operator(lab)
-    began = await operator.scale(DOWN)
-    operator.store.failing = errors.ServerFault("away")
-    await operator.ended(began.id)
-    await operator.harness.run(20)
-    assert (operator.hold() or {})["done"] is False
-    operator.store.failing = None
-    await operator.done(within=5)
 
 
 # Probe now.

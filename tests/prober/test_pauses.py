@@ -2,12 +2,12 @@
 
 import pytest
 
-from app.core.model.overrides import ALL_SHOOTS, Scope
+from app.core.model.instants import rfc3339
+from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from tests.prober.people import DOWN, UP, again, with_operator
+from tests.prober.people import DOWN, GARDEN, UP, Operator, again, newer_version, with_operator
 from tests.support.harness import KCM, MCM, SHOOT, changed
-from tests.support.overrides import MemoryStore
 
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 SLOW_MCM = changed(MCM, scale_up=ScalePolicy(1, initial_delay=300.0))
@@ -122,48 +122,104 @@ async def test_the_condition_says_who_paused_it_and_until_when(lab):
     assert found.status == "False"
 
 
-async def test_a_kubectl_edit_is_honoured_within_a_second(lab):
+# With kubectl.
+
+
+def reason_of(operator):
+    (found,) = [each for each in operator.harness.status().conditions if each.type == "Paused"]
+    return found.reason
+
+
+@pytest.mark.parametrize("where", [SHOOT, GARDEN])
+async def test_one_that_is_made_with_kubectl_is_honoured_within_a_second(lab, where):
     operator = await with_operator(lab)
-    operator.store.kubectl_set(SHOOT, {"pause": {"reason": "by hand"}})
     with operator.harness.world.faults.path_cut(SHOOT):
+        await operator.harness.run(20)
+        operator.kubectl.create("Pause", where, "mine", reason="by hand")
+        await operator.harness.run(1)
+        assert "unknown paused" in shown_pause(operator)
         await operator.harness.run(60)
         assert operator.harness.reason() is VerdictReason.PAUSED
         assert not operator.harness.writes()
 
 
-async def test_a_key_that_cannot_be_read_pauses_the_shoot_for_an_hour(lab):
+def shown_pause(operator):
+    (found,) = [each for each in operator.harness.status().conditions if each.type == "Paused"]
+    return found.message
+
+
+async def test_one_without_an_end_ends_24_h_after_its_creation(lab):
     operator = await with_operator(lab)
-    operator.store.kubectl_set(SHOOT, '{"pause": {"scope": "everything"}}')
+    operator.made("Pause", "mine", ago=86_400 - 90, reason="by hand")
+    began = operator.harness.now
     with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.run(3_500)
-        assert not operator.harness.writes()
+        await operator.harness.run(60)
         assert operator.harness.reason() is VerdictReason.PAUSED
-        found = {each.type: each for each in operator.harness.status().conditions}["Paused"]
-        assert (found.status, found.reason) == ("True", "Unreadable")
-        await operator.harness.until(lambda: operator.harness.writes(KCM), within=110)
+        at = await operator.harness.until(lambda: operator.harness.writes(KCM), within=40)
+        assert at - began == pytest.approx(90, abs=1.5)
 
 
-async def test_what_cannot_be_read_elsewhere_is_not_the_reason_of_a_pause_that_can(lab):
+async def test_one_whose_end_is_changed_ends_then(lab):
     operator = await with_operator(lab)
-
-    def reason():
-        return {each.type: each for each in operator.harness.status().conditions}["Paused"].reason
-
-    await operator.pause(Scope.ALL)
-    operator.store.kubectl_set(ALL_SHOOTS, "{")
+    operator.kubectl.create("Pause", SHOOT, "mine", reason="by hand")
     await operator.harness.run(1)
-    assert reason() == "PausedAll", "of two alike, the shoot's own"
+    until = int(operator.harness.now) + 100
+    operator.kubectl.edit("Pause", SHOOT, "mine", until=rfc3339(until))
+    with operator.harness.world.faults.path_cut(SHOOT):
+        at = await operator.harness.until(lambda: operator.harness.writes(KCM), within=120)
+        assert 0 <= at - until < 1.0
+
+
+async def test_of_several_the_stricter_one_counts_and_then_the_next(lab):
+    operator = await with_operator(lab)
+    until = int(operator.harness.now) + 200
+    operator.kubectl.create("Pause", SHOOT, "strict", reason="r", until=rfc3339(until))
+    operator.kubectl.create("Pause", SHOOT, "lax", reason="r", scope="scaleDown")
+    operator.kubectl.create("Pause", GARDEN, "of-all", reason="r", scope="scaleDown")
+    await operator.harness.run(1)
+    assert reason_of(operator) == "PausedAll"
+    with operator.harness.world.faults.path_cut(SHOOT):
+        await operator.harness.run(until - operator.harness.now + 1)
+        assert reason_of(operator) == "PausedScaleDown"
+        operator.kubectl.delete("Pause", SHOOT, "lax")
+        await operator.harness.run(30)
+        assert reason_of(operator) == "PausedScaleDown", "that of all shoots goes on"
+        assert not operator.harness.writes()
+        operator.kubectl.delete("Pause", GARDEN, "of-all")
+        await operator.harness.until(lambda: operator.harness.writes(KCM), within=1)
+
+
+async def test_one_in_another_namespace_pauses_nothing_here(lab):
+    operator = await with_operator(lab)
+    operator.kubectl.create("Pause", "shoot--local--b", "mine", reason="by hand")
+    with operator.harness.world.faults.path_cut(SHOOT):
+        await operator.harness.protect()
+
+
+async def test_one_that_this_version_cannot_decode_pauses_everything_for_24_h(lab):
+    operator = await with_operator(lab, prepare=newer_version)
+    operator.made("Pause", "newer", ago=86_400 - 90, reason="r", scope="weekends")
+    began = operator.harness.now
+    with operator.harness.world.faults.path_cut(SHOOT):
+        await operator.harness.run(60)
+        assert operator.harness.reason() is VerdictReason.PAUSED
+        assert reason_of(operator) == "Unreadable"
+        assert "newer cannot be read" in shown_pause(operator)
+        at = await operator.harness.until(lambda: operator.harness.writes(KCM), within=40)
+        assert at - began == pytest.approx(90, abs=1.5)
+
+
+async def test_one_that_cannot_be_decoded_is_not_the_reason_of_a_pause_that_can(lab):
+    operator = await with_operator(lab, prepare=newer_version)
+    await operator.pause(Scope.ALL, seconds=86_400 + 60)
+    operator.kubectl.create("Pause", GARDEN, "newer", reason="r", scope="weekends")
+    await operator.harness.run(1)
+    assert reason_of(operator) == "PausedAll", "of two alike, the one that ends last"
     await operator.pause(Scope.SCALE_DOWN)
-    assert reason() == "Unreadable", "the one of all holds back more"
-    operator.store.kubectl_set(ALL_SHOOTS, None)
+    assert reason_of(operator) == "Unreadable", "it prevents more"
+    operator.kubectl.delete("Pause", GARDEN, "newer")
     await operator.harness.run(1)
-    assert reason() == "PausedScaleDown"
-    operator.store.kubectl_set(SHOOT, "{")
-    await operator.harness.run(3_601)
-    operator.store.kubectl_set(ALL_SHOOTS, {"pause": {"scope": "scaleDown"}})
-    await operator.harness.run(1)
-    assert operator.harness.status().effective.unreadable is not None
-    assert reason() == "PausedScaleDown", "what cannot be read is ignored by now"
+    assert reason_of(operator) == "PausedScaleDown"
 
 
 async def test_a_restart_forgets_no_pause(lab):
@@ -180,43 +236,102 @@ async def test_a_restart_forgets_no_pause(lab):
 # Synced.
 
 
-async def test_nothing_is_scaled_before_the_overrides_are_listed(lab):
+def unlisted(lab, fault):
+    """A prober that begins while the overrides cannot be listed."""
     world = lab.world()
     world.add_shoot(SHOOT)
-    store = MemoryStore(lab.clock)
-    store.synced = False
-    harness = lab.prober(world, store=store)
+    begun = getattr(world.faults, fault)()
+    return lab.prober(world), begun
+
+
+async def test_nothing_is_scaled_before_the_overrides_are_listed(lab):
+    harness, fault = unlisted(lab, "overrides_away")
     await harness.run(20)
     assert harness.reason() is VerdictReason.NOT_SYNCED
-    store.synced = True
-    listed_at = harness.now
+    fault.lift()
+    overrides = harness.environment.overrides
+    listed_at = await harness.until(lambda: overrides.synced, within=35)
     at = await harness.until(lambda: harness.reason() is VerdictReason.LEASES_RENEWED, within=20)
     assert at - listed_at < 1.0, "it is looked at as soon as they are known"
 
 
 async def test_overrides_that_cannot_be_read_for_a_minute_count_as_none(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    store = MemoryStore(lab.clock)
-    store.synced = False
-    harness = lab.prober(world, store=store)
+    harness, _ = unlisted(lab, "overrides_away")
     await harness.run(59)
     assert harness.reason() is VerdictReason.NOT_SYNCED
     await harness.run(3)
     assert harness.reason() is VerdictReason.LEASES_RENEWED
 
 
-async def test_forbidden_overrides_count_as_none_at_once(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    store = MemoryStore(lab.clock)
-    store.synced = False
-    store.forbid()
-    harness = lab.prober(world, store=store)
+@pytest.mark.parametrize("fault", ["overrides_forbidden", "crds_removed"])
+async def test_overrides_that_are_forbidden_or_not_served_count_as_none_at_once(lab, fault):
+    harness, _ = unlisted(lab, fault)
     await harness.run(20)
     assert harness.reason() is VerdictReason.LEASES_RENEWED
     with harness.world.faults.path_cut(SHOOT):
         await harness.protect()
+
+
+async def test_as_soon_as_their_definitions_are_there_pauses_act(lab):
+    harness, fault = unlisted(lab, "crds_removed")
+    operator = Operator(harness)
+    await harness.run(90)
+    fault.lift()
+    operator.kubectl.create("Pause", SHOOT, "mine", reason="by hand")
+    await harness.run(65)
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.run(60)
+        assert harness.reason() is VerdictReason.PAUSED
+        assert not harness.writes()
+
+
+# Faults of the watch.
+
+
+async def test_definitions_that_are_removed_take_their_pauses_with_them(lab):
+    operator = await with_operator(lab)
+    await operator.pause()
+    with operator.harness.world.faults.path_cut(SHOOT):
+        await operator.harness.run(60)
+        assert not operator.harness.writes()
+        operator.harness.world.faults.crds_removed()
+        await operator.harness.until(lambda: operator.harness.writes(KCM), within=5)
+
+
+@pytest.mark.parametrize("fault", ["overrides_watch_cut", "overrides_away", "overrides_forbidden"])
+async def test_the_last_content_applies_while_the_watch_does_not_work(lab, fault):
+    operator = await with_operator(lab)
+    await operator.pause(seconds=600)
+    with operator.harness.world.faults.path_cut(SHOOT):
+        begun = getattr(operator.harness.world.faults, fault)()
+        await operator.harness.run(300)
+        assert operator.harness.reason() is VerdictReason.PAUSED
+        assert not operator.harness.writes()
+        begun.lift()
+        await operator.harness.until(lambda: operator.harness.writes(KCM), within=330)
+
+
+async def test_a_pause_that_a_stale_watch_does_not_show_is_read_before_a_scale_down(lab):
+    operator = await with_operator(lab)
+    operator.harness.world.faults.overrides_watch_cut()
+    await operator.harness.run(95)
+    operator.kubectl.create("Pause", SHOOT, "mine", reason="by hand")
+    with operator.harness.world.faults.path_cut(SHOOT):
+        await operator.harness.run(60)
+        assert not operator.harness.writes()
+        assert operator.harness.reason() in {VerdictReason.PAUSED, VerdictReason.SEED_STALE}
+
+
+async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(lab):
+    operator = await with_operator(lab)
+    fault = operator.harness.world.faults.overrides_away()
+    await operator.harness.run(95)
+    with operator.harness.world.faults.path_cut(SHOOT):
+        await operator.harness.run(60)
+        assert not operator.harness.writes()
+        assert operator.harness.reason() is VerdictReason.SEED_STALE
+        fault.lift()
+        await operator.harness.until(lambda: operator.harness.writes(KCM), within=60)
 
 
 # A hold.
@@ -262,7 +377,7 @@ async def test_a_pause_or_hold_that_comes_during_the_confirming_reading_is_heede
         if what == "pause":
             await operator.pause()
         else:
-            operator.store.kubectl_set(SHOOT, {"hold": {"reason": "wait"}})
+            operator.held()
         await operator.harness.run(0.7)
         return await confirm(subject, first)
 

@@ -5,7 +5,6 @@ import pytest
 from app.core.ports import Preparation, Watched
 from tests.support.doubles import SetLeadership
 from tests.support.harness import SHOOT
-from tests.support.overrides import MemoryStore
 
 
 def looking():
@@ -29,12 +28,12 @@ async def test_who_has_not_listed_all_that_a_verdict_needs_is_not_prepared(lab, 
 async def test_who_does_not_know_yet_what_people_decided_is_not_prepared(lab):
     world = lab.world()
     world.add_shoot(SHOOT)
-    store = MemoryStore(lab.clock)
-    store.synced = False
-    harness = lab.prober(world, leadership=looking(), store=store)
+    missing = world.faults.overrides_away()
+    harness = lab.prober(world, leadership=looking())
     await harness.run(20)
     assert harness.prober.prepared() is Preparation.NONE
-    store.synced = True
+    missing.lift()
+    await harness.run(20)
     assert harness.prober.prepared() is Preparation.COMPLETE
 
 

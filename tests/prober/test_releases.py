@@ -1,15 +1,12 @@
 """A protection that lasts for `maxProtectionDuration` is let go, with a hold as long."""
 
-import asyncio
-from dataclasses import replace
-from functools import partial
-
 import pytest
 
-from app.core import errors
+from app.core.model.instants import rfc3339
 from app.core.model.overrides import Scope
 from app.core.model.probing import ShootState, VerdictReason
-from tests.prober.people import DOWN, again, with_operator
+from app.simulation.traffic import Trouble
+from tests.prober.people import REQUEST, UP, again, with_operator
 from tests.support.doubles import SetLeadership
 from tests.support.harness import KCM, SHOOT
 
@@ -37,7 +34,9 @@ async def test_it_is_released_when_its_time_is_over_and_held_for_as_long(lab):
     await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=120)
     hold = operator.hold()
     assert hold is not None
-    assert (hold["author"], hold["direction"]) == ("dependency-watchdog", "up")
+    assert (hold.author, hold.direction) == ("dependency-watchdog", UP)
+    (made,) = operator.objects()
+    assert made["spec"]["author"] == "dependency-watchdog"
     await operator.harness.run(MOST - 100)
     assert operator.harness.reason() is VerdictReason.HELD
     assert operator.harness.replicas() == (1, 1, 1), "the outage goes on, and nothing is scaled"
@@ -46,10 +45,10 @@ async def test_it_is_released_when_its_time_is_over_and_held_for_as_long(lab):
 async def test_after_its_hold_an_outage_that_goes_on_is_protected_again(lab):
     operator = await protected(lab)
     await operator.harness.until(lambda: released(operator), within=MOST)
-    await operator.harness.run(MOST + 5)
-    await operator.harness.until(
-        lambda: operator.harness.state() is ShootState.PROTECTED, within=30
-    )
+    ended = await operator.done(within=60)
+    await operator.harness.run(MOST)
+    await operator.harness.until(lambda: operator.harness.replicas() == (0, 0, 0), within=10)
+    assert rfc3339(operator.harness.now) > str(ended["holdUntil"])
 
 
 async def test_the_event_says_why_and_until_when(lab):
@@ -59,7 +58,7 @@ async def test_the_event_says_why_and_until_when(lab):
     assert notice.event
     assert notice.resource is not None
     assert "maxProtectionDuration" in notice.message
-    assert "held until" in notice.message
+    assert "held for 300 s" in notice.message
 
 
 async def test_it_waits_for_the_end_of_a_wide_pause(lab):
@@ -78,22 +77,22 @@ async def test_a_pause_of_scaling_down_does_not_delay_it(lab):
 
 async def test_it_waits_for_the_end_of_a_hold(lab):
     operator = await protected(lab)
-    operator.store.kubectl_set(SHOOT, {"hold": {"reason": "look first", "direction": "down"}})
+    operator.request("Down", hold="24h")
     await operator.harness.run(2 * MOST)
     assert not released(operator)
-    operator.store.kubectl_set(SHOOT, None)
+    operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
     await operator.harness.until(lambda: released(operator), within=5)
 
 
 async def test_without_the_right_to_write_overrides_it_is_not_released_and_that_is_reported(lab):
     operator = await protected(lab)
-    operator.store.failing = errors.Forbidden("update configmaps: 403", status=403)
+    fault = operator.harness.world.faults.overrides_forbidden("create")
     await operator.harness.run(MOST + 130)
     assert operator.harness.replicas() == (0, 0, 0)
     found = operator.harness.told("ProtectionNotReleased")
     assert 2 <= len(found) <= 4, "once a minute"
     assert "403" in found[0].message
-    operator.store.failing = None
+    fault.lift()
     await operator.harness.until(lambda: released(operator), within=65)
 
 
@@ -112,7 +111,7 @@ async def test_a_release_that_fails_is_not_tried_again_before_its_time(lab):
     operator = await protected(lab)
     operator.harness.world.faults.pods_stuck(SHOOT, KCM)
     await operator.harness.until(lambda: released(operator), within=MOST)
-    await operator.harness.until(lambda: operator.harness.told("HoldEnded"), within=60)
+    await operator.harness.until(lambda: operator.harness.told("ScaleRequestFailed"), within=90)
     await operator.harness.until(
         lambda: operator.harness.state() is ShootState.PROTECTED, within=60
     )
@@ -123,10 +122,11 @@ async def test_a_release_that_fails_is_not_tried_again_before_its_time(lab):
     )
 
 
-async def test_who_deletes_the_hold_of_a_release_has_the_shoot_protected_for_as_long_again(lab):
+async def test_who_deletes_the_object_of_a_release_has_the_shoot_protected_for_as_long_again(lab):
     operator = await protected(lab)
     await operator.harness.until(lambda: released(operator), within=MOST)
-    operator.store.kubectl_set(SHOOT, None)
+    (made,) = operator.objects()
+    operator.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
     await operator.harness.until(
         lambda: operator.harness.state() is ShootState.PROTECTED, within=60
     )
@@ -139,8 +139,9 @@ async def test_a_release_ends_with_the_probing_of_its_shoot(lab):
     operator = await protected(lab)
     await operator.harness.until(lambda: operator.harness.told("FlowStarted")[1:], within=MOST)
     operator.harness.world.faults.hibernated(SHOOT)
-    await operator.harness.until(lambda: not operator.harness.runs())
-    assert not any(each.running for each in operator.harness.prober.scaling_runs.operations())
+    ended = await operator.done(within=5)
+    assert not operator.harness.runs()
+    assert ended["phase"] == "Cancelled"
 
 
 async def test_a_restart_does_not_begin_the_time_anew(lab):
@@ -156,7 +157,6 @@ async def test_a_standby_releases_nothing(lab):
     standby = lab.prober(
         operator.harness.world,
         leadership=SetLeadership(leading=False),
-        store=operator.store.replica(),
         max_protection=MOST,
     )
     await standby.run(MOST + 20)
@@ -178,7 +178,7 @@ OTHER = "shoot--local--b"
 
 
 async def both_due(lab):
-    """Two shoots whose protection is over; the hold of the first is being written, which takes 20 s."""
+    """Two shoots whose protection is over; the object that releases the first is being made, which takes 9 s."""
     operator = await with_operator(lab, max_protection=MOST, settle=0)
     world, harness = operator.harness.world, operator.harness
     world.add_shoot(OTHER)
@@ -186,26 +186,28 @@ async def both_due(lab):
     for namespace in (SHOOT, OTHER):
         world.faults.path_cut(namespace).__enter__()
     await harness.until(lambda: all(harness.status(n).protected_since for n in (SHOOT, OTHER)), 120)
-    operator.store.after = partial(harness.clock.sleep, 20)
-    await harness.until(lambda: operator.store.data, within=2 * MOST)
-    first, second = sorted((SHOOT, OTHER), key=lambda each: each not in operator.store.data)
-    assert second not in operator.store.data
-    return operator, first, second
+    world.faults.seed_trouble(
+        Trouble(latency=9.0, verbs=frozenset({"create"}), what=frozenset({"scalerequests"}))
+    )
+    await harness.until(lambda: world.store.list("ScaleRequest"), within=2 * MOST)
+    (made,) = world.store.list("ScaleRequest")
+    first = made["metadata"]["namespace"]
+    return operator, first, OTHER if first == SHOOT else SHOOT
 
 
 def let_go(operator, namespace):
-    return [n for n in operator.harness.told("ProtectionReleased") if n.namespace == namespace]
+    return operator.harness.told("ProtectionReleased", namespace)
 
 
-@pytest.mark.parametrize("entry", ["pause", "hold"])
-async def test_what_somebody_decides_while_another_one_is_released_counts(lab, entry):
+@pytest.mark.parametrize("kind", ["Pause", "ScaleRequest"])
+async def test_what_somebody_decides_while_another_one_is_released_counts(lab, kind):
     operator, first, second = await both_due(lab)
-    operator.store.kubectl_set(second, {entry: {"reason": "hands off"}})
+    spec = {"direction": "Down"} if kind == "ScaleRequest" else {}
+    operator.kubectl.create(kind, second, "mine", reason="hands off", **spec)
     await operator.harness.run(100)
     assert let_go(operator, first)
     assert not let_go(operator, second)
     assert operator.harness.replicas(second) == (0, 0, 0)
-    assert set(operator.store.entries(second)) == {entry}
 
 
 async def test_a_shoot_that_is_not_probed_any_more_is_not_released(lab):
@@ -213,24 +215,12 @@ async def test_a_shoot_that_is_not_probed_any_more_is_not_released(lab):
     operator.harness.world.faults.hibernated(second)
     await operator.harness.run(100)
     assert not let_go(operator, second)
-    assert second not in operator.store.data
+    assert not operator.harness.world.store.list("ScaleRequest", second)
 
 
-async def test_a_run_that_somebody_begins_meanwhile_goes_on_and_releases_too(lab):
-    operator, _, second = await both_due(lab)
-    order = replace(operator.order(DOWN, force=True), namespace=second)
-    began = await operator.harness.prober.scaling_runs.begin(order)
-    await operator.harness.run(100)
-    assert not let_go(operator, second)
-    assert operator.store.entries(second)["hold"]["operation"] == began.id
-    assert "releases" in {task.get_name() for task in asyncio.all_tasks()}
-
-
-async def test_a_pause_that_comes_while_its_own_hold_is_written_ends_the_release(lab):
+async def test_a_pause_that_comes_while_its_own_object_is_made_does_not_stop_the_release(lab):
+    """The object decides: a pause that comes after it stops no manual scaling run."""
     operator, first, _ = await both_due(lab)
-    hold = operator.store.entries(first)["hold"]
-    operator.store.kubectl_set(first, {"hold": hold, "pause": {"reason": "hands off"}})
-    await operator.harness.run(100)
-    assert not let_go(operator, first)
-    assert operator.harness.replicas(first) == (0, 0, 0)
-    assert set(operator.store.entries(first)) == {"pause"}
+    operator.kubectl.create("Pause", first, "mine", reason="hands off")
+    await operator.harness.until(lambda: let_go(operator, first), within=30)
+    await operator.harness.until(lambda: operator.harness.replicas(first) == (1, 1, 1), within=60)

@@ -7,7 +7,7 @@ from app.core.model.policy import EndpointMode, ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.ports import Watched
 from app.simulation.traffic import Host, Trouble
-from tests.prober.people import DOWN, with_operator
+from tests.prober.people import DOWN, REQUEST, with_operator
 from tests.support.harness import KCM, MCM, SHOOT, changed
 
 STALE = 91.0
@@ -224,11 +224,6 @@ async def hibernated_behind_the_watch(lab, **changes):
     return operator
 
 
-def left(**fields):
-    """A hold whose scaling run is to be carried on."""
-    return {"hold": {"reason": "r", "direction": "down", "operation": "op", "done": False} | fields}
-
-
 async def test_a_run_by_hand_does_not_begin_on_a_stale_watch_that_shows_what_was(lab):
     operator = await hibernated_behind_the_watch(lab)
     with pytest.raises(errors.Refused, match="hibernated"):
@@ -244,37 +239,38 @@ async def test_nor_does_it_begin_where_nobody_can_tell(lab):
     assert operator.harness.replicas() == (1, 1, 1)
 
 
-async def test_nor_is_one_carried_on_and_its_hold_ends(lab):
+@pytest.mark.parametrize(("begun", "end"), [({}, "Refused"), ({"phase": "Running"}, "Cancelled")])
+async def test_nor_does_what_is_asked_for_with_kubectl_or_is_to_be_carried_on(lab, begun, end):
     operator = await hibernated_behind_the_watch(lab)
-    operator.store.kubectl_set(SHOOT, left())
-    await operator.harness.run(5)
-    assert operator.hold() is None
+    operator.made("ScaleRequest", REQUEST, status=begun, direction="Down", reason="r")
+    ended = await operator.done(within=5)
+    assert ended["phase"] == end
+    assert "hibernated" in str(ended["message"])
     assert operator.harness.replicas() == (1, 1, 1)
-    assert "hibernated" in operator.harness.told("HoldEnded")[0].message
 
 
-async def test_what_nobody_can_tell_of_is_carried_on_when_somebody_can(lab):
+async def test_what_nobody_can_tell_of_begins_when_somebody_can(lab):
     operator = await with_operator(lab)
     operator.harness.world.faults.watch_stalled(Watched.CLUSTERS)
     await operator.harness.run(STALE)
     with operator.harness.world.faults.seed_down():
-        operator.store.kubectl_set(SHOOT, left())
+        operator.request("Down")
         await operator.harness.run(30)
         assert operator.harness.replicas() == (1, 1, 1)
     await operator.done()
     assert operator.harness.replicas() == (0, 0, 0)
 
 
-async def test_a_hold_that_ends_while_the_seed_is_asked_is_carried_on_by_nobody(lab):
+async def test_a_request_that_is_deleted_while_the_seed_is_asked_does_not_begin(lab):
     operator = await with_operator(lab)
     operator.harness.world.faults.watch_stalled(Watched.CLUSTERS)
     await operator.harness.run(STALE)
     with operator.harness.world.faults.seed_trouble(Trouble(latency=3.0)):
-        operator.store.kubectl_set(SHOOT, left())
+        operator.request("Down")
         await operator.harness.run(1)
-        operator.store.kubectl_set(SHOOT, None)
+        operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
         await operator.harness.run(30)
-    assert operator.harness.replicas() == (1, 1, 1)
+    assert not operator.harness.told("FlowStarted")
 
 
 async def test_a_run_that_was_forced_begins_whatever_the_cluster_says(lab):
@@ -325,3 +321,31 @@ async def test_but_one_that_was_forced_goes_on(lab):
     operator.harness.world.faults.hibernated(SHOOT)
     await operator.done(within=200)
     assert operator.harness.replicas() == (0, 0, 0)
+
+
+async def test_a_run_whose_request_was_deleted_unheard_writes_nothing_more(lab):
+    operator = await with_operator(lab, dependents=SLOW_KCM)
+    operator.request("Down")
+    await operator.harness.run(5)
+    with operator.harness.world.faults.overrides_watch_cut():
+        await operator.harness.run(STALE)
+        operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
+        await operator.harness.run(60)
+        assert operator.harness.replicas() == (1, 0, 0), "it waits until somebody can tell"
+    await operator.harness.run(30)
+    assert not operator.harness.writes(KCM)
+    assert operator.hold() is None
+
+
+async def test_a_scale_up_is_held_where_stale_pauses_cannot_be_read_live(lab):
+    operator = await with_operator(lab)
+    with operator.harness.world.faults.overrides_watch_cut():
+        with operator.harness.world.faults.path_cut(SHOOT):
+            await operator.harness.protect()
+            await operator.harness.run(STALE)
+            operator.kubectl.create("Pause", SHOOT, "mine", reason="hands off")
+        await operator.harness.run(60)
+        assert operator.harness.replicas() == (0, 0, 0)
+    await operator.harness.run(60)
+    assert operator.harness.replicas() == (0, 0, 0)
+    assert operator.harness.reason() is VerdictReason.PAUSED

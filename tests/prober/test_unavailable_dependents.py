@@ -5,7 +5,7 @@ import pytest
 from app.core.errors import Forbidden, NotFound
 from app.core.model.policy import DependentPolicy, OnFailure, ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
-from app.core.model.scaling_runs import OperationPhase, ScaleRequest
+from app.core.model.scaling_runs import OperationPhase, ScaleSpec
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import Watched
 from app.simulation.traffic import Host
@@ -152,8 +152,11 @@ async def test_a_scale_up_by_hand_keeps_its_hold_though_it_fails_for_what_is_una
     assert operation.message == (
         f"{CA}: list Deployment named {CA.name}: 403 (Forbidden): {NOT_LISTED}"
     )
-    await operator.done()
     assert operator.harness.replicas() == (1, 1, 1)
+    await operator.harness.run(5)
+    held = operator.hold()
+    assert held is not None
+    assert held.operation == operation.id
 
 
 async def test_what_is_of_a_kind_that_is_not_served_is_shown_as_missing(lab):
@@ -175,6 +178,6 @@ async def test_people_see_and_scale_the_others(unserved):
         MCM: False,
         CA: False,
     }
-    order = ScaleRequest(SHOOT, Direction.DOWN, "a test", "alice", 60.0, force=True)
-    plan = await unserved.prober.scaling_runs.plan(order)
+    spec = ScaleSpec(Direction.DOWN, "a test", "alice", 60.0, force=True)
+    plan = await unserved.prober.scaling_runs.plan(SHOOT, spec)
     assert {each.resource: each.action for each in plan.steps}[WIDGET] == "Failed"

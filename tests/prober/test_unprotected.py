@@ -11,7 +11,6 @@ from app.core.reporting.gauges import StateCounts
 from app.simulation.traffic import Trouble
 from tests.prober.people import UP, Operator, again
 from tests.support.harness import CA, KCM, MCM, SHOOT, changed
-from tests.support.overrides import MemoryStore
 
 IGNORED = {"metadata": {"annotations": {ann.IGNORE_SCALING: "true"}}}
 HEEDED = {"metadata": {"annotations": {ann.IGNORE_SCALING: None}}}
@@ -23,8 +22,7 @@ async def shoot(lab, *, health_timeout=60.0, **changes) -> Operator:
     """A shoot whose machines are given up as soon as their nodes have not been well for a minute."""
     world = lab.world()
     world.add_shoot(SHOOT, health_timeout=health_timeout)
-    store = MemoryStore(lab.clock)
-    operator = Operator(lab.prober(world, store=store, **changes), store)
+    operator = Operator(lab.prober(world, **changes))
     await operator.harness.run(60)
     return operator
 

@@ -14,7 +14,6 @@ from app.core.metrics import Metrics
 from app.core.model.policy import Loop
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
-from app.core.ports import NoPauses
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.service.parts import Cluster, Configured, Core, ProberAdapters, WeederAdapters
@@ -85,11 +84,13 @@ def life(
     dry_run=False,
     scan=None,
     begin=nothing,
+    troubled=lambda _: None,
     **adapters: Any,
 ) -> Life:
     """A service of these loops that was not started yet.
 
-    Its watches open after `begin`; `adapters` are fields of its Cluster.
+    Its watches open after `begin`; `adapters` are fields of its Cluster; `troubled` is done to the faults of the world
+    before.
     """
     clock = Clock.of_loop()
     core = Core(clock, Tasks(clock), Metrics(), NoticeBus(), Random(1))
@@ -106,12 +107,20 @@ def life(
         dry_run=dry_run,
     )
     real = process.adapters
+    troubled(world.faults)
 
     async def begun() -> None:
         await begin()
         await real.begin()
 
-    cluster = Cluster(begin=begun, end=nothing, close=real.close, identity="me")
+    cluster = Cluster(
+        begin=begun,
+        end=nothing,
+        close=real.close,
+        identity="me",
+        pauses=real.pauses,
+        requests=real.requests,
+    )
     configured = Configured(
         settings(**addresses or {}), "1.2.3", warnings=tuple(warnings), dry_run=dry_run
     )
@@ -120,8 +129,7 @@ def life(
         cluster, configured = replace(cluster, prober=prober), replace(configured, prober=GARDENER)
     if real.weeder is not None:
         world.add_control_plane(SHOOT)
-        pauses = None if "overrides" in adapters else NoPauses()
-        weeder = WeederAdapters(real.weeder.seed, SoleOwner(), pauses)
+        weeder = WeederAdapters(real.weeder.seed, SoleOwner())
         cluster, configured = replace(cluster, weeder=weeder), replace(configured, weeder=WEEDING)
     cluster = replace(cluster, **adapters)
     return Life(Service(configured, core, cluster), core, world, cluster)

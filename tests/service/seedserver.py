@@ -16,7 +16,8 @@ KINDS = {
     "deployments": "Deployment",
     "endpointslices": "EndpointSlice",
     "pods": "Pod",
-    "configmaps": "ConfigMap",
+    "pauses": "Pause",
+    "scalerequests": "ScaleRequest",
 }
 
 

@@ -44,8 +44,9 @@ class Slice:
 def leaders(prober=None, weeder=None, where=None):
     """Identity and address of who leads each loop that runs here."""
     cluster = Cluster(
-        prober and ProberAdapters(NOTHING, NOTHING, prober),
-        weeder and WeederAdapters(NOTHING, weeder),
+        prober=prober and ProberAdapters(NOTHING, NOTHING, prober),
+        weeder=weeder and WeederAdapters(NOTHING, weeder),
+        pauses=NOTHING,
         identity=SELF,
         leader=where,
     )

@@ -99,8 +99,8 @@ CONTRACT: dict[str, tuple[str, dict[str, Any]]] = {
         GAUGE,
         {
             "feature": {
-                *("events", "overrides", "leader-address", "token-review", "metadata-scan", "api"),
-                *("endpoint-pods", "endpoint-exec"),
+                *("events", "pauses", "scalerequests", "leader-address", "token-review"),
+                *("metadata-scan", "api", "endpoint-pods", "endpoint-exec"),
             }
         },
     ),

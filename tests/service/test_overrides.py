@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from app.api.parameters import PageKey, cut
-from app.core.clock import Clock
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import VerdictReason
 from app.core.reporting.history import History
 from app.core.reporting.notices import Notice, NoticeKind
 from app.service.selfview import ShootViews
+from app.simulation.store import ObjectKey
 from tests.core.kube.server import until
+from tests.prober.people import newer_version
 from tests.service.lives import BOTH, PROBER, WEEDER, living
 from tests.support.harness import SHOOT
-from tests.support.overrides import MemoryStore
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -39,12 +39,8 @@ async def ask(found, method, path, body=None):
     return int(answer.split(" ")[1]), json.loads(payload) if payload else None
 
 
-def store() -> MemoryStore:
-    return MemoryStore(Clock.of_loop())
-
-
 async def test_a_pause_through_the_api_is_in_force_when_the_call_returns():
-    async with living(loops=BOTH, overrides=store()) as found:
+    async with living(loops=BOTH) as found:
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
         code, _ = await ask(found, "PUT", PAUSE, {"reason": "hands off"})
         assert code == 200
@@ -59,7 +55,7 @@ async def test_a_pause_through_the_api_is_in_force_when_the_call_returns():
 
 
 async def test_a_pause_of_all_is_in_the_history_of_each_shoot_in_its_place():
-    async with living(loops=BOTH, overrides=store()) as found:
+    async with living(loops=BOTH) as found:
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
         told: list[str] = []
         found.core.notice_bus.subscribe(lambda notice: told.append(notice.message))
@@ -139,7 +135,7 @@ def _place(entry):
 
 
 async def test_the_weeder_heeds_the_same_pauses():
-    async with living(loops=BOTH, overrides=store()) as found:
+    async with living(loops=BOTH) as found:
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
         await ask(found, "PUT", PAUSE, {"reason": "hands off"})
         pauses = found.service.weeder.weeder.registry._env.pauses
@@ -148,7 +144,7 @@ async def test_the_weeder_heeds_the_same_pauses():
 
 
 async def test_a_weeder_alone_takes_pauses_itself_of_scope_all_only_with_force():
-    async with living(loops=WEEDER, overrides=store()) as found:
+    async with living(loops=WEEDER) as found:
         await until(lambda: found.service.weeder.weeder.controller.namespaces() is not None)
         body = {"reason": "hands off"}
         assert (await ask(found, "PUT", PAUSE, body))[0] == 409
@@ -156,33 +152,42 @@ async def test_a_weeder_alone_takes_pauses_itself_of_scope_all_only_with_force()
         assert (await ask(found, "PUT", PAUSE, body | {"scope": "scaleDown"}))[0] == 200
 
 
-async def test_a_process_without_the_right_to_read_overrides_says_that_they_are_off():
-    refused = store()
-    refused.synced = False
-    refused.forbid()
-    async with living(loops=PROBER, overrides=refused) as found:
-        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
+@pytest.mark.parametrize("fault", ["overrides_forbidden", "crds_removed"])
+async def test_a_process_whose_overrides_are_forbidden_or_not_served_says_that_they_are_off(fault):
+    def troubled(faults):
+        getattr(faults, fault)()
+
+    async with living(loops=PROBER, troubled=troubled) as found:
+        runner = found.service.prober.prober.registry.runner
+        await until(lambda: runner(SHOOT), within=10)
+        await until(
+            lambda: runner(SHOOT).status().reason == VerdictReason.LEASES_RENEWED, within=10
+        )
         status = (await ask(found, "GET", "/api/v1/status"))[1]
-        assert "overrides" in [each["feature"] for each in status["featuresOff"]]
+        assert {"pauses", "scalerequests"} <= {each["feature"] for each in status["featuresOff"]}
         code, problem = await ask(found, "PUT", PAUSE, {"reason": "hands off"})
-        assert (code, problem["feature"]) == (503, "overrides")
-        runner = found.service.prober.prober.registry.runner(SHOOT)
-        await until(lambda: runner.status().reason == VerdictReason.LEASES_RENEWED)
+        assert (code, problem["feature"]) == (503, "pauses")
+        body = {"reason": "x", "direction": "down"}
+        code, problem = await ask(found, "POST", f"/api/v1/shoots/{SHOOT}/scale", body)
+        assert (code, problem["feature"]) == (503, "scalerequests")
 
 
-async def test_readiness_waits_for_the_overrides_and_shows_what_they_suffer_from():
-    late = store()
-    late.synced = False
-    async with living(loops=PROBER, overrides=late) as found:
+async def test_readiness_waits_for_the_overrides():
+    away: list[Any] = []
+
+    def troubled(faults):
+        away.append(faults.overrides_away())
+
+    async with living(loops=PROBER, troubled=troubled) as found:
         code, text = await found.get("health", "/readyz?verbose")
         assert code == 503
         assert "[-]overrides-synced failed: not listed yet" in text
-        late.synced = True
+        away[0].lift()
         await found.ready()
 
 
 async def test_a_manual_run_through_the_api_scales_and_is_an_operation():
-    async with living(loops=PROBER, overrides=store()) as found:
+    async with living(loops=PROBER) as found:
         await until(lambda: found.service.prober.prober.registry.runner(SHOOT))
         runner = found.service.prober.prober.registry.runner(SHOOT)
         await until(lambda: runner.status().reason == VerdictReason.LEASES_RENEWED)
@@ -210,8 +215,7 @@ async def test_a_manual_run_through_the_api_scales_and_is_an_operation():
 
 
 async def test_a_dry_run_refuses_every_write_and_changes_nothing():
-    kept = store()
-    async with living(loops=PROBER, overrides=kept, dry_run=True) as found:
+    async with living(loops=PROBER, dry_run=True) as found:
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
         for method, path, body in (
             ("PUT", PAUSE, {"reason": "x"}),
@@ -222,20 +226,41 @@ async def test_a_dry_run_refuses_every_write_and_changes_nothing():
         ):
             code, problem = await ask(found, method, path, body)
             assert code == 503, (method, path, problem)
-        assert kept.data == {}
+        assert not found.world.store.list("Pause")
+        assert not found.world.store.list("ScaleRequest")
 
 
-async def test_keys_that_cannot_be_read_are_named_by_readyz_and_no_reason_to_be_unready():
-    kept = store()
-    async with living(loops=PROBER, overrides=kept) as found:
+async def test_what_kubectl_makes_is_shown_by_the_api_beside_its_own():
+    async with living(loops=BOTH) as found:
         await until(lambda: found.service.prober.prober.registry.status(SHOOT))
-        for key in (SHOOT, *(f"shoot--{number}" for number in range(6))):
-            kept.kubectl_set(key, "{")
+        await ask(found, "PUT", PAUSE, {"reason": "by the api", "scope": "scaleDown"})
+        found.world.people.create("Pause", SHOOT, "mine", reason="by kubectl", author="carol")
+        pauses = found.service.weeder.weeder.registry._env.pauses
+        await until(lambda: pauses.paused(SHOOT))
+        items = (await ask(found, "GET", f"{PAUSE}s"))[1]["items"]
+        assert {each["name"]: each["verified"] for each in items} == {"api": True, "mine": False}
+        shown = (await ask(found, "GET", f"/api/v1/shoots/{SHOOT}"))[1]["pause"]
+        assert (shown["author"], shown["reason"]) == ("carol", "by kubectl")
+        assert (await ask(found, "DELETE", f"{PAUSE}s/mine"))[0] == 204
+        assert not found.world.store.find(ObjectKey("Pause", SHOOT, "mine"))
+
+
+async def test_objects_that_cannot_be_decoded_are_named_by_readyz_and_no_reason_to_be_unready():
+    async with living(loops=PROBER) as found:
+        newer_version(found.world)
+        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
+        for number in range(7):
+            fields = {"reason": "r", "scope": "weekends"}
+            found.world.people.create("Pause", f"shoot--{number}", "newer", **fields)
+        overrides = found.service.prober.prober.registry._env.overrides
+        await until(lambda: len(overrides.undecodable()) == 7)
         code, text = await found.get("health", "/readyz?verbose")
         assert code == 200
-        assert (
-            "[!]overrides warning: 7 keys cannot be read, and each pauses its shoot for a while: "
-            "shoot--0, shoot--1, shoot--2, shoot--3, shoot--4 and 2 more\n"
-        ) in text
-        kept.kubectl(None)
+        (line,) = [each for each in text.splitlines() if "overrides warning" in each]
+        assert line.startswith(
+            "[!]overrides warning: 7 objects cannot be decoded: shoot--0/newer: "
+        )
+        for number in range(7):
+            found.world.people.delete("Pause", f"shoot--{number}", "newer")
+        await until(lambda: not overrides.undecodable())
         assert "[+]overrides ok" in (await found.get("health", "/readyz?verbose"))[1]

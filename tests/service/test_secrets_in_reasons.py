@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from app.core.model.weeding import ServiceKey
 from tests.core.kube.server import until
 from tests.service.lives import BOTH, SERVICE, living
-from tests.service.test_overrides import ask, store
+from tests.service.test_overrides import ask
 from tests.support.harness import SHOOT
 
 pytestmark = pytest.mark.looptime(False)
@@ -28,8 +28,8 @@ _READ = ["/api/v1/audit", "/api/v1/operations", "/api/v1/weeders", "/api/v1/stat
 class Told:
     """All that a process has told, by where it did."""
 
-    def __init__(self, found, overrides):
-        self.found, self.overrides = found, overrides
+    def __init__(self, found):
+        self.found = found
         self.places = {"answers": "", "stream": ""}
         self.notices: list[Any] = []
         found.core.notice_bus.subscribe(self.notices.append)
@@ -53,7 +53,8 @@ class Told:
         for path in _READ:
             self.places[path] = json.dumps((await ask(self.found, "GET", path))[1])
         self.places["notices"] = repr(self.notices)  # Events are made of nothing else
-        self.places["ConfigMap"] = repr(self.overrides.document().data)
+        made = [self.found.world.store.list(kind) for kind in ("Pause", "ScaleRequest")]
+        self.places["objects"] = repr(made)
         return self.places
 
 
@@ -77,35 +78,42 @@ def assert_told_clean(places, *, kept):
 
 
 async def test_a_secret_in_a_reason_of_a_call_is_in_no_record_of_it():
-    overrides = store()
     with capture_logs() as lines:
-        async with living(loops=BOTH, overrides=overrides) as found:
+        async with living(loops=BOTH) as found:
             await until(lambda: found.service.prober.prober.registry.status(SHOOT))
-            told, weeder = Told(found, overrides), found.service.weeder.weeder.controller
+            told, weeder = Told(found), found.service.weeder.weeder.controller
             await until(lambda: weeder.status(ServiceKey(SHOOT, SERVICE)))
             listening = asyncio.ensure_future(told.listen())
             await until(lambda: told.places["stream"])
             await decide(told)
-            await until(lambda: '"hold"' in told.places["stream"])
+            await until(lambda: "held until" in told.places["stream"])
+            await until(
+                lambda: any(each.reason == "ScaleRequestSucceeded" for each in told.notices)
+            )
             await until(lambda: sum(CLEAN in each.message for each in told.notices) > 3)
             places = await told.look()
         await listening
     places["log"] = repr(lines)
-    kept = {"answers", "stream", "notices", "ConfigMap", "log", f"{_SHOOT}/history"}
+    kept = {"answers", "stream", "notices", "objects", "log", f"{_SHOOT}/history"}
     assert_told_clean(places, kept=kept | {"/api/v1/audit", "/api/v1/operations", _SERVICE})
 
 
 async def test_a_secret_that_kubectl_wrote_stays_where_it_was_written():
-    overrides = store()
     with capture_logs() as lines:
-        async with living(loops=BOTH, overrides=overrides) as found:
+        async with living(loops=BOTH) as found:
             await until(lambda: found.service.prober.prober.registry.status(SHOOT))
-            told = Told(found, overrides)
-            text = json.dumps({"pause": {"reason": REASON, "author": "bob", "scope": "scaleDown"}})
-            overrides.kubectl({SHOOT: text, "_all": json.dumps({"pause": {"scope": JWT}})})
-            await until(lambda: sum(each.reason == "OverrideSet" for each in told.notices) > 1)
-            assert (await ask(found, "DELETE", f"{_SHOOT}/pause"))[0] == 204
+            told = Told(found)
+            for where in (SHOOT, "garden"):
+                fields = {"reason": REASON, "author": "bob", "scope": "scaleDown"}
+                found.world.people.create("Pause", where, "mine", **fields)
+            fields = {"reason": REASON, "author": JWT, "direction": "Down"}
+            found.world.people.create("ScaleRequest", SHOOT, "mine", **fields)
+            await until(lambda: sum(each.reason == "PauseStarted" for each in told.notices) > 1)
+            await until(
+                lambda: any(each.reason == "ScaleRequestSucceeded" for each in told.notices)
+            )
+            assert (await ask(found, "DELETE", f"{_SHOOT}/pauses/mine"))[0] == 204
             places = await told.look()
     places["log"] = repr(lines)
-    del places["ConfigMap"]
+    del places["objects"]
     assert_told_clean(places, kept={"notices", "log", f"{_SHOOT}/history", "/api/v1/audit"})

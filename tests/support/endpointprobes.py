@@ -216,16 +216,18 @@ class Bench:
         board.subscribe(self.notices.append)
         missing: Any = None  # nothing of an environment that endpoint probes have to do with
         environment = ProberEnvironment(
-            ProberPolicy("kubeconfig", (), endpoint_probes=tuple(probes)),
-            missing,
-            missing,
-            self.leadership,
-            clock,
-            tasks,
-            board,
-            Chance(chance) if isinstance(chance, float) else chance,
-            missing,
-            missing,
+            policy=ProberPolicy("kubeconfig", (), endpoint_probes=tuple(probes)),
+            seed=missing,
+            connector=missing,
+            leadership=self.leadership,
+            clock=clock,
+            tasks=tasks,
+            notice_bus=board,
+            chance=Chance(chance) if isinstance(chance, float) else chance,
+            slots=missing,
+            scale_ups=missing,
+            overrides=missing,
+            override_service=missing,
             endpoints=EndpointAdapters(self.handlers, self.pods, self.meter),
             runs_together=together,
         )

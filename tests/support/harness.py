@@ -5,26 +5,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.core.clock import Clock
-from app.core.metrics import Metrics
+from app.core.model.overrides import API_VERSION
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.probing import Decision, ShootState, VerdictReason
 from app.core.model.workloads import ResourceRef
-from app.core.overrides.cache import OverrideCache
-from app.core.overrides.service import OverrideService
-from app.core.overrides.writer import OverrideWriter
-from app.core.ports import Leadership, NoOverrides
+from app.core.ports import Leadership
 from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
 from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlots, ScaleUpRateLimit
 from app.prober.status import ShootStatus
+from app.service.decisions import OverrideFeature
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.identities import WATCHDOG
 from app.simulation.process import SimulatedProcess
 from app.simulation.traffic import Write
 from tests.support.doubles import SetLeadership
-from tests.support.overrides import MemoryStore
 from tests.support.seed_lab import SeedLab
 from tests.support.waiting import wait_until
 
@@ -125,8 +122,14 @@ class Harness:
         return tuple(self.world.replicas(namespace, ref) for ref in (KCM, MCM, CA))
 
     def writes(self, ref: ResourceRef | None = None, namespace: str = SHOOT) -> tuple[Write, ...]:
-        """What probers wrote, all of them or to one dependent."""
-        return self.world.journal.of(WATCHDOG, namespace, None if ref is None else ref.name)
+        """What probers wrote to dependents, all of them or to one."""
+        found = self.world.journal.of(WATCHDOG, namespace, None if ref is None else ref.name)
+        return tuple(each for each in found if each.ref.api_version != API_VERSION)
+
+    def notes(self, namespace: str = SHOOT) -> tuple[Write, ...]:
+        """What probers wrote of Pauses and ScaleRequests."""
+        found = self.world.journal.of(WATCHDOG, namespace)
+        return tuple(each for each in found if each.ref.api_version == API_VERSION)
 
     async def protect(self, namespace: str = SHOOT) -> None:
         """Waits until protection is complete, in an outage that somebody else began."""
@@ -149,25 +152,17 @@ class Lab(SeedLab):
         *,
         leadership: Leadership | None = None,
         dry_run: bool = False,
-        store: MemoryStore | None = None,
         connector: Callable[[Any], Any] = lambda real: real,
         **changes,
     ) -> Harness:
         """Starts a prober on `world`, a process of its own; a second one on the same world is a second instance.
 
-        With a `store` it has overrides, else there are none. `connector` makes the one that it uses of the real one.
+        `connector` makes the one that it uses of the real one.
         """
         core, changed = self.core(), replace(policy, **changes)
-        tasks = core.tasks
         process = self.process(world, core, WATCHDOG, prober=changed, dry_run=dry_run)
-        overrides: OverrideCache | NoOverrides = NoOverrides()
-        override_service: OverrideService | NoOverrides = NoOverrides()
-        if store is not None:
-            overrides = OverrideCache(store, self.clock, Metrics())
-            override_service = OverrideService(
-                OverrideWriter(store, overrides, dry_run=dry_run), overrides, self.clock
-            )
-            _ = tasks.shared(overrides.run, "overrides")
+        overrides = OverrideFeature(core, process.adapters, dry_run=dry_run)
+        overrides.start()
         reached: Any = process.adapters.prober
         environment = ProberEnvironment(
             policy=changed,
@@ -175,14 +170,15 @@ class Lab(SeedLab):
             connector=connector(reached.connector),
             leadership=leadership or self.leadership,
             clock=self.clock,
-            tasks=tasks,
+            tasks=core.tasks,
             notice_bus=core.notice_bus,
             chance=core.chance,
             slots=ProbeSlots.of(policy),
             scale_ups=ScaleUpRateLimit(),
             dry_run=dry_run,
-            overrides=overrides,
-            override_service=override_service,
+            overrides=overrides.view,
+            override_service=overrides.override_service,
+            identity=overrides.identity,
             endpoints=reached.endpoints
             and EndpointAdapters(
                 world.handlers, reached.endpoints.pods
@@ -190,13 +186,11 @@ class Lab(SeedLab):
         )
 
         def again() -> Harness:
-            next_store = None if store is None else store.replica()
             return self.prober(
                 world,
                 policy,
                 leadership=leadership,
                 dry_run=dry_run,
-                store=next_store,
                 connector=connector,
                 **changes,
             )

@@ -62,14 +62,17 @@ class Call(Enum):
     READ_CONFIG = ("get", "config", Role.VIEWER)
     PROBE = ("create", "shoots/probe", Role.OPERATOR)
     WEED = ("create", "shoots/recoveries", Role.OPERATOR)
-    PAUSE = ("update", "shoots/pause", Role.OPERATOR)
-    RESUME = ("delete", "shoots/pause", Role.OPERATOR)
+    PAUSE = ("create", "pauses", Role.OPERATOR)
+    CHANGE_PAUSE = ("update", "pauses", Role.OPERATOR)
+    RESUME = ("delete", "pauses", Role.OPERATOR)
     IGNORE = ("update", "shoots/ignore-scaling", Role.OPERATOR)
     UNIGNORE = ("delete", "shoots/ignore-scaling", Role.OPERATOR)
-    PAUSE_ALL = ("update", "shoots/pause", Role.ADMIN)
-    RESUME_ALL = ("delete", "shoots/pause", Role.ADMIN)
-    SCALE = ("create", "shoots/scale", Role.ADMIN)
-    CANCEL = ("delete", "shoots/scale", Role.ADMIN)
+    PAUSE_ALL = ("create", "pauses", Role.ADMIN)
+    CHANGE_PAUSE_ALL = ("update", "pauses", Role.ADMIN)
+    RESUME_ALL = ("delete", "pauses", Role.ADMIN)
+    SCALE = ("create", "scalerequests", Role.ADMIN)
+    CANCEL = ("delete", "scalerequests", Role.ADMIN)
+    FORCE_SCALE = ("update", "scalerequests/force", Role.ADMIN)
     LOG_LEVEL = ("update", "config", Role.ADMIN)
 
     def __init__(self, verb: str, resource: str, role: Role) -> None:
@@ -82,9 +85,17 @@ class Call(Enum):
         """Whether the call changes something; a yes to it is never taken from the cache."""
         return self.verb not in {"get", "list"}
 
+    @property
+    def at_home(self) -> bool:
+        """Whether the right is one in the watchdog's own namespace, whose Pauses are of all shoots."""
+        return self in _AT_HOME
+
     def access(self, namespace: str = "") -> Access:
-        """What a SubjectAccessReview asks for; `namespace` is the shoot's, empty for all namespaces."""
+        """What a SubjectAccessReview asks for; an empty `namespace` stands for all namespaces."""
         return Access(self.verb, self.resource, namespace)
+
+
+_AT_HOME: Final = {Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL, Call.RESUME_ALL, Call.FORCE_SCALE}
 
 
 # Rank of each role; `Role` declares them from the least to the most powerful.

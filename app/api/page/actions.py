@@ -14,8 +14,13 @@ from app.api import schemas
 from app.api.auth.authorization import Call
 from app.api.views import Context, ProberView
 from app.core.model.callers import Caller
+from app.core.model.overrides import API_PAUSE, Pause
 from app.core.model.scaling_runs import ScalingRunStatus, Trigger
 from app.core.model.weeding import ServiceKey
+from app.core.overrides.rules import ordered
+
+MOST_PAUSES: Final = 50
+"""Most pauses in force that a page shows, and offers to end; anybody with kubectl may make any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,33 +120,34 @@ async def permitted(
     actions = list(found)
     calls = list({each.call for each in actions})
     answers = await asyncio.gather(
-        *(context.authority.may(caller, call, namespace) for call in calls)
+        *(context.authority.may(caller, call, context.place_of(call, namespace)) for call in calls)
     )
     may = {call for call, answer in zip(calls, answers, strict=True) if answer}
     return [each for each in actions if each.call in may]
 
 
 def on_all(context: Context) -> list[Action]:
-    """Actions on all shoots of the seed: pause and resume."""
-    pause = context.overrides.global_pause()
+    """Actions on all shoots of the seed: pause, and the end of each pause."""
+    pause, now = context.api_pause(None), context.process.now()
+    paused = pause is not None and pause.in_force(now)
     found = [
         Action(
             id="pause-all",
-            label="Pause all shoots" if pause is None else "Change the pause of all",
+            label="Change the pause of all" if paused else "Pause all shoots",
             about="Every shoot is still probed, but nothing is scaled or weeded until the pause ends.",
-            call=Call.PAUSE_ALL,
+            call=Call.PAUSE_ALL if pause is None else Call.CHANGE_PAUSE_ALL,
             method="PUT",
             path="/api/v1/pause",
             words=("dwd", "pause", "--all"),
             fields=(REASON, DURATION, SCOPE, FORCE),
         )
     ]
-    if pause is not None:
+    if paused:
         found.append(
             Action(
                 id="resume-all",
                 label="Resume all shoots",
-                about="Ends the pause of all shoots now; pauses of single shoots stay in force.",
+                about="Ends this pause of all shoots now. Those made with kubectl, and of single shoots, stay.",
                 call=Call.RESUME_ALL,
                 method="DELETE",
                 path="/api/v1/pause",
@@ -149,7 +155,37 @@ def on_all(context: Context) -> list[Action]:
                 fields=(NOTE,),
             )
         )
-    return found
+    others = _others(context.overrides.pauses(None), now)
+    words, path = ("dwd", "resume", "--all"), "/api/v1/pauses"
+    return [*found, *_end_pauses("end-pause-all", Call.RESUME_ALL, others, path, words)]
+
+
+def _others(pauses: Iterable[Pause], now: float) -> list[str]:
+    """The names of the pauses in force that the API has not made, as many as a page shows."""
+    names = [each.id.name for each in ordered(pauses, now) if each.id.name != API_PAUSE]
+    return names[:MOST_PAUSES]
+
+
+def _end_pauses(
+    name: str, call: Call, pauses: Iterable[str], path: str, words: tuple[str, ...]
+) -> list[Action]:
+    """The end of each of these pauses, which are named; no action if there are none."""
+    targets = tuple(
+        Target(each, f"{path}/{quote(each, safe='')}", (*words, "--name", each)) for each in pauses
+    )
+    if not targets:
+        return []
+    return [
+        Action(
+            id=name,
+            label="End a pause of kubectl…",
+            about="Ends this pause now: deletes the Pause that somebody made with kubectl. Others stay.",
+            call=call,
+            method="DELETE",
+            fields=(NOTE,),
+            targets=targets,
+        )
+    ]
 
 
 def on_shoot(context: Context, prober: ProberView, shoot: schemas.Shoot) -> list[Action]:
@@ -157,7 +193,7 @@ def on_shoot(context: Context, prober: ProberView, shoot: schemas.Shoot) -> list
     namespace = shoot.namespace
     operations = [each for each in prober.scaling_runs.operations() if each.namespace == namespace]
     return [
-        *_of_overrides(prober, namespace),
+        *_of_overrides(context, namespace),
         Action(
             id="probe",
             label="Probe now",
@@ -182,28 +218,28 @@ def _path(namespace: str, *more: str) -> str:
     return "/".join(("/api/v1/shoots", *(quote(each, safe="") for each in (namespace, *more))))
 
 
-def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
-    effective = prober.overrides.effective(namespace)
-    pause, hold = effective.pause, effective.hold
+def _of_overrides(context: Context, namespace: str) -> list[Action]:
+    pause, now = context.api_pause(namespace), context.process.now()
+    paused = pause is not None and pause.in_force(now)
     found = [
         Action(
             id="pause",
-            label="Pause" if pause is None else "Change the pause",
+            label="Change the pause" if paused else "Pause",
             about="The shoot is still probed, but nothing is scaled or weeded until the "
             "pause ends. Scope scaleDown prevents only scaling down.",
-            call=Call.PAUSE,
+            call=Call.PAUSE if pause is None else Call.CHANGE_PAUSE,
             method="PUT",
             path=_path(namespace, "pause"),
             words=("dwd", "pause", namespace),
             fields=(REASON, DURATION, SCOPE, FORCE),
         )
     ]
-    if pause is not None:
+    if paused:
         found.append(
             Action(
                 id="resume",
                 label="Resume",
-                about="Ends the pause of this shoot now. A pause of all shoots stays in force.",
+                about="Ends this pause of the shoot now. Those made with kubectl, and of all shoots, stay.",
                 call=Call.RESUME,
                 method="DELETE",
                 path=_path(namespace, "pause"),
@@ -211,12 +247,16 @@ def _of_overrides(prober: ProberView, namespace: str) -> list[Action]:
                 fields=(NOTE,),
             )
         )
-    if hold is not None:
+    others = _others(context.overrides.pauses(namespace), now)
+    words, path = ("dwd", "resume", namespace), _path(namespace, "pauses")
+    found += _end_pauses("end-pause", Call.RESUME, others, path, words)
+    if context.overrides.effective(namespace).hold is not None:
         found.append(
             Action(
                 id="end-hold",
                 label="End the hold",
-                about="The automatic verdicts act again at once; a scaling run of the hold is cancelled.",
+                about="The automatic verdicts act again at once, unless an earlier scaling run holds them back, too; a "
+                "scaling run of the hold is cancelled.",
                 call=Call.CANCEL,
                 method="DELETE",
                 path=_path(namespace, "hold"),
@@ -250,8 +290,8 @@ def _cancel(operation: ScalingRunStatus) -> Action:
     return Action(
         id=f"cancel-{operation.id}",
         label=f"Cancel scaling {operation.direction}",
-        about="A request already sent is completed, and no other is sent. What was scaled stays as it is, and so does "
-        "the hold.",
+        about="A request already sent is completed, and no other is sent. What was scaled stays as it is. "
+        "Its hold ends, so that automatic verdicts act again.",
         call=Call.CANCEL,
         method="DELETE",
         path=f"/api/v1/operations/{quote(operation.id, safe='')}",

@@ -211,7 +211,8 @@ def _decided(
     found = []
     for summary in () if context.prober is None else context.prober.shoots.summaries():
         effective = context.overrides.effective(summary.namespace)
-        pause = presenting.pause(effective.pause, schemas.Covers.SHOOT)
+        own = effective.pause
+        pause = None if own is None else presenting.pause(own, summary.namespace)
         hold = None if effective.hold is None else presenting.hold(effective.hold)
         if pause is not None or hold is not None:
             found.append((summary.namespace, pause, hold))
@@ -240,6 +241,8 @@ def _matches(
     texts = [shoot.namespace, shoot.message]
     for word, found in (("paused by", effective.covering), ("held by", effective.hold)):
         texts += [] if found is None else [f"{word} {found.author}", found.reason]
+    if effective.covering is not None:
+        texts.append(f"Pause {effective.covering.id.name}")
     wanted = q.casefold()
     return any(wanted in each.casefold() for each in texts)
 
@@ -287,12 +290,8 @@ async def read_shoot(
     """Page of one shoot: why it is in its state."""
     common = await _common(request, context, "shoots")
     found, now = known_shoot(prober, namespace), common["now"]
-    shoot = presenting.shoot(
-        found,
-        prober.policy,
-        prober.overrides.effective(namespace),
-        prober.endpoints_of(namespace),
-    )
+    effective = prober.overrides.effective(namespace)
+    shoot = presenting.shoot(found, prober.policy, effective, prober.endpoints_of(namespace))
     history = prober.shoots.history(namespace)
     entries = [each for each in history if kind in {None, each.kind}]
     operations = [each for each in prober.scaling_runs.operations() if each.namespace == namespace]
@@ -301,6 +300,9 @@ async def read_shoot(
         context.process,
         **common,
         shoot=shoot,
+        pauses=[
+            presenting.pause(each, namespace) for each in effective.pauses[: actions.MOST_PAUSES]
+        ],
         groups=_groups(found),
         nodes_total=len(presenting.rows(found)),
         seen=prober.plots.of(namespace).probed_before(found.since),

@@ -16,6 +16,7 @@ from app.api.dependencies import (
     OptionalReason,
     allowed,
     api_router,
+    authorize,
     caller_of,
     known_shoot,
     listed_in_time,
@@ -26,7 +27,7 @@ from app.api.problems import Problem, ProblemType
 from app.core.config.scalars import parse_duration
 from app.core.errors import NotKnownYet, OperationGone, trimmed
 from app.core.model.overrides import Hold
-from app.core.model.scaling_runs import ScaleRequest, ScalingRunStatus, Trigger
+from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus, Trigger
 from app.prober.status import ShootStatus
 
 router = api_router("flows")
@@ -67,37 +68,36 @@ async def scale_shoot(
     body: schemas.ScaleOrder,
     if_match: IfMatch = None,
 ) -> Response:
-    """Scale a shoot's dependents up or down, level by level.
+    """Scale a shoot's dependents up or down, level by level, by a ScaleRequest in the control plane's namespace.
 
-    Automatic verdicts are shown and not acted on for `hold`. An automatic scaling run is ended; if another manual one
-    is under way, nothing is done. With `dryRun` the answer is the plan.
+    Automatic verdicts are shown and not acted on until `hold` after its end. An automatic scaling run is ended; if
+    another manual one is under way, nothing is done. `force` needs a right of its own. With `dryRun` the answer is the
+    plan.
     """
-    order = ScaleRequest(
-        namespace,
-        body.direction,
-        body.reason,
-        caller_of(request).name,
-        parse_duration(body.hold),
-        force=body.force,
-        if_match=None if if_match is None else ", ".join(if_match),
-    )
+    author, hold = caller_of(request).name, parse_duration(body.hold)
+    spec = ScaleSpec(body.direction, body.reason, author, hold, body.force)
+    seen = None if if_match is None else ", ".join(if_match)
     draft = draft_of(request)
     draft.action = "plan" if body.dry_run else "scale"
-    draft.namespace, draft.target, draft.reason = namespace, str(order.direction), order.reason
+    draft.namespace, draft.target, draft.reason = namespace, str(spec.direction), spec.reason
+    if spec.force:
+        await authorize(request, context, Call.FORCE_SCALE)
     _ = await listed_in_time(context, lambda: context.overrides.synced)
     status = known_shoot(prober, namespace)
     if body.dry_run:
-        plan = operations_view.plan(await prober.scaling_runs.plan(order))
+        plan = operations_view.plan(await prober.scaling_runs.plan(namespace, spec, if_match=seen))
         return _json(plan, 200, {"ETag": plan.etag})
     refuse_in_dry_run(context)
     draft.before = _before(status, context.overrides.effective(namespace).hold)
-    begun = operations_view.operation(await prober.scaling_runs.begin(order))
+    begun = operations_view.operation(
+        await prober.scaling_runs.begin(namespace, spec, if_match=seen)
+    )
     draft.after = begun.model_dump(mode="json", by_alias=True)
     return _json(begun, 202, {"Location": f"/api/v1/operations/{begun.id}"})
 
 
 def _before(status: ShootStatus, hold: Hold | None) -> object:
-    """State for the audit: the hold that is replaced, and the replicas of the dependents as the watches show them."""
+    """State for the audit: the hold that acts so far, and the replicas of the dependents as the watches show them."""
     shown = None if hold is None else presenting.hold(hold)
     return {
         "hold": None if shown is None else shown.model_dump(mode="json", by_alias=True),
@@ -135,7 +135,7 @@ class OperationQuery(PageQuery):
 async def list_operations(
     prober: LeadingProber, query: Annotated[OperationQuery, Query()]
 ) -> schemas.OperationList:
-    """All scaling runs that this leader remembers, newest first."""
+    """All scaling runs, newest first: each ScaleRequest, and the automatic ones that this leader remembers."""
     chosen = [each for each in prober.scaling_runs.operations() if _matches(each, query)]
     try:
         page = cut(
@@ -222,9 +222,10 @@ async def cancel_operation(
     dry_run: DryRun = False,
     reason: OptionalReason = "",
 ) -> schemas.Operation | Response:
-    """Cancel a manual scaling run: a request already sent is completed, and no other is sent. Its hold stays.
+    """Cancel a manual scaling run: a request already sent is completed, and no other is sent. Its hold ends.
 
-    With `dryRun` the answer names the run, and each resource that it would not come to any more.
+    That deletes its ScaleRequest. With `dryRun` the answer names the run, and each resource that it would not come to
+    any more.
     """
     draft = draft_of(request)
     draft.action = "plan" if dry_run else "cancel"

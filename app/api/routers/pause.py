@@ -1,10 +1,10 @@
 """Pauses, of one shoot or of all, and the end of a hold (rules 7)."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
-from fastapi import Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
@@ -16,33 +16,28 @@ from app.api.dependencies import (
     OptionalReason,
     allowed,
     api_router,
+    authorize,
     caller_of,
     check_here,
     known_shoot,
-    leads,
+    listed_in_time,
     listed_prober,
     planned,
     refuse_in_dry_run,
     until_listed,
 )
+from app.api.parameters import PageKey, PageQuery, TokenRefused, cut, refuse_unknown
 from app.api.problems import Problem, ProblemType
-from app.api.views import Context, ScalingRunsView
-from app.core.config.scalars import is_label, parse_duration
-from app.core.errors import ClusterError, FeatureUnavailable, NotKnownYet, Refused, trimmed
+from app.api.views import Context
+from app.core.config.scalars import is_label, is_subdomain, parse_duration
+from app.core.errors import FeatureUnavailable, trimmed
 from app.core.model import workloads as ann
-from app.core.model.overrides import (
-    ALL_SHOOTS,
-    OVERRIDES,
-    Hold,
-    OverrideEntry,
-    Pause,
-    Scope,
-    Unreadable,
-)
+from app.core.model.overrides import API_PAUSE, Hold, ObjectId, Pause, ScaleRequest, Scope
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
 from app.core.model.workloads import WorkloadView
-from app.core.ports import OverrideWrite
+from app.core.overrides.cache import PAUSES, REQUESTS
+from app.core.overrides.rules import ordered
 from app.prober.rules import protection
 from app.prober.status import ShootStatus
 
@@ -106,22 +101,66 @@ router = api_router("overrides")
 
 _OF_SHOOT: Final = "/api/v1/shoots/{namespace}/pause"
 _OF_ALL: Final = "/api/v1/pause"
+_LISTED: Final = "/api/v1/shoots/{namespace}/pauses"
+_LISTED_OF_ALL: Final = "/api/v1/pauses"
 
 
-@router.put(
-    _OF_SHOOT,
-    response_model=schemas.Pause | schemas.Changes,
-    dependencies=[allowed(Call.PAUSE)],
-)
+# The right to make a pause is not that to replace one.
+
+
+class Pausing:
+    """A dependency: the caller may make the API's Pause, or replace the one that is there.
+
+    Args:
+        make: What the caller must be allowed to do where there is none.
+        replace: The same where there is one.
+    """
+
+    def __init__(self, make: Call, replace: Call) -> None:
+        self._make, self._replace = make, replace
+
+    async def __call__(self, request: Request, context: AnyContext) -> "PauseRight":
+        """Return the right; raises a `Problem` (403, 429, 503) if the caller has it not."""
+        found = PauseRight(self._make, self._replace, request.path_params.get("namespace"))
+        await found.check(request, context)
+        await refuse_unknown(request)
+        return found
+
+
+@dataclass(slots=True)
+class PauseRight:
+    """The right of a caller to make or to replace a Pause."""
+
+    _make: Call
+    _replace: Call
+    namespace: str | None
+    """Of the shoot; None: of all shoots."""
+    _checked: Call | None = None
+
+    async def check(self, request: Request, context: Context) -> None:
+        """Check it, anew if somebody has made or ended the Pause since the last time."""
+        while (call := self._needed(context)) is not self._checked:
+            await authorize(request, context, call, self.namespace or "")
+            self._checked = call
+
+    def _needed(self, context: Context) -> Call:
+        return self._make if context.api_pause(self.namespace) is None else self._replace
+
+
+OfShoot = Annotated[PauseRight, Depends(Pausing(Call.PAUSE, Call.CHANGE_PAUSE))]
+OfAll = Annotated[PauseRight, Depends(Pausing(Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL))]
+
+
+@router.put(_OF_SHOOT, response_model=schemas.Pause | schemas.Changes)
 async def pause_shoot(
-    request: Request, context: AnyContext, namespace: str, body: schemas.PauseOrder
+    request: Request, context: AnyContext, right: OfShoot, namespace: str, body: schemas.PauseOrder
 ) -> schemas.Pause | Response:
     """Pause a shoot: it is still probed, but nothing is scaled or weeded until the pause ends.
 
-    It replaces a pause that is in force. Any replica accepts it. With `dryRun` nothing is written, and the answer
-    says what would change.
+    It makes the Pause `api` in the control plane's namespace, or replaces what that one says; Pauses of other names
+    stay in force. Any replica accepts it. With `dryRun` nothing is written, and the answer says what would change.
     """
-    return await _pause(request, context, namespace, body)
+    return await _pause(request, context, right, namespace, body)
 
 
 _PLANNED: Final[dict[int | str, dict[str, Any]]] = {
@@ -138,20 +177,16 @@ async def resume_shoot(
     dry_run: DryRun = False,
     reason: OptionalReason = "",
 ) -> Response:
-    """End the pause of a shoot now, if there is one. A pause of all shoots stays in force."""
-    return await _resume(request, context, namespace, reason, dry_run=dry_run)
+    """End the pause `api` of a shoot now, if there is one. Its other pauses, and those of all shoots, stay in force."""
+    return await _resume_api(request, context, namespace, reason, dry_run=dry_run)
 
 
-@router.put(
-    _OF_ALL,
-    response_model=schemas.Pause | schemas.Changes,
-    dependencies=[allowed(Call.PAUSE_ALL)],
-)
+@router.put(_OF_ALL, response_model=schemas.Pause | schemas.Changes)
 async def pause_all_shoots(
-    request: Request, context: AnyContext, body: schemas.PauseOrder
+    request: Request, context: AnyContext, right: OfAll, body: schemas.PauseOrder
 ) -> schemas.Pause | Response:
-    """Pause all shoots of the seed; it replaces a pause of all shoots that is in force."""
-    return await _pause(request, context, None, body)
+    """Pause all shoots of the seed: the same as for one, by the Pause `api` in the watchdog's own namespace."""
+    return await _pause(request, context, right, None, body)
 
 
 @router.delete(
@@ -164,51 +199,187 @@ async def resume_all_shoots(
     dry_run: DryRun = False,
     reason: OptionalReason = "",
 ) -> Response:
-    """End the pause of all shoots now; pauses of single ones stay in force."""
-    return await _resume(request, context, None, reason, dry_run=dry_run)
+    """End the pause `api` of all shoots now; other pauses of all shoots, and those of single ones, stay in force."""
+    return await _resume_api(request, context, None, reason, dry_run=dry_run)
 
 
 async def _pause(
-    request: Request, context: Context, namespace: str | None, body: schemas.PauseOrder
+    request: Request,
+    context: Context,
+    right: PauseRight,
+    namespace: str | None,
+    body: schemas.PauseOrder,
 ) -> schemas.Pause | Response:
     draft = draft_of(request)
     draft.action = "plan" if body.dry_run else "pause"
     draft.namespace, draft.reason = namespace, body.reason
-    before = draft.before = _known_before(context, namespace)
+    _ = await listed_in_time(context, lambda: context.overrides.synced)
+    there = context.api_pause(namespace)
+    before = draft.before = _audited(there, context, namespace)
     covered = await _covered(context, namespace)
     if not body.dry_run:
         refuse_in_dry_run(context)
     if body.scope is Scope.ALL and not body.force:
         _refuse_to_strand(covered)
-    wish = _wish(request, context, body)
+    wish = _wish(request, context, namespace, body, there)
+    await right.check(request, context)
     if body.dry_run:
-        _refuse_without_overrides(context)
-        wished = presenting.given_pause(wish, _covers(namespace))
-        return planned(_entry(namespace), before, _audited(wished))
-    change = await context.override_service.set_pause(_key(namespace), wish)
-    draft.before = _before(change, namespace)
-    written = None if change.after is None else change.after.pause
-    assert written is not None  # noqa: S101 - the desk says what it has just written
-    found = presenting.given_pause(written, _covers(namespace))
-    draft.after = _audited(found)
-    return found
+        _refuse_if_off(context, PAUSES)
+        return planned(_object(wish), before, _shown(wish, namespace))
+    change = await context.override_service.set_pause(namespace, wish)
+    draft.before = _audited(change.before, context, namespace)
+    draft.after = _shown(change.after, namespace)
+    return presenting.pause(change.after, namespace)
+
+
+async def _resume_api(
+    request: Request, context: Context, namespace: str | None, reason: str, *, dry_run: bool
+) -> Response:
+    found = await _resume(request, context, namespace, API_PAUSE, reason, dry_run=dry_run)
+    if isinstance(found, Response):
+        return found
+    return planned("no pause", None, None) if dry_run else Response(status_code=204)
 
 
 async def _resume(
-    request: Request, context: Context, namespace: str | None, reason: str, *, dry_run: bool
-) -> Response:
+    request: Request,
+    context: Context,
+    namespace: str | None,
+    name: str,
+    reason: str,
+    *,
+    dry_run: bool,
+) -> Pause | Response | None:
+    """End a pause; returns it, or None if there is none, or the answer to a dry run."""
     draft = draft_of(request)
     draft.action = "plan" if dry_run else "resume"
     draft.namespace, draft.reason = namespace, reason or None
-    before = draft.before = _known_before(context, namespace)
+    _ = await listed_in_time(context, lambda: context.overrides.synced)
+    there = _known_pause(context, namespace, name)
+    draft.before = _audited(there, context, namespace)
     _ = await _covered(context, namespace)
     if dry_run:
-        _refuse_without_overrides(context)
-        return planned(_entry(namespace), before, None)
+        _refuse_if_off(context, PAUSES)
+        return None if there is None else planned(_object(there), draft.before, None)
     refuse_in_dry_run(context)
-    change = await context.override_service.end_pause(_key(namespace), by=caller_of(request).name)
-    draft.before = _before(change, namespace)
-    return Response(status_code=204)
+    by = caller_of(request).name
+    ended = await context.override_service.end_pause(namespace, name, by=by)
+    draft.before = _audited(ended, context, namespace)
+    return ended
+
+
+def _known_pause(context: Context, namespace: str | None, name: str) -> Pause | None:
+    pauses = context.overrides.pauses(namespace)
+    return next((each for each in pauses if each.id.name == name), None)
+
+
+# All pauses in force, those of kubectl included, by their names.
+
+
+@router.get(_LISTED, dependencies=[allowed(Call.READ_SHOOT)])
+async def list_pauses(
+    context: AnyContext, namespace: str, query: Annotated[PageQuery, Query()]
+) -> schemas.PauseList:
+    """The pauses in force for a shoot, those of all shoots included, the one that acts first."""
+    _ = await _covered(context, namespace)
+    await _until_known(context)
+    return _listed_pauses(context.overrides.effective(namespace).pauses, namespace, query)
+
+
+@router.get(_LISTED_OF_ALL, dependencies=[allowed(Call.LIST)])
+async def list_pauses_of_all(
+    context: AnyContext, query: Annotated[PageQuery, Query()]
+) -> schemas.PauseList:
+    """The pauses of all shoots that are in force, the one that acts first."""
+    await _until_known(context)
+    found = ordered(context.overrides.pauses(None), context.process.now())
+    return _listed_pauses(found, None, query)
+
+
+async def _until_known(context: Context) -> None:
+    await until_listed(context, "Pauses", lambda: context.overrides.synced)
+
+
+# More than any instant of RFC 3339.
+_LATEST: Final = 1e12
+
+
+def _listed_pauses(
+    found: Sequence[Pause], namespace: str | None, query: PageQuery
+) -> schemas.PauseList:
+    def key(pause: Pause) -> PageKey:
+        rank = (0.0 if pause.scope is Scope.ALL else _LATEST) - pause.until
+        return PageKey(rank, f"{pause.id.name} {pause.id.namespace}")
+
+    try:
+        page = cut(found, key, "pauses", query.limit, query.token)
+    except TokenRefused as error:
+        raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
+    return schemas.PauseList(
+        items=[presenting.pause(each, namespace) for each in page.items],
+        metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
+    )
+
+
+PauseName = Annotated[str, Path(description="The name of the Pause, as in the list.")]
+
+
+@router.delete(
+    _LISTED + "/{name}",
+    status_code=204,
+    dependencies=[allowed(Call.RESUME)],
+    responses=_PLANNED,
+)
+async def end_pause(
+    request: Request,
+    context: AnyContext,
+    namespace: str,
+    name: PauseName,
+    *,
+    dry_run: DryRun = False,
+    reason: OptionalReason = "",
+) -> Response:
+    """End a pause of a shoot by its name, whoever has made it, by deleting the Pause."""
+    return await _end_by_name(request, context, namespace, name, reason, dry_run=dry_run)
+
+
+@router.delete(
+    _LISTED_OF_ALL + "/{name}",
+    status_code=204,
+    dependencies=[allowed(Call.RESUME_ALL)],
+    responses=_PLANNED,
+)
+async def end_pause_of_all(
+    request: Request,
+    context: AnyContext,
+    name: PauseName,
+    *,
+    dry_run: DryRun = False,
+    reason: OptionalReason = "",
+) -> Response:
+    """End a pause of all shoots by its name, whoever has made it, by deleting the Pause."""
+    return await _end_by_name(request, context, None, name, reason, dry_run=dry_run)
+
+
+async def _end_by_name(
+    request: Request,
+    context: Context,
+    namespace: str | None,
+    name: str,
+    reason: str,
+    *,
+    dry_run: bool,
+) -> Response:
+    draft_of(request).target = f"Pause/{trimmed(name, 100)}"
+    found: Pause | Response | None = None
+    # The caller chose this text: it may be of any length and content, and must not reach the seed.
+    if is_subdomain(name):
+        found = await _resume(request, context, namespace, name, reason, dry_run=dry_run)
+    if found is None:
+        whose = "of all shoots" if namespace is None else f"of {trimmed(namespace, 100)}"
+        detail = f"there is no pause {trimmed(name, 100)} {whose}"
+        raise Problem(ProblemType.NOT_FOUND, detail)
+    return found if isinstance(found, Response) else Response(status_code=204)
 
 
 # The shoots that a pause covers.
@@ -220,6 +391,11 @@ async def _covered(context: Context, namespace: str | None) -> Sequence[ShootSta
     Raises:
         Problem: 404: there is no such shoot; 503: the prober's process (`--peer-url`) has to be asked.
     """
+    if (
+        namespace == context.home
+    ):  # whoever may pause this shoot need not be allowed to pause all of them
+        detail = f"{namespace} is the watchdog's own namespace: Pauses there are of all shoots"
+        raise Problem(ProblemType.NOT_FOUND, f"{detail}; use /api/v1/pause and /api/v1/pauses")
     if Loop.PROBER in context.process.leaders:
         return await _known(context, namespace)
     if context.process.peer_url is not None:
@@ -261,54 +437,48 @@ def _refuse_to_strand(covered: Sequence[ShootStatus] | None) -> None:
     refuse_to_strand(covered)
 
 
-def _refuse_without_overrides(context: Context) -> None:
-    """Refuse a dry run where the write would be refused, too, as this process has no overrides."""
-    if context.overrides.off is not None:
-        raise FeatureUnavailable("overrides", context.overrides.off)
+def _refuse_if_off(context: Context, feature: str) -> None:
+    """Refuse a dry run where the write would be refused, too, as the feature is off in this process."""
+    if (off := context.process.features_off().get(feature)) is not None:
+        raise FeatureUnavailable(feature, off)
 
 
-def _entry(namespace: str | None) -> str:
-    """The key of the ConfigMap that a write would change."""
-    return f"ConfigMap/{OVERRIDES}, key {_key(namespace)}"
+def _object(found: Pause | ScaleRequest) -> str:
+    """The object that a write would change."""
+    return f"{type(found).__name__} {found.id.namespace}/{found.id.name}"
 
 
 # The pause that is written, and its form in answer and audit.
 
 
-def _key(namespace: str | None) -> str:
-    return ALL_SHOOTS if namespace is None else namespace
-
-
-def _wish(request: Request, context: Context, body: schemas.PauseOrder) -> Pause:
+def _wish(
+    request: Request,
+    context: Context,
+    namespace: str | None,
+    body: schemas.PauseOrder,
+    there: Pause | None,
+) -> Pause:
     now = context.process.now()
-    until = now + parse_duration(body.duration)
-    return Pause(body.scope, body.reason, caller_of(request).name, now, until)
+    return Pause(
+        body.scope,
+        body.reason,
+        caller_of(request).name,
+        now if there is None else there.created_at,
+        now + parse_duration(body.duration),
+        ObjectId(context.home if namespace is None else namespace, API_PAUSE),
+        verified=True,
+    )
 
 
-def _covers(namespace: str | None) -> schemas.Covers:
-    return schemas.Covers.ALL if namespace is None else schemas.Covers.SHOOT
+def _audited(found: Pause | None, context: Context, namespace: str | None) -> object:
+    """State for the audit: the pause as the API shows it; None if it is not in force."""
+    if found is None or not found.in_force(context.process.now()):
+        return None
+    return _shown(found, namespace)
 
 
-def _known_before(context: Context, namespace: str | None) -> object:
-    """State for the audit of an attempt that may yet be refused: the pause in force, as this process knows it."""
-    known = context.overrides
-    found = known.global_pause() if namespace is None else known.effective(namespace).pause
-    return None if found is None else _audited(presenting.given_pause(found, _covers(namespace)))
-
-
-def _before(change: OverrideWrite, namespace: str | None) -> object:
-    """State for the audit: the pause that was replaced or ended, or why it could not be read."""
-    match change.before:
-        case Unreadable(problem=problem):
-            return {"unreadable": problem}
-        case OverrideEntry(pause=Pause() as pause):
-            return _audited(presenting.given_pause(pause, _covers(namespace)))
-        case _:
-            return None
-
-
-def _audited(pause: schemas.Pause) -> object:
-    return pause.model_dump(mode="json", by_alias=True)
+def _shown(found: Pause, namespace: str | None) -> object:
+    return presenting.pause(found, namespace).model_dump(mode="json", by_alias=True)
 
 
 # DELETE /api/v1/shoots/{namespace}/hold ends a hold, so that the automatic verdicts of the shoot act again.
@@ -331,40 +501,33 @@ async def end_hold(
 ) -> Response:
     """End the hold of a shoot now, if there is one, and cancel its scaling run if that is still under way.
 
-    Any replica accepts it; the leader, which performs the scaling run, sees it within a second.
+    That deletes the ScaleRequest of the hold that acts; an earlier one may hold verdicts back, too, and acts then. Any
+    replica accepts it; the leader, which performs the scaling run, sees it within a second.
     """
     draft = draft_of(request)
     draft.action = "plan" if dry_run else "end-hold"
     draft.namespace, draft.reason = namespace, reason or None
-    before = draft.before = _audited_hold(context.overrides.holds().get(namespace))
+    draft.before = _audited_hold(context.overrides.effective(namespace).hold)
     known_shoot(prober, namespace)
+    if not dry_run:
+        refuse_in_dry_run(context)
+    await until_listed(context, "ScaleRequests", lambda: context.overrides.synced)
+    hold = context.overrides.effective(namespace).hold
+    draft.before = _audited_hold(hold)
+    requests = context.overrides.requests(namespace)
+    uid = None if hold is None else hold.operation
+    held = next((each for each in requests if each.id.uid == uid), None)
     if dry_run:
-        _refuse_without_overrides(context)
-        return planned(_entry(namespace), before, None)
-    refuse_in_dry_run(context)
-    change = await context.override_service.end_hold(namespace, by=caller_of(request).name)
-    match change.before:
-        case Unreadable(problem=problem):
-            draft.before = {"unreadable": problem}
-        case OverrideEntry(hold=Hold() as hold):
-            draft.before, draft.target = _audited_hold(hold), hold.operation
-            if leads(context, Loop.PROBER):
-                await _cancel(prober.scaling_runs, hold, caller_of(request).name)
-        case _:
-            draft.before = None
+        _refuse_if_off(context, REQUESTS)
+        return planned("no hold" if held is None else _object(held), draft.before, None)
+    context.override_service.check(REQUESTS)
+    if held is None:
+        return Response(status_code=204)
+    draft.target = uid
+    if not await context.override_service.delete_request(held, by=caller_of(request).name):
+        draft.before = None
     return Response(status_code=204)
 
 
 def _audited_hold(hold: Hold | None) -> object:
     return None if hold is None else presenting.hold(hold).model_dump(mode="json", by_alias=True)
-
-
-async def _cancel(scaling_runs: ScalingRunsView, hold: Hold, by: str) -> None:
-    """Cancel the scaling run of a hold that was just ended.
-
-    Errors do not fail the call: the hold is gone, and a manual scaling run without its hold ends by itself.
-    """
-    if hold.operation is None or hold.done:
-        return
-    with suppress(Refused, ClusterError, NotKnownYet):
-        await scaling_runs.cancel(hold.operation, by=by)

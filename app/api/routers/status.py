@@ -28,6 +28,7 @@ router = api_router("status")
 async def read_status(context: AnyContext) -> schemas.Status:
     """Version, role, leader, number of shoots in each state (null on a standby), and troubles of the process."""
     process, leaders = context.process, context.process.leaders
+    pause = context.overrides.global_pause()
     return schemas.Status(
         version=process.version,
         identity=process.identity,
@@ -39,7 +40,7 @@ async def read_status(context: AnyContext) -> schemas.Status:
             for loop, each in leaders.items()
         },
         counts=_counts(context),
-        pause=presenting.pause(context.overrides.global_pause(), schemas.Covers.ALL),
+        pause=None if pause is None else presenting.pause(pause, None),
         features_off=_features_off(process),
         missing_permissions=[_permission(each) for each in process.missing_permissions()],
         config_warnings=[presenting.finding(each) for each in process.config_warnings()],

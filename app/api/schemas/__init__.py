@@ -28,6 +28,7 @@ from app.api.schemas.overrides import (
     Hold,
     IgnoreOrder,
     Pause,
+    PauseList,
     PauseOrder,
     PlannedChange,
 )
@@ -132,6 +133,7 @@ __all__ = [
     "OperationStep",
     "Order",
     "Pause",
+    "PauseList",
     "PauseOrder",
     "Plan",
     "PlannedChange",

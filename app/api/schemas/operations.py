@@ -15,7 +15,7 @@ class ScaleOrder(Order):
     reason: Reason
     hold: Length = Field(
         "30m",
-        description="How long the automatic verdicts are not acted on: a Go duration, at most 24h.",
+        description="How long the automatic verdicts are not acted on after its end: a Go duration, at most 24h.",
     )
     dry_run: StrictBool = Field(default=False, description="Only show the plan; write nothing.")
     force: StrictBool = Field(
@@ -55,6 +55,8 @@ class Operation(Schema):
     ended: Time | None
     author: str | None
     """Author of a manual run; null for an automatic one."""
+    verified: bool
+    """Whether the API wrote the author; otherwise somebody with kubectl did, and may have written anything."""
     reason: str
     """The author's reason, or the message of the verdict."""
     message: str
@@ -63,7 +65,7 @@ class Operation(Schema):
     carried_on: bool
     """Whether an earlier leader began it."""
     hold_until: Time | None
-    """When the hold of a manual run ends."""
+    """When the hold of a manual run ends: while it is under way, at the earliest. Null: it holds nothing."""
     steps: list[OperationStep]
     """In the order of levels."""
 

@@ -151,7 +151,9 @@ class Shoot(Schema):
     """Null before the first reading, and in endpoint mode."""
     resources: list[Resource]
     pause: Pause | None
-    """The pause that holds back most: the shoot's own, or that of all shoots."""
+    """The pause that holds back most, of those in force for the shoot or for all shoots."""
+    pauses: int
+    """Number of the pauses in force, which `/api/v1/shoots/{namespace}/pauses` lists."""
     hold: Hold | None
     endpoint_probes: list[EndpointProbe]
     """By name and target: the worst 50 at most."""

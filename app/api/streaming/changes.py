@@ -148,11 +148,11 @@ class OperationNews:
         return any(each.running for each in self._told.values())
 
     def draw(self) -> Iterable[StreamEvent]:
-        """Render all scaling runs; returns events for those that are new or have changed."""
+        """Events for the scaling runs that are new or have changed, each rendered when it is asked for."""
         now = {each.id: each for each in self._view.operations()}
         before, self._told = self._told, now
         # Runs that have ended are the same objects as before, so that comparing them costs next to nothing.
-        return [_told(each) for name, each in now.items() if before.get(name) != each]
+        return (_told(each) for name, each in now.items() if before.get(name) != each)
 
     def snapshot(self) -> Iterable[StreamEvent]:
         """An event for each scaling run that is under way."""

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from app.api import presenting, schemas
+from app.api import presenting
+from app.api.schemas import Hold, Pause
 from app.api.schemas.events import EventName, OverrideChange, OverrideKind
 from app.api.streaming import changes
 from app.api.streaming.changes import StreamEvent
 from app.api.views import ShootsView
 from app.core.model import workloads as ann
-from app.core.model.overrides import Hold, Pause
 from app.core.ports import OverridesView
 from app.core.reporting.changes import ChangeKind
 
@@ -30,10 +30,9 @@ class OverrideAction(NamedTuple):
 
 Authors = Mapping[OverrideAction, str]
 """Authors by action."""
+# As it is shown: what else changes in an object, such as its resourceVersion, is no event.
 _Decision = Pause | Hold | bool
 _Decisions = Mapping[_Which, _Decision]
-# A shoot's own pause, the pause of all shoots, and the shoot's hold.
-_InForce = tuple[Pause | None, Pause | None, Hold | None]
 
 
 def action_of(numbers: Mapping[str, object]) -> OverrideAction:
@@ -52,26 +51,10 @@ class OverrideNews:
     def __init__(self, overrides: OverridesView, shoots: ShootsView | None) -> None:
         self._overrides, self._shoots = overrides, shoots
         self._told: dict[str | None, _Decisions] = {}
-        self._stood: dict[str | None, _InForce] = {}
 
     def namespaces(self) -> set[str]:
-        """Namespaces with a hold, or with any override that was published; cheaper than to ask for each shoot."""
-        return {each for each in self._told if each is not None} | self._overrides.holds().keys()
-
-    def moved(self, namespace: str | None) -> bool:
-        """Whether pause or hold of a namespace (None: of all shoots) differ from the last call, or rendering."""
-        before = self._stood.get(namespace)
-        return self._in_force(namespace) != before
-
-    def _in_force(self, namespace: str | None) -> _InForce:
-        """The pauses and hold in force now; remembered for `moved`."""
-        if namespace is None:
-            now: _InForce = (None, self._overrides.global_pause(), None)
-        else:
-            effective = self._overrides.effective(namespace)
-            now = (effective.pause, effective.global_pause, effective.hold)
-        self._stood[namespace] = now
-        return now
+        """Namespaces with ScaleRequests, or with any override that was published."""
+        return {each for each in self._told if each is not None}.union(self._overrides.held())
 
     def draw(self, namespace: str | None, authors: Authors) -> Iterable[StreamEvent]:
         """Render the overrides of a namespace; returns an event for each that is new, changed or gone.
@@ -91,15 +74,17 @@ class OverrideNews:
         ]
 
     def _decisions(self, namespace: str | None) -> _Decisions:
-        own, of_all, hold = self._in_force(namespace)
-        pause = of_all if namespace is None else own
         found: dict[_Which, _Decision] = {}
-        if namespace is not None:
+        if namespace is None:
+            pause, hold = self._overrides.global_pause(), None
+        else:
             found |= self._ignored(namespace)
+            effective = self._overrides.effective(namespace)
+            pause, hold = effective.pause, effective.hold
         if pause is not None:
-            found[_Which(OverrideKind.PAUSE)] = pause
+            found[_Which(OverrideKind.PAUSE)] = presenting.pause(pause, namespace)
         if hold is not None:
-            found[_Which(OverrideKind.HOLD)] = hold
+            found[_Which(OverrideKind.HOLD)] = presenting.hold(hold)
         return found
 
     def _ignored(self, namespace: str) -> Iterable[tuple[_Which, bool]]:
@@ -127,24 +112,11 @@ def _told(
         kind=which.kind,
         resource=which.resource,
         author=_author(after) or authors.get(OverrideAction(which.kind, after is None)),
-        before=_shown(before, namespace),
-        after=_shown(after, namespace),
+        before=before,
+        after=after,
     )
     return StreamEvent(ChangeKind.OVERRIDE, namespace, changes.sse_body(EventName.OVERRIDE, change))
 
 
 def _author(decision: _Decision | None) -> str | None:
     return decision.author if isinstance(decision, Pause | Hold) else None
-
-
-def _shown(
-    decision: _Decision | None, namespace: str | None
-) -> schemas.Pause | schemas.Hold | bool | None:
-    match decision:
-        case Pause():
-            covers = schemas.Covers.ALL if namespace is None else schemas.Covers.SHOOT
-            return presenting.pause(decision, covers)
-        case Hold():
-            return presenting.hold(decision)
-        case bool() | None:
-            return decision

@@ -49,8 +49,6 @@ class _PendingChanges:
     services: set[ServiceKey] = field(default_factory=set)
     overrides: dict[str | None, dict[OverrideAction, str]] = field(default_factory=dict)
     """Control planes (None for all of them) whose overrides may have changed, with the authors that notices named."""
-    any_override: bool = False
-    """Some override changed; of which shoot is not known."""
     scaling_runs: bool = False
     audit: bool = False
 
@@ -71,15 +69,9 @@ class _Subjects:
         """Changes that cover everything."""
         shoots = set[str]() if self.shoots is None else self.shoots.namespaces()
         services = set[ServiceKey]() if self.weeders is None else self.weeders.keys()
-        decided = self._namespaces_with_overrides(shoots, services)
-        return _PendingChanges(shoots, services, {each: {} for each in decided}, scaling_runs=True)
-
-    def _namespaces_with_overrides(
-        self, shoots: set[str], services: set[ServiceKey]
-    ) -> Iterable[str | None]:
-        """Control planes that overrides may be about; one without shoot, service and hold is not known here."""
-        weeded = {each.namespace for each in services}
-        return (None, *(shoots | weeded | self.overrides.namespaces()))
+        found = _PendingChanges(shoots, services, scaling_runs=True)
+        self.add_overrides(found)
+        return found
 
     def add_running(self, pending: _PendingChanges) -> None:
         """Add running operations and recoveries, which change without a signal."""
@@ -88,16 +80,14 @@ class _Subjects:
         if self.weeders is not None:
             pending.services |= self.weeders.running
 
-    def resolve_any_override(self, pending: _PendingChanges) -> None:
-        """Resolve `any_override`: add the control planes whose pause or hold differs from before."""
-        shoots = set[str]() if self.shoots is None else self.shoots.rendered
+    def add_overrides(self, pending: _PendingChanges) -> None:
+        """Add all control planes that overrides may be about, and the shoots, which show those of all shoots, too."""
+        if self.shoots is not None:
+            pending.shoots |= self.shoots.rendered
         services = set[ServiceKey]() if self.weeders is None else self.weeders.rendered
-        for namespace in filter(
-            self.overrides.moved, self._namespaces_with_overrides(shoots, services)
-        ):
+        weeded = {each.namespace for each in (*services, *pending.services)}
+        for namespace in (None, *(pending.shoots | weeded | self.overrides.namespaces())):
             pending.overrides.setdefault(namespace, {})
-            if namespace is not None:
-                pending.shoots.add(namespace)
 
     def draw(self, pending: _PendingChanges) -> Iterable[Iterable[StreamEvent]]:
         """Render what `pending` names, lazily; yields the events of one subject at a time."""
@@ -208,11 +198,17 @@ class Publisher:
             self._pending.overrides.setdefault(namespace, {})
             self._changed.set()
 
-    def overrides_changed(self) -> None:
-        """Take a change of the ConfigMap of overrides as a signal."""
-        if self._subjects is not None:
-            self._pending.any_override = True
-            self._changed.set()
+    def overrides_changed(self, namespace: str | None) -> None:
+        """Take a change of Pauses or ScaleRequests as a signal: in one control plane, or (None) in any."""
+        if self._subjects is None:
+            return
+        if namespace is None:
+            self._subjects.add_overrides(self._pending)
+        else:
+            self._pending.shoots.add(namespace)
+            self._pending.overrides.setdefault(namespace, {})
+        self._pending.scaling_runs = True
+        self._changed.set()
 
     def audit_changed(self) -> None:
         """Take an attempt to change something as a signal."""
@@ -267,8 +263,6 @@ class Publisher:
             await self._clock.sleep(_GATHER)
         pending, self._pending = self._pending, _PendingChanges()
         self._changed.clear()
-        if pending.any_override:
-            subjects.resolve_any_override(pending)
         subjects.add_running(pending)
         await self._draw(subjects, pending)
         await self._clock.sleep(_PAUSE)
@@ -286,8 +280,7 @@ class Publisher:
         self, subjects: _Subjects, pending: _PendingChanges, *, tell: bool = True
     ) -> None:
         for number, news in enumerate(subjects.draw(pending), start=1):
-            for told in news:
-                if tell:
-                    self._feed.publish(*told)
+            for told in news if tell else ():
+                self._feed.publish(*told)
             if number % _SLICE == 0:
                 await self._clock.sleep(_YIELD_SECONDS)

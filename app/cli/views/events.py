@@ -18,8 +18,8 @@ from app.cli.answers import (
     WeederChange,
 )
 from app.cli.views import shoots
-from app.cli.views.layout import Cell, change, fields, said, since, table
-from app.cli.views.shoots import paused
+from app.cli.views.layout import Cell, change, fields, said, since, table, written_by
+from app.cli.views.shoots import is_named, paused
 
 _STYLES: Final = {
     "Unprotected": "bold white on red",
@@ -32,6 +32,7 @@ _STYLES: Final = {
     "Suspect": "yellow",
     "Healthy": "green",
     "Done": "green",
+    "Refused": "yellow",
 }
 
 
@@ -123,7 +124,10 @@ def _decided(override: OverrideChange) -> str:
         case PauseOrHold() as decision:
             kind = decision.scope or decision.direction
             shown = f" {kind}" if kind else ""
-            return f"{what}{shown}{by} until {decision.until}: {decision.reason}"
+            if override.author and override.author == decision.author:
+                by = f" by {written_by(override.author, verified=decision.verified)}"
+            named = f" (Pause {decision.name})" if is_named(decision.name) else ""
+            return f"{what}{shown}{by} until {decision.until}: {decision.reason}{named}"
         case True:
             return f"{what} set{by}"
         case _:

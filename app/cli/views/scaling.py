@@ -7,7 +7,7 @@ from typing import Final
 from rich.text import Text
 
 from app.cli.answers import Operation, Plan, Recovery, Step
-from app.cli.views.layout import Cell, change, clock, fields, said, since, table, until
+from app.cli.views.layout import Cell, change, clock, fields, said, since, table, until, written_by
 
 _STYLES: Final = {
     "Pending": "yellow",
@@ -15,9 +15,10 @@ _STYLES: Final = {
     "Done": "green",
     "Failed": "bold red",
     "Cancelled": "yellow",
+    "Refused": "bold yellow",
     "Write": "bold",
 }
-ENDED: Final = frozenset({"Done", "Failed", "Cancelled"})
+ENDED: Final = frozenset({"Done", "Failed", "Cancelled", "Refused"})
 """Final phases of a scaling run."""
 DONE: Final = "Done"
 
@@ -44,11 +45,17 @@ def listed(operations: Sequence[Operation], now: float, *, wide: bool = False) -
 def _row(operation: Operation, now: float) -> list[Cell | str]:
     return [
         *(operation.id, operation.namespace, operation.direction),
-        operation.author or operation.trigger,
+        _by(operation),
         _word(operation.phase),
         since(operation.created, now),
         operation.reason,
     ]
+
+
+def _by(operation: Operation) -> str:
+    if not operation.author:
+        return operation.trigger
+    return written_by(operation.author, verified=operation.verified)
 
 
 def detailed(operation: Operation, now: float) -> list[Text]:
@@ -57,7 +64,7 @@ def detailed(operation: Operation, now: float) -> list[Text]:
     head.append(said(operation.phase), _STYLES.get(operation.phase, ""))
     head.append(f"  scale {said(operation.direction)} of {said(operation.namespace)}")
     facts: list[tuple[str, Cell | str]] = [
-        ("by", operation.author or operation.trigger),
+        ("by", _by(operation)),
         ("reason", operation.reason),
         ("begun", f"{said(operation.created)}, {since(operation.created, now)} ago"),
     ]

@@ -19,7 +19,18 @@ from app.cli.answers import (
     Resource,
     Shoot,
 )
-from app.cli.views.layout import Cell, clock, count, fields, said, since, span, table, until
+from app.cli.views.layout import (
+    Cell,
+    clock,
+    count,
+    fields,
+    said,
+    since,
+    span,
+    table,
+    until,
+    written_by,
+)
 
 # Endpoint probes.
 
@@ -157,7 +168,7 @@ def counted(shoots: Iterable[Shoot]) -> str:
 
 
 def _row(shoot: Shoot, now: float) -> list[Cell | str]:
-    decided = (paused(shoot.pause, now), _held(shoot.hold, now), _ignored(shoot.resources))
+    decided = (_paused(shoot, now), _held(shoot.hold, now), _ignored(shoot.resources))
     overrides = "; ".join(filter(None, decided))
     return [
         shoot.namespace,
@@ -191,12 +202,47 @@ def _at_zero(resources: Sequence[Resource]) -> Cell:
     return Cell(f"{zero}/{len(there)}" if there else "-", _LOUD if zero else "")
 
 
-def paused(pause: Pause | None, now: float) -> str:
-    """A pause with the time left, author and reason; empty for None."""
-    if pause is None:
+def _paused(shoot: Shoot, now: float) -> str:
+    """The pause that acts, and how many there are; empty if there is none."""
+    if shoot.pause is None:
         return ""
+    more = f" (1 of {shoot.pauses} pauses)" if shoot.pauses > 1 else ""
+    return paused(shoot.pause, now) + more
+
+
+def paused(pause: Pause, now: float) -> str:
+    """A pause with the time left, author and reason, and its name unless it is the API's own."""
     whose = " (all shoots)" if pause.covers == "all" else ""
-    return f"paused {pause.scope}{whose}, {_left(pause.until, now)}, {pause.author}: {pause.reason}"
+    author = written_by(pause.author, verified=pause.verified)
+    named = f" (Pause {pause.name})" if is_named(pause.name) else ""
+    return (
+        f"paused {pause.scope}{whose}, {_left(pause.until, now)}, {author}: {pause.reason}{named}"
+    )
+
+
+_OF_THE_API: Final = "api"
+
+
+def is_named(pause: str) -> bool:
+    """Whether a pause has a name by which it is ended: one that was made with kubectl."""
+    return pause not in {"", _OF_THE_API}
+
+
+def pauses(found: Sequence[Pause], now: float) -> list[Text]:
+    """A table of pauses, the one that acts first."""
+    heads = ("PAUSE", "COVERS", "SCOPE", "LEFT", "AUTHOR", "REASON")
+    return table(
+        heads,
+        [
+            (
+                *(each.name, "all shoots" if each.covers == "all" else "this shoot", each.scope),
+                _left(each.until, now),
+                written_by(each.author, verified=each.verified),
+                each.reason,
+            )
+            for each in found
+        ],
+    )
 
 
 def _held(hold: Hold | None, now: float) -> str:
@@ -204,7 +250,8 @@ def _held(hold: Hold | None, now: float) -> str:
         return ""
     direction = f" {hold.direction}" if hold.direction else ""
     run = "" if hold.done or not hold.operation else f", scaling run {hold.operation} continues"
-    return f"held{direction}, {_left(hold.until, now)}{run}, {hold.author}: {hold.reason}"
+    author = written_by(hold.author, verified=hold.verified)
+    return f"held{direction}, {_left(hold.until, now)}{run}, {author}: {hold.reason}"
 
 
 def _ignored(resources: Sequence[Resource]) -> str:
@@ -229,7 +276,7 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
         facts.append(("leases", _leases(shoot.leases, shoot.probe, now)))
     facts += gates(shoot.gates, now)
     if shoot.pause is not None:
-        facts.append(("pause", Cell(paused(shoot.pause, now), _LOUD)))
+        facts.append(("pause", Cell(_paused(shoot, now), _LOUD)))
     if shoot.hold is not None:
         facts.append(("hold", Cell(_held(shoot.hold, now), _LOUD)))
     return [

@@ -68,6 +68,12 @@ def _method(text: str | None) -> str | None:
     return text and text.upper()
 
 
+def _object_name(text: str | None) -> str | None:
+    if text is not None and not is_subdomain(text):
+        raise ValueError(f'must be the name of a Pause, not "{trimmed(text, _SHOWN)}"')
+    return text
+
+
 def _file(text: object) -> object:
     return values.file(text) if isinstance(text, str) else text
 
@@ -77,6 +83,7 @@ _Switch = Annotated[values.Switch, FlagOnly()]
 _OptionalReason = Annotated[
     str | None, AfterValidator(lambda it: it and reason(it)), FlagType("TEXT"), FlagOnly()
 ]
+_OptionalName = Annotated[str | None, AfterValidator(_object_name), FlagType("PAUSE"), FlagOnly()]
 _Reason = Annotated[str, AfterValidator(reason), FlagType("TEXT"), FlagOnly()]
 _Duration = Annotated[values.Duration, FlagOnly()]
 _Server = Annotated[
@@ -290,10 +297,15 @@ class ResumeSettings(_OneOrAllSettings):
 
     line: ClassVar[str] = "dwd resume NAME|--all [flags]"
     about: ClassVar[str] = (
-        "Ends the pause of a shoot, or that of all shoots; with --hold the hold of a shoot."
+        "Ends the pause that dwd pause has made, of a shoot or of all; with --name another one, with --hold the hold "
+        "of a shoot."
     )
 
     reason: _OptionalReason = Field(None, description="The reason, for the audit.")
+    name: _OptionalName = Field(
+        None,
+        description="Instead, end the Pause with this name, such as one made with kubectl; dwd shoots NAME has them.",
+    )
     hold: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
         description="Instead, end the hold that dwd scale set, and its scaling run if that still runs. With NAME.",
@@ -303,6 +315,8 @@ class ResumeSettings(_OneOrAllSettings):
         yield from super().wrong_together(words)
         if self.hold and self.all:
             yield Mistake(None, "--hold", "is for one shoot: a hold belongs to its shoot")
+        if self.hold and self.name is not None:
+            yield Mistake(None, "--name", "does not go with --hold")
 
 
 class _ResourceSettings(ClientSettings):
@@ -360,7 +374,7 @@ class ScaleSettings(ClientSettings):
     reason: _Reason = Field(description="The reason, for others to read.")
     hold: _Duration = Field(
         DEFAULT_HOLD,
-        description="How long automatic verdicts are shown but not acted on, at most 24h.",
+        description="How long automatic verdicts are shown but not acted on after its end, at most 24h.",
     )
     dry_run: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
@@ -543,7 +557,7 @@ class OperationsSettings(ClientSettings):
 
     cancel: _Switch = Field(
         False,  # noqa: FBT003 - the default of a field
-        description="Cancel it between two steps; its hold stays. With ID, and only a manual one.",
+        description="Cancel it between two steps; its hold ends. With ID, and only a manual one.",
     )
     reason: _OptionalReason = Field(None, description="The reason for --cancel, for the audit.")
     watch: _Switch = Field(

@@ -9,6 +9,7 @@ From the bottom up:
 - the seed: `seed_credentials` (our identity), `seed_api` (requests within budgets), `resources` (discovery),
   `reflector` with `replica` and `sources` (list and watch), `seed` (what the prober watches, reads and writes);
 - the weeder: `weeder_view` and `pod_watches`; endpoint probes: `selected_pods` with `replica`, and `pod_exec`;
+- what people decide: `custom_objects` (Pauses and ScaleRequests);
 - the process itself: `election_lease`, `election` and `leader_slice`, `access` and `reviews` (permissions),
-  `event_sink`, `overrides_store`.
+  `event_sink`.
 """

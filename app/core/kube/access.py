@@ -12,12 +12,13 @@ from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import (
     ACCESS_REVIEWS,
     CLUSTERS,
-    CONFIG_MAPS,
     ENDPOINT_SLICES,
     EVENTS,
     LEASES,
     MACHINES,
+    PAUSES,
     PODS,
+    SCALE_REQUESTS,
     SECRETS,
     TOKEN_REVIEWS,
     ApiResource,
@@ -25,7 +26,6 @@ from app.core.kube.resources import (
 )
 from app.core.kube.seed_api import WITHIN, SeedApi
 from app.core.model.endpoints import EndpointProbeSpec, Exec
-from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
@@ -34,8 +34,6 @@ _READ: Final = ("get", "list", "watch")
 _PATH: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 EVENTS_FEATURE: Final = "events"
 """The feature that is off without the right to write Events."""
-OVERRIDES_FEATURE: Final = "overrides"
-"""The feature that is off without the rights to the ConfigMap of the overrides."""
 REVIEW_FEATURE: Final = "token-review"
 """The feature that is off without the right to have callers reviewed."""
 ADDRESS_FEATURE: Final = "leader-address"
@@ -73,6 +71,10 @@ def permissions_needed(
         resource = resources.get(each.ref) or assumed(each.ref)
         needed += _of_dependent(each.ref, resource, dry_run=dry_run)
     needed += _of_probes(policy.endpoint_probes, allow_exec=allow_exec)
+    needed += _of_custom(SCALE_REQUESTS, ("create", "delete"), dry_run=dry_run)
+    if not dry_run:
+        for resource in (PAUSES, SCALE_REQUESTS):  # in the leader
+            needed += _of(resource, ("patch",), subresource="status", feature=resource.plural)
     needed += _of_process(lease, dry_run=dry_run)
     return tuple(dict.fromkeys(needed))
 
@@ -111,7 +113,7 @@ def process_permissions(
         leader_slice: the EndpointSlice that the leader writes its address into, if one is configured.
         dry_run: whether nothing is written; a review of a caller is not a write.
     """
-    needed = [*_of_overrides(namespace, dry_run=dry_run)]
+    needed = [*_of_custom(PAUSES, ("create", "patch", "delete"), dry_run=dry_run)]
     if reviews:
         needed += _of(TOKEN_REVIEWS, ("create",), feature=REVIEW_FEATURE)
         needed += _of(ACCESS_REVIEWS, ("create",), feature=REVIEW_FEATURE)
@@ -123,12 +125,11 @@ def process_permissions(
     return tuple(needed)
 
 
-def _of_overrides(namespace: str, *, dry_run: bool) -> Iterator[Permission]:
-    verbs = _READ if dry_run else (*_READ, "update")
-    feature = OVERRIDES_FEATURE
-    yield from _of(CONFIG_MAPS, verbs, name=OVERRIDES, namespace=namespace, feature=feature)
-    if not dry_run:
-        yield from _of(CONFIG_MAPS, ("create",), namespace=namespace, feature=feature)
+def _of_custom(
+    resource: ApiResource, writes: Iterable[str], *, dry_run: bool
+) -> Iterator[Permission]:
+    verbs = _READ if dry_run else (*_READ, *writes)
+    yield from _of(resource, verbs, feature=resource.plural)
 
 
 def _of_process(lease: tuple[str, str] | None, *, dry_run: bool) -> Iterator[Permission]:

@@ -14,7 +14,7 @@ watch without contact for 90 s counts as stale (rules 4.1).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -164,8 +164,10 @@ class WatchSource(Generic[T]):
     """Whether this is one of many watches that live for minutes: a persistent refusal ends it, and its last contact is
     not exported as a metric."""
     dispensable: bool = False
-    """Whether a persistent refusal only switches off one feature; that is reported elsewhere, so it is not logged
-    repeatedly here."""
+    """Whether a persistent refusal, or a kind that is not served, only switches off one feature; that is reported
+    elsewhere, so it is not logged repeatedly here."""
+    goes_with_kind: bool = False
+    """Whether the objects are gone once the seed persistently answers that it does not serve their kind."""
 
 
 class WatchRequests(Protocol):
@@ -229,6 +231,8 @@ class Reflector(Generic[T]):
         time in which the server is away is not among them: its return is no reason for all of its clients to list."""
         self._denials = 0
         """Consecutive 404 and 403."""
+        self._unserved = 0
+        """Consecutive 404."""
         self.trouble: str | None = None
         """Why the watch does not work, for readiness; None while it does."""
         self.unavailable: str | None = None
@@ -240,9 +244,23 @@ class Reflector(Generic[T]):
         """Whether the copy was listed, and when the server was last heard of."""
         return WatchState(self._synced, self._last_contact)
 
+    @property
+    def version(self) -> str | None:
+        """The resourceVersion up to which the copy is complete; None before a list."""
+        return self._version
+
+    @property
+    def nothing_missed(self) -> float | None:
+        """The instant up to which no change was missed: right after a list, that at which it was asked for."""
+        return self._nothing_missed
+
     def of(self, namespace: str) -> Mapping[str, T]:
         """Returns the objects of a namespace by name; cluster-scoped objects are in the namespace ''."""
         return self._replica.of(namespace)
+
+    def everything(self) -> Iterator[T]:
+        """Yields the objects of all namespaces."""
+        return self._replica.everything()
 
     def tell_lists(self, replaced: Replaced) -> None:
         """Reports each list to `replaced` as a whole, instead of one change for each object."""
@@ -297,8 +315,14 @@ class Reflector(Generic[T]):
 
     def _note_denial(self, error: ClusterError | None) -> None:
         self._denials = self._denials + 1 if isinstance(error, NotFound | Forbidden) else 0
-        if self._denials > _REFUSED_IN_PASSING and not self._synced:
+        self._unserved = self._unserved + 1 if isinstance(error, NotFound) else 0
+        if self._denials <= _REFUSED_IN_PASSING:
+            return
+        if not self._synced:
             self.unavailable = str(error)
+        if self._source.goes_with_kind and self._unserved > _REFUSED_IN_PASSING:
+            self._synced, self._version, self.unavailable = False, None, str(error)
+            self._tell_list(self._nothing_missed, self._replica.replace({}))
 
     def _record_failure(self, why: ClusterError | None, failures: int) -> None:
         """Logs and counts a failure, and drops the resourceVersion if that may be the cause.
@@ -310,7 +334,9 @@ class Reflector(Generic[T]):
         self.trouble = str(error)
         self._metrics.watch_restarts.labels(self._source.label, reason).inc()
         refused = isinstance(error, Unauthorized | Forbidden) or self.unavailable is not None
-        known = self._source.dispensable and _refused(error, failures)
+        known = self._source.dispensable and (
+            _refused(error, failures) or self.unavailable is not None
+        )
         (log.debug if known else log.error if refused else log.warning)(
             "watch interrupted",
             watch=self._source.label,
@@ -481,6 +507,9 @@ class Reflector(Generic[T]):
         since, self._nothing_missed = self._nothing_missed, asked_at
         self._empty_for = 0.0
         self._version, self._synced, self.trouble, self.unavailable = version, True, None, None
+        self._tell_list(since, news)
+
+    def _tell_list(self, since: float | None, news: tuple[ObjectKey, ...]) -> None:
         if self._replaced is not None:
             self._replaced(since, news)
             return

@@ -9,7 +9,7 @@ objects the list is at least as new as the watch, and any change that it is ahea
 resourceVersions are compared, no object is missed, and none remains that is gone.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Generic, TypeVar
 
 import msgspec
@@ -54,6 +54,10 @@ class Replica(Generic[T]):
     def of(self, namespace: str) -> Mapping[str, T]:
         """Returns the objects of a namespace by name."""
         return self._objects.get(namespace, {})
+
+    def everything(self) -> Iterator[T]:
+        """Yields the objects of all namespaces."""
+        return (each for objects in self._objects.values() for each in objects.values())
 
     def list_begins(self) -> None:
         """Announces that what is decoded until `replace` belongs to a new list."""

@@ -41,7 +41,10 @@ LEASES: Final = ApiResource("coordination.k8s.io", "v1", "leases")
 PODS: Final = ApiResource("", "v1", "pods")
 ENDPOINT_SLICES: Final = ApiResource("discovery.k8s.io", "v1", "endpointslices")
 EVENTS: Final = ApiResource("events.k8s.io", "v1", "events")
-CONFIG_MAPS: Final = ApiResource("", "v1", "configmaps")
+PAUSES: Final = ApiResource("dependency-watchdog.gardener.cloud", "v1alpha1", "pauses")
+SCALE_REQUESTS: Final = ApiResource(
+    "dependency-watchdog.gardener.cloud", "v1alpha1", "scalerequests"
+)
 TOKEN_REVIEWS: Final = ApiResource("authentication.k8s.io", "v1", "tokenreviews")
 ACCESS_REVIEWS: Final = ApiResource("authorization.k8s.io", "v1", "subjectaccessreviews")
 _KNOWN: Final = {

@@ -4,26 +4,25 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from app.core.kube import decoding
-from app.core.kube.byte_budget import MIB
 from app.core.kube.reflector import WatchSource
 from app.core.kube.resources import (
     CLUSTERS,
-    CONFIG_MAPS,
     ENDPOINT_SLICES,
     MACHINES,
+    PAUSES,
     PODS,
+    SCALE_REQUESTS,
     SECRETS,
     ApiResource,
     Resources,
 )
 from app.core.model.endpoints import ProbedPod
 from app.core.model.nodes import MachineView
-from app.core.model.overrides import OVERRIDES
+from app.core.model.overrides import Pause, ScaleRequest
 from app.core.model.pods import PodView, SliceView
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import ClusterView, Route, SecretView, Undecodable
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.ports import OverridesDocument
 
 CLUSTER_PAGE: Final = 50
 """A Cluster embeds the whole CloudProfile, about 70 kB."""
@@ -31,8 +30,9 @@ POD_PAGE: Final = 100
 """A pod takes about 20 kB; most control planes fit into one page."""
 PROBED_POD_PAGE: Final = 250
 """For the pods of all control planes together, which fill many pages."""
-CONFIG_MAP_BYTES: Final = 8 * MIB
-"""Maximum bytes of an answer with one ConfigMap: it has up to 1 MiB of text, and JSON may encode a byte as six."""
+
+DECIDED_PAGE: Final = 100
+"""For Pauses and ScaleRequests: a seed may have kept thousands that are over."""
 
 
 def clusters() -> WatchSource[ClusterView]:
@@ -136,18 +136,33 @@ def probed_pods(selector: LabelSelector) -> WatchSource[ProbedPod]:
     )
 
 
-def overrides(namespace: str) -> WatchSource[OverridesDocument]:
-    """Returns the source of the ConfigMap of the overrides, in the watchdog's own namespace."""
+def pauses() -> WatchSource[Pause]:
+    """Returns the source of the Pauses of all namespaces."""
     return WatchSource(
-        CONFIG_MAPS.plural,
-        "ConfigMap",
-        CONFIG_MAPS.plural,
-        _at(CONFIG_MAPS, namespace),
-        decoding.overrides,
-        name=OVERRIDES,
-        where=namespace,
-        most=CONFIG_MAP_BYTES,
+        PAUSES.plural,
+        "Pause",
+        PAUSES.plural,
+        _at(PAUSES),
+        decoding.pause,
+        complaint=lambda found: found.problem,
+        page=DECIDED_PAGE,
         dispensable=True,
+        goes_with_kind=True,
+    )
+
+
+def scale_requests() -> WatchSource[ScaleRequest]:
+    """Returns the source of the ScaleRequests of all namespaces."""
+    return WatchSource(
+        SCALE_REQUESTS.plural,
+        "ScaleRequest",
+        SCALE_REQUESTS.plural,
+        _at(SCALE_REQUESTS),
+        decoding.scale_request,
+        complaint=lambda found: found.problem,
+        page=DECIDED_PAGE,
+        dispensable=True,
+        goes_with_kind=True,
     )
 
 

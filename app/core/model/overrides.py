@@ -1,19 +1,26 @@
-"""Overrides: pauses and holds that people decided on, and which of them are in force."""
+"""Pauses, ScaleRequests and the holds that follow from them: what people decided, and what of it is in force."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec
 from app.core.model.workloads import Direction, ResourceRef
 
+API_VERSION: Final = "dependency-watchdog.gardener.cloud/v1alpha1"
+"""Of the custom resources."""
 ALL_SHOOTS: Final = "_all"
-"""The key for all shoots; no namespace can have this name."""
-OVERRIDES: Final = "dependency-watchdog-overrides"
-"""The ConfigMap in the watchdog's own namespace."""
+"""Stands for all shoots where a namespace is named in notices and metrics; no namespace can have this name."""
+API_PAUSE: Final = "api"
+"""The name of the Pause that the API makes, one in each namespace."""
 DEFAULT_PAUSE: Final = 3_600.0
 DEFAULT_HOLD: Final = 1_800.0
 LONGEST: Final = 86_400.0
-"""Maximum duration of a pause or hold in seconds."""
+"""Maximum duration in seconds of a hold, and of a pause that the API makes; a Pause without `until` lasts so long."""
+RELEASE: Final = "release-"
+"""What the names of ScaleRequests begin with that the watchdog itself makes."""
+UNKNOWN: Final = "unknown"
+"""The author of an object that names none."""
 
 
 class Scope(StrEnum):
@@ -25,34 +32,110 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectId:
+    """Which object of the seed a record was decoded from."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    version: str = ""
+    """Its resourceVersion."""
+
+
+NOWHERE: Final = ObjectId()
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
-    """A person's decision that the watchdog must not act."""
+    """A person's decision that the watchdog must not act (a Pause)."""
 
     scope: Scope
     reason: str
     author: str
     created_at: float
     until: float
-    stand_in: bool = False
-    """Whether it stands in for an entry that cannot be read, so that perhaps nobody asked for a pause."""
+    id: ObjectId = NOWHERE
+    verified: bool = False
+    """Whether the API wrote the author; otherwise somebody with kubectl did, and may have written anything."""
+    problem: str | None = None
+    """Why the object cannot be decoded, so that it pauses everything for 24 h; None if it can."""
+    told_until: float | None = field(default=None, compare=False)
+    """The end in its status, which only `kubectl get` shows."""
+    deleting: bool = False
+    """Whether it was deleted, and waits for somebody's finalizer."""
+
+    def in_force(self, now: float) -> bool:
+        """Whether it has not ended yet."""
+        return now < self.until and not self.deleting
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleRequest:
+    """A person's request to scale a shoot, and what has become of it (a ScaleRequest)."""
+
+    id: ObjectId
+    spec: ScaleSpec
+    created_at: float
+    phase: OperationPhase = OperationPhase.PENDING
+    message: str = ""
+    started: float | None = None
+    ended: float | None = None
+    hold_until: float | None = None
+    """When its hold ends; None before the scaling run has ended, and if it holds nothing any more."""
+    steps: tuple[RunStep, ...] = ()
+    observed_by: str | None = None
+    """Identity of the leader that carries it out."""
+    verified: bool = False
+    """Whether the API wrote the author."""
+    problem: str | None = None
+    """Why the object cannot be decoded; nothing is done about it, and it holds nothing."""
+
+    deleting: bool = False
+    """Whether it was deleted, and waits for somebody's finalizer."""
+
+    @property
+    def open(self) -> bool:
+        """Whether it is still to be carried out or being carried out."""
+        return self.problem is None and not self.deleting and self.phase.running
+
+    @property
+    def unended(self) -> bool:
+        """Whether somebody has set its phase by hand to one that ends it, and when it ended is not written there."""
+        over = not (self.phase.running or self.deleting) and self.ended is None
+        return over and self.problem is None
+
+    @property
+    def release(self) -> bool:
+        """Whether the watchdog itself made it, to end a protection that has lasted as long as it may."""
+        return self.verified and self.id.name.startswith(RELEASE)
+
+    @property
+    def outlives_probing(self) -> bool:
+        """Whether its scaling run goes on when the shoot is not probed any more.
+
+        A release is forced against the verdict only.
+        """
+        return self.spec.force and not self.release
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """After a manual scaling run or a release: automatic verdicts are shown but not acted on."""
+    """Before, during and after a manual scaling run or a release: automatic verdicts are shown but not acted on."""
 
     reason: str
     author: str
     created_at: float
     until: float
-    direction: Direction | None = None
-    """Direction of its scaling run; None if it has none."""
-    operation: str | None = None
-    """The id of its scaling run."""
+    """When it ends; while its scaling run is under way, when it would end if that ended at once."""
+    direction: Direction
+    operation: str
+    """The uid of its ScaleRequest, which is the id of the operation."""
     force: bool = False
     """Whether the scaling run continues even if the shoot is not probed."""
     done: bool = True
     """Whether its scaling run has ended, successfully or not."""
+    verified: bool = False
+    """Whether the API wrote the author."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,47 +157,24 @@ class IgnoreRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class OverrideEntry:
-    """The content of one key of the ConfigMap; may include expired entries."""
-
-    pause: Pause | None = None
-    hold: Hold | None = None
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is neither a pause nor a hold."""
-        return self.pause is None and self.hold is None
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A key whose value cannot be read."""
-
-    problem: str
-    """What is wrong, and where in the value."""
-
-
-@dataclass(frozen=True, slots=True)
 class EffectiveOverrides:
     """The overrides of one shoot that are in force at one instant."""
 
     pause: Pause | None = None
-    """The pause of this shoot."""
+    """The shoot's own pause: of several the stricter one, then the one that ends last."""
     global_pause: Pause | None = None
-    """The pause of all shoots."""
+    """The pause of all shoots, chosen the same way."""
     hold: Hold | None = None
-    unreadable: str | None = None
-    """Why the key of the shoot or of all shoots cannot be read; while that pauses the shoot, `pause` is the stand-
-    in."""
+    """Of several the one whose scaling run is under way, then the one that ends last."""
+    pauses: tuple[Pause, ...] = ()
+    """All pauses in force for the shoot, those of all shoots included, by what they prevent and when they end."""
     changes_at: float | None = None
     """When the next of these expires."""
 
     @property
     def covering(self) -> Pause | None:
-        """The pause with the wider scope; of two equal ones, the shoot's own."""
-        found = [each for each in (self.pause, self.global_pause) if each is not None]
-        wide = [each for each in found if each.scope is Scope.ALL]
-        return next(iter(wide or found), None)
+        """The pause that acts: the stricter one, then the one that ends last."""
+        return next(iter(self.pauses), None)
 
     def pause_against(self, direction: Direction) -> Pause | None:
         """Returns the pause that forbids automatic scaling in this direction, if any."""

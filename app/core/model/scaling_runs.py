@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from app.core.model.workloads import Direction, ResourceRef
+
+OURSELVES: Final = "dependency-watchdog"
+"""The author of what no person asked for: the release of a protection."""
 
 
 class Trigger(StrEnum):
@@ -19,12 +23,19 @@ class OperationPhase(StrEnum):
     """The progress of a scaling run."""
 
     PENDING = "Pending"
-    """The automatic scaling run that it replaces has not ended yet."""
+    """Nobody has begun it yet, or another scaling run has to end before."""
     RUNNING = "Running"
     DONE = "Done"
     FAILED = "Failed"
     """It was completed but some resource failed, or a failure ended it."""
     CANCELLED = "Cancelled"
+    REFUSED = "Refused"
+    """A rule forbade it before anything was written."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self is OperationPhase.PENDING or self is OperationPhase.RUNNING
 
 
 class StepPhase(StrEnum):
@@ -82,26 +93,25 @@ class ScalingRunStatus:
     hold_until: float | None = None
     """When the hold of a manual run ends."""
     steps: tuple[RunStep, ...] = ()
+    verified: bool = True
+    """Whether the API wrote the author; otherwise somebody with kubectl did, and may have written anything."""
 
     @property
     def running(self) -> bool:
         """Whether it is pending or running."""
-        return self.phase in {OperationPhase.PENDING, OperationPhase.RUNNING}
+        return self.phase.running
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleRequest:
-    """A person's request to scale a shoot's dependents."""
+class ScaleSpec:
+    """What a person asks for: to scale a shoot's dependents."""
 
-    namespace: str
     direction: Direction
     reason: str
     author: str
     hold: float
-    """Seconds for which automatic verdicts are not acted on."""
+    """Seconds for which automatic verdicts are not acted on after the end of the scaling run."""
     force: bool = False
-    if_match: str | None = None
-    """The ETag that the caller saw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +136,8 @@ class PlannedResource:
 class ScalingPlan:
     """What a scaling run would do now, level by level."""
 
-    order: ScaleRequest
+    namespace: str
+    direction: Direction
     steps: tuple[PlannedResource, ...]
     etag: str
     """ETag of all resources, for `If-Match`."""

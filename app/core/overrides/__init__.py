@@ -1,10 +1,10 @@
-"""Pauses and holds: read, cached, written, and reconciled (rules 7).
+"""Pauses, ScaleRequests and the holds that follow from them (rules 7).
 
-document     parses the JSON text of one key strictly, and encodes it
-rules        what is in force at an instant, what an unreadable key means, which keys are read
-cache        `OverrideCache`: all keys as they are now, from the watch of the ConfigMap, for prober and weeder
-writer       changes one entry of one key by compare-and-swap against concurrent writers
-service      what callers of the API and scaling runs may change
-reconciler   the prober's leader completes what kubectl left out, removes expired entries, and reports changes
-notices      the notices about overrides, and their metrics
+rules        what is in force at an instant; pure
+cache        `OverrideCache`: the overrides as they are now, for prober, weeder and API
+service      the writes, read back where their outcome is not known
+reconciler   the prober's leader reports Pauses, shows their end, and deletes what is long over
+notices      the notices about Pauses, and the metrics of all overrides
+
+A ScaleRequest is carried out by `app.prober.scale_requests`.
 """

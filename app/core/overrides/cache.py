@@ -1,376 +1,260 @@
-"""The overrides as they are now (rules 7): from the watch of the ConfigMap, our own writes, and the clock.
+"""The overrides as they are now (rules 7): from the watches of Pauses and ScaleRequests, our own writes, and the clock.
 
-Three things change what is in force. The watch shows a new version of the ConfigMap. This process writes one itself, or
-reads one live, before the watch shows it (`learn`): the newer version wins, by resourceVersion, so a lagging watch does
-not undo a write. And time passes: pauses and holds expire without any event.
-
-A key whose text cannot be read keeps its last readable content, and pauses its shoot meanwhile (`rules.stand_in`). If
-the ConfigMap cannot be read at all, the last content applies; if it never could, there are no overrides after a minute.
+If the objects cannot be read any more, the last content applies. If they never could, there are none after a minute. If
+the seed does not serve their kind, or does not let us read it, there are none.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import structlog
 
 from app.core.clock import Clock
-from app.core.errors import ClusterError
-from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import (
-    ALL_SHOOTS,
-    EffectiveOverrides,
-    Hold,
-    OverrideEntry,
-    Pause,
-    Scope,
-)
+from app.core.model.overrides import EffectiveOverrides, Pause, ScaleRequest, Scope
 from app.core.overrides import rules
-from app.core.overrides.rules import Knowledge
-from app.core.ports import OverridesDocument, OverridesStore, OverridesView
+from app.core.ports import CustomObjects, OverridesView
 
 log = structlog.get_logger(__name__)
 
-FEATURE: Final = "overrides"
+PAUSES: Final = "pauses"
+REQUESTS: Final = "scalerequests"
+"""The two features, each of which may be off by itself."""
 WAITED_FOR: Final = 60.0
 """Seconds after the start from which overrides that cannot be read count as none (rules 4.1, Synced)."""
-# Seconds after which a version that the watch still does not show is read live.
-_WATCH_LAGS: Final = 30.0
-_DELETED: Final = "the ConfigMap of the overrides was deleted: nothing is paused or held"
-# Seconds between two checks of the watch, for log and metric.
+# Seconds between two checks of the watches, for the log.
 _LOOKED_AT: Final = 10.0
-# The same before the first list, which the loops wait for.
+# The same before the first lists, which the loops wait for.
 _UNSYNCED: Final = 1.0
 
 
 class OverrideCache:
-    """The overrides that are known now (a `ports.OverridesView`).
-
-    It sends a request only if the watch does not show a known version for long; `run` is a loop for all shoots.
+    """The overrides that are known now (a `ports.OverridesView`); `run` is a loop for all shoots.
 
     Args:
-        store: the ConfigMap.
+        pauses: all Pauses.
+        requests: all ScaleRequests; None in a process without the prober, which has no right to them.
+        home: the watchdog's own namespace; a Pause in it is of all shoots.
         clock: decides what has expired.
-        metrics: exports whether the feature is off.
     """
 
-    def __init__(self, store: OverridesStore, clock: Clock, metrics: Metrics) -> None:
-        self._store, self._clock, self._metrics = store, clock, metrics
-        self._started = self._heard_at = clock.now()
-        self._knowledge: Knowledge = {}
-        self._data: Mapping[str, str] = {}
-        """Data of the newest version."""
-        self._to_read: Sequence[str] = ()
-        """Keys with a new text that is not parsed yet; until then their former content applies."""
-        self._unread: dict[str, float] = {}
-        """Keys without known content, and since when they exist: not parsed yet, or too many."""
-        self._news = False
-        """Whether a change has not been announced to the listeners yet."""
-        self._watched: OverridesDocument | None = None
-        self._learnt: OverridesDocument | None = None
-        self._learnt_at = self._started
-        self._gone: OverridesDocument | None = None
-        """The last known version of a ConfigMap that the seed no longer has."""
-        self._shown = self._listed = False
-        self._reported: str | None = None
-        self._done: dict[str, str] = {}
-        """The last operation of each namespace whose scaling run ended in this process."""
-        self._listeners: list[Callable[[], None]] = []
+    def __init__(
+        self,
+        pauses: CustomObjects[Pause],
+        requests: CustomObjects[ScaleRequest] | None,
+        home: str,
+        clock: Clock,
+    ) -> None:
+        self._pauses, self._requests, self._home, self._clock = pauses, requests, home, clock
+        self._started = clock.now()
+        self._ends: dict[tuple[str, str, str], float] = {}
+        """When what is in force ends by itself, by kind, namespace and name."""
+        self._listed = {PAUSES: False} | ({} if requests is None else {REQUESTS: False})
+        self._reported: Mapping[str, str] = {}
+        self._listeners: list[Callable[[str | None], None]] = []
         self._woken = asyncio.Event()
-        store.subscribe(self._watch_changed)
-        self._watch_changed()
+        pauses.subscribe(lambda namespace, name: self._changed(PAUSES, namespace, name))
+        if requests is not None:
+            requests.subscribe(lambda namespace, name: self._changed(REQUESTS, namespace, name))
+        for kind in self._listed:
+            self._changed(kind, None, "")
         self._was_synced = self.synced
 
     # Reading.
 
     @property
     def synced(self) -> bool:
-        """Whether the overrides were read, or count as none: forbidden, or failing for a minute since the start."""
-        return self._listed or self._store.forbidden is not None or self._waited
+        """Whether the overrides were read, or count as none: they are off, or failing for a minute since the start."""
+        return self._waited or all(
+            listed or self._of(kind).off is not None for kind, listed in self._listed.items()
+        )
 
     @property
     def _waited(self) -> bool:
         return self._clock.now() >= self._started + WAITED_FOR
 
-    @property
-    def off(self) -> str | None:
-        """Why this process has no overrides: reading has been forbidden since the start; None if it has."""
-        return None if self._listed else self._store.forbidden
+    def _of(self, kind: str) -> CustomObjects[Pause] | CustomObjects[ScaleRequest]:
+        if kind == REQUESTS and self._requests is not None:
+            return self._requests
+        return self._pauses
 
-    @property
-    def trouble(self) -> str | None:
-        """Why the overrides cannot be read properly, for operators; None if they can, and in the first minute."""
-        forbidden = self._store.forbidden
-        if forbidden is not None:
-            applies = "the last content applies" if self._listed else "there are none"
-            return f"reading the overrides is forbidden, {applies}: {forbidden}"
-        if not self._listed:
-            missed = f"the overrides could not be read for {WAITED_FOR:.0f} s: they count as none"
-            return missed if self._waited else None
-        return self._quiet() or self._crowded()
+    def off(self, feature: str) -> str | None:
+        """Why this process has no `pauses` or no `scalerequests`; None while it has."""
+        if feature not in self._listed:
+            return "the prober does not run here"
+        return self._of(feature).off
 
-    def _crowded(self) -> str | None:
-        if len(self._data) <= rules.MOST_KEYS:
-            return None
-        text = (
-            f"the ConfigMap of the overrides has more than {rules.MOST_KEYS} keys: the others are not read, and each "
-            "pauses its shoot for an hour"
+    def features_off(self) -> Mapping[str, str]:
+        """The features that are off, or could not be read in the first minute, each with the reason."""
+        found: dict[str, str] = {}
+        for kind, listed in self._listed.items():
+            off = self._of(kind).off
+            if off is not None:
+                found[kind] = off
+            elif not listed and self._waited:
+                found[kind] = f"the {kind} could not be read for {WAITED_FOR:.0f} s: there are none"
+        return found
+
+    def gone(self) -> Mapping[str, str]:
+        """The features whose objects are not there any more, with the reason: not those that are only forbidden now."""
+        return {
+            kind: off
+            for kind in self._listed
+            if (off := self._of(kind).off) is not None and not self._of(kind).watch_state().synced
+        }
+
+    def troubles(self) -> Mapping[str, str]:
+        """Why the overrides cannot be read properly, by feature; empty if they can, and in the first minute."""
+        return {**self._stale(), **self.features_off()}
+
+    def _stale(self) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for kind, listed in self._listed.items():
+            state = self._of(kind).watch_state()
+            if listed and state.stale(self._clock.now()):
+                at = state.last_contact
+                since = "" if at is None else f" since {rfc3339(at)}"
+                text = (
+                    f"the watch of the {kind} has had no contact{since}: the last content applies"
+                )
+                found[kind] = text
+        return found
+
+    def undecodable(self) -> Sequence[str]:
+        """Returns the objects that this version cannot decode, each with the reason."""
+        objects: tuple[Pause | ScaleRequest, ...] = (
+            *self._pauses.everything(),
+            *self.requests(),
         )
-        if self.document is not None and self.document.left_out:
-            text += f"; of those after the first {len(self._data)} none has any effect"
-        return text
-
-    def _quiet(self) -> str | None:
-        state, now = self._store.watch_state(), self._clock.now()
-        if not state.stale(now):
-            return None
-        since = "" if state.last_contact is None else f" since {rfc3339(state.last_contact)}"
-        return f"the watch of the overrides has had no contact{since}: the last content applies"
-
-    @property
-    def listed(self) -> bool:
-        """Whether the watch has shown the ConfigMap, or its absence, at least once."""
-        return self._listed
-
-    @property
-    def feature_off(self) -> str | None:
-        """Why the overrides cannot be read at all now; None if they can, and before the first minute has passed."""
-        off = self._store.forbidden is not None or (not self._listed and self._waited)
-        return self.trouble if off else None
-
-    @property
-    def knowledge(self) -> Knowledge:
-        """The keys with their last readable contents."""
-        return self._knowledge
-
-    @property
-    def unread(self) -> int:
-        """How many keys have no known content."""
-        return len(self._unread)
-
-    @property
-    def document(self) -> OverridesDocument | None:
-        """The newest known version of the ConfigMap; None if it does not exist or was never seen."""
-        return self._learnt or self._watched
-
-    @property
-    def current(self) -> bool:
-        """Whether `document` is fresh enough to be overwritten without a live read first."""
-        fresh = self._listed and self._store.forbidden is None
-        return fresh and not self._store.watch_state().stale(self._clock.now())
+        return tuple(
+            f"{each.id.namespace}/{each.id.name}: {each.problem}"
+            for each in objects
+            if each.problem is not None
+        )
 
     def effective(self, namespace: str) -> EffectiveOverrides:
         """Returns the overrides that are in force for this shoot now."""
-        return rules.effective(namespace, self._knowledge, self._clock.now(), self._unread)
+        home = self._home
+        own = self._pauses.of(namespace).values() if namespace != home else ()
+        everywhere = self._pauses.of(home).values()
+        return rules.effective(own, everywhere, self.requests(namespace), self._clock.now())
 
     def global_pause(self) -> Pause | None:
-        """Returns the pause of all shoots that is in force now, if any."""
-        return rules.pause_of(ALL_SHOOTS, self._knowledge.get(ALL_SHOOTS), self._clock.now())
+        """Returns the pause of all shoots that acts now, if any."""
+        found = rules.ordered(self._pauses.of(self._home).values(), self._clock.now())
+        return next(iter(found), None)
 
-    def holds(self) -> Mapping[str, Hold]:
-        """Returns the holds by namespace, including expired ones; of an unreadable key, the last known one."""
-        return rules.holds(self._knowledge)
+    def pauses(self, namespace: str | None) -> Sequence[Pause]:
+        """Returns all Pauses in this control plane (None: of all shoots), those that have ended included."""
+        where = self._home if namespace is None else namespace
+        return tuple(self._pauses.of(where).values())
 
-    def subscribe(self, listener: Callable[[], None]) -> None:
+    def all_pauses(self) -> Iterable[Pause]:
+        """Returns all Pauses, those that have ended included."""
+        return self._pauses.everything()
+
+    def requests(self, namespace: str | None = None) -> Iterable[ScaleRequest]:
+        """Returns the ScaleRequests of this shoot, or of all shoots."""
+        if self._requests is None:
+            return ()
+        if namespace is None:
+            return self._requests.everything()
+        return self._requests.of(namespace).values()
+
+    def held(self) -> Collection[str]:
+        """Returns the namespaces that have ScaleRequests."""
+        return {each.id.namespace for each in self.requests()}
+
+    async def refresh(self, namespace: str, *, urgent: bool = True) -> None:
+        """Reads what concerns this shoot live, if a watch is stale."""
+        await self._pauses.refresh(self._home, urgent=urgent)
+        await self._pauses.refresh(namespace, urgent=urgent)
+        if self._requests is not None:
+            await self._requests.refresh(namespace, urgent=urgent)
+
+    def covers_all(self, pause: Pause) -> bool:
+        """Whether this is a pause of all shoots."""
+        return pause.id.namespace == self._home
+
+    def subscribe(self, listener: Callable[[str | None], None]) -> None:
         """Calls `listener` after each change of what is in force, including pauses and holds that expire.
 
-        It is called for every new text, even if the meaning is the same.
+        Its argument is the namespace of the shoot; None if more than one may be concerned.
         """
         self._listeners.append(listener)
 
-    # Learning.
+    # What changes.
 
-    def learn(self, document: OverridesDocument) -> None:
-        """Takes over a version that was written or read live; a lagging watch does not undo it."""
-        known = self.document
-        if known is not None and not _later(document, known):
-            return
-        self._learnt, self._learnt_at = document, self._clock.now()
-        self._take()
+    def _changed(self, kind: str, namespace: str | None, name: str) -> None:
+        if self._of(kind).watch_state().synced and self._of(kind).off is None:
+            self._listed[kind] = True
+        if namespace is not None:
+            self._note_end(kind, namespace, name)
+        self._tell(namespace)
 
-    def amend(self, key: str, entry: OverrideEntry) -> None:
-        """Changes the remembered content of an unreadable key, without writing it."""
-        known = self._knowledge.get(key)
-        if known is not None and known.problem is not None:
-            self._knowledge = {**self._knowledge, key: replace(known, entry=entry)}
-            self._tell()
+    def _note_end(self, kind: str, namespace: str, name: str) -> None:
+        end: float | None = None
+        if kind == PAUSES:
+            pause = self._pauses.of(namespace).get(name)
+            end = None if pause is None else pause.until
+        elif self._requests is not None:
+            request = self._requests.of(namespace).get(name)
+            end = None if request is None or request.open else rules.hold_end(request)
+        if end is not None and end > self._clock.now():
+            self._ends[kind, namespace, name] = end
+        else:
+            self._ends.pop((kind, namespace, name), None)
 
-    def note_done(self, namespace: str, operation: str) -> None:
-        """Marks the hold of `operation` as done in this process, whether or not that can be written."""
-        self._done.pop(namespace, None)
-        self._done[namespace] = operation
-        if len(self._done) > rules.MOST_KEYS:
-            del self._done[next(iter(self._done))]
-        self._take()
-
-    def has_ended(self, namespace: str, hold: Hold) -> bool:
-        """Returns whether the hold has no run to wait for: it names none, is done, or its run ended in this process."""
-        return hold.operation is None or hold.done or self._done.get(namespace) == hold.operation
-
-    def _watch_changed(self) -> None:
-        """Handles a new version from the watch, or a change of the watch's state."""
-        self._woken.set()
-        if not self._store.watch_state().synced:
-            return
-        self._shown = True
-        before, shown = self._watched, self._store.document()
-        if shown is not None and self._gone is not None and not _after(shown, self._gone):
-            shown = None
-        existed = self.document is not None
-        self._watched = shown
-        if self._learnt is not None and _overtaken(self._learnt, before, shown):
-            self._learnt = None
-        if existed and self.document is None:
-            log.warning(_DELETED)
-        self._take()
-
-    async def _settle(self) -> None:
-        """Reads versions live that the watch still does not show, until cancelled.
-
-        Either the watch lags, or it has missed the version, as after a new list that followed somebody else's deletion.
-        Whether the watch is in contact does not tell which.
-        """
-        while True:
-            await self._clock.sleep(_WATCH_LAGS / 3)
-            learnt = self._learnt
-            if learnt is None or self._clock.now() < self._learnt_at + _WATCH_LAGS:
-                continue
-            self._learnt_at = self._clock.now()
-            try:
-                found = await self._store.read()
-            except ClusterError:
-                continue  # what was learnt still applies
-            if self._learnt is not learnt:
-                continue  # the watch has caught up meanwhile
-            self._learnt = found
-            if found is None:  # gone, and so is what the watch shows, which is older
-                self._gone, self._watched = learnt, None
-                log.warning(_DELETED)
-            self._take()
-
-    def _take(self) -> None:
-        found = self.document
-        before, self._data = self._data, {} if found is None else found.data
-        data, known, now = self._data, self._knowledge, self._clock.now()
-        keys = rules.chosen(data, before, known)
-        kept = {key: known[key] for key in keys if key in known}
-        self._to_read = [key for key in keys if key not in kept or kept[key].text != data[key]]
-        unread = data.keys() - kept.keys()
-        for key in self._unread.keys() - unread:
-            del self._unread[key]
-        self._unread |= dict.fromkeys(unread - self._unread.keys(), now)
-        self._news |= kept.keys() != known.keys()
-        self._knowledge = kept
-        self._read_on()
-
-    def _read_on(self) -> None:
-        """Parses some of the new texts, and notifies the listeners after the last of them."""
-        some, now = self._to_read[: rules.some_of(self._to_read, self._data)], self._clock.now()
-        self._to_read = self._to_read[len(some) :]
-        read = rules.observed(self._knowledge, {key: self._data[key] for key in some}, now)
-        known = rules.with_done({**self._knowledge, **read}, self._done)
-        self._news |= known != self._knowledge
-        self._knowledge = known
-        for key in some:
-            self._unread.pop(key, None)
-        if self._to_read:
-            self._woken.set()
-            return
-        self._listed = self._listed or self._shown
-        if self._news:
-            self._news = False
-            self._tell()
-
-    def _tell(self) -> None:
+    def _tell(self, namespace: str | None) -> None:
         """Notifies all listeners; one that fails is logged and does not affect the others."""
-        self._heard_at = self._clock.now()
         self._woken.set()
+        concerned = None if namespace == self._home else namespace
         for listener in self._listeners:
             try:
-                listener()
+                listener(concerned)
             except Exception as error:
                 log.exception("a listener of the overrides failed", exc_info=error)
 
-    # Expiry.
-
     async def run(self) -> None:
-        """Notifies when something expires and reports problems of the watch, until cancelled."""
-        await asyncio.gather(self._settle(), self._follow_the_clock())
-
-    async def _follow_the_clock(self) -> None:
+        """Notifies when something expires and reports problems of the watches, until cancelled."""
         while True:
             self._woken.clear()
-            while self._to_read:
-                await self._clock.sleep(0)
-                self._read_on()
-            self._tell_of_time()
+            self._expire()
             self._report()
-            await self._until(self._next_check())
+            now = self._clock.now()
+            look = now + (_LOOKED_AT if self.synced else _UNSYNCED)
+            until = min([*self._ends.values(), look])
+            try:
+                async with asyncio.timeout(max(until - now, 0.0)):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
 
-    def _tell_of_time(self) -> None:
-        """Notifies if something has expired since the last time, or if missing overrides count as none from now on."""
-        end = rules.next_end(self._knowledge, self._heard_at, self._unread)
+    def _expire(self) -> None:
+        """Notifies if something has expired, or if overrides that cannot be read count as none from now on."""
+        now = self._clock.now()
+        over = [key for key, end in self._ends.items() if end <= now]
+        for key in over:
+            del self._ends[key]
+        for namespace in {namespace for _, namespace, _ in over}:
+            self._tell(namespace)
         synced, self._was_synced = self._was_synced, self.synced
-        if synced != self._was_synced or (end is not None and end <= self._clock.now()):
-            self._tell()
-
-    def _next_check(self) -> float:
-        end = rules.next_end(self._knowledge, self._heard_at, self._unread)
-        look = self._clock.now() + (_LOOKED_AT if self.synced else _UNSYNCED)
-        return look if end is None else min(end, look)
-
-    async def _until(self, instant: float) -> None:
-        try:
-            async with asyncio.timeout(max(instant - self._clock.now(), 0.0)):
-                await self._woken.wait()
-        except TimeoutError:
-            return
+        if synced != self._was_synced:
+            self._tell(None)
 
     def _report(self) -> None:
-        """Logs each problem once, and sets the metric if the overrides cannot be read at all."""
-        self._metrics.feature_off.labels(FEATURE).set(int(self.feature_off is not None))
-        trouble, before = self.trouble, self._reported
-        self._reported = trouble
-        if trouble == before:
-            return
-        if trouble is not None:
-            log.warning("overrides cannot be followed", feature=FEATURE, error=trouble)
-        else:
-            log.info("overrides are followed again", feature=FEATURE)
-
-
-def _later(one: OverridesDocument, other: OverridesDocument) -> bool:
-    """Returns whether `one` is newer; resourceVersions of kube-apiserver are numbers that grow over all objects.
-
-    Versions that are not numbers cannot be compared: the one received last counts.
-    """
-    mine, others = one.resource_version, other.resource_version
-    if mine.isdecimal() and others.isdecimal():
-        return int(mine) > int(others)
-    return mine != others
-
-
-def _after(one: OverridesDocument, gone: OverridesDocument) -> bool:
-    """Returns whether `one` was created after `gone` was deleted."""
-    return one.uid != gone.uid and _later(one, gone)
-
-
-def _overtaken(
-    learnt: OverridesDocument, before: OverridesDocument | None, shown: OverridesDocument | None
-) -> bool:
-    """Returns whether a watch that moves from `before` to `shown` has caught up with `learnt`."""
-    if shown is not None:
-        return shown.resource_version == learnt.resource_version or _later(shown, learnt)
-    return before is not None and before.uid == learnt.uid
-
-
-# The pauses for the weeder: one of scope `all` keeps it from deleting pods.
+        """Logs each problem once."""
+        troubles, before = self.troubles(), self._reported
+        self._reported = troubles
+        for kind in troubles.keys() - before.keys():
+            log.warning("overrides cannot be followed", feature=kind, error=troubles[kind])
+        for kind in before.keys() - troubles.keys():
+            log.info("overrides are followed again", feature=kind)
 
 
 class WeederPauses:
-    """The pauses for the weeder (a `ports.Pauses`)."""
+    """The pauses for the weeder (a `ports.Pauses`): one of scope `all` keeps it from deleting pods."""
 
     def __init__(self, overrides: OverridesView) -> None:
         self._overrides = overrides
@@ -386,9 +270,10 @@ class WeederPauses:
         pause = effective.covering
         if pause is None or pause.scope is not Scope.ALL:
             return None
-        what = "all shoots are paused" if pause is effective.global_pause else "the shoot is paused"
+        of_all = pause is effective.global_pause
+        what = "all shoots are paused" if of_all else "the shoot is paused"
         return f"{what} by {pause.author} until {rfc3339(pause.until)}: {pause.reason}"
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Calls `listener` after each change."""
-        self._overrides.subscribe(listener)
+        self._overrides.subscribe(lambda _namespace: listener())

@@ -1,8 +1,7 @@
-"""Notices about overrides that begin, change and end (for log, history and Events), and their metrics."""
+"""Notices about Pauses that begin, change and end (for log, history and Events), and the metrics of all overrides."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -12,153 +11,117 @@ from prometheus_client.registry import Collector
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import ALL_SHOOTS, OVERRIDES, Hold, Pause
+from app.core.model.overrides import (
+    ALL_SHOOTS,
+    API_VERSION,
+    LONGEST,
+    Hold,
+    Pause,
+    ScaleRequest,
+)
 from app.core.model.workloads import ResourceRef
 from app.core.overrides import rules
 from app.core.overrides.cache import OverrideCache
-from app.core.overrides.document import EntryKey, EntryKind
-from app.core.overrides.rules import Knowledge
 from app.core.reporting.notices import Notice, NoticeKind, Severity
 
-CONFIG_MAP: Final = ResourceRef("v1", "ConfigMap", OVERRIDES)
-SET: Final = "OverrideSet"
-ENDED: Final = "OverrideEnded"
+STARTED: Final = "PauseStarted"
+ENDED: Final = "PauseEnded"
+IGNORED: Final = "PauseIgnored"
+HOLD_ENDED: Final = "HoldEnded"
+OFF: Final = "OverridesOff"
+# Seconds that an end may be later than asked for: it is a whole second, and by the clock of another process.
+_ROUNDED: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveOverride:
-    """A pause or hold that is in force."""
-
-    entry: Pause | Hold
-    problem: str | None = None
-    """Why its key cannot be read; the entry is then the pause that stands in for it."""
-
-
-EndedBy = Mapping[EntryKey, str]
-"""Who ended which entry, if known."""
-InForce = Mapping[EntryKey, ActiveOverride]
-
-
-@dataclass(frozen=True, slots=True)
-class NoticeSource:
-    """The ConfigMap, as the object of Events."""
-
-    namespace: str
-    uid: str | None
+def began(pause: Pause, now: float, *, of_all: bool) -> Notice:
+    """Reports that a Pause is in force from now on, or another way than before."""
+    what = "all shoots are" if of_all else f"{pause.id.namespace} is"
+    by = f"by {pause.author} until {rfc3339(pause.until)}"
+    text = f"{what} paused, scope {pause.scope}, {by} ({pause.id.name}): {pause.reason}"
+    severity = Severity.INFO
+    if pause.problem is not None:
+        severity = Severity.ERROR if of_all else Severity.WARNING
+    elif pause.until - now > LONGEST + _ROUNDED:
+        text, severity = f"{text}; it ends more than 24 h from now", Severity.WARNING
+    return _notice(pause, STARTED, text, pause.author, now, severity, of_all=of_all)
 
 
-def in_force(knowledge: Knowledge, now: float) -> InForce:
-    """Returns everything that is in force at `now`."""
-    found: dict[EntryKey, ActiveOverride] = {}
-    for key, known in knowledge.items():
-        pause, hold = rules.pause_of(key, known, now), rules.hold_of(known, now)
-        if pause is not None:
-            found[EntryKey(key, EntryKind.PAUSE)] = ActiveOverride(pause, known.problem)
-        if hold is not None:
-            # Compared without `done`: the end of a scaling run is reported by the run itself.
-            found[EntryKey(key, EntryKind.HOLD)] = ActiveOverride(replace(hold, done=True))
-    return found
+def ended(pause: Pause, now: float, by: str | None, *, of_all: bool) -> Notice:
+    """Reports that a Pause is no longer in force; `by` deleted it, if that is known."""
+    whose, until = "all shoots" if of_all else pause.id.namespace, rfc3339(pause.until)
+    gone = "was deleted" if by is None else f"was ended by {by}"
+    over = not pause.in_force(now)
+    how = f"ended at {until}" if over else f"{gone} before its end at {until}"
+    text = f"the pause of {whose} by {pause.author} ({pause.id.name}) {how}: {pause.reason}"
+    return _notice(pause, ENDED, text, None if over else by, now, Severity.INFO, of_all=of_all)
 
 
-def notices(
-    before: InForce, after: InForce, now: float, home: NoticeSource, endings: EndedBy
-) -> Iterator[Notice]:
-    """Yields one notice for each override that began, changed or ended."""
-    for place, acting in after.items():
-        if before.get(place) != acting:
-            told = _OverrideTransition(SET, began(place, acting), acting.entry.author)
-            yield _notice(place, acting, told, now, home)
-    for place, acting in before.items():
-        if place not in after:
-            by = None if now >= acting.entry.until else endings.get(place)
-            told = _OverrideTransition(ENDED, ended(place, acting, now, by), by)
-            yield _notice(place, acting, told, now, home)
+def ignored(pause: Pause, now: float) -> Notice:
+    """Reports that a Pause has no effect, as its namespace is not that of a shoot."""
+    text = (
+        f"Pause {pause.id.name} has no effect: {pause.id.namespace} is not the namespace of a shoot"
+    )
+    return _notice(pause, IGNORED, text, pause.author, now, Severity.WARNING, of_all=False)
 
 
-def began(place: EntryKey, acting: ActiveOverride) -> str:
-    """Returns the message that says what is in force from now on, why, and until when."""
-    entry, until = acting.entry, rfc3339(acting.entry.until)
-    if isinstance(entry, Hold):
-        run = "" if entry.operation is None else f" (operation {entry.operation})"
-        return f"verdicts of {place.key} are not acted on until {until}: hold of {entry.author}{run}: {entry.reason}"
-    paused = _paused(place, entry)
-    if acting.problem is not None:
-        return f"{paused} until {until}, as the entry cannot be read: {entry.reason}"
-    return f"{paused} by {entry.author} until {until}: {entry.reason}"
-
-
-def _paused(place: EntryKey, pause: Pause) -> str:
-    who = "all shoots are" if place.key == ALL_SHOOTS else f"{place.key} is"
-    return f"{who} paused, scope {pause.scope},"
-
-
-def ended(place: EntryKey, acting: ActiveOverride, now: float, by: str | None) -> str:
-    """Returns the message that says what is no longer in force, and why; `by` ended it, if known."""
-    entry, until = acting.entry, rfc3339(acting.entry.until)
-    over = now >= entry.until
-    if acting.problem is not None:
-        if over:
-            return f"the key {place.key} of the overrides is ignored from now on: {acting.problem}"
-        who = "" if by is None else f" by {by}"
-        return f"the key {place.key} of the overrides was fixed or removed{who}: it no longer pauses anything"
-    whose = "all shoots" if place.key == ALL_SHOOTS else place.key
-    removed = "was removed" if by is None else f"was ended by {by}"
-    how = f"ended at {until}" if over else f"{removed} before its end at {until}"
-    return f"the {place.kind} of {whose} by {entry.author} {how}: {entry.reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class _OverrideTransition:
-    """What happened, and who did it; None if it expired, or nobody knows."""
-
-    reason: str
-    message: str
-    author: str | None
-
-
-def _notice(
-    place: EntryKey,
-    acting: ActiveOverride,
-    told: _OverrideTransition,
-    now: float,
-    home: NoticeSource,
-) -> Notice:
+def lost(home: str, kind: str, why: str, now: float) -> Notice:
+    """Reports that a kind is no longer there, or must not be read any more, so that none of it is in force."""
     return Notice(
         NoticeKind.OVERRIDE,
-        place.key,
+        ALL_SHOOTS,
         now,
-        told.reason,
-        told.message,
-        severity=_severity(place, acting),
-        resource=CONFIG_MAP,
-        resource_uid=home.uid,
-        about_namespace=home.namespace,
+        OFF,
+        f"there are no {kind} any more: {why}",
+        Severity.ERROR,
+        resource=ResourceRef("v1", "Namespace", home),
+        about_namespace=home,
         event=True,
-        numbers=_numbers(place, acting, told),
     )
 
 
-def _severity(place: EntryKey, acting: ActiveOverride) -> Severity:
-    if acting.problem is None:
-        return Severity.INFO
-    return Severity.ERROR if place.key == ALL_SHOOTS else Severity.WARNING
+def hold_ended(namespace: str, hold: Hold, now: float, by: str | None) -> Notice:
+    """Reports that verdicts of a shoot act again; `by` deleted the ScaleRequest, if that is known."""
+    over = hold.done and now >= hold.until
+    how = f"ended at {rfc3339(hold.until)}" if over else "was ended"
+    who = "" if over or by is None else f" by {by}"
+    text = f"the hold of {namespace} by {hold.author} {how}{who}: {hold.reason}"
+    numbers = {"action": "EndOverride", "override": "hold", "operation": hold.operation}
+    if who and by is not None:
+        numbers["author"] = by
+    return Notice(NoticeKind.OVERRIDE, namespace, now, HOLD_ENDED, text, numbers=numbers)
 
 
-def _numbers(place: EntryKey, acting: ActiveOverride, told: _OverrideTransition) -> dict[str, Any]:
-    entry = acting.entry
-    found = {
-        "action": "SetOverride" if told.reason == SET else "EndOverride",
-        "override": str(place.kind),
-        "until": rfc3339(entry.until),
+def _notice(
+    pause: Pause,
+    reason: str,
+    text: str,
+    author: str | None,
+    now: float,
+    severity: Severity,
+    *,
+    of_all: bool,
+) -> Notice:
+    numbers: dict[str, Any] = {
+        "action": "EndOverride" if reason == ENDED else "SetOverride",
+        "override": "pause",
+        "until": rfc3339(pause.until),
+        "scope": str(pause.scope),
     }
-    if told.author is not None:
-        found["author"] = told.author
-    if isinstance(entry, Pause):
-        return {**found, "scope": str(entry.scope)}
-    return found if entry.operation is None else {**found, "operation": entry.operation}
-
-
-# Metrics of the overrides, computed at each scrape.
+    if author is not None:
+        numbers["author"] = author
+    return Notice(
+        NoticeKind.OVERRIDE,
+        ALL_SHOOTS if of_all else pause.id.namespace,
+        now,
+        reason,
+        text,
+        severity=severity,
+        resource=ResourceRef(API_VERSION, "Pause", pause.id.name),
+        resource_uid=pause.id.uid,
+        about_namespace=pause.id.namespace,
+        event=True,
+        numbers=numbers,
+    )
 
 
 class _Label(StrEnum):
@@ -169,19 +132,10 @@ class _Label(StrEnum):
     INVALID = "invalid"
 
 
-def _label(place: EntryKey, acting: ActiveOverride) -> _Label:
-    if acting.problem is not None:
-        return _Label.INVALID
-    if place.kind is EntryKind.HOLD:
-        return _Label.HOLD
-    return _Label.GLOBAL_PAUSE if place.key == ALL_SHOOTS else _Label.PAUSE
-
-
 class OverrideGauges(Collector):
     """A collector that registers itself; only the leader exports samples, so that no override counts twice.
 
-    An unreadable key counts as `invalid` and as nothing else, even after it is ignored, because it needs to be
-    repaired.
+    An object that cannot be decoded counts as `invalid` and as nothing else, because somebody has to repair it.
 
     Args:
         metrics: declares the families, and says whether there are series for each shoot.
@@ -213,25 +167,50 @@ class OverrideGauges(Collector):
         if not self._leading():
             yield from self.describe()
             return
-        acting = in_force(self._cache.knowledge, self._clock.now())
-        yield self._active(acting)
-        yield self._expiry(acting)
+        now = self._clock.now()
+        pauses = [each for each in self._cache.all_pauses() if each.in_force(now)]
+        holds = _holds(self._cache.requests(), now)
+        yield self._active(pauses, holds)
+        yield self._expiry(pauses, holds)
 
-    def _active(self, acting: InForce) -> Metric:
-        family, numbers = self._metrics.overrides_active(), self._counts(acting)
+    def _label(self, pause: Pause) -> _Label:
+        if pause.problem is not None:
+            return _Label.INVALID
+        return _Label.GLOBAL_PAUSE if self._cache.covers_all(pause) else _Label.PAUSE
+
+    def _active(self, pauses: Iterable[Pause], holds: Mapping[str, float]) -> Metric:
+        family = self._metrics.overrides_active()
+        numbers: Mapping[_Label, int] = {
+            **Counter(self._label(each) for each in pauses),
+            _Label.HOLD: len(holds),
+            _Label.IGNORE_SCALING: self._ignored(),
+            _Label.INVALID: len(self._cache.undecodable()),
+        }
         for label in _Label:
             family.add_metric((label,), numbers.get(label, 0))
         return family
 
-    def _counts(self, acting: InForce) -> Mapping[_Label, int]:
-        found = Counter(_label(place, each) for place, each in acting.items())
-        invalid = sum(known.problem is not None for known in self._cache.knowledge.values())
-        invalid += self._cache.unread
-        return {**found, _Label.INVALID: invalid, _Label.IGNORE_SCALING: self._ignored()}
-
-    def _expiry(self, acting: InForce) -> Metric:
+    def _expiry(self, pauses: Iterable[Pause], holds: Mapping[str, float]) -> Metric:
+        """The last end of each kind for each shoot: several pauses of one would be one series twice."""
+        found: dict[tuple[str, _Label], float] = {
+            (namespace, _Label.HOLD): until for namespace, until in holds.items()
+        }
+        for each in pauses:
+            where = ALL_SHOOTS if self._cache.covers_all(each) else each.id.namespace
+            key = (where, self._label(each))
+            found[key] = max(each.until, found.get(key, each.until))
         family = self._metrics.override_expiry()
-        for place, each in acting.items():
-            if self._metrics.per_shoot or place.key == ALL_SHOOTS:
-                family.add_metric((place.key, _label(place, each)), each.entry.until)
+        for (where, label), until in found.items():
+            if self._metrics.per_shoot or where == ALL_SHOOTS:
+                family.add_metric((where, label), until)
         return family
+
+
+def _holds(requests: Iterable[ScaleRequest], now: float) -> Mapping[str, float]:
+    """Returns when the hold of each shoot that has one ends."""
+    found: dict[str, float] = {}
+    for each in requests:
+        if (hold := rules.hold_of(each, now)) is not None:
+            namespace = each.id.namespace
+            found[namespace] = max(hold.until, found.get(namespace, hold.until))
+    return found

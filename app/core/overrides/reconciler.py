@@ -1,99 +1,82 @@
-"""Completes, removes and reports overrides, in the replica that leads the prober."""
+"""Reports Pauses, shows when they end, and deletes what is long over, in the replica that leads the prober."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
-from itertools import islice
-from typing import Final
+from collections import defaultdict
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Final
 
 import structlog
 
 from app.core.clock import Clock
-from app.core.errors import ClusterError, FeatureUnavailable, LeadershipLost, StoreFull
-from app.core.model.overrides import ALL_SHOOTS, OverrideEntry
-from app.core.overrides import notices
-from app.core.overrides.cache import OverrideCache
-from app.core.overrides.document import EntryKind, encode, parts_of
-from app.core.overrides.notices import EndedBy, InForce, NoticeSource
-from app.core.overrides.rules import KeyKnowledge, Knowledge
-from app.core.overrides.writer import Data, OverrideWriter, Signature, signatures
-from app.core.reporting.notices import NoticeBus
-
-# Which data the leader wants in the ConfigMap: omitted fields filled in, expired entries removed; pure.
-
-
-KEPT: Final = 3_600.0
-"""Seconds for which an expired entry stays visible."""
-
-
-def tidied(
-    data: Mapping[str, str], knowledge: Knowledge, now: float, gone: Collection[str]
-) -> Mapping[str, str]:
-    """Returns the data as it should be; keys with a text that is unknown or cannot be read stay as they are.
-
-    Args:
-        data: the current data.
-        knowledge: the parsed contents.
-        now: the current instant.
-        gone: keys whose Cluster does not exist any more; they are removed whatever they say.
-    """
-    found = dict(data)
-    for key, known in knowledge.items():
-        if data.get(key) != known.text:
-            continue
-        text = None if key in gone else _without_expired(known, now)
-        if text is None:
-            del found[key]
-        else:
-            found[key] = text
-    return found
-
-
-def _without_expired(known: KeyKnowledge, now: float) -> str | None:
-    """Returns the remaining text of a key; None if nothing remains."""
-    if known.problem is not None:
-        return known.text
-    whole = known.text if known.completed is None else known.completed
-    if known.entry.empty:
-        return None if known.seen + KEPT <= now else whole
-    past = [kind for kind in EntryKind if over(known.entry, kind, now)]
-    if not past:
-        return whole
-    left = {kind: part for kind, part in parts_of(whole).items() if kind not in past}
-    return encode(left) if left else None
-
-
-def over(entry: OverrideEntry, kind: EntryKind, now: float) -> bool:
-    """Returns whether an entry expired long enough ago to be removed; a hold whose run is under way never did."""
-    found = entry.pause if kind is EntryKind.PAUSE else entry.hold
-    if found is None or found.until + KEPT > now:
-        return False
-    return kind is EntryKind.PAUSE or (entry.hold is not None and entry.hold.done)
-
+from app.core.errors import ClusterError, Conflict, FeatureUnavailable, LeadershipLost
+from app.core.model.instants import parse_rfc3339, rfc3339
+from app.core.model.overrides import Hold, Pause, ScaleRequest
+from app.core.overrides import notices, rules
+from app.core.overrides.cache import PAUSES, OverrideCache
+from app.core.overrides.service import OverrideService
+from app.core.ports import CustomObjects
+from app.core.reporting.notices import Notice, NoticeBus
 
 log = structlog.get_logger(__name__)
 
+PAUSE_KEPT: Final = 3_600.0
+"""Seconds for which a Pause stays after its end."""
+REQUEST_KEPT: Final = 86_400.0
+"""Seconds for which a ScaleRequest stays after the end of its hold."""
+LAST_KEPT: Final = 5
+"""The number of ScaleRequests of a shoot that stay, however old they are."""
 _LOOKED_AT: Final = 10.0
+# Seconds in which changes are waited for, to be looked at together: each look is at all objects.
+_TOGETHER: Final = 0.25
 # Seconds between a failed write and the next attempt.
 _RETRIED_AFTER: Final = 30.0
 # Notices that are published before the event loop gets a turn.
 _AT_ONCE: Final = 20
-# Seconds for which a Cluster must be missing before its key is removed, so that one that is recreated keeps its
-# overrides.
-_GONE_FOR: Final = 60.0
+
+
+def over(pauses: Iterable[Pause], now: float) -> list[Pause]:
+    """Returns the Pauses that ended so long ago that they are deleted; what cannot be decoded may not have ended."""
+    return [
+        each
+        for each in pauses
+        if each.problem is None and not each.deleting and each.until + PAUSE_KEPT <= now
+    ]
+
+
+def finished(requests: Iterable[ScaleRequest], now: float) -> list[ScaleRequest]:
+    """Returns the ScaleRequests whose hold ended so long ago that they are deleted, but for the last of each shoot."""
+    of: defaultdict[str, list[ScaleRequest]] = defaultdict(list)
+    for each in requests:
+        if not (each.open or each.deleting) and each.problem is None:
+            of[each.id.namespace].append(each)
+    found: list[ScaleRequest] = []
+    for those in of.values():
+        those.sort(key=lambda each: (-each.created_at, each.id.name))
+        found += [each for each in those[LAST_KEPT:] if _end(each) + REQUEST_KEPT <= now]
+    return found
+
+
+def _end(request: ScaleRequest) -> float:
+    ended = request.created_at if request.ended is None else request.ended
+    return rules.hold_end(request) or ended
 
 
 class OverrideReconciler:
     """Runs in every replica of the prober, and acts in the leader.
 
     What is in force when this replica becomes the leader was reported by its predecessor and is not reported again,
-    except for texts that no leader can have processed: incomplete and unreadable ones.
+    except for a Pause whose status does not show its end: no leader has seen that one.
 
     Args:
         cache: what is known.
-        writer: changes the ConfigMap.
+        service: deletes, and knows who asked for it.
+        pauses: all Pauses, to show their end.
         notice_bus: receives the notices.
         clock: decides what has expired.
-        home: the watchdog's own namespace, where the ConfigMap is.
+        home: the watchdog's own namespace, for Events about what concerns no object.
         leading: returns whether this replica leads.
         clusters: returns the names of all Clusters; None while they are not known.
     """
@@ -101,7 +84,8 @@ class OverrideReconciler:
     def __init__(
         self,
         cache: OverrideCache,
-        writer: OverrideWriter,
+        service: OverrideService,
+        pauses: CustomObjects[Pause],
         notice_bus: NoticeBus,
         clock: Clock,
         *,
@@ -109,16 +93,20 @@ class OverrideReconciler:
         leading: Callable[[], bool],
         clusters: Callable[[], Collection[str] | None],
     ) -> None:
-        self._cache, self._writer, self._notice_bus, self._clock = cache, writer, notice_bus, clock
+        self._cache, self._service, self._pauses = cache, service, pauses
+        self._notice_bus, self._clock = notice_bus, clock
         self._home, self._leading, self._clusters = home, leading, clusters
-        self._told: InForce | None = None
-        self._signed: frozenset[Signature] = frozenset()
+        self._told: Mapping[str, Pause] = {}
+        self._held: Mapping[str, tuple[str, Hold]] = {}
+        """The holds in force, each with its namespace, by the uid of the ScaleRequest."""
+        self._ignored: set[str] = set()
+        """Pauses in force that concern no shoot, by uid."""
+        self._off: Mapping[str, str] = {}
         self._led = False
-        self._missing_since: dict[str, float] = {}
         self._retry_at = clock.now()
         self._failing = False
         self._woken = asyncio.Event()
-        cache.subscribe(self.wake)
+        cache.subscribe(lambda _namespace: self.wake())
 
     def wake(self) -> None:
         """Checks for work at once: the overrides or the leadership have changed."""
@@ -127,6 +115,7 @@ class OverrideReconciler:
     async def run(self) -> None:
         """Reports and tidies after each change, and every 10 s, until cancelled."""
         while True:
+            await self._clock.sleep(_TOGETHER)
             self._woken.clear()
             await self._tell()
             await self._tidy()
@@ -136,72 +125,120 @@ class OverrideReconciler:
             except TimeoutError:
                 continue
 
+    # Reports.
+
     async def _tell(self) -> None:
-        if not self._cache.listed:
+        if not self._cache.synced:
             return
-        now, knowledge = self._clock.now(), self._cache.knowledge
-        current = notices.in_force(knowledge, now)
+        now = self._clock.now()
+        current = {each.id.uid: each for each in self._cache.all_pauses() if each.in_force(now)}
         before, self._told = self._told, current
-        endings = self._endings()
+        held, self._held = self._held, self._holds(now)
+        off = self._cache.gone()
+        lost = {kind: why for kind, why in off.items() if kind not in self._off}
+        self._off = off
         leads, led = self._leading(), self._led
         self._led = leads
         if not leads:
             return
-        if before is None or not led:
-            before = {p: acting for p, acting in current.items() if not knowledge[p.key].news}
-        document = self._cache.document
-        home = NoticeSource(self._home, None if document is None else document.uid)
-        due = notices.notices(before, current, now, home, endings)
-        while some := tuple(islice(due, _AT_ONCE)):
-            for notice in some:
-                self._notice_bus.publish(notice)
-            await self._clock.sleep(0)
+        if not led:
+            before = {uid: each for uid, each in current.items() if each.told_until is not None}
+            held = self._held
+            self._ignored = {
+                uid for uid, each in before.items() if not self._concerns_a_shoot(each)
+            }
+        over = {uid: each for uid, each in held.items() if uid not in self._held}
+        due = chain(
+            (notices.lost(self._home, kind, why, now) for kind, why in lost.items() if led),
+            self._notices(before, current, now),
+            self._ended_holds(over, now),
+        )
+        for number, notice in enumerate(due, 1):
+            self._notice_bus.publish(notice)
+            if number % _AT_ONCE == 0:
+                await self._clock.sleep(0)
 
-    def _endings(self) -> EndedBy:
-        """Returns who ended what since the last check.
+    def _notices(
+        self, before: Mapping[str, Pause], current: Mapping[str, Pause], now: float
+    ) -> Iterable[Notice]:
+        for uid, pause in current.items():
+            if not self._concerns_a_shoot(pause):
+                if uid not in self._ignored and pause.told_until is None:
+                    self._ignored.add(uid)
+                    yield notices.ignored(pause, now)
+                continue
+            new = uid in self._ignored or uid not in before  # its shoot may have come later
+            self._ignored.discard(uid)
+            if new or _content(before[uid]) != _content(pause):
+                yield notices.began(pause, now, of_all=self._cache.covers_all(pause))
+        for uid, pause in before.items():
+            if uid not in current and uid not in self._ignored:
+                by, of_all = self._service.ended_by(uid), self._cache.covers_all(pause)
+                yield notices.ended(pause, now, by, of_all=of_all)
+        self._ignored &= current.keys()
 
-        Of two ends of the same place, the first ended what was in force.
-        """
-        before, now = self._signed, signatures(self._cache.document)
-        self._signed = frozenset(now)
-        return {each.place: each.by for each in reversed(now) if each not in before}
+    def _holds(self, now: float) -> Mapping[str, tuple[str, Hold]]:
+        found = ((each, rules.hold_of(each, now)) for each in self._cache.requests())
+        return {each.id.uid: (each.id.namespace, hold) for each, hold in found if hold is not None}
+
+    def _ended_holds(self, over: Mapping[str, tuple[str, Hold]], now: float) -> Iterable[Notice]:
+        for uid, (namespace, hold) in over.items():
+            yield notices.hold_ended(namespace, hold, now, self._service.ended_by(uid))
+
+    def _concerns_a_shoot(self, pause: Pause) -> bool:
+        clusters = self._clusters()
+        known = clusters is None or pause.id.namespace in clusters
+        return known or self._cache.covers_all(pause)
+
+    # Upkeep.
 
     async def _tidy(self) -> None:
-        gone, document = self._gone(), self._cache.document
-        if document is None or not self._leading() or self._clock.now() < self._retry_at:
+        now = self._clock.now()
+        if not self._leading() or now < self._retry_at or not self._cache.synced:
             return
+        failing, self._failing = self._failing, False
+        # What fails for one object, or one kind, leaves the others as they are.
+        for each in tuple(self._cache.all_pauses()):
+            shown = parse_rfc3339(
+                rfc3339(each.until)
+            )  # a whole second, and never after the year 9999
+            if each.problem is None and not each.deleting and each.told_until != shown:
+                await self._try(self._show_end(each), told=not failing)
+        for pause in over(self._cache.all_pauses(), now):
+            await self._try(self._delete(pause), told=not failing)
+        for request in finished(self._cache.requests(), now):
+            await self._try(self._delete(request), told=not failing)
 
-        def plan(data: Data) -> Data:
-            return tidied(data, self._cache.knowledge, self._clock.now(), gone)
-
-        if plan(document.data) == document.data:
-            return
+    async def _try(self, work: Coroutine[Any, Any, None], *, told: bool) -> None:
         try:
-            await self._writer.change(plan, starting=self._starting)
+            await work
         except (FeatureUnavailable, LeadershipLost) as error:
             self._postpone(error, told=False)
-        except (ClusterError, StoreFull) as error:
-            self._postpone(error, told=not self._failing)
-        else:
-            self._failing = False
+        except ClusterError as error:
+            self._postpone(error, told=told and not self._failing)
+            self._failing = True
+
+    async def _show_end(self, pause: Pause) -> None:
+        """Writes the end of a Pause into its status, which `kubectl get` shows."""
+        self._service.check(PAUSES)
+        shown = replace(pause, told_until=pause.until)
+        with suppress(Conflict):  # it has changed: the watch will show how
+            await self._pauses.set_status(pause, shown, starting=self._starting)
+
+    async def _delete(self, found: Pause | ScaleRequest) -> None:
+        self._starting()
+        await self._service.delete_over(found)
 
     def _postpone(self, error: Exception, *, told: bool) -> None:
         """Logs the first of consecutive failures; a feature that is off is reported elsewhere."""
         self._retry_at = self._clock.now() + _RETRIED_AFTER
         if told:
-            self._failing = True
             log.warning("the overrides could not be cleaned up", error=str(error))
 
     def _starting(self) -> None:
         if not self._leading():
             raise LeadershipLost("this replica no longer leads and does not maintain the overrides")
 
-    def _gone(self) -> Collection[str]:
-        """Returns the keys whose Cluster this replica has missed for a minute."""
-        clusters, now = self._clusters(), self._clock.now()
-        if clusters is None:
-            self._missing_since = {}
-            return ()
-        missing = [k for k in self._cache.knowledge if k != ALL_SHOOTS and k not in clusters]
-        self._missing_since = {key: self._missing_since.get(key, now) for key in missing}
-        return [key for key, since in self._missing_since.items() if now >= since + _GONE_FOR]
+
+def _content(pause: Pause) -> tuple[object, ...]:
+    return (pause.scope, pause.reason, pause.author, pause.until, pause.problem)

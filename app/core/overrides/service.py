@@ -1,252 +1,275 @@
-"""Writes pauses and holds for the API and for scaling runs, one entry of one key at a time."""
+"""Writes Pauses and ScaleRequests for the API and for scaling runs.
 
+A write whose answer was lost is read back, and repeated if it did not happen; it is never repeated over somebody else's
+change (rules 7).
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from random import Random
+from typing import Final, TypeVar
 
 from app.core.clock import Clock
-from app.core.errors import EntryChanged, RunInProgress, trimmed
-from app.core.model.overrides import Hold, OverrideEntry, Pause, Unreadable
-from app.core.overrides import rules
-from app.core.overrides.cache import OverrideCache
-from app.core.overrides.document import (
-    Content,
-    EntryKey,
-    EntryKind,
-    Fields,
-    encode,
-    fields_of,
-    parts_of,
-    read_key,
-    settled_hold,
-    settled_pause,
+from app.core.errors import (
+    UNSURE,
+    Conflict,
+    EntryChanged,
+    FeatureUnavailable,
+    Forbidden,
+    NotFound,
+    trimmed,
 )
-from app.core.overrides.writer import Data, OverrideWriter, signed
-from app.core.ports import OverridesDocument, OverrideWrite, Starting
+from app.core.model.overrides import API_PAUSE, NOWHERE, ObjectId, Pause, ScaleRequest
+from app.core.model.scaling_runs import ScaleSpec
+from app.core.overrides.cache import PAUSES, REQUESTS, OverrideCache
+from app.core.ports import CustomObjects, PauseWrite, Starting
 
-Part = Fields | str | None
-"""One entry as JSON; None if it does not exist; the complete text of a key that cannot be read."""
+T = TypeVar("T")
 
-
-class _Found(NamedTuple):
-    """One key in one version of the ConfigMap."""
-
-    content: OverrideEntry | Unreadable | None
-    parts: dict[str, Fields]
-    """The entries as JSON; of an unreadable key, what is kept of its last readable content when it is replaced."""
-    text: str | None
-
-    def part(self, kind: EntryKind) -> Part:
-        return self.text if isinstance(self.content, Unreadable) else self.parts.get(kind)
+# How often a write with an unknown outcome is made, if reading shows that it did not happen.
+_TRIES: Final = 3
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+# How many deletions by this process are remembered, so that notices can name who made them.
+_REMEMBERED: Final = 1_000
 
 
 class OverrideService:
-    """Writes pauses and holds (a `ports.OverridesService`).
+    """Writes Pauses and ScaleRequests (a `ports.OverridesService`).
 
-    Times are rounded to whole seconds so that nothing ends earlier than requested, and limited to 24 h. Writing to a
-    key that cannot be read replaces it, and preserves the other entry of its last readable content if that is in force.
-    What a scaling run does on its own (`finish_hold`, and `end_hold` with an operation) does not overwrite such a key,
-    so that its author can repair it; the result is remembered in the cache instead.
+    Args:
+        pauses: all Pauses.
+        requests: all ScaleRequests; None in a process without the prober.
+        cache: what is known, and which feature is off.
+        home: the watchdog's own namespace.
+        clock: for the creation of what is not written yet.
+        random: makes names.
+        dry_run: refuse all writes.
     """
 
-    def __init__(self, writer: OverrideWriter, cache: OverrideCache, clock: Clock) -> None:
-        self._writer, self._cache, self._clock = writer, cache, clock
+    def __init__(
+        self,
+        pauses: CustomObjects[Pause],
+        requests: CustomObjects[ScaleRequest] | None,
+        cache: OverrideCache,
+        home: str,
+        clock: Clock,
+        random: Random,
+        *,
+        dry_run: bool = False,
+    ) -> None:
+        self._pauses, self._requests, self._cache = pauses, requests, cache
+        self._home, self._clock, self._random, self._dry_run = home, clock, random, dry_run
+        self._ended_by: dict[str, str] = {}
 
-    async def set_pause(self, key: str, pause: Pause) -> OverrideWrite:
-        """Pauses a shoot, or all shoots; replaces an existing pause."""
-        entry = OverrideEntry(pause=settled_pause(pause))
-        return await self._edit(key, EntryKind.PAUSE, entry)
+    def ended_by(self, uid: str) -> str | None:
+        """Who had this process delete the object with this uid; None if nobody did."""
+        return self._ended_by.get(uid)
 
-    async def end_pause(self, key: str, *, by: str | None = None) -> OverrideWrite:
-        """Removes the pause; `before` equals `after` if there was none. Notices name `by` as the one who ended it."""
-        return await self._end(EntryKey(key, EntryKind.PAUSE), by)
+    def check(self, feature: str) -> None:
+        """Raises FeatureUnavailable if nothing can be written."""
+        if self._dry_run:
+            raise FeatureUnavailable("dry-run", "this process writes nothing, as it is a dry run")
+        if (off := self._cache.off(feature)) is not None:
+            raise FeatureUnavailable(feature, f"there are no {feature} in this process: {off}")
 
-    async def set_hold(
-        self, namespace: str, hold: Hold, *, starting: Starting | None = None
-    ) -> OverrideWrite:
-        """Holds a shoot; replaces an existing hold unless another operation still runs under it.
+    # Pauses.
+
+    async def set_pause(self, namespace: str | None, wanted: Pause) -> PauseWrite:
+        """Makes or replaces the API's Pause of a shoot, or of all shoots.
 
         Raises:
-            RunInProgress: another operation does; its run may not be visible yet.
+            EntryChanged: somebody else made, changed or deleted it at the same time.
         """
-        entry = OverrideEntry(hold=settled_hold(hold))
-        return await self._edit(namespace, EntryKind.HOLD, entry, starting)
+        where = self._home if namespace is None else namespace
+        wanted = replace(wanted, id=ObjectId(where, API_PAUSE))
+        before = self._pauses.of(where).get(API_PAUSE)
 
-    async def still_there(self, namespace: str, hold: Hold) -> bool:
-        """Reads live whether the hold is still as this process knows it; a watch may lag, or be about to break."""
-        return await self._writer.read() is not None and self._cache.holds().get(namespace) == hold
+        async def write() -> Pause:
+            if before is None:
+                return await self._pauses.create(wanted)
+            return await self._pauses.change(before, wanted)
 
-    def note_done(self, namespace: str, operation: str) -> None:
-        """Marks the hold of `operation` as done in this process, even if writing that fails."""
-        self._cache.note_done(namespace, operation)
-
-    async def finish_hold(self, namespace: str, operation: str) -> OverrideWrite:
-        """Writes `done: true` into the hold if it still belongs to this operation."""
-        return await self._conclude(_Conclusion(self, namespace, operation, removed=False))
-
-    async def end_hold(
-        self, namespace: str, *, operation: str | None = None, by: str | None = None
-    ) -> OverrideWrite:
-        """Removes the hold, or only that of `operation` if one is given. Notices name `by` as the one who ended it."""
-        if operation is None:
-            return await self._end(EntryKey(namespace, EntryKind.HOLD), by)
-        return await self._conclude(_Conclusion(self, namespace, operation, removed=True))
-
-    async def _edit(
-        self, key: str, kind: EntryKind, entry: OverrideEntry, starting: Starting | None = None
-    ) -> OverrideWrite:
-        edit = _Edit(self, key, kind, fields_of(entry, kind))
-        await self._writer.change(edit.plan, starting=starting)
-        return self._change(key, edit.before, edit.after)
-
-    async def _end(self, place: EntryKey, by: str | None) -> OverrideWrite:
-        """Removes an entry; the same write records who did it, for the leader to report."""
-        edit = _Edit(self, *place, None)
-
-        def sign(document: OverridesDocument) -> OverridesDocument:
-            return document if by is None else signed(document, edit.ends, by, self._clock.now())
-
-        await self._writer.change(edit.plan, sign=sign)
-        return self._change(place.key, edit.before, edit.after)
-
-    async def _conclude(self, conclusion: "_Conclusion") -> OverrideWrite:
-        await self._writer.change(conclusion.plan)
-        if isinstance(conclusion.before, Unreadable) and (kept := conclusion.remembered()):
-            self._cache.amend(conclusion.key, kept)
-            return OverrideWrite(conclusion.key, conclusion.before, kept)
-        return self._change(conclusion.key, conclusion.before, conclusion.after)
-
-    def _change(
-        self, key: str, before: OverrideEntry | Unreadable | None, after: str | None
-    ) -> OverrideWrite:
-        content = self.found(key, after).content
-        return OverrideWrite(key, before, content if isinstance(content, OverrideEntry) else None)
-
-    def found(self, key: str, text: str | None) -> _Found:
-        """Parses the text of a key; texts that the cache knows keep the instant at which they were first seen."""
-        if text is None:
-            return _Found(None, {}, None)
-        known, now = self._cache.knowledge.get(key), self._clock.now()
-        seen = known.seen if known is not None and known.text == text else now
-        match read_key(key, text, seen):
-            case Content(entry=entry):
-                return _Found(entry, parts_of(text), text)
-            case Unreadable() as unreadable:
-                return _Found(unreadable, self._kept(key), text)
-
-    def check_replaceable(
-        self, key: str, content: OverrideEntry | Unreadable | None, wanted: Fields
-    ) -> None:
-        """Raises RunInProgress if the key has a hold whose run is under way, or is to be resumed."""
-        hold = content.hold if isinstance(content, OverrideEntry) else None
-        if hold is None or self._cache.has_ended(key, hold):
-            return
-        if hold.operation == wanted.get("operation"):
-            return
-        raise RunInProgress.of(str(hold.operation), key)
-
-    def known(self, key: str) -> OverrideEntry:
-        """Returns the last readable content of a key."""
-        known = self._cache.knowledge.get(key)
-        return rules.NO_ENTRY if known is None else known.entry
-
-    def _kept(self, key: str) -> dict[str, Fields]:
-        known, now = self._cache.knowledge.get(key), self._clock.now()
-        entry = self.known(key)
-        pause = entry.pause if entry.pause is not None and now < entry.pause.until else None
-        kept = OverrideEntry(pause, rules.hold_of(known, now))
-        found = {kind: fields_of(kept, kind) for kind in EntryKind}
-        return {kind: fields for kind, fields in found.items() if fields is not None}
-
-
-class _Edit:
-    """Sets or removes one entry on behalf of a person, who knows the entry that the first attempt finds."""
-
-    def __init__(
-        self, service: OverrideService, key: str, kind: EntryKind, wanted: Fields | None
-    ) -> None:
-        self._service, self._key, self._kind, self._wanted = service, key, kind, wanted
-        self._seen: tuple[Part] | None = None
-        self.before: OverrideEntry | Unreadable | None = None
-        self.after: str | None = None
-
-    def plan(self, data: Data) -> Data:
-        """Returns the data with the change.
-
-        Raises:
-            EntryChanged: the entry is neither what the first attempt found nor what is wanted.
-        """
-        found = self._service.found(self._key, data.get(self._key))
-        part = found.part(self._kind)
-        first, self._seen = self._seen is None, self._seen or (part,)
-        if first or part != self._wanted:
-            self.before = found.content
-        if part == self._wanted:
-            self.after = found.text
-            return data
-        if part != self._seen[0]:
-            raise self._changed(part)
-        if self._kind is EntryKind.HOLD and self._wanted is not None:
-            self._service.check_replaceable(self._key, found.content, self._wanted)
-        wanted = _with_part(data, self._key, found.parts, self._kind, self._wanted)
-        self.after = wanted.get(self._key)
-        return wanted
-
-    @property
-    def ends(self) -> set[EntryKey]:
-        """The entries that the last planned write ends; for an unreadable key also the pause that stands in for it."""
-        more = (
-            {EntryKey(self._key, EntryKind.PAUSE)} if isinstance(self.before, Unreadable) else set()
-        )
-        return {EntryKey(self._key, self._kind)} | more
-
-    def _changed(self, part: Part) -> EntryChanged:
-        what = "removed" if part is None else "changed"
-        now = trimmed(part) if isinstance(part, str) else part
-        message = f"somebody else {what} the {self._kind} of {self._key} at the same time"
-        return EntryChanged(message, now)
-
-
-class _Conclusion:
-    """Marks the hold of a finished run as done, or removes it; leaves the hold of a newer run alone."""
-
-    def __init__(
-        self, service: OverrideService, key: str, operation: str, *, removed: bool
-    ) -> None:
-        self._service, self.key, self._operation, self._removed = service, key, operation, removed
-        self._first = True
-        self.before: OverrideEntry | Unreadable | None = None
-        self.after: str | None = None
-
-    def plan(self, data: Data) -> Data:
-        """Returns the data with the change."""
-        found = self._service.found(self.key, data.get(self.key))
-        wanted = data
-        if isinstance(found.content, OverrideEntry) and self._concerns(found.content.hold):
-            fields = None if self._removed else {**found.parts[EntryKind.HOLD], "done": True}
-            wanted = _with_part(data, self.key, found.parts, EntryKind.HOLD, fields)
-        if self._first or wanted != data:
-            self._first, self.before = False, found.content
-        self.after = wanted.get(self.key)
-        return wanted
-
-    def remembered(self) -> OverrideEntry | None:
-        """Returns the last readable content of the key with the change; None if nothing changes."""
-        entry = self._service.known(self.key)
-        if entry.hold is None or not self._concerns(entry.hold):
+        async def settled() -> Pause | None:
+            """Reads what is there now: what was wanted, or (None) what was there before."""
+            nonlocal before
+            found = await self._pauses.read(where, API_PAUSE)
+            if found is not None and _same(found, wanted):
+                return found
+            if not _untouched(found, before):
+                raise self._changed(where, API_PAUSE, found)
+            before = found
             return None
-        return replace(entry, hold=None if self._removed else replace(entry.hold, done=True))
 
-    def _concerns(self, hold: Hold | None) -> bool:
-        if hold is None or hold.operation != self._operation:
-            return False
-        return self._removed or not hold.done
+        for _ in range(_TRIES):
+            try:
+                return PauseWrite(before, await self._write(PAUSES, write, settled))
+            except Conflict:
+                # The leader may have written the status, which is no change of what people decided.
+                if (done := await settled()) is not None:
+                    return PauseWrite(before, done)
+        raise self._changed(where, API_PAUSE, before)
+
+    def _changed(self, where: str, name: str, now: Pause | None) -> EntryChanged:
+        what = "removed" if now is None else "changed"
+        shown = None if now is None else {"author": now.author, "reason": trimmed(now.reason)}
+        message = f"somebody else {what} Pause {name} in {where} at the same time"
+        return EntryChanged(message, shown)
+
+    async def end_pause(self, namespace: str | None, name: str, *, by: str) -> Pause | None:
+        """Deletes a Pause and returns it; None if there is none.
+
+        Raises:
+            EntryChanged: there is another one of this name than the one that was known.
+        """
+        self.check(PAUSES)
+        where = self._home if namespace is None else namespace
+        known = self._pauses.of(where).get(name) or await self._pauses.read(where, name)
+        if known is None or await self._delete(PAUSES, self._pauses, known, by):
+            return known
+        # It is gone; a watch that lags may not show that somebody has made another one of this name.
+        if (newer := await self._pauses.read(where, name)) is not None:
+            raise self._changed(where, name, newer)
+        return None
+
+    async def delete_over(self, found: Pause | ScaleRequest) -> None:
+        """Deletes what is long over, if it is still as `found` says; somebody may have renewed it."""
+        with suppress(NotFound, Conflict):
+            if isinstance(found, Pause):
+                self.check(PAUSES)
+                await self._pauses.delete(found, unchanged=True)
+            else:
+                await self._all().delete(found, unchanged=True)
+
+    # ScaleRequests.
+
+    async def request_scaling(
+        self,
+        namespace: str,
+        spec: ScaleSpec,
+        *,
+        prefix: str = "api",
+        starting: Starting | None = None,
+    ) -> ScaleRequest:
+        """Creates a ScaleRequest under a name that nobody has used."""
+        name = f"{prefix}-{''.join(self._random.choices(_LETTERS, k=10))}"
+        wanted, requests = (
+            ScaleRequest(ObjectId(namespace, name), spec, self._clock.now()),
+            self._all(),
+        )
+
+        async def settled() -> ScaleRequest | None:
+            return await requests.read(namespace, name)
+
+        try:
+            return await self._write(
+                REQUESTS, lambda: requests.create(wanted, starting=starting), settled
+            )
+        except Conflict:  # an attempt without an answer has come late: nobody else has this name
+            if (found := await settled()) is not None:
+                return found
+            raise
+
+    def _all(self) -> CustomObjects[ScaleRequest]:
+        self.check(REQUESTS)
+        assert self._requests is not None  # noqa: S101 - the feature is off without
+        return self._requests
+
+    async def set_status(
+        self, known: ScaleRequest, wanted: ScaleRequest, *, starting: Starting, spare: bool = False
+    ) -> ScaleRequest:
+        """Writes the status of a ScaleRequest; after a conflict the newer object is known, too.
+
+        A write without a clear answer is read back, unless there are others to come (`spare`).
+        """
+        requests = self._all()
+        try:
+            return await requests.set_status(known, wanted, starting=starting, spare=spare)
+        except Conflict:
+            _ = await requests.read(known.id.namespace, known.id.name)
+            raise
+        except UNSURE:
+            if spare:
+                raise
+            found = await requests.read(known.id.namespace, known.id.name)
+            if found is None or found.id.version == known.id.version:
+                raise
+            if (found.phase, found.observed_by) != (wanted.phase, wanted.observed_by):
+                raise
+            return found
+
+    async def delete_request(self, request: ScaleRequest, *, by: str) -> bool:
+        """Deletes a ScaleRequest; returns whether it was there."""
+        return await self._delete(REQUESTS, self._all(), request, by)
+
+    # How both are written.
+
+    async def _write(
+        self,
+        feature: str,
+        write: Callable[[], Awaitable[T]],
+        settled: Callable[[], Awaitable[T | None]],
+    ) -> T:
+        """Writes, and finds out by `settled` whether a write without a clear answer happened (None: it did not)."""
+        self.check(feature)
+        for left in reversed(range(_TRIES)):
+            try:
+                return await write()
+            except Forbidden as error:
+                raise FeatureUnavailable(feature, f"they may not be written: {error}") from error
+            except UNSURE as error:
+                try:
+                    found = await settled()
+                except UNSURE:
+                    raise error from None
+                if found is not None:
+                    return found
+                if not left:
+                    raise
+        raise AssertionError  # the last of several writes returns or raises
+
+    async def _delete(
+        self,
+        feature: str,
+        objects: CustomObjects[Pause] | CustomObjects[ScaleRequest],
+        known: Pause | ScaleRequest,
+        by: str,
+    ) -> bool:
+        """Deletes; returns whether the object was there. An earlier attempt whose answer was lost may have done it."""
+        uid, tried = known.id.uid, False
+        self._ended_by[uid] = by
+        while len(self._ended_by) > _REMEMBERED:
+            del self._ended_by[next(iter(self._ended_by))]
+
+        async def delete() -> bool:
+            nonlocal tried
+            tried, before = True, tried
+            try:
+                await objects.delete(known)  # type: ignore[arg-type]  # of the kind of `objects`
+            except (NotFound, Conflict):
+                return before
+            return True
+
+        async def settled() -> bool | None:
+            found = await objects.read(known.id.namespace, known.id.name)
+            return True if found is None or found.id.uid != uid else None
+
+        return await self._write(feature, delete, settled)
 
 
-def _with_part(
-    data: Data, key: str, parts: dict[str, Fields], kind: EntryKind, fields: Fields | None
-) -> Data:
-    """Returns the data with this entry set or removed; a key without entries is removed."""
-    rest = {name: part for name, part in parts.items() if name != kind}
-    mine = {} if fields is None else {str(kind): fields}
-    others = {name: text for name, text in data.items() if name != key}
-    return {**others, key: encode({**rest, **mine})} if rest or mine else others
+def _untouched(found: Pause | None, before: Pause | None) -> bool:
+    """Whether nobody has made, changed or deleted it; a status does not count."""
+    if found is None or before is None:
+        return found is before
+    return (
+        replace(found, id=NOWHERE) == replace(before, id=NOWHERE) and found.id.uid == before.id.uid
+    )
+
+
+def _same(found: Pause, wanted: Pause) -> bool:
+    return (found.scope, found.reason, found.author, found.verified) == (
+        wanted.scope,
+        wanted.reason,
+        wanted.author,
+        True,
+    ) and 0.0 <= found.until - wanted.until < 1.0

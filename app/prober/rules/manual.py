@@ -1,13 +1,16 @@
-"""What people may scale, and what becomes of a hold whose scaling run no process runs (rules 7)."""
+"""What people may scale, and what is to be done about a ScaleRequest (rules 7)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, unique
+from typing import Final
 
-from app.core.model.overrides import Hold
+from app.core.model.overrides import ScaleRequest
 from app.core.model.policy import DependentPolicy
 from app.core.model.probing import Verdict
+from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatus, StepPhase
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.core.overrides.rules import hold_end
 from app.prober.rules import scaling
 from app.prober.rules.scaling import Case, Task
 
@@ -20,6 +23,10 @@ class ManualContext:
     """The shoot is probed."""
     would_be: Verdict | None = None
     """What the leases or paths ask for, whatever holds it back; None before the first probe."""
+    exists: bool = True
+    """There is such a shoot."""
+    judged: bool = True
+    """There has been a first probe, or there will be none."""
 
 
 def objection(direction: Direction, position: ManualContext) -> str | None:
@@ -53,25 +60,96 @@ def _case(dependent: DependentPolicy, view: WorkloadView | None) -> Case:
 
 
 @unique
-class HoldAction(Enum):
-    """What a leader does about a hold whose scaling run it does not run itself."""
+class RequestStep(Enum):
+    """What a leader does next about a ScaleRequest that it does not carry out yet."""
 
-    NOTHING = "nothing"
-    """The run has ended: the hold stays until its time is over."""
+    WAIT = "wait"
+    BEGIN = "begin"
     CARRY_ON = "carry on"
-    """The run is carried on under the same id."""
-    OVER = "over"
-    """The run may not be carried on, and the hold is ended."""
+    """An earlier leader has begun it."""
+    REFUSE = "refuse"
+    CANCEL = "cancel"
 
 
-def hold_action(hold: Hold, *, probed: bool, now: float) -> tuple[HoldAction, str]:
-    """Decides about a hold whose scaling run no process runs; the text says why a hold is over."""
-    if hold.done:
-        return HoldAction.NOTHING, ""
-    if hold.operation is None or hold.direction is None:
-        return HoldAction.OVER, "it names no scaling run that could be carried on"
-    if now >= hold.until:
-        return HoldAction.OVER, "its time is over, and its scaling run was not done"
-    if not probed and not hold.force:
-        return HoldAction.OVER, "the shoot is not probed, and its scaling run was not forced"
-    return HoldAction.CARRY_ON, ""
+NEVER_STARTED: Final = 3_600.0
+"""Seconds after which a request that nobody has begun is not begun any more."""
+
+
+def next_step(
+    request: ScaleRequest, context: ManualContext | None, now: float
+) -> tuple[RequestStep, str]:
+    """Decides about the next open request of a shoot, of which no scaling run is under way; the text says why not.
+
+    | phase   | what is known            | step     |
+    |---------|--------------------------|----------|
+    | any     | nothing of the shoot     | wait     |
+    | Pending | older than an hour       | refuse   |
+    | Pending | no such shoot            | refuse   |
+    | Pending | a rule forbids it        | refuse   |
+    | Pending | up, and no verdict yet   | wait     |
+    | Pending | else                     | begin    |
+    | Running | not probed, not forced   | cancel   |
+    | Running | else                     | carry on |
+    """
+    if context is None:
+        return RequestStep.WAIT, "the shoot is not known yet"
+    force = request.spec.force
+    if request.phase is OperationPhase.RUNNING:
+        if not context.probed and not request.outlives_probing:
+            return RequestStep.CANCEL, "the shoot is not probed, and it was not forced"
+        return RequestStep.CARRY_ON, ""
+    if now >= request.created_at + NEVER_STARTED:
+        return RequestStep.REFUSE, "it was not begun within an hour"
+    if not context.exists:
+        return RequestStep.REFUSE, "its namespace is not that of a shoot"
+    text = objection(request.spec.direction, context)
+    if text is not None and not force:
+        return RequestStep.REFUSE, text
+    if request.spec.direction is Direction.UP and not context.judged and not force:
+        return RequestStep.WAIT, "there is no verdict yet"
+    return RequestStep.BEGIN, ""
+
+
+def shown(request: ScaleRequest, run: ScalingRunStatus, leader: str) -> ScaleRequest:
+    """Returns the request with the progress of its scaling run; what an earlier leader saw first stays."""
+    before = {str(each.resource): each for each in request.steps}
+    steps = tuple(_joined(before.get(str(each.resource)), each) for each in run.steps)
+    return replace(
+        request,
+        phase=OperationPhase.RUNNING,
+        message=run.message if run.phase is OperationPhase.PENDING else request.message,
+        # The status `Running` may not have been accepted.
+        started=run.started if request.started is None else request.started,
+        steps=steps or request.steps,
+        observed_by=leader,
+    )
+
+
+def _joined(before: RunStep | None, now: RunStep) -> RunStep:
+    plain = replace(now, resource=ResourceRef("", now.resource.kind, now.resource.name))
+    if before is None:
+        return plain
+    if before.phase is StepPhase.DONE and now.phase in {StepPhase.WAITING, StepPhase.SKIPPED}:
+        return before  # there is nothing left to do, as an earlier leader has done it
+    return replace(
+        plain,
+        started=plain.started if before.started is None else before.started,
+        before=plain.before if before.before is None else before.before,
+    )
+
+
+def ended(
+    request: ScaleRequest,
+    phase: OperationPhase,
+    message: str,
+    now: float,
+    *,
+    only_unavailable: bool = False,
+) -> ScaleRequest:
+    """Returns the request with its end, and with the end of its hold if it has one.
+
+    A failure of nothing but what is unavailable ends no hold (rules 4.3): every scaling run fails then.
+    """
+    over = replace(request, phase=phase, message=message, ended=now, hold_until=None)
+    held = now + request.spec.hold if only_unavailable else hold_end(over)
+    return replace(over, hold_until=held)

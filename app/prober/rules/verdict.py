@@ -248,7 +248,8 @@ def _first_obstacle(preconditions: Preconditions, direction: Direction) -> Obsta
     if not preconditions.synced:
         return VerdictReason.NOT_SYNCED, "not scaled: the seed has not been listed completely yet"
     if (hold := preconditions.effective.hold) is not None:
-        return VerdictReason.HELD, f"not scaled: held until {_named(hold)}"
+        running = "" if hold.done else "while a scaling run of people is under way, at least "
+        return VerdictReason.HELD, f"not scaled: held {running}until {_named(hold)}"
     if (pause := preconditions.effective.pause_against(direction)) is not None:
         return VerdictReason.PAUSED, f"not scaled: paused until {_named(pause)}"
     if not preconditions.initial_delay_over:

@@ -37,9 +37,18 @@ RETRY_AFTER: Final = 1
 _TOO_NEW: Final = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
 # The groups of kinds that are not resources by themselves.
 _GROUPS: Final = {
+    "": "",
     "Scale": "autoscaling",
     "ListOptions": "meta.k8s.io",
+    **dict.fromkeys(("CreateOptions", "UpdateOptions", "PatchOptions"), "meta.k8s.io"),
     "DeleteOptions": "meta.k8s.io",
+}
+# How problems of a field begin, and what they are called.
+_CAUSES: Final = {
+    "Required": "Required",
+    "Unsupported": "NotSupported",
+    "Too long": "TooLong",
+    "Too many": "TooMany",
 }
 
 
@@ -93,6 +102,8 @@ def _message(
             f'Operation cannot be fulfilled on {resource.title} "{target.name}": the object has '
             "been modified; please apply your changes to the latest version and try again"
         )
+    if isinstance(error, Rejected):
+        return error.titled(f"{error.kind}.{_group(error, resource)}".strip("."))
     return str(error)
 
 
@@ -125,10 +136,23 @@ def _details(
             return None
 
 
+def _group(error: Rejected, resource: ServedResource | None) -> str:
+    return _GROUPS.get(error.kind, resource.group if resource else "")
+
+
 def _wrong(error: Rejected, resource: ServedResource | None) -> dict[str, Any]:
-    group = _GROUPS.get(error.kind, resource.group if resource else "")
-    cause = {"reason": "FieldValueInvalid", "message": error.problem, "field": error.path}
-    return {**_named(error.name, group, error.kind), "causes": [cause]}
+    group = _group(error, resource)
+    causes = [
+        {"reason": f"FieldValue{_cause(text)}", "message": text, "field": path}
+        for path, text in error.problems
+    ]
+    return {**_named(error.name, group, error.kind), "causes": causes}
+
+
+def _cause(text: str) -> str:
+    if "in body must be of type" in text:
+        return "TypeInvalid"
+    return next((cause for said, cause in _CAUSES.items() if text.startswith(said)), "Invalid")
 
 
 def _named(name: str | None, group: str, kind: str) -> dict[str, Any]:

@@ -1,9 +1,12 @@
 """The resources that an API server serves, and its discovery documents; pure."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final
 
+from app.simulation.definitions import Definition
 from app.simulation.store import Store
 
 _OBJECTS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
@@ -30,6 +33,8 @@ class ServedResource:
     fields: tuple[str, ...] = ()
     """The supported field selectors, in addition to name and namespace."""
     verbs: tuple[str, ...] = _OBJECTS
+    definition: Definition | None = None
+    """What describes a custom resource; None for built-in ones and for those of which anything may be stored."""
 
     @property
     def api_version(self) -> str:
@@ -80,7 +85,6 @@ SEED_RESOURCES: Final = (
     ServedResource(
         "", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"
     ),
-    ServedResource("", "v1", "configmaps", "ConfigMap", short="cm"),
     ServedResource("", "v1", "secrets", "Secret"),
     ServedResource("", "v1", "serviceaccounts", "ServiceAccount", parts=("token",), short="sa"),
     _PODS,
@@ -116,8 +120,18 @@ _BUILT_IN: Final = frozenset(
 )
 
 
+@lru_cache(maxsize=16)
+def _defined(each: Definition) -> ServedResource:
+    return ServedResource(
+        *(each.group, each.version, each.plural, each.kind),
+        parts=each.parts,
+        short=each.short,
+        definition=each,
+    )
+
+
 class Catalog:
-    """The resources of one API server: built-in ones, and the other kinds that its store has objects of."""
+    """The resources of one API server: built-in and defined ones, and other kinds that its store has objects of."""
 
     def __init__(self, known: Iterable[ServedResource], store: Store) -> None:
         self._known = {(each.group, each.version, each.plural): each for each in known}
@@ -126,12 +140,11 @@ class Catalog:
 
     def find(self, group: str, version: str, plural: str) -> ServedResource | None:
         """Returns a resource; None if it is not served."""
-        self._learn()
-        return self._known.get((group, version, plural))
+        return self._served().get((group, version, plural))
 
-    def _learn(self) -> None:
-        """Adds kinds that appeared in the store: dependents of any group, with `scale`."""
-        for kind in set(self._store.kinds()) - self._kinds:
+    def _served(self) -> dict[tuple[str, str, str], ServedResource]:
+        """Returns all resources, with kinds that appeared in the store: dependents of any group, with `scale`."""
+        for kind in set(self._store.kinds()) - self._kinds - self._store.definitions.keys():
             objects = self._store.list(kind)
             if not objects:
                 continue
@@ -139,6 +152,8 @@ class Catalog:
             resource = ServedResource(group, version, f"{kind.lower()}s", kind, parts=_SIZED)
             self._known[group, version, resource.plural] = resource
             self._kinds.add(kind)
+        defined = map(_defined, self._store.definitions.values())
+        return self._known | {(each.group, each.version, each.plural): each for each in defined}
 
     def is_built_in(self, group: str) -> bool:
         """Returns whether a group is built in; such groups answer for their unknown resources themselves."""
@@ -146,8 +161,8 @@ class Catalog:
 
     def group_versions(self) -> list[tuple[str, str]]:
         """All groups but the core group."""
-        self._learn()
-        return sorted({(each.group, each.version) for each in self._known.values() if each.group})
+        served = self._served().values()
+        return sorted({(each.group, each.version) for each in served if each.group})
 
     def core_versions(self) -> dict[str, Any]:
         """Returns the answer to `GET /api`."""
@@ -167,10 +182,8 @@ class Catalog:
 
     def resource_list(self, group: str, version: str) -> dict[str, Any] | None:
         """Returns the answer to `GET /api/v1` or `GET /apis/GROUP/VERSION`; None if the version is not served."""
-        self._learn()
-        found = [
-            each for each in self._known.values() if (each.group, each.version) == (group, version)
-        ]
+        served = self._served().values()
+        found = [each for each in served if (each.group, each.version) == (group, version)]
         if not found:
             return None
         return {
@@ -179,6 +192,41 @@ class Catalog:
             "groupVersion": found[0].api_version,
             "resources": [entry for each in found for entry in _entries(each)],
         }
+
+    def documented(self) -> dict[str, Any]:
+        """Returns the answer to `GET /openapi/v3`: the custom resources that have a definition."""
+        served = {f"apis/{each.group}/{each.version}" for each in self._store.definitions.values()}
+        return {"paths": {each: {"serverRelativeURL": f"/openapi/v3/{each}"} for each in served}}
+
+    def document(self, group: str, version: str) -> dict[str, Any] | None:
+        """Returns the answer to `GET /openapi/v3/apis/GROUP/VERSION`, as much of it as kubectl needs."""
+        known = self._store.definitions.values()
+        found = [each for each in known if (each.group, each.version) == (group, version)]
+        if not found:
+            return None
+        return {
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": "simulated"},
+            "paths": {path: item for each in found for path, item in _paths(each).items()},
+            "components": {
+                "schemas": {each.kind: {**each.schema, **_named(each, list)} for each in found}
+            },
+        }
+
+
+def _named(each: Definition, wrap: Callable[[list[dict[str, str]]], object]) -> dict[str, object]:
+    named = {"group": each.group, "version": each.version, "kind": each.kind}
+    return {"x-kubernetes-group-version-kind": wrap([named])}
+
+
+def _paths(each: Definition) -> dict[str, Any]:
+    """Returns what can be done with an object: kubectl asks whether unknown fields can be refused."""
+    strict = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
+    verbs = {"get": (), "patch": (strict,)}
+    whole = f"/apis/{each.group}/{each.version}/namespaces/{{namespace}}/{each.plural}/{{name}}"
+    first = itemgetter(0)
+    done = {verb: {"parameters": more, **_named(each, first)} for verb, more in verbs.items()}
+    return {whole: done}
 
 
 def _group(group: str, version: str) -> dict[str, Any]:
@@ -194,6 +242,7 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
         "kind": resource.kind,
         "verbs": list(resource.verbs) if resource.stored else ["create"],
         **({"shortNames": [resource.short]} if resource.short else {}),
+        **({"categories": resource.definition.categories} if resource.definition else {}),
     }
     return [whole, *(_part(resource, part) for part in resource.parts)]
 

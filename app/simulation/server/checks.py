@@ -1,7 +1,8 @@
 """Validates objects from clients before they reach the store: names, metadata, times, Events; pure."""
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.core.errors import Conflict, Invalid, ServerFault
@@ -23,7 +24,7 @@ _TIMES: Final = ("renewTime", "acquireTime")
 # Kinds that may be replaced without saying which version is.
 _UNCONDITIONAL: Final = frozenset(
     {
-        *("ConfigMap", "Deployment", "EndpointSlice", "Namespace", "Node", "Pod", "ReplicaSet"),
+        *("Deployment", "EndpointSlice", "Namespace", "Node", "Pod", "ReplicaSet"),
         *("Secret", "Service", "StatefulSet"),
     }
 )
@@ -43,12 +44,12 @@ def is_label(text: str) -> bool:
     return bool(_LABEL.fullmatch(text)) and len(text) <= _MAX_LABEL
 
 
-def check_shape(kind: str, name: str, body: Object) -> None:
+def check_shape(kind: str, name: str, body: Object, parts: Sequence[str] = _PARTS) -> None:
     """Raises WrongType where a part of an object or a patch, if it is there, is of another type than everywhere."""
     for member in _WORDS:
         if not isinstance(body.get(member), str | None):
             raise WrongType(kind, name, member, "it as text")
-    for member in _PARTS:
+    for member in parts:
         if not isinstance(body.get(member), Mapping | None):
             raise WrongType(kind, name, member, "it as an object")
     metadata = metadata_of(body)
@@ -63,11 +64,53 @@ def metadata_of(body: Object) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
+def check_sent(
+    resource: ServedResource, name: str, body: Object, *, strict: bool, whole: bool = True
+) -> None:
+    """Checks the form of an object or a patch that a client sent; a definition judges the rest of it later.
+
+    Raises:
+        WrongType: a part of it is of a wrong type.
+        Invalid: no field may be unknown (`strict`), and one is: 400, or 422 in a patch.
+    """
+    known = resource.definition
+    check_shape(resource.kind, name, body, _PARTS if known is None else _PARTS[:1])
+    if known is not None and strict and (unknown := known.unknown(body)):
+        fields = ", ".join(f'unknown field "{each}"' for each in unknown)
+        if not whole:
+            problem = f"Invalid value: {json.dumps(body)}: strict decoding error: {fields}"
+            raise Rejected("", "", "patch", problem)
+        raise Invalid(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"strict decoding error: {fields}",
+            status=400,
+        )
+
+
 def check_kind(resource: ServedResource, body: Object) -> None:
-    """Raises Invalid (400) if the kind of an object differs from that of its path."""
+    """Raises Invalid if the kind of an object differs from that of its path."""
+    if resource.definition is not None:
+        _check_named(resource, body)
     kind = body.get("kind", resource.kind)
     if kind != resource.kind:
         raise Invalid(f"{kind} cannot be handled as a {resource.kind}", status=400)
+
+
+def _check_named(resource: ServedResource, body: Object) -> None:
+    """Checks that a custom resource says what it is; a built-in one need not."""
+    if not body.get("kind"):
+        problem = f"(must be of type {resource.kind}): Object 'Kind' is missing"
+        raise Invalid(f"the object provided is unrecognized {problem}", status=400)
+    version = body.get("apiVersion", "")
+    if version != resource.api_version:
+        raise Invalid(
+            f"the API version in the data ({version}) does not match the expected API version "
+            f"({resource.api_version})",
+            status=400,
+        )
+    if body["kind"] != resource.kind:
+        problem = f'Invalid value: "{body["kind"]}": must be {resource.kind}'
+        raise Rejected(body["kind"], str(metadata_of(body).get("name", "")), "kind", problem)
 
 
 def check_new(resource: ServedResource, target: RequestedObject, name: str, body: Object) -> None:
@@ -111,7 +154,7 @@ def check_replacement(
     metadata = metadata_of(body)
     if resource.kind not in _UNCONDITIONAL and not metadata.get("resourceVersion"):
         problem = "Invalid value: 0: must be specified for an update"
-        raise Rejected(resource.kind, target.name, "metadata.resourceVersion", problem)
+        raise Rejected(resource.plural, target.name, "metadata.resourceVersion", problem)
     if metadata.get("uid", current["metadata"]["uid"]) != current["metadata"]["uid"]:
         raise Conflict("the object has another uid", status=409)
     check_content(resource, target.name, body)
@@ -139,6 +182,10 @@ def check_patch(
     if metadata.get("uid", current["metadata"]["uid"]) != current["metadata"]["uid"]:
         problem = f'Invalid value: "{metadata["uid"]}": field is immutable'
         raise Rejected(resource.kind, target.name, "metadata.uid", problem)
+    for member in _WORDS if resource.definition is not None else ():
+        if patch.get(member, current[member]) != current[member]:
+            problem = f'Invalid value: "{patch[member]}": must be {current[member]}'
+            raise Rejected(resource.kind, target.name, member, problem)
     check_content(resource, target.name, patch)
 
 

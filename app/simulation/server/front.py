@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from app.core.errors import ClusterError, Forbidden, Invalid, Unreachable
+from app.core.errors import ClusterError, Forbidden, Unreachable
 from app.simulation.server import rendering, tables
 from app.simulation.server.answers import (
     MERGE,
@@ -20,7 +20,14 @@ from app.simulation.server.answers import (
 )
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.executing import Executions
-from app.simulation.server.options import VERBS, ListOptions, RequestedObject, asked_in, parse
+from app.simulation.server.options import (
+    VERBS,
+    ListOptions,
+    RequestedObject,
+    WriteOptions,
+    asked_in,
+    parse,
+)
 from app.simulation.server.premise import Premise
 from app.simulation.server.reading import StoredPage, StoreReader
 from app.simulation.server.reviewing import ServerReviews
@@ -123,6 +130,10 @@ class ServerFront:
                 return catalog.core_versions()
             case ["apis"]:
                 return catalog.group_list()
+            case ["openapi", "v3"]:
+                return catalog.documented()
+            case ["openapi", "v3", "apis", group, version]:
+                found = catalog.document(group, version)
             case ["apis", group]:
                 found = catalog.group(group)
             case ["api", version]:
@@ -234,7 +245,9 @@ class ServerFront:
         try:
             stream = await self._ask(self._asked("watch", target), begin, consistent=False)
             response = await self._answers.begun(request)
-            with premise.serving(resource.kind, stream.cut):
+            with premise.serving(resource.kind, stream):
+                if self._find(target) is None:  # it went while the watch began
+                    stream.end()
                 await stream.run(response.write)
             await response.write_eof()
         except (TooSlow, ConnectionError):
@@ -249,29 +262,30 @@ class ServerFront:
         if VERBS.get(request.method) not in resource.verbs:
             raise NotAllowed
         body = await body_of(request, _patches_of(resource))
-        if request.method != "DELETE" and request.query.get("dryRun"):
-            raise Invalid("dryRun: only a deletion can be tried here", status=400)
-        author = Author(user, self._premise.clock.now())
+        options = WriteOptions.parse(request.query, VERBS[request.method])
+        author = Author(user, self._premise.clock.now(), options.strict)
+
+        def written(write: Callable[[StoreWriter], Object]) -> Answer:
+            if options.dry_run:
+                return lambda: self._writer.tried(resource, target, body, write)
+            return lambda: write(self._writer)
+
         asked = self._asked(VERBS.get(request.method, ""), target)
         match request.method, bool(target.name):
             case "POST", False:
-                made = await self._ask(
-                    asked, lambda: self._writer.create(resource, target, body, author)
-                )
+                create = written(lambda writer: writer.create(resource, target, body, author))
+                made = await self._ask(asked, create)
                 return self._answers.json(201, rendering.shown(made))
             case "PUT", True if self._writer.makes(resource, target):
-                made = await self._ask(
-                    asked, lambda: self._writer.make(resource, target, body, author)
-                )
+                make = written(lambda writer: writer.make(resource, target, body, author))
+                made = await self._ask(asked, make)
                 return self._answers.json(201, rendering.shown(made))
             case "PUT", True:
-                changed = await self._ask(
-                    asked, lambda: self._writer.replace(resource, target, body, author)
-                )
+                replace = written(lambda writer: writer.replace(resource, target, body, author))
+                changed = await self._ask(asked, replace)
             case "PATCH", True:
-                changed = await self._ask(
-                    asked, lambda: self._writer.patch(resource, target, body, author)
-                )
+                patch = written(lambda writer: writer.patch(resource, target, body, author))
+                changed = await self._ask(asked, patch)
             case "DELETE", True if not target.part:
                 wanted = asked_in(body, request.query)
                 made = await self._ask(

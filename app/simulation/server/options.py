@@ -110,6 +110,33 @@ VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "
 _CORE: Final = 2
 _NAMED: Final = 3
 _NAMESPACES: Final = "namespaces"
+_CHECKED: Final = ("", "Ignore", "Strict", "Warn")
+
+
+class WriteOptions(NamedTuple):
+    """The query of a write other than a deletion."""
+
+    dry_run: bool
+    strict: bool
+    """Whether unknown fields are refused; otherwise they are dropped."""
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str], verb: str) -> Self:
+        """Reads the query of a write with this verb.
+
+        Raises:
+            Rejected: a value is none of its kind.
+        """
+        kind, tried = f"{verb.capitalize()}Options", query.get("dryRun", "")
+        checked = query.get("fieldValidation", "")
+        if tried not in {"", "All"} and verb != "delete":
+            problem = f'Unsupported value: ["{tried}"]: supported values: "All"'
+            raise Rejected(kind, "", "dryRun", problem)
+        if checked not in _CHECKED:
+            known = ", ".join(f'"{each}"' for each in _CHECKED)
+            problem = f'Unsupported value: "{checked}": supported values: {known}'
+            raise Rejected(kind, "", "fieldValidation", problem)
+        return cls(bool(tried), checked == "Strict")
 
 
 class RequestedObject(NamedTuple):

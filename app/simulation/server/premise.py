@@ -13,6 +13,7 @@ from app.simulation.server.catalog import Catalog
 from app.simulation.server.executing import SimulatedCommands
 from app.simulation.store import ObjectKey, Store
 from app.simulation.traffic import ApiServer, Host, Write
+from app.simulation.watches import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,10 @@ class Premise:
     """The commands that can be run in containers."""
     stalled: Callable[[str], bool] = lambda _: False
     """Returns whether watches of a kind are stalled, so that they neither deliver nor end."""
-    serving: Callable[[str, Callable[[], None]], AbstractContextManager[None]] = (
-        lambda _kind, _cut: nullcontext()
+    serving: Callable[[str, Stream], AbstractContextManager[None]] = lambda _kind, _stream: (
+        nullcontext()
     )
-    """Is entered while a watch of a kind is open; the function breaks its connection."""
+    """Is entered while a watch of a kind is open."""
     unavailable: Callable[[str, str], ClusterError | None] = lambda _kind, _name: None
     """Returns the error that a fault makes of requests for a kind and a name; None if there is none."""
     watch_delay: float = 0.0

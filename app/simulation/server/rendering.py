@@ -8,9 +8,7 @@ from app.simulation.store import Object
 from app.simulation.validation import SIZED
 from app.simulation.views import scale_view
 
-_WITHOUT_GENERATION: Final = frozenset(
-    {"ConfigMap", "Event", "Lease", "Namespace", "Node", "Secret", "Service"}
-)
+_WITHOUT_GENERATION: Final = frozenset({"Event", "Lease", "Namespace", "Node", "Secret", "Service"})
 _SLICE: Final = "EndpointSlice"
 _EMPTY: Final[tuple[object, ...]] = ("", None, {}, [])
 # The fields of an EndpointSlice that are null if empty.
@@ -49,8 +47,6 @@ def shown(obj: Object) -> dict[str, Any]:
     if kind in SIZED:
         status = obj.get("status", {})
         body["status"] = {name: value for name, value in status.items() if value != 0}
-    if kind == "ConfigMap" and not body.get("data"):
-        body.pop("data", None)
     if kind == _SLICE:
         body |= {name: obj.get(name) or None for name in _LISTS}
     return body

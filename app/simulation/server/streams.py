@@ -25,6 +25,8 @@ _LONGEST: Final = 1800.0
 _BOOKMARKS: Final = 60.0
 # Seconds before the end of a watch at which a last bookmark is sent.
 _BEFORE_END: Final = 2.0
+# Seconds from the end of its kind to the end of a watch.
+_WITHDRAWN: Final = 1.0
 # Seconds between checks whether a stalled watch may continue.
 _LOOK: Final = 0.5
 # Seconds after its end in which a client may still read the watch.
@@ -81,7 +83,7 @@ class StoreWatch:
         """What is to be delivered, and when at the earliest."""
         self._more = asyncio.Event()
         self._overrun = False
-        self._cut = False
+        self._cut = self._withdrawn = False
         self._over = False
         """Whether the watch ends after the pending changes."""
         self._known = options.version or 0
@@ -99,6 +101,11 @@ class StoreWatch:
     def cut(self) -> None:
         """Breaks the connection; pending changes are lost."""
         self._cut = True
+        self._more.set()
+
+    def end(self) -> None:
+        """Ends the watch soon, after what is pending: its kind is served no longer."""
+        self._withdrawn = True
         self._more.set()
 
     def close(self) -> None:
@@ -120,6 +127,8 @@ class StoreWatch:
                 raise TooSlow
             if self._cut:
                 raise ConnectionResetError
+            if self._withdrawn:
+                end, self._withdrawn = min(end, now + _WITHDRAWN), False
             stalled = self._stalled()
             if not stalled:
                 if now >= bookmark:

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from app.core.errors import Invalid
 from app.core.model.instants import parse_rfc3339
+from app.simulation.definitions import PrintedColumn
 from app.simulation.server import rendering
 from app.simulation.server.catalog import ServedResource
 from app.simulation.store import Object
@@ -130,7 +131,7 @@ class _Column(NamedTuple):
     name: str
     cell: Callable[[Object], object]
     type: str = "string"
-    since: Callable[[Object], str | None] = lambda _: None
+    since: Callable[[Object], str | None] | None = None
     """An instant; how long ago it was is added, or is all that is shown where the cell is None."""
     priority: int = 0
     """Above 0 it is shown to those who ask for a wide table."""
@@ -183,7 +184,15 @@ def table(
 def _columns(resource: ServedResource) -> Sequence[_Column]:
     if resource.kind == "Event":
         return _OF_EVENTS
+    if resource.definition is not None:
+        return (_NAME, *map(_printed, resource.definition.columns))
     return (_NAME, *_COLUMNS.get(resource.kind, ()), _AGE)
+
+
+def _printed(column: PrintedColumn) -> _Column:
+    if column.type == "date":
+        return _Column(column.name, lambda _: None, column.type, column.value, column.priority)
+    return _Column(column.name, column.value, column.type, priority=column.priority)
 
 
 def _definition(column: _Column, form: str) -> dict[str, Any]:
@@ -202,7 +211,10 @@ def _row(obj: Object, columns: Sequence[_Column], now: float) -> dict[str, Any]:
 
 
 def _cell(obj: Object, column: _Column, now: float) -> object:
-    shown, since = column.cell(obj), column.since(obj)
+    shown = column.cell(obj)
+    if column.since is None:
+        return shown
+    since = column.since(obj)
     if shown is None:
         return _age(since, now)
     return shown if since is None else f"{shown} ({_age(since, now)} ago)"
@@ -270,7 +282,6 @@ _OF_EVENTS: Final = (
     _NAME._replace(priority=1),
 )
 _COLUMNS: Final[Mapping[str, Sequence[_Column]]] = {
-    "ConfigMap": (_Column("Data", lambda obj: len(obj.get("data") or {}), "integer"),),
     "Deployment": (
         _Column("Ready", _pods_ready),
         _Column("Up-to-date", lambda obj: _status(obj, "replicas"), "integer"),

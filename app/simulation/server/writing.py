@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from app.core.errors import Conflict
+from app.core.errors import Conflict, Forbidden
 from app.simulation import manifests
 from app.simulation.deletion import POD, DeleteOptions, DeletionState
 from app.simulation.server import checks, rendering
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import RequestedObject
 from app.simulation.server.reading import key_of, not_found
-from app.simulation.store import Object, ObjectKey, Store, merge
+from app.simulation.store import Object, ObjectKey, Store, merge, version_of
 from app.simulation.traffic import Write
 from app.simulation.validation import WrongType, check_count
 from app.simulation.views import ref_of, size_field
@@ -29,10 +29,12 @@ class AlreadyExists(Conflict):
 
 
 class Author(NamedTuple):
-    """The user of a write, and when it was sent."""
+    """The user of a write, when it was sent, and how it is to be taken."""
 
     name: str
     now: float
+    strict: bool = False
+    """Whether fields that are unknown are refused."""
 
 
 class StoreWriter:
@@ -54,20 +56,41 @@ class StoreWriter:
         self._store, self._wrote, self._delete = store, wrote, deleted
         self._named = 0
 
+    def tried(
+        self,
+        resource: ServedResource,
+        target: RequestedObject,
+        body: Object,
+        write: Callable[["StoreWriter"], Object],
+    ) -> Object:
+        """Returns what would come of a write, which changes nothing; raises what it raises."""
+        name = target.name or str(checks.metadata_of(body).get("name") or "")
+        key = ObjectKey(resource.kind, target.namespace, name)
+        made = write(StoreWriter(self._store.trial(key), lambda _: None, self._delete))
+        metadata, before = dict(made["metadata"]), self._store.find(key)
+        del metadata["resourceVersion"]
+        if before is not None:
+            metadata["resourceVersion"] = version_of(before)
+        return {**made, "metadata": metadata}
+
     def create(
         self, resource: ServedResource, target: RequestedObject, body: Object, author: Author
     ) -> Object:
         """Creates an object; its status is dropped if the kind has a status subresource.
 
         Raises:
+            Forbidden: the kind is served no longer.
             Conflict: there is one of this name.
             Invalid: it lacks a name, is of another kind or namespace, or is wrong.
         """
         checks.check_kind(resource, body)
-        checks.check_shape(resource.kind, "", body)
+        checks.check_sent(resource, "", body, strict=author.strict)
         name = self._name_in(body)
         checks.check_new(resource, target, name, body)
         key = ObjectKey(resource.kind, target.namespace, name)
+        if resource.definition is not None and resource.kind not in self._store.definitions:
+            ended = "create not allowed while custom resource definition is terminating"
+            raise Forbidden(f'{resource.title} "{name}" is forbidden: {ended}', status=403)
         if self._store.find(key) is not None:
             raise AlreadyExists(resource, name)
         whole = {**body, "apiVersion": resource.api_version}
@@ -91,18 +114,19 @@ class StoreWriter:
         """
         current = self._existing(resource, target)
         key = key_of(resource, target)
-        checks.check_shape(resource.kind, target.name, body)
+        checks.check_sent(resource, target.name, body, strict=author.strict)
         if target.part == "scale":
             return self._scale(current, key, body, author)
         checks.check_kind(resource, body)
         checks.check_replacement(resource, target, body, current)
         if target.part == "status":
-            precondition = {"metadata": {"resourceVersion": _version_in(body)}}
-            patch = {**precondition, "status": body.get("status", {})}
-            changed = self._store.patch(key, patch, status=True)
+            changed = self._store.replace(key, body, status=True)
         else:
-            kept = {"apiVersion": resource.api_version, "status": current.get("status")}
-            whole = {**body, **{name: value for name, value in kept.items() if value is not None}}
+            whole = {**body, "apiVersion": resource.api_version}
+            if "status" in resource.parts:
+                whole.pop("status", None)
+            if "status" in current:
+                whole["status"] = current["status"]
             changed = self._store.replace(key, whole)
         self._enter(changed, body, author, "update")
         return changed
@@ -153,7 +177,7 @@ class StoreWriter:
         current: Object,
     ) -> Object:
         key = key_of(resource, target)
-        checks.check_shape(resource.kind, target.name, patch)
+        checks.check_sent(resource, target.name, patch, strict=author.strict, whole=False)
         checks.check_whole(resource, target, patch)
         checks.check_patch(resource, target, patch, current)
         if target.part == "scale":

@@ -10,7 +10,7 @@ from app.simulation.faults import PodFaults, PodWatched
 from app.simulation.network import SEED
 from app.simulation.traffic import Storage, Trouble
 from app.simulation.workloads import API_SERVER, ETCD, Workload
-from bench.exploration.draws import Arguments, Draw
+from bench.exploration.draws import OF_OVERRIDES, Arguments, Draw
 from bench.exploration.weeder.recipe import WeederRecipe
 
 _CHAIN: Final = frozenset({ETCD, API_SERVER})
@@ -132,6 +132,7 @@ FAULTS: Final[dict[str, Draw[PlaneHand]]] = {
         _claims("answers"),
     ),
     "pods_forbidden": Draw(1, _SHORT, _nothing),
+    **OF_OVERRIDES,
 }
 
 

@@ -18,7 +18,7 @@ from bench.exploration.weeder.recipe import WeederRecipe
 
 _LATE: Final = 70.0
 """A request may be carried out so long after it was sent, seconds."""
-_AT_REST: Final = frozenset({"leases", "configmaps", "endpointslices"})
+_AT_REST: Final = frozenset({"leases", "pauses", "endpointslices"})
 """What is asked for at rest, too: the Lease, and what is watched all the time."""
 
 

@@ -1,20 +1,17 @@
 """What operators and controllers do to pods, owners, slices and pauses, at the worst moment."""
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from app.core.model.instants import rfc3339
-from app.core.model.overrides import ALL_SHOOTS
 from app.simulation.store import Object, ObjectKey
 from bench.exploration.people import Act, Deed
 from bench.exploration.weeder.draws import PlaneHand
+from bench.exploration.wishes import HOME
 
 if TYPE_CHECKING:
     from app.simulation.parts import Fault
 
 Free = Callable[[str], bool]
-_DAY: Final = 86_400.0
 _OWNERS: Final = ("ReplicaSet", "StatefulSet")
 
 
@@ -109,16 +106,20 @@ def splits_service(hand: PlaneHand, free: Free) -> Deed | None:
 
 
 def pauses(hand: PlaneHand, free: Free) -> Deed | None:
-    """Somebody pauses a control plane, for a while."""
-    namespace = hand.namespace()
-    claim = f"pause/{namespace}"
-    if not free(claim):
+    """Somebody pauses a control plane or all of them, for a while."""
+    place = hand.rng.choice((*(3 * (hand.namespace(),)), HOME))
+    claim, people = f"pause/{place}", hand.world.people
+    if not free(claim) or "Pause" not in hand.world.parts.store.definitions:
         return None
-    key = hand.rng.choice((namespace, namespace, namespace, ALL_SHOOTS))
-    editor, until = hand.world.overrides_editor, rfc3339(hand.world.clock.now() + _DAY)
-    pause = {"scope": "all", "author": "alice", "reason": "mine", "until": until}
-    editor.edit({key: json.dumps({"pause": pause})})
-    return Deed(f"{key} is paused", claim, lambda: editor.edit({key: None}))
+    scope = hand.rng.choice(("all", "all", "all", "scaleDown"))
+    name = f"mine-{hand.rng.randrange(1 << 32):08x}"
+    people.create("Pause", place, name, reason="mine", author="alice", scope=scope)
+
+    def undo() -> None:
+        if hand.world.store.find(ObjectKey("Pause", place, name)) is not None:
+            people.delete("Pause", place, name)
+
+    return Deed(f"{place} is paused, {scope}", claim, undo)
 
 
 def outage(hand: PlaneHand, free: Free) -> Deed | None:

@@ -25,6 +25,8 @@ class WeederSurroundings:
 
     grounds: Grounds
     recipe: WeederRecipe
+    told: Callable[[], Told]
+    """What a process that starts now is told of the overrides: nothing yet."""
     since: Callable[[ServiceKey], float | None]
     """Since when a service is truly ready."""
     calm: Callable[[], bool]
@@ -40,9 +42,8 @@ class WeederProcess(Life):
 
     def __init__(self, around: WeederSurroundings, name: str, machine: Machine, seed: str) -> None:
         """Does nothing yet; the arguments are those of `Life`."""
-        super().__init__(around.grounds, name, machine, seed)
+        super().__init__(around.grounds, name, machine, seed, around.told())
         self._surroundings = around
-        self.told = Told(around.grounds.clock.now())
         self.sight: Sight | None = None
 
     def failed(self, text: str) -> None:

@@ -19,6 +19,7 @@ from bench.exploration.weeder.people import ACTS
 from bench.exploration.weeder.process import WeederProcess, WeederSurroundings
 from bench.exploration.weeder.recipe import STRAY, WeederRecipe
 from bench.exploration.weeder.waits import Waits
+from bench.exploration.wishes import Told
 
 _CALM: Final = 31.0
 """Whatever was tried in vain before is tried again within this, seconds."""
@@ -53,6 +54,7 @@ class Weeding(Play[WeederProcess, WeederRecipe]):
         around = WeederSurroundings(
             self._grounds(self.world, place, ledger),
             recipe,
+            lambda: Told(clock.now, self.world.store, clock.now(), ("pauses",)),
             ledger.ready_since,
             lambda: self._calm,
             self._heard,

@@ -9,6 +9,7 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
 {{- if has "weeder" .loops }}
 {{- include "dependency-watchdog.weederRules" . }}
 {{- end }}
+{{- include "dependency-watchdog.customRules" (dict "resource" "pauses" "writes" "create, patch, delete" "here" .) }}
 {{- if not .settings.flags.dryRun }}
 - apiGroups: [events.k8s.io]
   resources: [events]
@@ -21,6 +22,19 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
 - apiGroups: [authorization.k8s.io]
   resources: [subjectaccessreviews]
   verbs: [create]
+{{- end }}
+{{- end -}}
+
+{{/* For a custom resource of the chart's own: its objects in all namespaces, and their status, which the prober's leader writes. */}}
+{{- define "dependency-watchdog.customRules" }}
+{{- $write := not .here.settings.flags.dryRun }}
+- apiGroups: [dependency-watchdog.gardener.cloud]
+  resources: [{{ .resource }}]
+  verbs: [get, list, watch{{ if $write }}, {{ .writes }}{{ end }}]
+{{- if and $write (has "prober" .here.loops) }}
+- apiGroups: [dependency-watchdog.gardener.cloud]
+  resources: [{{ .resource }}/status]
+  verbs: [patch]
 {{- end }}
 {{- end -}}
 
@@ -54,6 +68,7 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
 {{- end }}
 {{- end }}
 {{- end }}
+{{- include "dependency-watchdog.customRules" (dict "resource" "scalerequests" "writes" "create, delete" "here" .) }}
 {{- end -}}
 
 {{/* The Secrets of a shoot, as JSON. */}}
@@ -109,10 +124,9 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
 {{- $found | toJson -}}
 {{- end -}}
 
-{{/* The rights in the own namespace. */}}
+{{/* The rights in the own namespace; empty: none. */}}
 {{- define "dependency-watchdog.ownRules" -}}
-{{- $write := not .settings.flags.dryRun }}
-{{- if and $write .root.Values.leaderElection.enabled }}
+{{- if and (not .settings.flags.dryRun) .root.Values.leaderElection.enabled }}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [create]
@@ -124,15 +138,6 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
     {{- end }}
   verbs: [get, watch, update]
 {{- end }}
-{{- if $write }}
-- apiGroups: [""]
-  resources: [configmaps]
-  verbs: [create]
-{{- end }}
-- apiGroups: [""]
-  resources: [configmaps]
-  resourceNames: [dependency-watchdog-overrides]
-  verbs: [get, list, watch{{ if $write }}, update{{ end }}]
 {{- if include "dependency-watchdog.leaderAddress" . }}
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]

@@ -12,7 +12,10 @@ from tests.api.auth.conftest import ALICE
 
 SHOOT = "shoot--acme--prod"
 VIEWER = {Call.READ_SHOOT, Call.LIST, Call.READ_AUDIT, Call.READ_CONFIG}
-OPERATOR = VIEWER | {Call.PROBE, Call.WEED, Call.PAUSE, Call.RESUME, Call.IGNORE, Call.UNIGNORE}
+OPERATOR = VIEWER | {
+    *(Call.PROBE, Call.WEED, Call.IGNORE, Call.UNIGNORE),
+    *(Call.PAUSE, Call.CHANGE_PAUSE, Call.RESUME),
+}
 MAY = {Role.VIEWER: VIEWER, Role.OPERATOR: OPERATOR, Role.ADMIN: set(Call)}
 
 
@@ -54,16 +57,24 @@ ATTRIBUTES = {
     Call.READ_CONFIG: ("get", "config"),
     Call.PROBE: ("create", "shoots/probe"),
     Call.WEED: ("create", "shoots/recoveries"),
-    Call.PAUSE: ("update", "shoots/pause"),
-    Call.RESUME: ("delete", "shoots/pause"),
+    Call.PAUSE: ("create", "pauses"),
+    Call.CHANGE_PAUSE: ("update", "pauses"),
+    Call.RESUME: ("delete", "pauses"),
     Call.IGNORE: ("update", "shoots/ignore-scaling"),
     Call.UNIGNORE: ("delete", "shoots/ignore-scaling"),
-    Call.PAUSE_ALL: ("update", "shoots/pause"),
-    Call.RESUME_ALL: ("delete", "shoots/pause"),
-    Call.SCALE: ("create", "shoots/scale"),
-    Call.CANCEL: ("delete", "shoots/scale"),
+    Call.PAUSE_ALL: ("create", "pauses"),
+    Call.CHANGE_PAUSE_ALL: ("update", "pauses"),
+    Call.RESUME_ALL: ("delete", "pauses"),
+    Call.SCALE: ("create", "scalerequests"),
+    Call.CANCEL: ("delete", "scalerequests"),
+    Call.FORCE_SCALE: ("update", "scalerequests/force"),
     Call.LOG_LEVEL: ("update", "config"),
 }
+
+
+def test_what_concerns_all_shoots_and_force_are_rights_in_the_watchdogs_namespace():
+    found = {each for each in Call if each.at_home}
+    assert found == {Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL, Call.RESUME_ALL, Call.FORCE_SCALE}
 
 
 def test_the_table_has_every_call():
@@ -105,17 +116,17 @@ async def refusal(authority, caller, call, namespace) -> Problem:
 async def test_a_no_of_the_seed_says_who_may_not_do_what_and_where(by_seed):
     found = await refusal(by_seed, ALICE, Call.SCALE, SHOOT)
     assert found.detail == (
-        "alice may not create shoots/scale (dependency-watchdog.gardener.cloud) in shoot--acme--prod: "
+        "alice may not create scalerequests (dependency-watchdog.gardener.cloud) in shoot--acme--prod: "
         "the seed's RBAC does not allow it"
     )
-    assert found.extra == {"verb": "create", "resource": "shoots/scale", "namespace": SHOOT}
-    assert "in all namespaces" in (await refusal(by_seed, ALICE, Call.PAUSE_ALL, "")).detail
+    assert found.extra == {"verb": "create", "resource": "scalerequests", "namespace": SHOOT}
+    assert "in all namespaces" in (await refusal(by_seed, ALICE, Call.LIST, "")).detail
 
 
 async def test_a_no_of_a_role_says_which_one_is_needed(by_role):
     found = await refusal(by_role, Caller("vera", Role.VIEWER), Call.PAUSE, SHOOT)
     assert found.detail == (
-        "vera may not update shoots/pause (dependency-watchdog.gardener.cloud) in shoot--acme--prod: "
+        "vera may not create pauses (dependency-watchdog.gardener.cloud) in shoot--acme--prod: "
         "that needs the role operator, but the caller is viewer"
     )
     assert "the caller has none" in (await refusal(by_role, Caller("x"), Call.LIST, "")).detail

@@ -39,7 +39,13 @@ def test_each_cluster_role_grants_what_the_role_may_and_nothing_more(role):
     expected = {
         (call.verb, call.resource) for call in Call if ranks.index(call.role) <= ranks.index(role)
     }
-    assert grants(ROLES[f"dependency-watchdog-{role}"]) == expected
+    assert grants(ROLES[f"dependency-watchdog-{role}"]) == expected | kubectl(role)
+
+
+def kubectl(role):
+    """What the role grants beyond the API, so that it is one for kubectl, too."""
+    watched = {(v, kind) for v in ("get", "list", "watch") for kind in ("pauses", "scalerequests")}
+    return watched if role is Role.VIEWER else watched | {("patch", "pauses")}
 
 
 def test_a_scraper_is_granted_what_is_asked_for():

@@ -366,7 +366,7 @@ async def test_a_flood_of_others_does_not_keep_out_those_who_read_and_are_known(
 
 # Many ask at once.
 
-WRITE = Access("update", "shoots/pause", "shoot--a--b")
+WRITE = Access("update", "shoots/ignore-scaling", "shoot--a--b")
 
 
 @pytest.fixture
@@ -420,7 +420,7 @@ def nobodies(reviews, number):
 
 
 def _nobody(reviews, caller, names):
-    access = Access("update", "shoots/pause", f"shoot--x--{next(names)}")
+    access = Access("update", "shoots/ignore-scaling", f"shoot--x--{next(names)}")
     return reviews.allowed(caller, access, trust=Trust.NOTHING)
 
 

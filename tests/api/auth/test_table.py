@@ -14,7 +14,7 @@ from app.api.auth.authorization import Call
 from app.core.model.callers import Access
 from tests.api.auth.callers import FILED, Answer, api_behind, ask, gate_of, token_file
 from tests.api.auth.conftest import ALICE, Counted
-from tests.api.facts import NAMESPACE, healthy
+from tests.api.facts import HOME, NAMESPACE, healthy
 from tests.api.fakes import FakeFlows, FakeShoots
 from tests.api.test_calls import TABLE as ROUTES
 
@@ -66,9 +66,11 @@ def behind(metrics, reviewer):
     return make
 
 
-def namespace_of(path):
+def access_of(call, path):
+    if call.at_home:
+        return call.access(HOME)
     # of an operation that nobody knows: only who may do it everywhere learns that
-    return NAMESPACE if "{namespace}" in path else ""
+    return call.access(NAMESPACE if "{namespace}" in path else "")
 
 
 @pytest.mark.parametrize("name", FILED)
@@ -85,10 +87,10 @@ async def test_each_role_of_a_token_file_may_make_its_calls_and_no_other(behind,
 async def test_with_all_rights_but_the_one_of_the_call_it_is_refused(behind, reviewer):
     api = await behind("--auth-mode=kubernetes")
     everything = {
-        Access(each.verb, each.resource, place) for each in Call for place in ("", NAMESPACE)
+        Access(each.verb, each.resource, place) for each in Call for place in ("", NAMESPACE, HOME)
     }
     for (method, path), call in TABLE.items():
-        access = call.access(namespace_of(path))
+        access = access_of(call, path)
         reviewer.rights = {(ALICE.name, each) for each in everything - {access}}
         answer, decision = await api.decided(method, path, "alices-token")
         assert (answer.status, decision) == (403, {"denied": 1}), (method, path)
@@ -100,7 +102,7 @@ async def test_with_all_rights_but_the_one_of_the_call_it_is_refused(behind, rev
 async def test_the_right_of_the_call_alone_is_enough(behind, reviewer):
     api = await behind("--auth-mode=kubernetes")
     for (method, path), call in TABLE.items():
-        reviewer.rights = {(ALICE.name, call.access(namespace_of(path)))}
+        reviewer.rights = {(ALICE.name, access_of(call, path))}
         answer, decision = await api.decided(method, path, "alices-token")
         assert decision == {"allowed": 1}, (method, path)
         assert answer.status not in {401, 403}, (method, path)
@@ -147,7 +149,8 @@ async def test_a_seed_that_is_away_stops_a_write_and_not_a_known_read(behind, re
     path = f"/api/v1/shoots/{NAMESPACE}"
     reviewer.rights = {
         ("alice", Access("get", "shoots", NAMESPACE)),
-        ("alice", Access("update", "shoots/pause", NAMESPACE)),
+        ("alice", Access("create", "pauses", NAMESPACE)),
+        ("alice", Access("update", "pauses", NAMESPACE)),
     }
     write = partial(ask, app, PAUSE, method="PUT", token="alices-token", body=b'{"reason": "x"}')
     assert (await ask(app, path, token="alices-token")).status == 200

@@ -8,7 +8,7 @@ import pytest
 
 from app.api import presenting
 from app.core.model import workloads as ann
-from app.core.model.overrides import ALL_SHOOTS
+from app.core.model.overrides import API_PAUSE
 from app.core.model.policy import Loop
 from app.core.model.scaling_runs import (
     OperationPhase,
@@ -31,7 +31,17 @@ from app.core.model.workloads import Direction
 from app.core.ports import SeedChange, Watched
 from app.core.reporting.audit import Attempt
 from app.core.reporting.notices import NoticeKind
-from tests.api.facts import KCM, NAMESPACE, NOW, healthy, hold, pause, protected, workload
+from tests.api.facts import (
+    HOME,
+    KCM,
+    NAMESPACE,
+    NOW,
+    healthy,
+    pause,
+    protected,
+    request,
+    workload,
+)
 
 OTHER = "shoot--acme--dev"
 ETCD = ServiceKey(NAMESPACE, "etcd-main-client")
@@ -249,7 +259,7 @@ async def test_a_pause_and_its_end_are_told_with_the_shoot_that_they_cover(
 ):
     shoots.add(healthy(), healthy(OTHER))
     client = await harness.listen()
-    await overrides.set_pause(NAMESPACE, pause())
+    overrides.add(pause())
     await harness.run(0.3)
     [told] = client.data("override")
     assert (told["namespace"], told["kind"], told["resource"]) == (NAMESPACE, "pause", None)
@@ -257,7 +267,7 @@ async def test_a_pause_and_its_end_are_told_with_the_shoot_that_they_cover(
     assert told["after"]["reason"] == "maintenance of the seed"
     [shoot] = client.data("shoot")
     assert (shoot["namespace"], shoot["pause"]["covers"]) == (NAMESPACE, "shoot")
-    await overrides.end_pause(NAMESPACE)
+    await overrides.end_pause(NAMESPACE, API_PAUSE, by="bob")
     await harness.run(0.3)
     told = client.data("override")[1]
     assert (told["before"]["author"], told["after"], told["author"]) == ("alice", None, None)
@@ -268,12 +278,12 @@ async def test_an_end_is_his_who_ended_it_and_a_beginning_his_who_signed_it(
     harness, shoots, overrides
 ):
     shoots.add(healthy())
-    await overrides.set_pause(NAMESPACE, pause())
+    overrides.add(pause())
     client = await harness.listen()
     ended = {"override": "pause", "action": "EndOverride"}
     begun = {"override": "hold", "action": "SetOverride"}
-    await overrides.set_hold(NAMESPACE, hold(author="carol"))
-    await overrides.end_pause(NAMESPACE)
+    overrides.add(request(author="carol"))
+    await overrides.end_pause(NAMESPACE, API_PAUSE, by="bob")
     harness.note(NoticeKind.OVERRIDE, NAMESPACE, author="bob", **ended)
     harness.note(NoticeKind.OVERRIDE, NAMESPACE, author="carol", **begun)
     await harness.run(0.3)
@@ -283,10 +293,10 @@ async def test_an_end_is_his_who_ended_it_and_a_beginning_his_who_signed_it(
 
 async def test_an_end_that_nobody_claims_is_nobodys(harness, shoots, overrides):
     shoots.add(healthy())
-    await overrides.set_pause(NAMESPACE, pause())
+    overrides.add(pause())
     client = await harness.listen()
-    await overrides.set_hold(NAMESPACE, hold(author="carol"))
-    await overrides.end_pause(NAMESPACE)
+    overrides.add(request(author="carol"))
+    await overrides.end_pause(NAMESPACE, API_PAUSE, by="bob")
     harness.note(NoticeKind.OVERRIDE, NAMESPACE, override="pause", action="EndOverride")
     harness.note(
         NoticeKind.OVERRIDE, NAMESPACE, author="carol", override="hold", action="SetOverride"
@@ -301,20 +311,57 @@ async def test_a_pause_of_all_is_one_override_without_namespace_and_an_event_of_
 ):
     shoots.add(healthy(), healthy(OTHER))
     client = await harness.listen()
-    await overrides.set_pause(ALL_SHOOTS, pause())
+    overrides.add(pause(of=HOME))
     await harness.run(0.3)
     [told] = client.data("override")
     assert (told["namespace"], told["kind"], told["after"]["covers"]) == (None, "pause", "all")
     assert {each["namespace"] for each in client.data("shoot")} == {NAMESPACE, OTHER}
 
 
+async def test_what_is_not_shown_of_a_pause_is_no_event(harness, shoots, overrides):
+    shoots.add(healthy())
+    overrides.add(pause())
+    client = await harness.listen()
+    overrides.add(replace(pause(), id=replace(pause().id, version="2"), told_until=NOW))
+    await harness.run(0.3)
+    assert client.events == []
+
+
+async def test_a_pause_beside_the_one_that_acts_shows_in_the_number_alone(
+    harness, shoots, overrides
+):
+    shoots.add(healthy())
+    overrides.add(pause())
+    client = await harness.listen()
+    overrides.add(pause(name="night-shift", seconds=60))
+    await harness.run(0.3)
+    assert client.data("override") == []
+    assert [each["pauses"] for each in client.data("shoot")] == [2]
+    await overrides.end_pause(NAMESPACE, API_PAUSE, by="bob")
+    await harness.run(0.3)
+    [told] = client.data("override")
+    assert (told["before"]["name"], told["after"]["name"]) == ("api", "night-shift")
+    assert told["after"]["verified"] is False
+
+
+async def test_a_request_of_kubectl_is_an_operation_before_anybody_has_begun_it(
+    harness, shoots, scaling_runs, overrides
+):
+    shoots.add(healthy())
+    client = await harness.listen()
+    scaling_runs.add(operation(OperationPhase.PENDING))
+    overrides.add(request(done=False))
+    await harness.run(0.3)
+    assert [each["phase"] for each in client.data("operation")] == ["Pending"]
+    assert [each["kind"] for each in client.data("override")] == ["hold"]
+
+
 async def test_the_end_of_a_pause_by_the_clock_is_told(harness, shoots, overrides):
     shoots.add(healthy())
-    await overrides.set_pause(NAMESPACE, pause(seconds=10))
+    overrides.add(pause(seconds=10))
     client = await harness.listen()
     overrides.now = NOW + 11
-    for listener in overrides.listeners:
-        listener()
+    overrides.tell(NAMESPACE)
     await harness.run(0.3)
     assert [each["after"] for each in client.data("override")] == [None]
 
@@ -356,7 +403,7 @@ async def test_ignore_scaling_is_told_with_who_did_it_where_a_notice_says_so(har
 async def test_filters_leave_out_the_rest(harness, shoots, scaling_runs, overrides, query, found):
     shoots.add(healthy())
     client = await harness.listen(query)
-    await overrides.set_pause(NAMESPACE, pause())
+    overrides.add(pause())
     scaling_runs.add(operation())
     harness.note(NoticeKind.SCALE, NAMESPACE)
     await harness.run(0.3)

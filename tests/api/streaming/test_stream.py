@@ -12,13 +12,20 @@ from app.api.problems import Problem, ProblemType
 from app.api.streaming.streams import MOST
 from app.core.clock import Clock
 from app.core.metrics import Metrics
-from app.core.model.overrides import ALL_SHOOTS
+from app.core.model.overrides import API_PAUSE
 from app.core.model.policy import Loop
 from app.core.model.scaling_runs import OperationPhase
 from app.core.model.weeding import End, Phase
 from app.core.reporting.notices import NoticeKind
 from tests.api.auth.conftest import FakeReviewer
-from tests.api.facts import NAMESPACE, NOW, healthy, pause, protected
+from tests.api.facts import (
+    HOME,
+    NAMESPACE,
+    NOW,
+    healthy,
+    pause,
+    protected,
+)
 from tests.api.streaming.listening import Harness
 from tests.api.streaming.test_changes import OTHER, operation, recovery, service
 
@@ -110,8 +117,8 @@ async def test_an_unknown_id_gets_a_gap_and_everything_as_it_is_now_then_what_ch
     shoots.add(healthy(), protected(OTHER))
     scaling_runs.add(operation(), operation(OperationPhase.DONE, name="op-2"))
     weeders.add(service(recovery(), recovery(phase=Phase.ENDED, ended=NOW, end=End.LOST)))
-    await overrides.set_pause(NAMESPACE, pause())
-    await overrides.set_pause(ALL_SHOOTS, pause())
+    overrides.add(pause())
+    overrides.add(pause(of=HOME))
     client = await harness.listen(last_id=last_id)
     assert client.names[0] == "gap"
     assert client.names[-1] == "snapshot-end"
@@ -139,7 +146,7 @@ async def test_a_snapshot_that_broke_off_is_not_taken_for_a_whole_one(harness, s
 async def test_a_snapshot_has_what_the_filter_asks_for(harness, shoots, scaling_runs, overrides):
     shoots.add(healthy(), healthy(OTHER))
     scaling_runs.add(operation())
-    await overrides.set_pause(ALL_SHOOTS, pause())
+    overrides.add(pause(of=HOME))
     client = await harness.listen(f"namespace={OTHER}", last_id="x")
     assert client.names == ["gap", "shoot", "override", "snapshot-end"]
     client = await harness.listen("kind=operation", last_id="x")
@@ -152,11 +159,11 @@ async def test_a_snapshot_has_nothing_that_is_over(
     shoots.add(healthy())
     scaling_runs.add(operation())
     weeders.add(service(recovery()))
-    await overrides.set_pause(NAMESPACE, pause())
+    overrides.add(pause())
     await harness.listen()
     scaling_runs.add(operation(OperationPhase.DONE))
     weeders.add(service(recovery(phase=Phase.ENDED, ended=NOW, end=End.LOST)))
-    await overrides.end_pause(NAMESPACE)
+    await overrides.end_pause(NAMESPACE, API_PAUSE, by="bob")
     del shoots.known[NAMESPACE]
     harness.note(NoticeKind.LIFECYCLE, NAMESPACE)
     await harness.run(2)

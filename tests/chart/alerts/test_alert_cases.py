@@ -95,7 +95,7 @@ MISTAKES = (
     ("DWDCredentialsRejected", "offset 15m", "offset 1d"),
     ("DWDCredentialsRejected", "offset 15m", "offset 1m"),
     ("DWDPermissionsMissing", "get|update", "get"),
-    ("DWDPermissionsMissing", "events|configmaps", "events"),
+    ("DWDPermissionsMissing", "events|pauses|", "events|"),
     ("DWDRunnerFailures", "increase(", "max_over_time("),
     ("DWDAuthDenials", "denied|unauthenticated", "denied|allowed"),
 )

@@ -6,7 +6,6 @@ import pytest
 
 from app.core.kube.access import permissions_needed, process_permissions
 from app.core.model.endpoints import EndpointProbeSpec, Exec, TcpSocket
-from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
 from app.core.model.selectors import LabelSelector
 from app.core.model.workloads import ResourceRef
@@ -80,15 +79,12 @@ def test_commands_that_are_not_allowed_need_none():
     assert more_than_lease_mode(COMMAND) == WATCH_PODS
 
 
-def overrides(*verbs):
-    rights = [
-        Permission(verb, "", "configmaps", "" if verb == "create" else OVERRIDES, "garden")
-        for verb in verbs
-    ]
-    return {
-        Permission(each.verb, each.group, each.resource, each.name, each.namespace, "overrides")
-        for each in rights
-    }
+GROUP = "dependency-watchdog.gardener.cloud"
+READ = ("get", "list", "watch")
+
+
+def custom(kind, *verbs, part=""):
+    return {Permission(verb, GROUP, kind + part, feature=kind) for verb in verbs}
 
 
 REVIEWS = {
@@ -99,11 +95,20 @@ SLICE = {
     Permission(verb, "discovery.k8s.io", "endpointslices", "leader", "garden", "leader-address")
     for verb in ("get", "update")
 }
-ALL = overrides("get", "list", "watch", "update", "create")
+ALL = custom("pauses", *READ, "create", "patch", "delete")
 
 
-def test_the_overrides_are_read_and_updated_by_name_and_created():
+def test_every_process_reads_and_writes_pauses_and_the_prober_scale_requests_and_each_status():
     assert set(process_permissions("garden")) == ALL
+    requests = custom("scalerequests", *READ, "create", "delete")
+    statuses = custom("pauses", "patch", part="/status")
+    statuses |= custom("scalerequests", "patch", part="/status")
+    found = {each for each in permissions_needed(LEASE_MODE, {}) if each.group == GROUP}
+    assert found == requests | statuses
+    found = {
+        each for each in permissions_needed(LEASE_MODE, {}, dry_run=True) if each.group == GROUP
+    }
+    assert found == custom("scalerequests", *READ)
 
 
 def test_reviews_are_needed_where_callers_are_reviewed():
@@ -116,12 +121,10 @@ def test_the_slice_is_needed_where_one_is_configured():
 
 def test_a_dry_run_reads_and_reviews_and_writes_nothing():
     needed = process_permissions("garden", reviews=True, leader_slice="leader", dry_run=True)
-    assert set(needed) == overrides("get", "list", "watch") | REVIEWS
+    assert set(needed) == custom("pauses", *READ) | REVIEWS
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_each_of_them_is_of_a_feature_so_that_protection_goes_on_without(dry_run):
     needed = process_permissions("garden", reviews=True, leader_slice="leader", dry_run=dry_run)
     assert all(each.feature for each in needed)
-    assert "patch" not in {each.verb for each in needed}
-    assert "delete" not in {each.verb for each in needed}

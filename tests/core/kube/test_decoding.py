@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Generator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadAnswer, Expired, LimitExceeded
 from app.core.kube import decoding
+from app.core.kube.decoding import overrides as codec
 from app.core.kube.failures import RequestedRight
 from app.core.model import workloads as ann
 from app.core.model.nodes import LeaseView, MachineView, NodeView
+from app.core.model.overrides import ObjectId, ScaleRequest, Scope
+from app.core.model.scaling_runs import OperationPhase, ScaleSpec
 from app.core.model.shoots import (
     DEFAULT_NODE_CONDITIONS,
     ClusterView,
@@ -24,7 +27,7 @@ from app.core.model.shoots import (
     Undecodable,
     WorkerPool,
 )
-from app.core.model.workloads import ResourceRef, ScaleView
+from app.core.model.workloads import Direction, ResourceRef, ScaleView
 
 T = TypeVar("T")
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
@@ -542,37 +545,156 @@ def test_what_another_kind_has_for_a_count_is_not_decoded_if_it_is_long():
     assert time.thread_time() - begun < 0.05
 
 
-# The ConfigMap of the overrides.
+# Pauses and ScaleRequests.
 
 
-def config_map(data, **meta):
-    metadata = {"uid": "u", "name": "o", "resourceVersion": "5"} | meta
-    return json.dumps({"kind": "ConfigMap", "metadata": metadata, "data": data}).encode()
+def custom(kind, spec, status=None, **meta):
+    metadata = {
+        "name": "o",
+        "namespace": "shoot--a",
+        "uid": "u",
+        "resourceVersion": "5",
+        "creationTimestamp": "2026-11-20T14:00:00Z",
+    } | meta
+    body = {"kind": kind, "metadata": metadata, "spec": spec, "status": status}
+    return json.dumps(body).encode()
 
 
-def test_of_too_many_overrides_the_first_and_that_of_all_shoots_are_decoded():
-    text = json.dumps({"pause": {"reason": 'a "quoted" reason \\'}})
-    data = {f"{n:x}": text if n % 2 else None for n in range(6_000)} | {"_all": text}
-    fields: dict[str, Any] = {"f:data": {f"f:{n}": {} for n in range(6_000)}}
-    found = decoding.overrides(config_map(data, managedFields=fields, labels={"a": "b"}))
-    assert len(found.data) == 5_001
-    assert found.data["_all"] == found.data["1"] == text
-    assert found.data["2"] == ""
-    assert 500 < found.left_out < 1_500
-    assert found.whole["metadata"]["labels"] == {"a": "b"}
-    assert "data" not in found.whole
-    sent = json.loads(msgspec.json.encode(found.whole))
-    assert sent["metadata"]["managedFields"] == fields
+CREATED = 1_795_183_200.0
 
 
-@pytest.mark.parametrize("number", [4_000, 5_000])
-def test_no_override_is_left_out_where_they_can_all_be_decoded(number):
-    data = {f"{n:x}": "\\" for n in range(number)}
-    found = decoding.overrides(config_map(data))
-    assert (len(found.data), found.left_out) == (number, 0)
+def test_a_pause_without_scope_author_and_end_is_of_everything_by_nobody_known_for_a_day():
+    found = decoding.pause(custom("Pause", {"reason": "r"}))
+    assert found.scope is Scope.ALL
+    assert (found.author, found.verified, found.problem) == ("unknown", False, None)
+    assert (found.created_at, found.until) == (CREATED, CREATED + 86_400)
+    assert found.id == ObjectId("shoot--a", "o", "u", "5")
 
 
-def test_overrides_that_are_no_text_are_a_bad_answer_however_many():
-    data = {f"{n:x}": "" for n in range(6_000)}
-    with pytest.raises((BadAnswer, msgspec.MsgspecError)):
-        decoding.overrides(config_map({"z": 1} | data))
+def test_what_a_pause_says_counts_and_the_mark_of_the_api_vouches_for_its_author():
+    spec = {"reason": "r", "scope": "scaleDown", "until": "2026-11-20T15:00:00Z", "author": "a"}
+    by = {"dependency-watchdog.gardener.cloud/created-by": "pod"}
+    raw = custom("Pause", spec, {"until": "2026-11-20T15:00:00Z"}, annotations=by)
+    found = decoding.pause(raw)
+    assert (found.scope, found.author, found.verified) == (Scope.SCALE_DOWN, "a", True)
+    assert found.until == found.told_until == CREATED + 3_600
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        None,
+        {},
+        [],
+        {"reason": None},
+        {"reason": "r", "scope": "sideways"},
+        {"reason": "r", "until": "tomorrow"},
+        {"reason": "r", "until": 5},
+        {"reason": ["[" * 50]},
+    ],
+)
+def test_a_pause_that_this_version_cannot_decode_pauses_everything_for_a_day_and_says_why(spec):
+    found = decoding.pause(custom("Pause", spec))
+    assert (found.scope, found.until) == (Scope.ALL, CREATED + 86_400)
+    assert found.problem
+    assert found.problem in found.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "decode", "spec"),
+    [
+        ("Pause", decoding.pause, {"reason": "r"}),
+        ("Pause", decoding.pause, {"reason": 1}),
+        ("ScaleRequest", decoding.scale_request, {"direction": "Down", "reason": "r"}),
+    ],
+)
+def test_one_that_a_finalizer_keeps_is_as_good_as_deleted(kind, decode, spec):
+    assert not decode(custom(kind, spec)).deleting
+    assert decode(custom(kind, spec, deletionTimestamp="2026-11-20T15:00:00Z")).deleting
+
+
+def test_a_reason_is_one_line_without_secrets():
+    found = decoding.pause(custom("Pause", {"reason": "a\nb\x00 token=abcdefghijklmnop"}))
+    assert found.reason.startswith("a b ")
+    assert "abcdefghijklmnop" not in found.reason
+
+
+def test_a_request_without_status_is_pending_and_holds_for_half_an_hour():
+    found = decoding.scale_request(custom("ScaleRequest", {"direction": "Down", "reason": "r"}))
+    assert (found.spec.direction, found.spec.hold, found.spec.force) == (
+        Direction.DOWN,
+        1_800,
+        False,
+    )
+    assert (found.phase, found.open, found.steps) == (OperationPhase.PENDING, True, ())
+
+
+STEP = {
+    "resource": "Deployment/kube-controller-manager",
+    "level": 1,
+    "phase": "Done",
+    "startedAt": "2026-11-20T14:00:01.500000Z",
+    "writtenAt": "2026-11-20T14:00:02.500000Z",
+    "endedAt": "2026-11-20T14:00:03.500000Z",
+    "before": 3,
+    "after": 0,
+}
+STATUS = {
+    "phase": "Succeeded",
+    "message": "m",
+    "startedAt": "2026-11-20T14:00:01.500000Z",
+    "endedAt": "2026-11-20T14:00:04.500000Z",
+    "holdUntil": "2026-11-20T14:30:04.500000Z",
+    "observedBy": "pod",
+    "steps": [STEP],
+}
+
+
+def test_a_status_is_written_as_it_is_read():
+    raw = custom("ScaleRequest", {"direction": "Up", "reason": "r", "hold": "1h30m"}, STATUS)
+    found = decoding.scale_request(raw)
+    assert (found.phase, found.spec.hold, found.open) == (OperationPhase.DONE, 5_400, False)
+    assert codec.scale_status(found) == {
+        **STATUS,
+        "steps": [{**STEP, "message": ""}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [
+        (None, None),
+        ({"direction": "down", "reason": "r"}, None),
+        ({"direction": "Down", "reason": "r", "hold": "soon"}, None),
+        ({"direction": "Down", "reason": "r"}, {"phase": "Dreaming"}),
+        ({"direction": "Down", "reason": "r"}, {"steps": [STEP] * 1_001}),
+    ],
+)
+def test_of_a_request_that_this_version_cannot_decode_nothing_is_done(spec, status):
+    found = decoding.scale_request(custom("ScaleRequest", spec, status))
+    assert found.problem
+    assert not found.open
+
+
+def test_a_step_in_words_of_another_version_is_left_out_and_the_rest_counts():
+    strange = {**STEP, "phase": "Dreaming"}
+    raw = custom("ScaleRequest", {"direction": "Up", "reason": "r"}, {"steps": [strange, STEP, {}]})
+    found = decoding.scale_request(raw)
+    assert (found.problem, len(found.steps)) == (None, 1)
+
+
+def test_an_end_in_small_letters_is_one():
+    found = decoding.pause(custom("Pause", {"reason": "r", "until": "2026-11-20t15:00:00z"}))
+    assert (found.until, found.problem) == (CREATED + 3_600, None)
+
+
+@pytest.mark.parametrize("decode", [decoding.pause, decoding.scale_request])
+def test_an_object_of_another_kind_is_a_bad_answer(decode):
+    with pytest.raises(BadAnswer):
+        decode(custom("ConfigMap", {"reason": "r", "direction": "Up"}))
+
+
+@pytest.mark.parametrize(("hold", "text"), [(0.0, "0s"), (0.0000001, "1ms"), (5_400, "1h30m0s")])
+def test_a_hold_is_written_in_what_the_api_server_accepts(hold, text):
+    asked = ScaleSpec(Direction.UP, "r", "a", hold)
+    assert codec.scale_spec(ScaleRequest(ObjectId(), asked, 0.0))["hold"] == text

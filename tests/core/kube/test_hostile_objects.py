@@ -32,7 +32,8 @@ SOURCES: dict[str, Any] = {
     "slices": sources.slices(["etcd-main-client"]),
     "pods of a recovery": sources.pods(NS, None),
     "pods of probes": sources.probed_pods(LabelSelector()),
-    "overrides": sources.overrides(NS),
+    "pauses": sources.pauses(),
+    "scale requests": sources.scale_requests(),
 }
 CUT_SHORT = "an object is nested too deeply; its deeper parts are not read"
 UNDECODABLE = "an object cannot be decoded; its last known state stays in use"
@@ -47,7 +48,9 @@ def thing(name, version=1, field='"x"', deep_in=""):
     ours = f'"deep": {field}, ' if deep_in in ("", "object") else ""
     managed = f'"managedFields": {field}, ' if deep_in == "metadata" else ""
     meta = f'{managed}"uid": "u", "name": "{name}", "resourceVersion": "{version}"'
-    return f'{{{ours}"metadata": {{{meta}}}, "spec": {{"shoot": {{"spec": {{}}}}}}}}'.encode()
+    meta += ', "creationTimestamp": "2026-11-20T14:00:00Z"'
+    spec = '{"shoot": {"spec": {}}, "reason": "r", "direction": "Up"}'
+    return f'{{{ours}"metadata": {{{meta}}}, "spec": {spec}}}'.encode()
 
 
 class Server:

@@ -11,13 +11,12 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import Unreachable
-from app.core.kube.overrides_store import KubeOverridesStore
+from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
 from app.core.kube.pod_watches import KubeProbedPods
 from app.core.kube.responses import WatchSilent
 from app.core.kube.seed import KubeSeed
 from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.metrics import Metrics
-from app.core.model.overrides import OVERRIDES
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import Route
@@ -38,6 +37,13 @@ def thing(name, **more):
     return {"metadata": meta} | more
 
 
+def decided(kind, spec):
+    """A custom resource: an item of a list names its kind."""
+    made = thing("o", kind=kind, spec={"reason": "r", **spec})
+    made["metadata"]["creationTimestamp"] = "2026-11-20T14:00:00Z"
+    return made
+
+
 CLUSTER = {"metadata": {"name": NS, "resourceVersion": "1"}, "spec": {"shoot": {"spec": {}}}}
 ETCDS = {"kind": "APIResourceList", "resources": [{"name": "etcds", "kind": "Etcd"}]}
 
@@ -54,7 +60,8 @@ class MuteSeed:
             "etcds": ("Etcd", [thing(ETCD.name)]),
             "pods": ("Pod", [thing("p")]),
             "endpointslices": ("EndpointSlice", [thing("s")]),
-            "configmaps": ("ConfigMap", [thing(OVERRIDES)]),
+            "pauses": ("Pause", [decided("Pause", {})]),
+            "scalerequests": ("ScaleRequest", [decided("ScaleRequest", {"direction": "Up"})]),
         }
         self.lists = True
         """Whether lists get through."""
@@ -115,8 +122,9 @@ class Watcher:
         self.seed = KubeSeed(api, policy, *rest)
         self.weeder = KubeWeederSeed(api, [SERVICE], *rest)
         self.probed = KubeProbedPods(api, [SELECTOR], *rest)
-        self.overrides = KubeOverridesStore(api, NS, *rest)
-        self._parts = (self.seed, self.weeder, self.probed, self.overrides)
+        self.pauses = KubeCustomObjects(PAUSE, api, "", *rest)
+        self.requests = KubeCustomObjects(SCALE_REQUEST, api, "", *rest)
+        self._parts = (self.seed, self.weeder, self.probed, self.pauses, self.requests)
 
     async def admitted(self) -> None:
         """At once."""
@@ -147,7 +155,8 @@ class Watcher:
             "slices": bool(self.weeder.services()),
             "pods": bool(self.pods.pods()),
             "probed pods": bool(self.probed.pods(NS, SELECTOR)),
-            "overrides": self.overrides.document() is not None,
+            "pauses": bool(self.pauses.of(NS)),
+            "requests": bool(self.requests.of(NS)),
         }
         return found | {f"{r} secret": self.seed.secret(NS, r) is not None for r in Route}
 
@@ -156,7 +165,8 @@ class Watcher:
         states = {str(what): self.seed.watch_state(what) for what in Watched}
         states["slices"] = self.weeder.watch_state()
         states["probed pods"] = self.probed.watch_state(NS, SELECTOR)
-        states["overrides"] = self.overrides.watch_state()
+        states["pauses"] = self.pauses.watch_state()
+        states["requests"] = self.requests.watch_state()
         return {name: state.stale(self.clock.now()) for name, state in states.items()}
 
 

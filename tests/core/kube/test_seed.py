@@ -677,9 +677,13 @@ def test_the_rights_are_those_of_the_threat_model():
         "update coordination.k8s.io:leases dwd garden",
         "create events.k8s.io:events",
         "patch events.k8s.io:events",
+        "create dependency-watchdog.gardener.cloud:scalerequests",
+        "delete dependency-watchdog.gardener.cloud:scalerequests",
+        "patch dependency-watchdog.gardener.cloud:scalerequests/status",
+        "patch dependency-watchdog.gardener.cloud:pauses/status",
     }
     assert {p.name for p in needed if p.resource == "secrets"} == {"kubeconfig-secret"}
-    assert {p.feature for p in needed} == {"", "events"}
+    assert {p.feature for p in needed} == {"", "events", "scalerequests", "pauses"}
 
 
 def test_a_dry_run_needs_no_right_to_write():

@@ -19,6 +19,7 @@ from app.core.model.probing import (
     VerdictReason,
 )
 from app.core.model.workloads import Direction
+from app.core.overrides import rules
 from app.prober.rules import verdict
 from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults
 from app.prober.rules.verdict import Assessment, Preconditions, VerdictThresholds
@@ -189,13 +190,22 @@ def test_flapping_holds_nothing_back_without_protection():
 LATER = NOW + 600
 WIDE = Pause(Scope.ALL, "upgrade of the network", "alice", NOW - 60, LATER)
 NARROW = replace(WIDE, scope=Scope.SCALE_DOWN)
-HELD = Hold("tests", "bob", NOW - 60, LATER)
+HELD = Hold("tests", "bob", NOW - 60, LATER, Direction.DOWN, "uid-1")
+
+
+def people(
+    pause: Pause | None = None, global_pause: Pause | None = None, hold: Hold | None = None
+) -> EffectiveOverrides:
+    """What people decided about a shoot."""
+    pauses = [each for each in (pause, global_pause) if each is not None]
+    return EffectiveOverrides(pause, global_pause, hold, rules.ordered(pauses, NOW))
+
 
 CLOSED = [
     (Preconditions(synced=False), VerdictReason.NOT_SYNCED, False),
-    (Preconditions(effective=EffectiveOverrides(pause=WIDE)), VerdictReason.PAUSED, True),
-    (Preconditions(effective=EffectiveOverrides(global_pause=WIDE)), VerdictReason.PAUSED, True),
-    (Preconditions(effective=EffectiveOverrides(hold=HELD)), VerdictReason.HELD, True),
+    (Preconditions(effective=people(pause=WIDE)), VerdictReason.PAUSED, True),
+    (Preconditions(effective=people(global_pause=WIDE)), VerdictReason.PAUSED, True),
+    (Preconditions(effective=people(hold=HELD)), VerdictReason.HELD, True),
     (Preconditions(leading=False), VerdictReason.NOT_LEADER, True),
     (Preconditions(initial_delay_over=False), VerdictReason.INITIAL_DELAY, True),
 ]
@@ -214,9 +224,7 @@ def test_a_closed_gate_holds_with_its_reason_and_shows_what_it_would_have_been(
     assert outcome.consecutive == (consecutive if keeps else NO_RESULTS)
 
 
-@pytest.mark.parametrize(
-    "effective", [EffectiveOverrides(pause=NARROW), EffectiveOverrides(global_pause=NARROW)]
-)
+@pytest.mark.parametrize("effective", [people(pause=NARROW), people(global_pause=NARROW)])
 def test_a_pause_of_scaling_down_holds_back_nothing_else(effective):
     gates = Preconditions(effective=effective)
     assert decide(WANTS_UP, NO_RESULTS, gates=gates).decision.verdict is UP
@@ -225,14 +233,14 @@ def test_a_pause_of_scaling_down_holds_back_nothing_else(effective):
 
 
 def test_a_wide_pause_of_all_shoots_counts_where_the_shoots_own_is_narrow():
-    gates = Preconditions(effective=EffectiveOverrides(pause=NARROW, global_pause=WIDE))
+    gates = Preconditions(effective=people(pause=NARROW, global_pause=WIDE))
     assert decide(WANTS_UP, NO_RESULTS, gates=gates).decision.reason is VerdictReason.PAUSED
 
 
 def test_what_people_decided_is_said_with_its_author_its_end_and_its_reason():
     for gates in (
-        Preconditions(effective=EffectiveOverrides(pause=WIDE)),
-        Preconditions(effective=EffectiveOverrides(hold=HELD)),
+        Preconditions(effective=people(pause=WIDE)),
+        Preconditions(effective=people(hold=HELD)),
     ):
         text = decide(WANTS_UP, NO_RESULTS, gates=gates).decision.message
         override = gates.effective.pause or gates.effective.hold
@@ -244,14 +252,14 @@ def test_what_people_decided_is_said_with_its_author_its_end_and_its_reason():
 def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
     everything = Preconditions(
         synced=False,
-        effective=EffectiveOverrides(pause=WIDE, hold=HELD),
+        effective=people(pause=WIDE, hold=HELD),
         initial_delay_over=False,
         leading=False,
     )
     found = []
     for opened in (
         {"synced": True},
-        {"effective": EffectiveOverrides(pause=WIDE)},
+        {"effective": people(pause=WIDE)},
         {"effective": EffectiveOverrides()},
     ):
         found.append(decide(WANTS_DOWN, NO_RESULTS, gates=everything).decision.reason)
@@ -268,7 +276,7 @@ def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
 
 
 @pytest.mark.parametrize(
-    "gates", [Preconditions(effective=EffectiveOverrides(pause=WIDE)), Preconditions(leading=False)]
+    "gates", [Preconditions(effective=people(pause=WIDE)), Preconditions(leading=False)]
 )
 def test_a_probe_of_the_other_direction_sets_counts_to_0_also_where_it_is_held_back(gates):
     consecutive = ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5)
@@ -290,9 +298,7 @@ def test_what_was_decided_is_held_back_by_what_came_in_between():
 
 def test_a_hold_stays_the_hold_that_it_is_whatever_comes_in_between():
     outcome = decide(WANTS_NOTHING)
-    assert (
-        verdict.still(outcome, Preconditions(effective=EffectiveOverrides(pause=WIDE))) == outcome
-    )
+    assert verdict.still(outcome, Preconditions(effective=people(pause=WIDE))) == outcome
 
 
 # Ignore-scaling of every dependent that is up.
@@ -309,7 +315,7 @@ def test_where_all_that_is_up_has_ignore_scaling_nothing_goes_down_and_that_is_s
 
 def test_ignore_scaling_is_said_only_where_nothing_else_is_in_the_way():
     for others, reason in (
-        (replace(IGNORED, effective=EffectiveOverrides(pause=WIDE)), VerdictReason.PAUSED),
+        (replace(IGNORED, effective=people(pause=WIDE)), VerdictReason.PAUSED),
         (replace(IGNORED, closed_by="the canary fails"), VerdictReason.GATED),
         (replace(IGNORED, leading=False), VerdictReason.NOT_LEADER),
     ):
@@ -338,11 +344,11 @@ def test_ignore_scaling_that_came_in_between_is_heeded():
 @pytest.mark.parametrize(
     ("gates", "reason"),
     [
-        (Preconditions(effective=EffectiveOverrides(pause=NARROW)), VerdictReason.PAUSED),
-        (Preconditions(effective=EffectiveOverrides(global_pause=WIDE)), VerdictReason.PAUSED),
-        (Preconditions(effective=EffectiveOverrides(hold=HELD)), VerdictReason.HELD),
+        (Preconditions(effective=people(pause=NARROW)), VerdictReason.PAUSED),
+        (Preconditions(effective=people(global_pause=WIDE)), VerdictReason.PAUSED),
+        (Preconditions(effective=people(hold=HELD)), VerdictReason.HELD),
         (
-            Preconditions(effective=EffectiveOverrides(hold=HELD, pause=WIDE), ignored=True),
+            Preconditions(effective=people(hold=HELD, pause=WIDE), ignored=True),
             VerdictReason.HELD,
         ),
         (IGNORED, VerdictReason.IGNORED),
@@ -466,7 +472,7 @@ def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
         Preconditions,
         st.booleans(),
         st.builds(
-            EffectiveOverrides,
+            people,
             st.none() | st.sampled_from([WIDE, NARROW]),
             st.none() | st.sampled_from([WIDE, NARROW]),
             st.none() | st.just(HELD),

@@ -199,13 +199,15 @@ async def test_what_changes_nothing_and_what_is_refused_is_in_no_book():
         assert len(world.pod_deletions) == len(world.journal.of(WATCHDOG)) == 1
 
 
-async def test_what_cannot_be_tried_is_not_done_instead():
+async def test_what_is_tried_is_not_done():
     async with landscape() as here:
         path = f"/api/v1/namespaces/{SHOOT}/secrets"
         body = {"metadata": {"name": "a"}}
-        status, refusal, _ = await here.ask(f"{path}?dryRun=All", method="POST", body=body)
-        assert (status, refusal["reason"]) == (400, "BadRequest")
+        status, tried, _ = await here.ask(f"{path}?dryRun=All", method="POST", body=body)
+        assert (status, tried["metadata"]["name"]) == (201, "a")
         assert (await here.ask(f"{path}/a"))[0] == 404
+        status, refusal, _ = await here.ask(f"{path}?dryRun=Yes", method="POST", body=body)
+        assert (status, refusal["reason"]) == (422, "Invalid")
 
 
 async def test_a_watch_of_slices_stalls_when_the_weeders_do_and_not_even_its_end_gets_through():

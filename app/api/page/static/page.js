@@ -718,7 +718,7 @@ function planOfScaling(found) {
   const rows = steps.map((each) => [each.level, each.resource, planWords[each.action] ?? each.action, change(each), each.initialDelay, each.action === "Write" ? "" : inWords(each.reason)]);
   const shown = [table4(["Level", "Resource", "What", "Replicas", "Delay", "Why"], rows)];
   if (found.replaces) shown.push(element("p", {}, `It ends the automatic scaling run ${found.replaces}.`));
-  if (!writes) shown.push(element("p", {}, "No replicas would change: only the hold would be written."));
+  if (!writes) shown.push(element("p", {}, "No replicas would change: only automatic verdicts would be held back."));
   return { shown, writes };
 }
 
@@ -728,7 +728,7 @@ async function plan(form) {
   const said = saidIn(form, action);
   const heads = ["Object", "From", "To"];
   let shown;
-  let writes = true; // that is, more than a hold: then the name is to be typed
+  let writes = true; // that is, does more than hold verdicts back: then the name is to be typed
   const nothing = "Nothing has been written yet.";
   if (action.plan.length > 0) {
     shown = [table4(heads, action.plan.map((row) => row.map((each) => (isInstant(each) ? clock(each) : each)))), element("p", {}, action.note)];
@@ -793,11 +793,13 @@ async function report(form, answer, where) {
   } else done.append(...sentence(answer));
 }
 
+const over = new Set(["Done", "Failed", "Cancelled", "Refused"]);
+
 /** Shows the progress of something until it has ended or the page is left. */
 async function watch(done, begun, url, show, pick) {
   for (let found = begun; found; ) {
     show(done, found);
-    if (found.ended) return;
+    if (found.ended || over.has(found.phase)) return;
     await sleep(1000);
     if (!done.isConnected) return;
     try {

@@ -18,10 +18,10 @@ from app.core.kube.decoding.envelope import (
     status_message,
     watch_event,
 )
+from app.core.kube.decoding.overrides import pause, scale_request
 from app.core.kube.decoding.pods import SERVICE_LABEL, accepted, endpoint_slice, pod, probed_pod
 from app.core.kube.decoding.seed_objects import (
     machine,
-    overrides,
     scale,
     secret,
     secret_of,
@@ -43,12 +43,13 @@ __all__ = [
     "leases",
     "machine",
     "nodes",
-    "overrides",
+    "pause",
     "pod",
     "probed_pod",
     "raw_page",
     "resource_list",
     "scale",
+    "scale_request",
     "secret",
     "secret_of",
     "status_error",

@@ -1,24 +1,18 @@
-"""Decodes Secrets, Machines and dependents of a control-plane namespace, `scale` subresources and the ConfigMap."""
+"""Decodes Secrets, Machines and dependents of a control-plane namespace and `scale` subresources."""
 
-import re
 import sys
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
-from types import NoneType
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from app.core.errors import BadAnswer
 from app.core.kube.decoding.envelope import Meta, Raw, expect
 from app.core.model import workloads as ann
 from app.core.model.nodes import MachineView
-from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.shoots import Route, SecretView
 from app.core.model.workloads import ResourceRef, ScaleView, WorkloadView
-from app.core.ports import OverridesDocument
 
 
 class _SecretData(Struct):
@@ -235,82 +229,3 @@ def scale(raw: Raw) -> ScaleView:
         replicas=(got.spec and got.spec.replicas) or 0,
         current=(got.status.replicas or 0) if got.status else None,
     )
-
-
-# The ConfigMap of the overrides.
-
-
-class _ConfigMapMeta(Struct):
-    uid: str
-    resource_version: str = msgspec.field(name="resourceVersion")
-
-
-class _ConfigMap(Struct):
-    metadata: _ConfigMapMeta
-
-
-_decoder: Final = msgspec.json.Decoder(_ConfigMap)
-
-
-_MOST_DECODED: Final = 5_000
-"""Maximum number of keys that are decoded; more than are ever read (`app.core.overrides`)."""
-_LARGE: Final = 64 * 1024
-"""Bytes of a field from which it is kept as it is: labels of 1.3 MB take 50 ms."""
-_FEWEST_QUOTES: Final = 3
-"""Quotes that an entry has at least, if those behind a backslash do not count; the last of a text may be one."""
-_ENTRY: Final = re.compile(
-    rb'\s*"[^"\\]*(?:\\.[^"\\]*)*"\s*:\s*(?:"[^"\\]*(?:\\.[^"\\]*)*"|null)\s*([,}])', re.DOTALL
-)
-_OF_ALL: Final = re.compile(
-    rb'[{,]\s*("%s"\s*:\s*"[^"\\]*(?:\\.[^"\\]*)*")' % ALL_SHOOTS.encode(), re.DOTALL
-)
-_parts_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-def overrides(raw: Raw) -> OverridesDocument:
-    """Decodes the ConfigMap; its keys are parsed by `app.core.overrides`.
-
-    Of more than 5,000 keys only the first ones and that of all shoots are decoded: 110,000 would take 100 ms.
-    """
-    meta = _decoder.decode(raw).metadata
-    parts = _parts_decoder.decode(bytes(raw))
-    metadata = _parts_decoder.decode(parts.pop("metadata"))
-    annotations = msgspec.json.decode(metadata.pop("annotations", b"null"))
-    data, left_out = bytes(parts.pop("data", b"null")), 0
-    if data.count(b'"') - data.count(b'\\"') > _FEWEST_QUOTES * _MOST_DECODED:
-        data, left_out = _first(data)
-    whole: dict[str, Any] = {key: _kept(part) for key, part in parts.items()}
-    whole["metadata"] = {key: _kept(part) for key, part in metadata.items()}
-    if annotations is not None:
-        whole["metadata"]["annotations"] = annotations
-    texts = _texts(msgspec.json.decode(data))
-    return OverridesDocument(meta.uid, meta.resource_version, texts, whole, left_out)
-
-
-def _kept(part: msgspec.Raw) -> Any:  # noqa: ANN401  JSON data
-    """Returns what an update only has to preserve; nobody reads it, so what is large is not decoded."""
-    return msgspec.json.decode(part) if len(part) <= _LARGE else msgspec.Raw(bytes(part))
-
-
-def _first(data: bytes) -> tuple[bytes, int]:
-    """Returns the data with the first keys only, and roughly how many were left out; 0 only if none was."""
-    entries = list(islice(_ENTRY.finditer(data, 1), _MOST_DECODED))
-    if len(entries) < _MOST_DECODED or entries[-1][1] == b"}":
-        return data, 0
-    last = entries[-1]
-    kept, rest = data[: last.start(1)], data[last.start(1) :]
-    if of_all := _OF_ALL.search(rest):
-        kept += b"," + of_all[1]
-    quotes = rest.count(b'"') - rest.count(b'\\"')
-    return kept + b"}", max(quotes // 4, 1)
-
-
-def _texts(data: Any) -> dict[str, str]:  # noqa: ANN401  JSON data
-    """Returns the text of each key; there may be thousands, so they are checked together."""
-    if data is None:
-        return {}
-    if not isinstance(data, dict) or not set(map(type, data.values())) <= {str, NoneType}:
-        raise BadAnswer("the data of the ConfigMap is not text")
-    if None in data.values():
-        return {key: text or "" for key, text in data.items()}
-    return data

@@ -1,6 +1,6 @@
 {{/* What people decided, and who may. */}}
 {{- define "dependency-watchdog.alerts.people" -}}
-{{- $features := "events|configmaps|tokenreviews|subjectaccessreviews|pods/exec" -}}
+{{- $features := "events|pauses|pauses/status|scalerequests|scalerequests/status|tokenreviews|subjectaccessreviews|pods/exec" -}}
 {{- $limits := .rules.DWDOverrideLongLived -}}
 {{- $expiry := printf "max by (%snamespace, kind) (dwd_override_expiry_timestamp_seconds{kind=~\"%%s\", %s})" .seed .sel -}}
 {{- $ofAll := printf $expiry "global-pause" -}}
@@ -44,8 +44,9 @@ DWDOverridesInvalid:
     max by ({{ .bySeed }}) (dwd_overrides_active{kind="invalid", {{ .sel -}} }) > 0
   summary: "Overrides that cannot be read: [[ $value ]]"
   description: >-
-    Keys of the ConfigMap dependency-watchdog-overrides with a mistake: [[ $value ]]. Each pauses its shoot for an hour, or until
-    the end that it had before; the key _all pauses every shoot of the seed.
+    Pauses and ScaleRequests that this version of the watchdog cannot read: [[ $value ]]. Such a Pause pauses its shoot, with scope
+    all, until 24 hours after its creation, or every shoot of the seed if it is in the watchdog's own namespace. Such a ScaleRequest
+    is not carried out.
 DWDAuthDenials:
   expr: |
     sum by ({{ .seed }}decision) (
@@ -74,7 +75,8 @@ DWDPermissionsMissing:
       summary: "A feature is off: the dependency watchdog may not [[ $labels.verb ]] [[ $labels.resource ]]"
       description: >-
         The seed's RBAC does not let [[ $labels.job ]] [[ $labels.verb ]] [[ $labels.resource ]]. Shoots are protected all the same, but
-        without that there are no Events, no pauses, no callers that the seed knows, no address of the leader, or no exec probes.
+        without that there are no Events, no pauses, no scaling by hand, no callers that the seed knows, no address of the leader, or no exec
+        probes.
 {{- end -}}
 
 {{/* The rights that are missing, for these matchers. */}}

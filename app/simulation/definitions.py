@@ -1,0 +1,263 @@
+"""Custom resources as their definitions describe them: pruning, defaults and validation; pure."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final, NamedTuple, Self
+
+from app.core.config.scalars import parse_duration
+from app.simulation.validation import Problem
+
+Json = Any
+Schema = Mapping[str, Any]
+
+# What a schema may say. Anything else is refused, so that no rule is silently left out.
+_UNDERSTOOD: Final = frozenset(
+    {
+        *("type", "description", "properties", "required", "items", "default", "enum", "format"),
+        *("minLength", "maxLength", "minimum", "maxItems", "x-kubernetes-validations"),
+    }
+)
+_RULES: Final = "x-kubernetes-validations"
+_EVERYWHERE: Final[Schema] = {
+    "apiVersion": {"type": "string"},
+    "kind": {"type": "string"},
+    "metadata": {"type": "object"},
+}
+_HOLD: Final = re.compile(r"([0-9]+([.][0-9]+)?(ms|s|m|h))+")
+_DAY: Final = 86_400.0
+# The rules in CEL that the definitions have: there is no interpreter here.
+_MEANING: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "self == oldSelf": lambda value, before: value == before,
+    "self.trim() != ''": lambda value, _: bool(value.strip()),
+    "self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) <= duration('24h')": (
+        lambda value, _: _HOLD.fullmatch(value) is not None and parse_duration(value) <= _DAY
+    ),
+}
+_NO_DURATION: Final = (
+    "\"string\": type conversion error from 'string' to 'google.protobuf.Duration' evaluating rule"
+)
+# Beside these problems, the rules in CEL are not evaluated.
+_BLOCKING: Final = re.compile(r"Required|Unsupported|Too |.* in body must be of type", re.DOTALL)
+_NOT_EVALUATED: Final = Problem(
+    "<nil>",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
+_TYPES: Final = {str: "string", bool: "boolean", int: "integer", list: "array", dict: "object"}
+_GO_TYPES: Final = {"integer": "int64", "number": "float64", "boolean": "bool"}
+_CLOCK: Final = re.compile(r"([01]\d|2[0-3])(:[0-5]\d){2}(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+class PrintedColumn(NamedTuple):
+    """A column of the table that kubectl prints."""
+
+    name: str
+    type: str
+    path: str
+    """Where an object has the value."""
+    priority: int
+
+    def value(self, obj: Json) -> Json:
+        """Returns the value that an object has there; None if it has none."""
+        for member in self.path.strip(".").split("."):
+            obj = (obj or {}).get(member)
+        return obj
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Definition:
+    """One kind, as its CustomResourceDefinition describes it."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    short: str
+    categories: tuple[str, ...]
+    parts: tuple[str, ...]
+    """The subresources."""
+    columns: tuple[PrintedColumn, ...]
+    schema: Schema
+
+    @classmethod
+    def read(cls, document: Json) -> Self:
+        """Reads a CustomResourceDefinition that has one version and one short name.
+
+        Raises:
+            ValueError: its schema says something that is not understood here.
+        """
+        spec = document["spec"]
+        names, (version,) = spec["names"], spec["versions"]
+        (short,) = names["shortNames"]
+        schema = version["schema"]["openAPIV3Schema"]
+        _check_understood(schema)
+        return cls(
+            spec["group"],
+            version["name"],
+            names["kind"],
+            names["plural"],
+            short,
+            tuple(names["categories"]),
+            tuple(version["subresources"]),
+            tuple(
+                PrintedColumn(each["name"], each["type"], each["jsonPath"], each.get("priority", 0))
+                for each in version["additionalPrinterColumns"]
+            ),
+            {**schema, "properties": {**_EVERYWHERE, **schema["properties"]}},
+        )
+
+    def completed(self, body: Schema) -> dict[str, Any]:
+        """Returns an object with the defaults, and without unknown fields and fields that are null."""
+        done: dict[str, Any] = _completed(self.schema, body, "", [])
+        return done
+
+    def unknown(self, body: Schema) -> list[str]:
+        """Returns the paths of the fields that the schema does not know."""
+        found: list[str] = []
+        _completed(self.schema, body, "", found)
+        return sorted(found)
+
+    def problems(self, body: Schema, before: Schema | None) -> list[Problem]:
+        """Returns what is wrong with an object that is new, or replaces `before`.
+
+        If only the status was written, only that is judged, and its fields are called by shorter names.
+        """
+        judged, root = (self.schema, body, before), ""
+        if before is not None and body.get("spec") == before.get("spec"):
+            if body.get("status") in (None, before.get("status")):
+                return []
+            status = self.schema["properties"]["status"]
+            judged, root = (status, body["status"], before.get("status")), "status"
+        schema, value, former = judged
+        found = list(_Check(len(root) + bool(root)).problems(schema, value, root))
+        if not any(_RULES in each for each in _all(self.schema)):
+            return found
+        if any(_BLOCKING.match(each.text) for each in found):
+            return [*found, _NOT_EVALUATED]
+        return [*found, *_broken(schema, value, former, root)]
+
+
+def _all(schema: Schema) -> Iterator[Schema]:
+    """Yields a schema and those of its members."""
+    yield schema
+    members = [*schema.get("properties", {}).values(), *filter(None, [schema.get("items")])]
+    for each in members:
+        yield from _all(each)
+
+
+def _check_understood(schema: Schema) -> None:
+    for each in _all(schema):
+        rules = {rule["rule"] for rule in each.get(_RULES, ())}
+        strange = (each.keys() - _UNDERSTOOD) | (rules - _MEANING.keys())
+        if strange or each.get("format") not in (None, "date-time"):
+            raise ValueError(f"not understood in a schema: {sorted(strange) or each['format']}")
+
+
+def _completed(schema: Schema, value: Json, path: str, unknown: list[str]) -> Json:
+    if isinstance(value, list) and "items" in schema:
+        numbered = enumerate(value)
+        return [_completed(schema["items"], each, f"{path}[{n}]", unknown) for n, each in numbered]
+    known = schema.get("properties")
+    if known is None or not isinstance(value, Mapping):
+        return value
+    unknown.extend(_under(path, name) for name in value if name not in known)
+    given = {name: each["default"] for name, each in known.items() if "default" in each}
+    given |= {name: each for name, each in value.items() if name in known and each is not None}
+    return {
+        name: _completed(known[name], each, _under(path, name), unknown)
+        for name, each in given.items()
+    }
+
+
+def _under(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+class _Check(NamedTuple):
+    """Checks values by their schemas, in the words of a kube-apiserver."""
+
+    skipped: int
+    """So many letters of each path are left out of the sentences."""
+
+    def problems(self, schema: Schema, value: Json, path: str) -> Iterator[Problem]:
+        found, wanted = _type_of(value), schema.get("type")
+        if "format" in schema:
+            if not _is_time(value):
+                yield self._of_type(path, "date-time", _GO_TYPES.get(found, value))
+            return
+        if wanted not in (None, found):
+            yield self._of_type(path, wanted, found)
+        else:
+            yield from self._of_value(schema, value, path)
+        if value not in schema.get("enum", (value,)):
+            supported = ", ".join(map(json.dumps, schema["enum"]))
+            text = f"Unsupported value: {json.dumps(value)}: supported values: {supported}"
+            yield Problem(path, text)
+
+    def _of_type(self, path: str, wanted: object, found: object) -> Problem:
+        return self._invalid(path, found, f"must be of type {wanted}: {json.dumps(found)}")
+
+    def _invalid(self, path: str, value: object, problem: str) -> Problem:
+        return Problem(
+            path, f"Invalid value: {json.dumps(value)}: {path[self.skipped :]} in body {problem}"
+        )
+
+    def _of_value(self, schema: Schema, value: Json, path: str) -> Iterator[Problem]:
+        match value:
+            case str():
+                if len(value) < (least := schema.get("minLength", 0)):
+                    yield self._invalid(path, value, f"should be at least {least} chars long")
+                if len(value) > (most := schema.get("maxLength", len(value))):
+                    yield Problem(path, f"Too long: may not be more than {most} bytes")
+            case int() if value < (least := schema.get("minimum", value)):
+                yield self._invalid(path, value, f"should be greater than or equal to {least}")
+            case list():
+                if len(value) > (most := schema.get("maxItems", len(value))):
+                    yield Problem(path, f"Too many: {len(value)}: must have at most {most} items")
+                for number, each in enumerate(value):
+                    yield from self.problems(schema["items"], each, f"{path}[{number}]")
+            case Mapping():
+                for name, each in schema.get("properties", {}).items():
+                    if name in value:
+                        yield from self.problems(each, value[name], _under(path, name))
+                    elif name in schema.get("required", ()):
+                        yield Problem(_under(path, name), "Required value")
+            case _:
+                return
+
+
+def _broken(schema: Schema, value: Json, before: Json, path: str) -> Iterator[Problem]:
+    """Yields the rules that do not hold; those about a former value are only evaluated where there is one."""
+    for rule in schema.get(_RULES, ()):
+        if before is None and "oldSelf" in rule["rule"]:
+            continue
+        shown = f"{json.dumps(value)}: " if isinstance(value, str) else ""
+        try:
+            holds = _MEANING[rule["rule"]](value, before)
+        except ValueError:
+            holds, shown = False, f"{_NO_DURATION}: "
+        if not holds:
+            yield Problem(path, f"Invalid value: {shown}{rule['message']}")
+    if isinstance(value, Mapping):
+        for name, inner in schema.get("properties", {}).items():
+            if name in value:
+                former = (before or {}).get(name)
+                yield from _broken(inner, value[name], former, _under(path, name))
+
+
+def _type_of(value: object) -> str:
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    return _TYPES.get(type(value), "null")
+
+
+def _is_time(value: object) -> bool:
+    day, _, clock = value.upper().partition("T") if isinstance(value, str) else ("", "", "")
+    try:
+        date.fromisoformat(day)
+    except ValueError:
+        return False
+    return _CLOCK.fullmatch(clock) is not None

@@ -1,0 +1,442 @@
+"""Pauses and ScaleRequests: read through watches, written with care, whatever happens to either."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from app.core.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound
+from app.core.model.instants import parse_rfc3339
+from app.core.model.overrides import LONGEST, ObjectId, Pause, ScaleRequest, Scope
+from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec, StepPhase
+from app.core.model.workloads import Direction, ResourceRef
+from tests.contract.adapter import impatient
+from tests.contract.arena import REAL_TIME, until
+from tests.contract.peopling import BEFORE_STALE, PROCESS
+
+pytestmark = REAL_TIME
+
+CREATED_BY = "dependency-watchdog.gardener.cloud/created-by"
+UNTIL = 1_900_000_000.0
+
+
+def is_off(objects):
+    return objects.off is not None
+
+
+@pytest.fixture
+def here(arena):
+    return arena.namespace
+
+
+@pytest.fixture
+def wanted(here):
+    return Pause(Scope.SCALE_DOWN, "maintenance", "jane", 0.0, UNTIL, ObjectId(here, "api"))
+
+
+@pytest.fixture
+def asked(here):
+    wanted = ScaleSpec(Direction.DOWN, "a test", "jane", 600.0, force=True)
+    return ScaleRequest(ObjectId(here, "api-x"), wanted, 0.0)
+
+
+def reasons(objects, namespace):
+    return {name: each.reason for name, each in objects.of(namespace).items()}
+
+
+async def shows(objects, namespace, expected):
+    await until(lambda: reasons(objects, namespace) == expected, f"{expected} is shown")
+
+
+async def test_where_there_are_none_there_are_none(peopling, here):
+    for each in (peopling.pauses, peopling.requests):
+        assert (each.off, dict(each.of(here)), each.troubles()) == (None, {}, {})
+        assert await each.read(here, "api") is None
+        assert each.watch_state().synced
+
+
+async def test_a_pause_that_is_created_is_marked_shown_and_found(peopling, here, wanted):
+    made = await peopling.pauses.create(wanted)
+    assert (made.scope, made.reason, made.author) == (Scope.SCALE_DOWN, "maintenance", "jane")
+    assert (made.until, made.verified, made.problem) == (UNTIL, True, None)
+    assert abs(made.created_at - peopling.clock.now()) < 5
+    assert dict(peopling.pauses.of(here)) == {"api": made}, "at once"
+    assert made in tuple(peopling.pauses.everything())
+    found = await peopling.find("Pause", "api")
+    assert found["metadata"]["annotations"] == {CREATED_BY: PROCESS}
+    assert found["metadata"]["uid"] == made.id.uid
+    assert found["spec"] == {
+        "scope": "scaleDown",
+        "reason": "maintenance",
+        "author": "jane",
+        "until": "2030-03-17T17:46:40Z",
+    }
+    assert await peopling.pauses.read(here, "api") == made
+
+
+async def test_of_two_that_create_one_the_second_has_a_conflict(peopling, wanted):
+    made = await peopling.pauses.create(wanted)
+    with pytest.raises(Conflict) as caught:
+        await peopling.pauses.create(replace(wanted, reason="another"))
+    assert caught.value.status == 409
+    assert await peopling.pauses.read(*where(made)) == made
+
+
+def where(known):
+    return known.id.namespace, known.id.name
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [({"reason": ""}, "spec.reason"), ({"author": ""}, "spec.author")],
+)
+async def test_what_the_definition_forbids_is_invalid_with_its_words(
+    peopling, here, wanted, changes, told
+):
+    with pytest.raises(Invalid) as caught:
+        await peopling.pauses.create(replace(wanted, **changes))
+    assert caught.value.status == 422
+    assert told in str(caught.value)
+    made = await peopling.pauses.create(wanted)
+    with pytest.raises(Invalid):
+        await peopling.pauses.change(made, replace(wanted, **changes))
+    assert await peopling.pauses.read(here, "api") == made
+
+
+async def test_a_change_has_a_version_of_its_own_and_keeps_what_others_wrote(
+    peopling, arena, wanted
+):
+    made = await peopling.pauses.create(wanted)
+    labels = {"metadata": {"labels": {"team": "a"}, "annotations": {"example.org/x": "1"}}}
+    await arena.admin.patch("Pause", "api", labels)
+    with pytest.raises(Conflict):
+        await peopling.pauses.change(made, replace(wanted, reason="other"))
+    current = await peopling.pauses.read(*where(made))
+    changed = await peopling.pauses.change(current, replace(wanted, reason="other"))
+    assert (changed.reason, changed.id.uid) == ("other", made.id.uid)
+    assert changed.id.version not in {made.id.version, current.id.version}
+    metadata = (await peopling.find("Pause", "api"))["metadata"]
+    assert metadata["labels"] == {"team": "a"}
+    assert metadata["annotations"] == {"example.org/x": "1", CREATED_BY: PROCESS}
+
+
+async def test_a_change_over_somebody_else_s_is_a_conflict_and_changes_nothing(peopling, wanted):
+    made = await peopling.pauses.create(wanted)
+    await peopling.edit("Pause", "api", reason="mine")
+    with pytest.raises(Conflict):
+        await peopling.pauses.change(made, wanted)
+    with pytest.raises(Conflict):
+        await peopling.pauses.set_status(made, replace(made, until=UNTIL + 1))
+    found = await peopling.find("Pause", "api")
+    assert (found["spec"]["reason"], found.get("status")) == ("mine", None)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "made anew"])
+async def test_a_change_of_what_is_gone_is_a_conflict(peopling, wanted, again):
+    made = await peopling.pauses.create(wanted)
+    await peopling.delete("Pause", "api")
+    if again:
+        await peopling.make("Pause", "api", reason="another one")
+    for write in (
+        peopling.pauses.change(made, replace(wanted, reason="other")),
+        peopling.pauses.set_status(made, made),
+    ):
+        with pytest.raises(Conflict):
+            await write
+    found = await peopling.find("Pause", "api")
+    assert (found and found["spec"]["reason"]) == ("another one" if again else None)
+
+
+async def test_a_status_is_written_beside_what_people_decide(peopling, wanted):
+    made = await peopling.pauses.create(wanted)
+    shown = await peopling.pauses.set_status(made, replace(made, until=UNTIL - 60))
+    assert (shown.told_until, shown.until) == (UNTIL - 60, UNTIL)
+    assert shown.id.version != made.id.version
+    found = await peopling.find("Pause", "api")
+    assert found["status"] == {"until": "2030-03-17T17:45:40Z"}
+    assert found["metadata"]["generation"] == 1
+
+
+async def test_the_progress_of_a_request_is_written_read_and_taken_back(peopling, asked):
+    made = await peopling.requests.create(asked)
+    assert (made.phase, made.spec, made.verified) == (OperationPhase.PENDING, asked.spec, True)
+    ref = ResourceRef("", "Deployment", "kube-controller-manager")
+    step = RunStep(ref, 1, StepPhase.DONE, "scaled", UNTIL, UNTIL + 0.5, UNTIL + 1, 3, 0)
+    running = replace(
+        made,
+        phase=OperationPhase.RUNNING,
+        message="at level 1",
+        started=UNTIL,
+        steps=(step, RunStep(ref, 2, StepPhase.WAITING)),
+        observed_by=PROCESS,
+    )
+    shown = await peopling.requests.set_status(made, running)
+    assert replace(shown, id=made.id) == running
+    done = replace(
+        shown,
+        phase=OperationPhase.DONE,
+        message="",
+        ended=UNTIL + 2.25,
+        hold_until=UNTIL + 602.25,
+        steps=(step,),
+        observed_by=None,
+    )
+    ended = await peopling.requests.set_status(shown, done)
+    assert replace(ended, id=shown.id) == done
+    status = (await peopling.find("ScaleRequest", "api-x"))["status"]
+    assert (status["phase"], status["holdUntil"]) == ("Succeeded", "2030-03-17T17:56:42.250000Z")
+    assert "observedBy" not in status
+    assert status["steps"] == [
+        {
+            "resource": "Deployment/kube-controller-manager",
+            "level": 1,
+            "phase": "Done",
+            "message": "scaled",
+            "startedAt": "2030-03-17T17:46:40.000000Z",
+            "writtenAt": "2030-03-17T17:46:40.500000Z",
+            "endedAt": "2030-03-17T17:46:41.000000Z",
+            "before": 3,
+            "after": 0,
+        }
+    ]
+
+
+async def test_the_spec_of_a_request_is_as_it_was_asked_for_and_cannot_be_changed(peopling, asked):
+    made = await peopling.requests.create(asked)
+    assert (await peopling.find("ScaleRequest", "api-x"))["spec"] == {
+        "direction": "Down",
+        "reason": "a test",
+        "author": "jane",
+        "hold": "10m0s",
+        "force": True,
+    }
+    other = replace(asked, spec=replace(asked.spec, hold=60.0))
+    with pytest.raises(Invalid, match="cannot be changed"):
+        await peopling.requests.change(made, other)
+
+
+async def test_a_deletion_is_of_the_object_that_was_seen(peopling, here, wanted):
+    made = await peopling.pauses.create(wanted)
+    await peopling.edit("Pause", "api", reason="mine")
+    await peopling.pauses.delete(made)  # people may have changed it: it is the same object
+    assert dict(peopling.pauses.of(here)) == {}, "at once"
+    assert await peopling.find("Pause", "api") is None
+    with pytest.raises(NotFound):
+        await peopling.pauses.delete(made)
+    await peopling.make("Pause", "api", reason="another one")
+    with pytest.raises(Conflict):
+        await peopling.pauses.delete(made)
+    assert (await peopling.find("Pause", "api"))["spec"]["reason"] == "another one"
+    await shows(peopling.pauses, here, {"api": "another one"})
+
+
+async def test_who_starts_a_write_is_asked_before_it_is_sent(peopling, here, wanted):
+    made = await peopling.pauses.create(wanted)
+
+    def no_longer():
+        raise Forbidden("not any more")
+
+    other = replace(wanted, id=ObjectId(here, "b"))
+    for write in (
+        peopling.pauses.create(other, starting=no_longer),
+        peopling.pauses.change(made, replace(wanted, reason="other"), starting=no_longer),
+        peopling.pauses.set_status(made, made, starting=no_longer),
+    ):
+        with pytest.raises(Forbidden, match="not any more"):
+            await write
+    assert await peopling.pauses.read(*where(made)) == made
+    assert await peopling.find("Pause", "b") is None
+
+
+async def test_what_people_make_edit_and_delete_shows_and_is_told(peopling, here):
+    pauses, told = peopling.pauses, []
+    pauses.subscribe(lambda namespace, name: told.append((namespace, name)))
+    await peopling.make("Pause", "p")
+    await shows(pauses, here, {"p": "a test"})
+    pause = pauses.of(here)["p"]
+    assert (pause.scope, pause.author, pause.verified) == (Scope.ALL, "unknown", False)
+    assert pause.until == pause.created_at + LONGEST
+    until_then = "2030-03-17T19:46:40+02:00"
+    await peopling.edit("Pause", "p", reason="other", until=until_then, author="joe")
+    await shows(pauses, here, {"p": "other"})
+    pause = pauses.of(here)["p"]
+    assert (pause.until, pause.author) == (parse_rfc3339(until_then), "joe")
+    await peopling.make("Pause", "q")
+    await peopling.delete("Pause", "p")
+    await shows(pauses, here, {"q": "a test"})
+    assert set(told) == {(here, "p"), (here, "q")}
+    await peopling.make("ScaleRequest", "s", direction="Up", hold="1h30m")
+    await until(lambda: "s" in peopling.requests.of(here), "the request is shown")
+    spec = peopling.requests.of(here)["s"].spec
+    assert spec == ScaleSpec(Direction.UP, "a test", "unknown", 5_400.0)
+
+
+async def test_the_content_outlives_a_cut_and_catches_up(peopling, here):
+    await peopling.make("Pause", "p")
+    await shows(peopling.pauses, here, {"p": "a test"})
+    async with peopling.cut():
+        await peopling.edit("Pause", "p", reason="changed")
+        assert reasons(peopling.pauses, here) == {"p": "a test"}
+    await shows(peopling.pauses, here, {"p": "changed"})
+    async with peopling.cut():
+        await peopling.delete("Pause", "p")
+        assert reasons(peopling.pauses, here) == {"p": "changed"}
+    await shows(peopling.pauses, here, {})
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """To be asked for before the arena: silent watches are given up soon."""
+    impatient(monkeypatch)
+
+
+async def test_a_stalled_watch_stays_without_contact_and_catches_up(hasty, peopling, here):
+    await peopling.make("Pause", "p")
+    await shows(peopling.pauses, here, {"p": "a test"})
+    async with peopling.stalled():
+        contact = peopling.pauses.watch_state().last_contact
+        await peopling.edit("Pause", "p", reason="changed")
+        assert peopling.pauses.watch_state().last_contact == contact
+        assert reasons(peopling.pauses, here) == {"p": "a test"}
+    await shows(peopling.pauses, here, {"p": "changed"})
+
+
+async def test_under_a_watch_that_lags_our_own_writes_count(peopling, here, wanted):
+    await peopling.make("Pause", "p")
+    await shows(peopling.pauses, here, {"p": "a test"})
+    async with peopling.stalled():
+        made = await peopling.pauses.create(wanted)
+        await peopling.pauses.change(made, replace(wanted, reason="changed"))
+        assert reasons(peopling.pauses, here) == {"p": "a test", "api": "changed"}
+        await peopling.pauses.delete(peopling.pauses.of(here)["p"])
+        assert reasons(peopling.pauses, here) == {"api": "changed"}
+        assert [each.reason for each in peopling.pauses.everything()] == ["changed"]
+    await shows(peopling.pauses, here, {"api": "changed"})
+
+
+async def test_a_stale_watch_is_made_up_for_by_a_live_read(peopling, here):
+    for name in ("kept", "changed", "deleted"):
+        await peopling.make("Pause", name)
+    await until(lambda: len(peopling.pauses.of(here)) == 3, "they are shown")
+    async with peopling.stalled():
+        await peopling.edit("Pause", "changed", reason="new")
+        await peopling.delete("Pause", "deleted")
+        await peopling.make("Pause", "made")
+        await peopling.pauses.refresh(here)
+        assert "deleted" in reasons(peopling.pauses, here), "the watch is not stale"
+        peopling.clock.ahead += BEFORE_STALE
+        await peopling.pauses.refresh(here)
+        assert reasons(peopling.pauses, here) == {
+            "kept": "a test",
+            "changed": "new",
+            "made": "a test",
+        }
+    async with peopling.cut():
+        peopling.clock.ahead += BEFORE_STALE
+        with pytest.raises(ClusterError):
+            await peopling.pauses.refresh(here)
+
+
+@pytest.mark.parametrize("meanwhile", ["changed", "deleted", "made"])
+async def test_a_position_that_is_too_old_is_followed_by_a_new_list(peopling, here, meanwhile):
+    if meanwhile != "made":
+        await peopling.make("Pause", "p", reason="first")
+        await shows(peopling.pauses, here, {"p": "first"})
+    async with peopling.forgets():
+        if meanwhile == "deleted":
+            await peopling.delete("Pause", "p")
+        elif meanwhile == "changed":
+            await peopling.edit("Pause", "p", reason="changed")
+        else:
+            await peopling.make("Pause", "p", reason="changed")
+    await shows(peopling.pauses, here, {} if meanwhile == "deleted" else {"p": "changed"})
+
+
+async def test_the_content_outlives_a_restart_of_the_api_server(peopling, here):
+    await peopling.make("Pause", "p")
+    await shows(peopling.pauses, here, {"p": "a test"})
+    async with peopling.away():
+        assert reasons(peopling.pauses, here) == {"p": "a test"}
+    await peopling.edit("Pause", "p", reason="after")
+    await shows(peopling.pauses, here, {"p": "after"})
+    assert peopling.pauses.off is None
+
+
+async def test_who_may_not_read_them_says_so_keeps_the_last_content_and_recovers(
+    peopling, here, wanted
+):
+    pauses = peopling.pauses
+    made = await pauses.create(wanted)
+    await shows(pauses, here, {"api": "maintenance"})
+    told = []
+    pauses.subscribe(lambda _namespace, _name: told.append(pauses.off is None))
+    async with peopling.forbidden():
+        await until(lambda: pauses.off is not None, "it is known", within=30)
+        assert "pauses" in pauses.off
+        assert reasons(pauses, here) == {"api": "maintenance"}
+        assert pauses.troubles() == {}, "that is a feature that is off"
+        for call in (
+            pauses.read(here, "api"),
+            pauses.change(made, wanted),
+            pauses.set_status(made, made),
+            pauses.delete(made),
+            pauses.create(replace(wanted, id=ObjectId(here, "b"))),
+        ):
+            with pytest.raises(Forbidden):
+                await call
+        await peopling.edit("Pause", "api", reason="changed")
+    await shows(pauses, here, {"api": "changed"})
+    await until(lambda: pauses.off is None, "it is on again")
+    assert False in told
+    assert told[-1] is True
+
+
+@pytest.mark.parametrize("verb", ["create", "patch", "delete"])
+async def test_who_may_not_write_them_one_way_still_follows_them(peopling, here, wanted, verb):
+    pauses = peopling.pauses
+    made = await pauses.create(wanted)
+    await shows(pauses, here, {"api": "maintenance"})
+    async with peopling.forbidden(verb):
+        calls = {
+            "create": [pauses.create(replace(wanted, id=ObjectId(here, "b")))],
+            "patch": [
+                pauses.change(made, replace(wanted, reason="x")),
+                pauses.set_status(made, made),
+            ],
+            "delete": [pauses.delete(made)],
+        }
+        for name, those in calls.items():
+            for call in those:
+                if name != verb:
+                    call.close()
+                    continue
+                with pytest.raises(Forbidden) as caught:
+                    await call
+                assert f"{verb} pauses" in str(caught.value)
+        await peopling.edit("Pause", "api", reason="changed")
+        await shows(pauses, here, {"api": "changed"})
+        assert pauses.off is None
+
+
+async def test_the_objects_go_with_their_definitions_and_come_back_with_them(peopling, here):
+    pauses, requests, told = peopling.pauses, peopling.requests, []
+    await peopling.make("Pause", "p")
+    await peopling.make("ScaleRequest", "s", direction="Down")
+    await shows(pauses, here, {"p": "a test"})
+    await until(lambda: "s" in requests.of(here), "the request is shown")
+    pauses.subscribe(lambda namespace, name: told.append((namespace, name)))
+    async with peopling.removed():
+        for each in (pauses, requests):
+            await until(partial(is_off, each), "it is off", within=30)
+            assert dict(each.of(here)) == {}
+            assert each.troubles() == {}
+            assert "404" in each.off or "not served" in each.off or "not found" in each.off
+        assert await pauses.read(here, "p") is None
+        with pytest.raises(NotFound):
+            await pauses.create(Pause(Scope.ALL, "x", "y", 0.0, UNTIL, ObjectId(here, "api")))
+    await until(lambda: not (is_off(pauses) or is_off(requests)), "they are on again", within=70)
+    assert (here, "p") in told
+    assert (None, "") in told
+    await peopling.make("Pause", "p", reason="anew")
+    await shows(pauses, here, {"p": "anew"})
+    assert dict(requests.of(here)) == {}

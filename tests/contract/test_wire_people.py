@@ -1,0 +1,678 @@
+"""Pauses and ScaleRequests on the wire, word by word: what the simulation says is what kube-apiserver says."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from app.core.model.callers import GROUP
+from tests.contract.arena import KINDS, REAL_TIME
+from tests.contract.real import RealArena
+from tests.contract.test_wire_reads import METADATA_LIST, TABLE, at
+from tests.contract.wire import MERGE, failure
+from tests.e2e.landscape import furnish_people, remove_people
+
+pytestmark = REAL_TIME
+
+VERSION = f"{GROUP}/v1alpha1"
+NOBODYS = "00000000-0000-0000-0000-000000000000"
+GOOD = {
+    "Pause": {"reason": "maintenance"},
+    "ScaleRequest": {"direction": "Down", "reason": "maintenance"},
+}
+_UNCHECKED = (
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+UNCHECKED = ("<nil>", "FieldValueInvalid", _UNCHECKED)
+
+
+def written(kind, spec=None, name="a", **metadata):
+    return {
+        "apiVersion": VERSION,
+        "kind": kind,
+        "metadata": {"name": name, **metadata},
+        "spec": GOOD[kind] if spec is None else spec,
+    }
+
+
+async def made(arena, wire, kind="Pause", spec=None, **changes):
+    answer = await wire.ask("POST", at(arena, kind), written(kind, spec) | changes)
+    assert answer.status == 201, answer.text
+    return answer.json
+
+
+def causes(answer, kind, name="a"):
+    """What is wrong, if the answer names the object, and says all of it in its message, too."""
+    assert failure(answer) == (422, "Invalid")
+    details = answer.json["details"]
+    assert (details["name"], details["group"], details["kind"]) == (name, GROUP, kind)
+    head = f'{kind}.{GROUP} "{name}" is invalid: '
+    assert answer.json["message"].startswith(head)
+    for each in details["causes"]:
+        assert f"{each['field']}: {each['message']}" in answer.json["message"]
+    return sorted((each["field"], each["reason"], each["message"]) for each in details["causes"])
+
+
+async def test_what_is_created_has_defaults_and_no_status(arena, wire):
+    found = await made(arena, wire, "ScaleRequest", status={"phase": "Running"})
+    assert found.keys() == {"apiVersion", "kind", "metadata", "spec"}
+    assert found["spec"] == {**GOOD["ScaleRequest"], "hold": "30m", "force": False}
+    assert found["metadata"].keys() - {"managedFields"} == {
+        *("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp")
+    }
+    assert found["metadata"]["generation"] == 1
+    assert (await made(arena, wire))["spec"] == {"reason": "maintenance", "scope": "all"}
+
+
+async def test_a_name_can_be_generated(arena, wire):
+    body = written("Pause") | {"metadata": {"generateName": "api-"}}
+    names = [
+        (await wire.ask("POST", at(arena, "Pause"), body)).json["metadata"]["name"]
+        for _ in range(2)
+    ]
+    assert all(name.startswith("api-") and len(name) == 9 for name in names)
+    assert len(set(names)) == 2
+
+
+async def test_unknown_fields_and_nulls_are_dropped(arena, wire):
+    spec = {"reason": "maintenance", "until": None, "scope": None, "more": {"a": 1}}
+    found = await made(arena, wire, "Pause", spec, extra=1)
+    assert found["spec"] == {"reason": "maintenance", "scope": "all"}
+    assert "extra" not in found
+    path = at(arena, "Pause", "a")
+    answer = await wire.ask("PATCH", path, {"spec": {"more": 1}, "extra": 2}, kind=MERGE)
+    assert answer.status == 200
+    assert answer.json["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+
+
+async def test_unknown_fields_are_refused_where_that_is_asked_for(arena, wire):
+    strict = "?fieldValidation=Strict"
+    body = written("Pause", {"reason": "x", "foo": 1}) | {"extra": 1}
+    answer = await wire.ask("POST", at(arena, "Pause") + strict, body)
+    assert failure(answer) == (400, "BadRequest")
+    assert answer.json["message"] == (
+        'Pause in version "v1alpha1" cannot be handled as a Pause: strict decoding error: '
+        'unknown field "extra", unknown field "spec.foo"'
+    )
+    await made(arena, wire)
+    patch = {"spec": {"foo": 1}}
+    answer = await wire.ask("PATCH", at(arena, "Pause", "a") + strict, patch, kind=MERGE)
+    assert failure(answer) == (422, "Invalid")
+    assert answer.json["message"].startswith(' "" is invalid: patch: Invalid value: ')
+    assert answer.json["message"].endswith('strict decoding error: unknown field "spec.foo"')
+    answer = await wire.ask("POST", at(arena, "Pause") + "?fieldValidation=No", written("Pause"))
+    assert answer.json["message"] == (
+        'CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "No": '
+        'supported values: "", "Ignore", "Strict", "Warn"'
+    )
+
+
+def invalid(field, message):
+    return (field, "FieldValueInvalid", f"Invalid value: {message}")
+
+
+def of_type(field, shown, wanted):
+    message = f"Invalid value: {shown}: {field} in body must be of type {wanted}: {shown}"
+    return (field, "FieldValueTypeInvalid", message)
+
+
+def missing(field):
+    return (field, "FieldValueRequired", "Required value")
+
+
+def unsupported(field, shown, *known):
+    values = ", ".join(f'"{each}"' for each in known)
+    message = f"Unsupported value: {shown}: supported values: {values}"
+    return (field, "FieldValueNotSupported", message)
+
+
+def too_long(field, most):
+    return (field, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
+
+
+SHORT = "in body should be at least 1 chars long"
+BLANK = "reason is blank: say why, in 1 to 500 characters"
+HOLD = "hold must be a duration from 0s to 24h in the units h, m, s and ms, such as 30m or 1h30m"
+SCOPES, DIRECTIONS = ("all", "scaleDown"), ("Up", "Down")
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        (3, [of_type("spec", '"integer"', "object"), UNCHECKED]),
+        ([], [of_type("spec", '"array"', "object"), UNCHECKED]),
+        ({}, [missing("spec.reason"), UNCHECKED]),
+        ({"reason": None}, [missing("spec.reason"), UNCHECKED]),
+        (
+            {"reason": ""},
+            [
+                invalid("spec.reason", f'"": spec.reason {SHORT}'),
+                invalid("spec.reason", f'"": {BLANK}'),
+            ],
+        ),
+        ({"reason": " \t"}, [invalid("spec.reason", f'" \\t": {BLANK}')]),
+        ({"reason": 1}, [of_type("spec.reason", '"integer"', "string"), UNCHECKED]),
+        ({"reason": True}, [of_type("spec.reason", '"boolean"', "string"), UNCHECKED]),
+        ({"reason": {}}, [of_type("spec.reason", '"object"', "string"), UNCHECKED]),
+        ({"reason": "x" * 501}, [too_long("spec.reason", 500), UNCHECKED]),
+        (
+            {"reason": "x", "scope": "No"},
+            [unsupported("spec.scope", '"No"', *SCOPES), UNCHECKED],
+        ),
+        (
+            {"reason": "x", "scope": 1},
+            [
+                of_type("spec.scope", '"integer"', "string"),
+                unsupported("spec.scope", "1", *SCOPES),
+                UNCHECKED,
+            ],
+        ),
+        ({"reason": "x", "author": ""}, [invalid("spec.author", f'"": spec.author {SHORT}')]),
+        ({"reason": "x", "author": "x" * 254}, [too_long("spec.author", 253), UNCHECKED]),
+        *(
+            (
+                {"reason": "x", "until": until},
+                [of_type("spec.until", f'"{until}"', "date-time"), UNCHECKED],
+            )
+            for until in (
+                *("", "tomorrow", "2030-01-01", "2030-01-01 00:00:00Z", "2030-02-30T00:00:00Z"),
+                *("2030-01-01T24:00:00Z", "2030-01-01T00:00:00"),
+            )
+        ),
+        (
+            {"reason": "x", "until": 1},
+            [of_type("spec.until", '"int64"', "date-time"), UNCHECKED],
+        ),
+    ],
+)
+async def test_a_pause_that_is_wrong_is_not_created(arena, wire, spec, wrong):
+    answer = await wire.ask("POST", at(arena, "Pause"), written("Pause", spec))
+    assert causes(answer, "Pause") == sorted(wrong)
+    assert failure(await wire.get(at(arena, "Pause", "a"))) == (404, "NotFound")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"reason": "ü" * 500, "author": "x" * 253},
+        {"reason": "\tx ", "until": "2030-01-01T00:00:00.123456+02:00"},
+        {"reason": "x", "until": "2030-01-01t23:59:59z"},
+    ],
+)
+async def test_a_pause_that_is_right_is_created(arena, wire, spec):
+    assert (await made(arena, wire, "Pause", spec))["spec"] == {**spec, "scope": "all"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        (
+            {"direction": None, "reason": None},
+            [missing("spec.direction"), missing("spec.reason"), UNCHECKED],
+        ),
+        ({"direction": "up"}, [unsupported("spec.direction", '"up"', *DIRECTIONS), UNCHECKED]),
+        ({"force": "yes"}, [of_type("spec.force", '"string"', "boolean"), UNCHECKED]),
+        ({"force": 1}, [of_type("spec.force", '"integer"', "boolean"), UNCHECKED]),
+        ({"hold": 5}, [of_type("spec.hold", '"integer"', "string"), UNCHECKED]),
+        *(
+            ({"hold": hold}, [invalid("spec.hold", f'"{hold}": {HOLD}')])
+            for hold in (
+                *("24h1s", "-1s", "30", "1d", "", "86400.001s", "0", "1us", "1h ", " 1h", "+1h"),
+                *("1h\\n",),
+            )
+        ),
+        (
+            {"hold": "99999999999999h"},
+            [
+                invalid(
+                    "spec.hold",
+                    "\"string\": type conversion error from 'string' to "
+                    f"'google.protobuf.Duration' evaluating rule: {HOLD}",
+                )
+            ],
+        ),
+        (
+            {"hold": "25h", "reason": " "},
+            [invalid("spec.hold", f'"25h": {HOLD}'), invalid("spec.reason", f'" ": {BLANK}')],
+        ),
+    ],
+)
+async def test_a_scale_request_that_is_wrong_is_not_created(arena, wire, changes, wrong):
+    changes = {name: "1h\n" if value == "1h\\n" else value for name, value in changes.items()}
+    body = written("ScaleRequest", GOOD["ScaleRequest"] | changes)
+    answer = await wire.ask("POST", at(arena, "ScaleRequest"), body)
+    assert causes(answer, "ScaleRequest") == sorted(wrong)
+
+
+@pytest.mark.parametrize("hold", ["0s", "24h", "1.5h", "1h30m", "86400s", "100ms", "1440m0s"])
+async def test_a_hold_may_be_from_nothing_to_a_day(arena, wire, hold):
+    spec = {**GOOD["ScaleRequest"], "hold": hold, "force": True}
+    assert (await made(arena, wire, "ScaleRequest", spec))["spec"] == spec
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "message"),
+    [
+        (
+            {"kind": "ScaleRequest"},
+            422,
+            f'ScaleRequest.{GROUP} "a" is invalid: kind: Invalid value: "ScaleRequest": must be Pause',
+        ),
+        (
+            {"apiVersion": "v1"},
+            400,
+            f"the API version in the data (v1) does not match the expected API version ({VERSION})",
+        ),
+        ({"kind": ""}, 400, "the object provided is unrecognized (must be of type Pause): "),
+    ],
+)
+async def test_another_kind_is_not_taken(arena, wire, changes, status, message):
+    answer = await wire.ask("POST", at(arena, "Pause"), written("Pause") | changes)
+    assert (failure(answer)[0], answer.json["message"][: len(message)]) == (status, message)
+
+
+async def test_a_kind_cannot_be_patched_away(arena, wire):
+    await made(arena, wire)
+    answer = await wire.ask("PATCH", at(arena, "Pause", "a"), {"apiVersion": "v2"}, kind=MERGE)
+    assert failure(answer) == (422, "Invalid")
+    assert f'apiVersion: Invalid value: "v2": must be {VERSION}' in answer.json["message"]
+
+
+async def test_only_merge_patches_are_taken(arena, wire):
+    await made(arena, wire)
+    kind = "application/strategic-merge-patch+json"
+    answer = await wire.ask("PATCH", at(arena, "Pause", "a"), {"spec": {}}, kind=kind)
+    assert failure(answer) == (415, "UnsupportedMediaType")
+
+
+async def test_a_generation_begins_with_a_new_spec_alone(arena, wire):
+    await made(arena, wire)
+    path, seen = at(arena, "Pause", "a"), []
+    for patch in (
+        {"metadata": {"labels": {"a": "b"}}},
+        {"spec": {"reason": "other"}},
+        {"spec": {"reason": "other"}},
+        {"spec": {"scope": "scaleDown"}},
+        {"spec": {"scope": None}},
+    ):
+        answer = await wire.ask("PATCH", path, patch, kind=MERGE)
+        seen.append((answer.json["metadata"]["generation"], answer.json["spec"]["scope"]))
+    assert seen == [(1, "all"), (2, "all"), (2, "all"), (3, "scaleDown"), (4, "all")]
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+async def test_a_write_of_the_object_leaves_its_status_alone(arena, wire, method):
+    first = await made(arena, wire)
+    path, until = at(arena, "Pause", "a"), {"until": "2030-01-01T00:00:00Z"}
+    changed = {"spec": {"reason": "other"}, "status": until}
+    body = {**first, **changed} if method == "PUT" else changed
+    kind = "application/json" if method == "PUT" else MERGE
+    assert "status" not in (await wire.ask(method, path, body, kind=kind)).json
+    answer = await wire.ask("PATCH", f"{path}/status", {"status": until}, kind=MERGE)
+    assert answer.json["status"] == until
+    if method == "PUT":
+        body = {**answer.json, "status": {"until": "2031-01-01T00:00:00Z"}}
+    answer = await wire.ask(method, path, body, kind=kind)
+    assert (answer.status, answer.json["status"]) == (200, until)
+
+
+async def test_a_write_of_the_status_leaves_the_object_alone(arena, wire):
+    first = await made(arena, wire)
+    path, until = at(arena, "Pause", "a"), {"until": "2030-01-01T00:00:00Z"}
+    change = {"spec": {"reason": ""}, "metadata": {"labels": {"a": "b"}}, "status": until}
+    patched = await wire.ask("PATCH", f"{path}/status", change, kind=MERGE)
+    body = {**patched.json, "spec": {"reason": ""}, "status": {}}
+    replaced = await wire.ask("PUT", f"{path}/status", body)
+    del body["status"]
+    body["metadata"] = replaced.json["metadata"]
+    emptied = await wire.ask("PUT", f"{path}/status", body)
+    for answer, status in ((patched, until), (replaced, {}), (emptied, None)):
+        assert answer.status == 200, answer.text
+        assert answer.json["spec"] == first["spec"]
+        assert answer.json["metadata"]["generation"] == 1
+        assert "labels" not in answer.json["metadata"]
+        assert answer.json.get("status") == status
+    assert (await wire.get(f"{path}/status")).json == (await wire.get(path)).json
+
+
+async def test_a_status_is_merged_and_cleared_by_a_patch(arena, wire):
+    await made(arena, wire, "ScaleRequest")
+    path = at(arena, "ScaleRequest", "a/status")
+    step = {"resource": "Deployment/a", "level": 0, "phase": "Running", "before": 1}
+    status = {"phase": "Running", "startedAt": "2030-01-01T00:00:00.123456Z", "steps": [step]}
+    first = (await wire.ask("PATCH", path, {"status": status}, kind=MERGE)).json
+    assert first["status"] == status
+    again = (await wire.ask("PATCH", path, {"status": status}, kind=MERGE)).json
+    assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+    patch = {"status": {"steps": None, "strange": 1, "message": "m"}}
+    found = (await wire.ask("PATCH", path, patch, kind=MERGE)).json
+    assert found["status"] == {k: status[k] for k in ("phase", "startedAt")} | {"message": "m"}
+    found = (await wire.ask("PATCH", path, {"status": None}, kind=MERGE)).json
+    assert "status" not in found
+
+
+def named(wrong, prefix="status."):
+    """The fields of a status are called by shorter names in sentences about them."""
+    return [
+        (field, reason, message.replace(f": {field} in", f": {field.removeprefix(prefix)} in"))
+        for field, reason, message in wrong
+    ]
+
+
+PHASES = ("Pending", "Running", "Succeeded", "Failed", "Cancelled", "Refused")
+STEP = {"resource": "a", "level": 0, "phase": "Done"}
+
+
+@pytest.mark.parametrize(
+    ("status", "wrong"),
+    [
+        ({"phase": "No"}, [unsupported("status.phase", '"No"', *PHASES)]),
+        ({"message": "m" * 1025}, [too_long("status.message", 1024)]),
+        ({"startedAt": "now"}, [of_type("status.startedAt", '"now"', "date-time")]),
+        ({"steps": {}}, [of_type("status.steps", '"object"', "array")]),
+        (
+            {"steps": [STEP] * 65},
+            [("status.steps", "FieldValueTooMany", "Too many: 65: must have at most 64 items")],
+        ),
+        (
+            {"steps": [{}, 3]},
+            [
+                missing("status.steps[0].level"),
+                missing("status.steps[0].phase"),
+                missing("status.steps[0].resource"),
+                of_type("status.steps[1]", '"integer"', "object"),
+            ],
+        ),
+        (
+            {"steps": [STEP | {"level": 1.5}]},
+            [of_type("status.steps[0].level", '"number"', "integer")],
+        ),
+        (
+            {"steps": [STEP | {"level": -1}]},
+            [
+                invalid(
+                    "status.steps[0].level",
+                    "-1: status.steps[0].level in body should be greater than or equal to 0",
+                )
+            ],
+        ),
+    ],
+)
+async def test_a_status_that_is_wrong_is_not_written(arena, wire, status, wrong):
+    first = await made(arena, wire, "ScaleRequest")
+    path = at(arena, "ScaleRequest", "a/status")
+    blocked = [] if wrong[0][1] == "FieldValueInvalid" else [UNCHECKED]
+    expected = sorted([*named(wrong), *blocked])
+    answer = await wire.ask("PATCH", path, {"status": status}, kind=MERGE)
+    assert causes(answer, "ScaleRequest") == expected
+    answer = await wire.ask("PUT", path, first | {"status": status})
+    assert causes(answer, "ScaleRequest") == expected
+
+
+async def test_the_spec_of_a_scale_request_cannot_be_changed(arena, wire):
+    first = await made(arena, wire, "ScaleRequest")
+    path = at(arena, "ScaleRequest", "a")
+    immutable = invalid(
+        "spec", "the spec cannot be changed: delete this ScaleRequest and create another one"
+    )
+    changed = first | {"spec": first["spec"] | {"reason": "other"}}
+    assert causes(await wire.ask("PUT", path, changed), "ScaleRequest") == [immutable]
+    for patch in ({"force": True}, {"hold": "1h"}, {"author": "me"}):
+        answer = await wire.ask("PATCH", path, {"spec": patch}, kind=MERGE)
+        assert causes(answer, "ScaleRequest") == [immutable]
+    answer = await wire.ask("PATCH", path, {"spec": {"hold": "50h"}}, kind=MERGE)
+    assert causes(answer, "ScaleRequest") == [
+        immutable,
+        invalid("spec.hold", f'"50h": {HOLD}'),
+    ]
+    same = await wire.ask("PUT", path, first | {"spec": GOOD["ScaleRequest"]})
+    assert same.json["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize("part", ["", "/status"])
+async def test_a_replacement_needs_the_version_that_is_there(arena, wire, part):
+    first = await made(arena, wire)
+    path = at(arena, "Pause", f"a{part}")
+    answer = await wire.ask("PUT", path, written("Pause"))
+    assert failure(answer) == (422, "Invalid")
+    assert answer.json["message"] == (
+        f'pauses.{GROUP} "a" is invalid: metadata.resourceVersion: Invalid value: 0: '
+        "must be specified for an update"
+    )
+    patch = {"spec": {"scope": "scaleDown"}}
+    await wire.ask("PATCH", at(arena, "Pause", "a"), patch, kind=MERGE)
+    stale = {"metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}}
+    for answer in (
+        await wire.ask("PUT", path, first),
+        await wire.ask("PATCH", path, stale | {"status": {}}, kind=MERGE),
+    ):
+        assert failure(answer) == (409, "Conflict")
+        assert answer.json["message"] == (
+            f'Operation cannot be fulfilled on pauses.{GROUP} "a": the object has been modified; '
+            "please apply your changes to the latest version and try again"
+        )
+        assert answer.json["details"] == {"name": "a", "group": GROUP, "kind": "pauses"}
+    another = written("Pause", uid=NOBODYS, resourceVersion="1")
+    assert failure(await wire.ask("PUT", path, another)) == (409, "Conflict")
+    nobody = written("Pause", name="b", resourceVersion="1")
+    answer = await wire.ask("PUT", at(arena, "Pause", f"b{part}"), nobody)
+    assert failure(answer) == (404, "NotFound")
+
+
+@pytest.mark.parametrize("part", ["", "/status"])
+async def test_a_write_can_be_tried(arena, wire, part):
+    base, tried = at(arena, "Pause"), "?dryRun=All"
+    answer = await wire.ask("POST", base + tried, written("Pause"))
+    assert (answer.status, answer.json["spec"]["scope"]) == (201, "all")
+    assert answer.json["metadata"].keys() - {"managedFields"} == {
+        *("name", "namespace", "uid", "generation", "creationTimestamp")
+    }
+    assert failure(await wire.get(f"{base}/a")) == (404, "NotFound")
+    first = await made(arena, wire)
+    answer = await wire.ask("POST", base + tried, written("Pause"))
+    assert failure(answer) == (409, "AlreadyExists")
+    change = {"spec": {"reason": "x"}, "status": {"until": "2030-01-01T00:00:00Z"}}
+    for method, body, kind in (
+        ("PUT", {**first, **change}, "application/json"),
+        ("PATCH", change, MERGE),
+    ):
+        answer = await wire.ask(method, f"{base}/a{part}{tried}", body, kind=kind)
+        metadata = answer.json["metadata"]
+        assert metadata["resourceVersion"] == first["metadata"]["resourceVersion"]
+        assert (metadata["generation"], "status" in answer.json) == (
+            (1, True) if part else (2, False)
+        )
+        assert answer.json["spec"]["reason"] == ("maintenance" if part else "x")
+    wrong = await wire.ask("PATCH", f"{base}/a{tried}", {"spec": {"reason": None}}, kind=MERGE)
+    assert failure(wrong) == (422, "Invalid")
+    answer = await wire.ask("POST", base + "?dryRun=Some", written("Pause"))
+    assert answer.json["message"] == (
+        'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: '
+        'supported values: "All"'
+    )
+    assert (await wire.ask("DELETE", f"{base}/a{tried}")).status == 200
+    assert (await wire.get(f"{base}/a")).json == first
+
+
+async def test_a_deletion_has_preconditions(arena, wire):
+    found = (await made(arena, wire))["metadata"]
+    path = at(arena, "Pause", "a")
+    for wanted, said in (
+        ({"uid": "no"}, "the UID in the precondition (no) does not match the UID in record"),
+        (
+            {"resourceVersion": "1"},
+            "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record",
+        ),
+    ):
+        answer = await wire.ask("DELETE", path, {"preconditions": wanted})
+        assert failure(answer) == (409, "Conflict")
+        head = f'Operation cannot be fulfilled on Pause.{GROUP} "a": {said}'
+        assert answer.json["message"].startswith(head)
+    wanted = {name: found[name] for name in ("uid", "resourceVersion")}
+    answer = await wire.ask("DELETE", path, {"preconditions": wanted})
+    assert (answer.status, answer.json["status"]) == (200, "Success")
+    assert answer.json["details"] == {
+        "name": "a",
+        "group": GROUP,
+        "kind": "pauses",
+        "uid": found["uid"],
+    }
+    answer = await wire.ask("DELETE", path)
+    assert failure(answer) == (404, "NotFound")
+    assert answer.json["message"] == f'pauses.{GROUP} "a" not found'
+
+
+async def test_lists_have_pages_and_are_of_one_namespace_or_of_all(arena, wire):
+    for name in "abc":
+        await wire.ask("POST", at(arena, "Pause"), written("Pause", name=name))
+    page = (await wire.get(f"{at(arena, 'Pause')}?limit=2")).json
+    assert (page["kind"], page["apiVersion"]) == ("PauseList", VERSION)
+    assert page["metadata"]["remainingItemCount"] == 1
+    rest = f"{at(arena, 'Pause')}?limit=2&continue={page['metadata']['continue']}"
+    items = [*page["items"], *(await wire.get(rest)).json["items"]]
+    assert [each["metadata"]["name"] for each in items] == ["a", "b", "c"]
+    assert {each["kind"] for each in items} == {"Pause"}
+    everywhere = (await wire.get(KINDS["Pause"].path())).json["items"]
+    ours = [each for each in everywhere if each["metadata"]["namespace"] == arena.namespace]
+    assert ours == items
+    answer = await wire.get(f"{at(arena, 'Pause')}?fieldSelector=spec.scope%3Dall")
+    assert failure(answer) == (400, "BadRequest")
+    partial = (await wire.get(at(arena, "Pause"), accept=METADATA_LIST)).json
+    assert [each["metadata"]["name"] for each in partial["items"]] == ["a", "b", "c"]
+
+
+COLUMNS = {
+    "Pause": ["Name", "Scope", "Until", "Author", "Reason", "Age"],
+    "ScaleRequest": [
+        *("Name", "Direction", "Phase", "Author", "Hold Until", "Message", "Age", "Reason"),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", GOOD)
+async def test_tables_have_the_columns_of_the_definition(arena, wire, kind):
+    await made(arena, wire, kind)
+    found = (await wire.get(at(arena, kind), accept=TABLE)).json
+    columns = found["columnDefinitions"]
+    assert [each["name"] for each in columns] == COLUMNS[kind]
+    assert [each["priority"] for each in columns if each["name"] == "Reason"] == [
+        int(kind == "ScaleRequest")
+    ]
+    assert {each["type"] for each in columns if each["name"] == "Age"} == {"date"}
+    cells = dict(zip(COLUMNS[kind], found["rows"][0]["cells"], strict=True))
+    assert cells.pop("Age").endswith("s")
+    same = {"Name": "a", "Author": None, "Reason": "maintenance"}
+    if kind == "Pause":
+        assert cells == same | {"Scope": "all", "Until": None}
+    else:
+        more = {"Direction": "Down", "Phase": None, "Hold Until": None, "Message": None}
+        assert cells == same | more
+
+
+async def test_a_watch_tells_what_happens_in_all_namespaces(arena, wire):
+    path = KINDS["ScaleRequest"].path()
+    before = (await wire.get(path)).json["metadata"]["resourceVersion"]
+    await made(arena, wire, "ScaleRequest")
+    patch = {"status": {"phase": "Pending"}}
+    await wire.ask("PATCH", at(arena, "ScaleRequest", "a/status"), patch, kind=MERGE)
+    await wire.ask("DELETE", at(arena, "ScaleRequest", "a"))
+    events = await wire.events(f"{path}?watch=1&resourceVersion={before}", 3)
+    assert [each["type"] for each in events] == ["ADDED", "MODIFIED", "DELETED"]
+    assert [each["object"].get("status") for each in events] == [None, *[patch["status"]] * 2]
+
+
+async def test_a_watch_from_a_forgotten_version_has_expired(arena, wire):
+    path = at(arena, "Pause")
+    before = (await wire.get(path)).json["metadata"]["resourceVersion"]
+    await made(arena, wire)
+    await wire.ask("DELETE", f"{path}/a")
+    if isinstance(arena, RealArena):
+        pytest.skip("its watch cache remembers what etcd has forgotten")
+    await arena.forget()
+    (event,) = await wire.events(f"{path}?watch=1&resourceVersion={before}", 1)
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+
+
+async def test_the_group_is_discovered(wire):
+    version = {"groupVersion": VERSION, "version": "v1alpha1"}
+    group = {"name": GROUP, "versions": [version], "preferredVersion": version}
+    assert group in (await wire.get("/apis")).json["groups"]
+    assert (await wire.get(f"/apis/{GROUP}")).json == {
+        "kind": "APIGroup",
+        "apiVersion": "v1",
+        **group,
+    }
+    found = (await wire.get(f"/apis/{VERSION}")).json
+    assert found["groupVersion"] == VERSION
+    for each in found["resources"]:
+        each.pop("storageVersionHash", None)
+        each["verbs"] = set(each["verbs"]) - {"deletecollection"}
+    read_and_written = {"get", "patch", "update"}
+    assert found["resources"] == [
+        entry
+        for kind, plural, short in (
+            ("Pause", "pauses", "dwdp"),
+            ("ScaleRequest", "scalerequests", "dwdsr"),
+        )
+        for entry in (
+            {
+                "name": plural,
+                "singularName": kind.lower(),
+                "namespaced": True,
+                "kind": kind,
+                "verbs": {"create", "delete", "list", "watch", *read_and_written},
+                "shortNames": [short],
+                "categories": ["dwd"],
+            },
+            {
+                "name": f"{plural}/status",
+                "singularName": "",
+                "namespaced": True,
+                "kind": kind,
+                "verbs": read_and_written,
+            },
+        )
+    ]
+
+
+@asynccontextmanager
+async def removed(arena):
+    """The definitions are not there within."""
+
+    if not isinstance(arena, RealArena):
+        with arena.world.faults.crds_removed():
+            yield
+        return
+    await remove_people(arena.api)
+    try:
+        yield
+    finally:
+        await furnish_people(arena.api)
+
+
+async def test_without_definitions_nothing_is_served_and_watches_end(arena, wire):
+    await made(arena, wire)
+    path = at(arena, "Pause")
+    before = (await wire.get(path)).json["metadata"]["resourceVersion"]
+
+    async def followed():
+        query = f"?watch=1&resourceVersion={before}&allowWatchBookmarks=true"
+        return [event["type"] async for event in wire.watch(path + query)]
+
+    watch = asyncio.ensure_future(followed())
+    await asyncio.sleep(0.2)
+    async with removed(arena):
+        assert set(await asyncio.wait_for(watch, 8)) == {"DELETED"}
+        for method, where in (
+            *(("GET", each) for each in (path, f"{path}/a", f"{path}?watch=1")),
+            *(("GET", f"/apis/{each}") for each in (GROUP, VERSION)),
+            ("POST", path),
+        ):
+            body = written("Pause") if method == "POST" else None
+            answer = await wire.ask(method, where, body)
+            assert (answer.status, answer.text) == (404, "404 page not found\n")
+        groups = (await wire.get("/apis")).json["groups"]
+        assert GROUP not in {each["name"] for each in groups}
+    assert (await wire.get(path)).json["items"] == []
+    assert (await made(arena, wire))["metadata"]["generation"] == 1

@@ -1,0 +1,99 @@
+"""Pauses and ScaleRequests as the seed has them, and how people see them."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tests.e2e.api import people
+from tests.e2e.apiclient import ApiClient
+from tests.e2e.objects import Json
+from tests.e2e.processes import eventually
+from tests.e2e.program import Program
+from tests.e2e.stage import Stage
+
+
+async def found(stage: Stage, plural: str, name: str) -> Json | None:
+    """A Pause or ScaleRequest of the stage's shoot; None where there is none of that name."""
+    return await stage.seed.api.find(f"{people(plural, stage.shoot.namespace)}/{name}")
+
+
+async def request_with_uid(stage: Stage, uid: str) -> Json:
+    """The ScaleRequest of the stage's shoot that is an operation of the API."""
+    items = await stage.seed.api.items(people("scalerequests", stage.shoot.namespace))
+    (one,) = [each for each in items if each["metadata"]["uid"] == uid]
+    return one
+
+
+async def until_phase(stage: Stage, name: str, phase: str, within: float) -> Json:
+    """Waits until a ScaleRequest is in this phase; returns it."""
+
+    async def is_so() -> Json | None:
+        one = await found(stage, "scalerequests", name)
+        return one if one and (one.get("status") or {}).get("phase") == phase else None
+
+    what = f"ScaleRequest {name} is {phase}"
+    return await eventually(is_so, what, within=within, every=0.1) or {}
+
+
+async def events(stage: Stage, kind: str, reason: str) -> list[Json]:
+    """Events on Pauses or ScaleRequests of the stage's shoot."""
+    path = f"/apis/events.k8s.io/v1/namespaces/{stage.shoot.namespace}/events"
+    items = await stage.seed.api.items(path)
+    return [each for each in items if (each["regarding"]["kind"], each["reason"]) == (kind, reason)]
+
+
+@asynccontextmanager
+async def watched(stage: Stage, plural: str) -> AsyncIterator[list[tuple[float, str]]]:
+    """When somebody else who watches the kind saw a change in the shoot, each time: the time, and the kind of event."""
+    seen: list[tuple[float, str]] = []
+    watching = asyncio.create_task(
+        stage.seed.api.watch(
+            people(plural, stage.shoot.namespace),
+            lambda event, _: seen.append((time.time(), event)),
+        )
+    )
+    await asyncio.sleep(0.5)  # the watch is open
+    seen.clear()
+    try:
+        yield seen
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def dwd(prober: Program, *words: str) -> str:
+    """The client of the command line, for an API that needs no token; returns what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app", *words, f"--server={prober.api.url}"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={"PATH": os.environ["PATH"]},
+    )
+    async with asyncio.timeout(20):
+        out, problems = await process.communicate()
+    assert process.returncode == 0, problems.decode()
+    return out.decode()
+
+
+async def use_every_right(client: ApiClient, stage: Stage) -> None:
+    """Lets the API of a leader make, replace and delete a Pause, and a ScaleRequest that has nothing to scale."""
+    shoot, why = f"shoots/{stage.shoot.namespace}", {"reason": "a proof"}
+    assert (await client.put(f"{shoot}/pause", why)).status == 200
+    assert (await client.put(f"{shoot}/pause", {**why, "scope": "scaleDown"})).status == 200
+
+    async def end_is_shown() -> bool:
+        one = await found(stage, "pauses", "api") or {}
+        return "until" in (one.get("status") or {})
+
+    await eventually(end_is_shown, "the leader shows the end of the pause", within=10)
+    assert (await client.delete(f"{shoot}/pause")).status == 204
+    answer = await client.post(f"{shoot}/scale", {**why, "direction": "up"})
+    assert answer.status == 202, answer
+    name = (await request_with_uid(stage, answer.body["id"]))["metadata"]["name"]
+    await until_phase(stage, name, "Succeeded", within=15)
+    assert (await client.delete(f"{shoot}/hold")).status == 204
+    assert await found(stage, "scalerequests", name) is None

@@ -1,0 +1,226 @@
+"""What people do to Pauses with kubectl alone: honoured within a second, shown everywhere, and their mistakes told."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from functools import partial
+
+from app.core.model.instants import parse_rfc3339, rfc3339
+from tests.e2e import apirights, landscape, objects
+from tests.e2e.canaries import assert_nothing_secret_was_told
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.objects import Json
+from tests.e2e.parallel import scenario
+from tests.e2e.people import dwd, events, found, until_phase, watched
+from tests.e2e.processes import eventually
+from tests.e2e.program import Program, quick
+from tests.e2e.stage import Stage
+from tests.e2e.test_scale_requests import COUNTS, SLOW
+from tests.e2e.worlds import own_seed
+
+HONOURED = 1.0  # seconds from the write
+FIRST_WRITE = 1.5  # seconds from the end of a pause: honoured, confirmed, written
+DAY = 86_400
+OFF_WITHIN = 20.0  # seconds in which refusals are not believed
+ON_WITHIN = 75.0  # seconds: it is asked for every minute
+
+
+async def in_its_garden(stage: Stage) -> tuple[Program, Kubectl]:
+    await apirights.furnish(stage)
+    await stage.shoot.build(nodes=5, grace=16, duration=16)
+    return await stage.healthy(quick()), Kubectl(stage, stage.shoot.namespace)
+
+
+async def until_shown(stage: Stage, prober: Program, holds: Callable[[Json], bool]) -> float:
+    """When the API first shows the shoot so."""
+
+    async def is_so() -> float:
+        return time.time() if holds(await prober.shoot(stage.shoot.namespace)) else 0.0
+
+    return await eventually(is_so, "the API shows it", within=10, every=0.02)
+
+
+@scenario()
+async def test_an_operator_with_kubectl_alone_pauses_a_shoot_sees_it_and_ends_it(
+    stage: Stage,
+) -> None:
+    prober, kubectl = await in_its_garden(stage)
+    async with watched(stage, "pauses") as seen:
+        began = time.time()
+        making = asyncio.create_task(kubectl.create(objects.pause("etcd", reason="load test")))
+        shown = await until_shown(stage, prober, lambda shoot: shoot["pause"] is not None)
+        await making
+        took = shown - seen[0][0]
+        called = f"{shown - began:.3f} s after kubectl was called"
+        stage.figure(f"a pause is in force {took:.3f} s after it can be seen, {called}")
+        assert took <= HONOURED
+        end = await eventually(lambda: end_in_status(stage), "its end is shown", within=5)
+    await the_pause_is_shown(stage, prober, kubectl, end)
+    await mistakes_are_refused(kubectl)
+    async with watched(stage, "pauses") as seen:
+        deleting = asyncio.create_task(kubectl("delete", "pause", "etcd"))
+        shown = await until_shown(stage, prober, lambda shoot: shoot["pause"] is None)
+        await deleting
+        stage.figure(f"the Pause deleted: no pause after {shown - seen[-1][0]:.3f} s")
+        assert shown - seen[-1][0] <= HONOURED
+    await eventually(lambda: events(stage, "Pause", "PauseEnded"), "an Event", within=10)
+    assert "paused" not in await row_of_dwd(stage, prober)
+    await assert_nothing_secret_was_told(stage)
+
+
+async def end_in_status(stage: Stage) -> str:
+    pause = await found(stage, "pauses", "etcd") or {}
+    return str((pause.get("status") or {}).get("until") or "")
+
+
+async def the_pause_is_shown(stage: Stage, prober: Program, kubectl: Kubectl, end: str) -> None:
+    pause = await found(stage, "pauses", "etcd") or {}
+    created = parse_rfc3339(pause["metadata"]["creationTimestamp"]) or 0.0
+    assert parse_rfc3339(end) == created + DAY
+    (row,) = await kubectl.rows("pauses")
+    assert row[:-1] == ["etcd", "all", end, "load", "test"]  # nobody named an author
+    shown = (await prober.shoot(stage.shoot.namespace))["pause"]
+    assert (shown["name"], shown["author"], shown["verified"]) == ("etcd", "unknown", False)
+    assert (shown["scope"], shown["reason"], shown["until"]) == ("all", "load test", end)
+    listed = await prober.get(f"/api/v1/shoots/{stage.shoot.namespace}/pauses")
+    assert [each["name"] for each in listed["items"]] == ["etcd"]
+    assert "paused all, 23h left, unknown: load test" in await row_of_dwd(stage, prober)
+    assert await prober.metric("dwd_overrides_active", kind="pause"), "others may have theirs"
+    await eventually(lambda: events(stage, "Pause", "PauseStarted"), "an Event", within=10)
+    assert "PauseStarted" in await kubectl("describe", "pause", "etcd")
+
+
+async def row_of_dwd(stage: Stage, prober: Program) -> str:
+    """What `dwd shoots` says of the stage's shoot."""
+    lines = (await dwd(prober, "shoots")).splitlines()
+    (found,) = [line for line in lines if line.startswith(stage.shoot.namespace)]
+    return found
+
+
+async def mistakes_are_refused(kubectl: Kubectl) -> None:
+    """By the API server, in words that say what is wrong; nothing half-filled comes to be."""
+    wrong = kubectl.file_of(objects.pause("wrong", scope="everything"))
+    assert 'Unsupported value: "everything"' in await kubectl.refused("create", *wrong)
+    blank = kubectl.file_of(objects.pause("wrong", reason=" "))
+    assert "reason is blank" in await kubectl.refused("create", *blank)
+    assert await kubectl.rows("pauses", "wrong", "--ignore-not-found") == []
+
+
+async def until_wanted(stage: Stage, prober: Program, verdict: str) -> None:
+    """Waits until the leases alone ask for this verdict."""
+
+    async def is_so() -> bool:
+        return bool((await prober.shoot(stage.shoot.namespace))["probe"]["wouldBe"] == verdict)
+
+    await eventually(is_so, f"the verdict is {verdict}", within=45)
+
+
+@scenario()
+async def test_an_outage_under_a_pause_by_kubectl_is_not_acted_on_until_the_pause_is_deleted(
+    stage: Stage,
+) -> None:
+    prober, kubectl = await in_its_garden(stage)
+    await kubectl.create(objects.pause("p"))
+    await until_shown(stage, prober, lambda shoot: shoot["pause"] is not None)
+    stage.shoot.kubelets.path.cut()
+    await until_wanted(stage, prober, "ScaleDown")
+    await asyncio.sleep(8)
+    stage.assert_nothing_was_scaled()
+    shoot = await prober.shoot(stage.shoot.namespace)
+    probe = shoot["probe"]
+    assert (probe["verdict"], probe["wouldBe"]) == ("Hold", "ScaleDown"), "it goes on being judged"
+    assert "paused" in shoot["message"]
+    async with watched(stage, "pauses") as seen:
+        await kubectl("delete", "pause", "p", "--wait=false")
+        await stage.until_down(within=15)
+    first = stage.writes()[0].at - seen[-1][0]
+    stage.figure(f"first write {first:.2f} s after the pause was deleted")
+    assert 0 < first <= FIRST_WRITE
+    await assert_nothing_secret_was_told(stage)
+
+
+@scenario()
+async def test_a_pause_of_scaling_down_lets_up_and_its_end_by_the_clock_acts_at_once(
+    stage: Stage,
+) -> None:
+    prober, kubectl = await in_its_garden(stage)
+    await stage.outage(within=40)
+    await stage.until_state(prober, "Protected", within=10)
+    until = float(int(time.time())) + 75
+    await kubectl.create(objects.pause("p", scope="scaleDown", until=rfc3339(until + 600)))
+    await until_shown(stage, prober, lambda shoot: shoot["pause"] is not None)
+    sooner = json.dumps({"spec": {"until": rfc3339(until)}})
+    await kubectl("patch", "pause", "p", "--type=merge", f"--patch={sooner}")
+    await until_shown(stage, prober, lambda shoot: shoot["pause"]["until"] == rfc3339(until))
+    restored = stage.shoot.kubelets.path.restore()
+    await stage.until_up(within=30)
+    again = stage.shoot.kubelets.path.cut()
+    await until_wanted(stage, prober, "ScaleDown")
+    assert not stage.writes(again), "not while it lasts"
+    assert time.time() < until, f"{time.time() - restored:.0f} s after the end of the outage"
+    await stage.until_down(within=until - time.time() + 10)
+    first = stage.writes(again)[0].at - until
+    stage.figure(f"first write {first:.2f} s after the end of a pause by the clock")
+    assert 0 <= first <= FIRST_WRITE
+    await assert_nothing_secret_was_told(stage)
+
+
+# The kinds go, and come back.
+
+
+@scenario(limit=300)
+async def test_pauses_and_runs_go_with_their_definitions_and_protection_stays(outer: Stage) -> None:
+    """Somebody deletes the definitions while a pause is in force and a ScaleRequest is carried out.
+
+    The run ends between two writes, the features are off, and an outage is acted on. With the definitions installed
+    again both are on, within a minute or so, and pauses count.
+    """
+    async with own_seed(outer) as world:
+        stage = world.stage
+        seed, namespace = stage.seed.api, stage.shoot.namespace
+        await apirights.furnish(stage)
+        await stage.shoot.build(nodes=5, grace=16, duration=16, replicas=COUNTS)
+        prober, kubectl = await stage.healthy(SLOW), Kubectl(stage, namespace)
+        await kubectl.create(objects.pause("p"))
+        await kubectl.create(objects.scale_request("s", "Down"))
+        await until_phase(stage, "s", "Running", within=10)
+        await stage.until_down("cluster-autoscaler", within=10)
+        await landscape.remove_people(seed)
+        removed = time.time()
+        await eventually(lambda: features_off(prober, 1), "both are off", within=OFF_WITHIN)
+        stage.figure(f"definitions deleted: both features off after {time.time() - removed:.1f} s")
+        await eventually(partial(told_of, stage), "an Event on the own namespace", within=10)
+        shoot = await prober.shoot(namespace)
+        assert (shoot["pause"], shoot["hold"]) == (None, None)
+        assert "scalerequests" in await prober.readiness()
+        assert await prober.is_ready()
+        refused = await prober.api.put(
+            f"shoots/{namespace}/pause", {"reason": "not now", "force": True}
+        )
+        assert (refused.status, refused.body["feature"]) == (503, "pauses")
+        assert (await stage.shoot.replicas())["kube-controller-manager"] == 3, "cancelled in time"
+        up = await stage.until_up(within=40)
+        assert {name: each.replicas for name, each in up.items()} == COUNTS
+        await stage.outage(within=60)
+        stage.shoot.kubelets.path.restore()
+        await stage.until_up(within=60)
+        await landscape.furnish_people(seed)
+        back = time.time()
+        await eventually(lambda: features_off(prober, 0), "both are on", within=ON_WITHIN)
+        stage.figure(f"definitions installed: both features on after {time.time() - back:.1f} s")
+        await kubectl.create(objects.pause("p", reason="again"))
+        await until_shown(stage, prober, lambda shoot: shoot["pause"] is not None)
+        await assert_nothing_secret_was_told(stage)
+
+
+async def told_of(stage: Stage) -> bool:
+    """Of both kinds, by Events that are in the watchdog's own namespace."""
+    items = await stage.seed.api.items(f"/apis/events.k8s.io/v1/namespaces/{stage.garden}/events")
+    notes = " ".join(each["note"] for each in items if each["reason"] == "OverridesOff")
+    return "pauses" in notes and "scalerequests" in notes
+
+
+async def features_off(prober: Program, value: int) -> bool:
+    kinds = ("pauses", "scalerequests")
+    return {await prober.metric("dwd_feature_off", feature=each) for each in kinds} == {value}

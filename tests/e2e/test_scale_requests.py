@@ -1,0 +1,222 @@
+"""ScaleRequests: by kubectl alone, and those that another process finds half done, which goes on with them.
+
+Every leader in a seed carries out the ScaleRequests of all shoots that it knows: each scenario has a seed of its own.
+"""
+
+import asyncio
+from functools import partial
+
+from tests.e2e import apirights, objects
+from tests.e2e.canaries import assert_nothing_secret_was_told
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.objects import CA, KCM, MCM, Json
+from tests.e2e.parallel import scenario
+from tests.e2e.people import events, found, request_with_uid, until_phase
+from tests.e2e.processes import eventually
+from tests.e2e.program import Program, config, dependent
+from tests.e2e.stage import Stage
+from tests.e2e.worlds import own_seed
+
+COUNTS = {KCM: 3, MCM: 2, CA: 1}
+# One level for each, and time for something to happen between two writes.
+SLOW = config(
+    [
+        dependent(CA, down=0, up=2, up_delay="1s"),
+        dependent(MCM, down=1, up=1, down_delay="5s", up_delay="1s"),
+        dependent(KCM, down=2, up=0, down_delay="5s"),
+    ],
+    interval="5s",
+)
+# The Lease of a process that was killed has to run out before the next one leads.
+SHORT_LEASE = {
+    "leader_elect_lease_duration": "4s",
+    "leader_elect_renew_deadline": "3s",
+    "leader_elect_retry_period": "1s",
+}
+WHY = "a test of the etcd"
+
+
+async def furnished(stage: Stage) -> Kubectl:
+    await apirights.furnish(stage)
+    await stage.shoot.build(nodes=5, grace=16, duration=16, replicas=COUNTS)
+    return Kubectl(stage, stage.shoot.namespace)
+
+
+def phase_is(phase: str) -> str:
+    return f"--for=jsonpath={{.status.phase}}={phase}"
+
+
+@scenario()
+async def test_an_operator_with_kubectl_alone_scales_waits_cancels_and_is_refused(
+    outer: Stage,
+) -> None:
+    async with own_seed(outer) as world:
+        stage = world.stage
+        kubectl = await furnished(stage)
+        prober = await stage.healthy(SLOW)
+        await kubectl.create(objects.scale_request("down", "Down", reason=WHY, author="jane"))
+        assert "condition met" in await kubectl(
+            "wait", "scalerequest/down", phase_is("Succeeded"), "--timeout=40s"
+        )
+        await it_is_shown_step_by_step(stage, prober, kubectl)
+        await asyncio.sleep(7)  # more than one look at nodes that are all well
+        assert len(stage.writes()) == len(COUNTS), "held"
+        await kubectl("delete", "scalerequest", "down")
+        up = await stage.until_up(within=40)
+        assert {name: each.replicas for name, each in up.items()} == COUNTS
+        await one_is_cancelled(stage, kubectl)
+        await one_is_refused(stage, prober, kubectl)
+        await assert_nothing_secret_was_told(stage)
+
+
+async def it_is_shown_step_by_step(stage: Stage, prober: Program, kubectl: Kubectl) -> None:
+    request = await found(stage, "scalerequests", "down") or {}
+    status, uid = request["status"], request["metadata"]["uid"]
+    shown = [(each["resource"], each["level"], each["phase"]) for each in status["steps"]]
+    assert shown == [(f"Deployment/{n}", level, "Done") for level, n in enumerate((CA, MCM, KCM))]
+    assert [each["before"] for each in status["steps"]] == [COUNTS[n] for n in (CA, MCM, KCM)]
+    assert {each["after"] for each in status["steps"]} == {0}
+    times = [status["startedAt"], *(each["writtenAt"] for each in status["steps"])]
+    assert times == sorted(times), "the status is there before the first write"
+    assert status["endedAt"] < status["holdUntil"]
+    ((name, direction, phase, author, until, *_),) = await kubectl.rows("dwdsr")
+    assert (name, direction, phase, author, until) == (
+        *("down", "Down", "Succeeded", "jane"),
+        status["holdUntil"],
+    )
+    operation = (await prober.api.get(f"operations/{uid}")).body
+    assert (operation["phase"], operation["trigger"], operation["reason"]) == (
+        "Done",
+        "manual",
+        WHY,
+    )
+    hold = (await prober.shoot(stage.shoot.namespace))["hold"]
+    assert (hold["operation"], hold["author"], hold["done"]) == (uid, "jane", True)
+    for reason in ("ScaleRequestStarted", "ScaleRequestSucceeded"):
+        await eventually(partial(events, stage, "ScaleRequest", reason), reason, within=10)
+    assert "ScaleRequestSucceeded" in await kubectl("describe", "scalerequest", "down")
+
+
+async def one_is_cancelled(stage: Stage, kubectl: Kubectl) -> None:
+    """Between two writes; what was scaled comes back, as no hold is left."""
+    await kubectl.create(objects.scale_request("cancelled", "Down"))
+    await stage.until_down(CA, within=15)
+    await kubectl("delete", "scalerequest", "cancelled")
+    up = await stage.until_up(within=40)
+    assert {name: each.replicas for name, each in up.items()} == COUNTS
+    written = [each.name for each in stage.writes()]
+    assert written.count(KCM) == 2, "down and up by the first one alone"
+
+
+async def one_is_refused(stage: Stage, prober: Program, kubectl: Kubectl) -> None:
+    await stage.shoot.patch_shoot(spec={"hibernation": {"enabled": True}})
+    await stage.until_state(prober, "NotProbed", within=10)
+    many = len(stage.writes())
+    await kubectl.create(objects.scale_request("refused", "Down"))
+    await kubectl("wait", "scalerequest/refused", phase_is("Refused"), "--timeout=20s")
+    assert "the shoot is not probed" in await kubectl("get", "scalerequests")
+    request = await found(stage, "scalerequests", "refused") or {}
+    assert "use force" in request["status"]["message"]
+    assert "holdUntil" not in request["status"]
+    assert len(stage.writes()) == many, "nothing was written"
+    fixed = await kubectl.refused(
+        *("patch", "scalerequest", "refused", "--type=merge"), '--patch={"spec":{"force":true}}'
+    )
+    assert "the spec cannot be changed" in fixed
+
+
+# Another process goes on.
+
+
+async def until_first_step_is_shown(stage: Stage, name: str) -> Json:
+    """The status follows the run, a second later at most; returns the ScaleRequest."""
+
+    async def is_so() -> Json | None:
+        one = await found(stage, "scalerequests", name) or {}
+        steps = (one.get("status") or {}).get("steps") or [{}]
+        return one if steps[0].get("phase") == "Done" else None
+
+    return await eventually(is_so, f"the first step of {name} is shown", within=3, every=0.1) or {}
+
+
+async def carried_on(stage: Stage, prober: Program, begun: Json) -> Json:
+    """This instance ends the scaling run of another one; the hold stays, and holds. Returns the ScaleRequest."""
+    uid, name = begun["metadata"]["uid"], begun["metadata"]["name"]
+    request = await until_phase(stage, name, "Succeeded", within=45)
+    operation = (await prober.api.get(f"operations/{uid}")).body
+    assert (operation["phase"], operation["carriedOn"]) == ("Done", True)
+    assert (operation["trigger"], operation["direction"]) == ("manual", "down")
+    assert operation["reason"] == WHY
+    down = await stage.until_down(within=1)
+    assert {each: state.saved for each, state in down.items()} == {
+        each: str(count) for each, count in COUNTS.items()
+    }
+    assert [each.name for each in stage.writes()] == [CA, MCM, KCM], "each once"
+    status = request["status"]
+    assert status["startedAt"] == begun["status"]["startedAt"]
+    assert status["observedBy"] != begun["status"]["observedBy"], "another one has ended it"
+    assert [each["before"] for each in status["steps"]] == [COUNTS[n] for n in (CA, MCM, KCM)]
+    await asyncio.sleep(7)  # more than one look at nodes that are all well
+    assert len(stage.writes()) == len(COUNTS), "held"
+    return request
+
+
+async def comes_back(stage: Stage, prober: Program) -> None:
+    """The end of the hold lets the verdict act."""
+    answer = await prober.api.delete(f"shoots/{stage.shoot.namespace}/hold")
+    assert answer.status == 204
+    up = await stage.until_up(within=40)
+    assert {name: each.replicas for name, each in up.items()} == COUNTS
+
+
+@scenario()
+async def test_the_next_leader_goes_on_with_a_request_after_kill_9_in_its_middle(
+    outer: Stage,
+) -> None:
+    """Made with kubectl, and waited for with kubectl, which notices nothing of it."""
+    async with own_seed(outer) as world:
+        stage = world.stage
+        kubectl = await furnished(stage)
+        leader = await stage.healthy(SLOW, **SHORT_LEASE)
+        standby = await stage.start(SLOW, **SHORT_LEASE)
+        assert await leader.leads()
+        await kubectl.create(objects.scale_request("down", "Down", reason=WHY, hold="10m"))
+        waiting = asyncio.create_task(
+            kubectl("wait", "scalerequest/down", phase_is("Succeeded"), "--timeout=55s")
+        )
+        await stage.until_down(CA, within=10)
+        begun = await until_first_step_is_shown(stage, "down")
+        await leader.kill()
+        await eventually(standby.leads, "the standby leads", within=15)
+        await carried_on(stage, standby, begun)
+        assert "condition met" in await waiting
+        await comes_back(stage, standby)
+        await assert_nothing_secret_was_told(stage)
+
+
+@scenario()
+async def test_a_request_of_the_api_goes_on_under_its_id_after_a_restart(outer: Stage) -> None:
+    """The leader is told to end, and leaves it between two writes; a standby goes on at once."""
+    async with own_seed(outer) as world:
+        stage = world.stage
+        await furnished(stage)
+        leader = await stage.healthy(SLOW)
+        standby = await stage.start(SLOW)
+        assert await leader.leads()
+        path, order = f"shoots/{stage.shoot.namespace}/scale", {"direction": "down", "reason": WHY}
+        refused = await standby.api.post(path, order)
+        assert (refused.status, refused.problem) == (503, "not-the-leader")
+        answer = await leader.api.post(path, {**order, "hold": "10m"})
+        assert answer.status == 202, answer
+        uid = answer.body["id"]
+        assert answer.headers["Location"] == f"/api/v1/operations/{uid}"
+        await stage.until_down(CA, within=10)
+        name = (await request_with_uid(stage, uid))["metadata"]["name"]
+        begun = await until_first_step_is_shown(stage, name)
+        assert (begun["status"]["phase"], begun["spec"]["hold"]) == ("Running", "10m0s")
+        assert await leader.terminate(within=3) == 0
+        assert (await stage.shoot.replicas())[KCM] == COUNTS[KCM], "ended between two writes"
+        await eventually(standby.leads, "the standby leads", within=8)
+        await carried_on(stage, standby, begun)
+        await comes_back(stage, standby)
+        await assert_nothing_secret_was_told(stage)

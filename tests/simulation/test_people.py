@@ -1,0 +1,221 @@
+"""People who pause and scale by hand, and definitions that come and go."""
+
+import asyncio
+import json
+
+import pytest
+
+from app.core.errors import Conflict, Forbidden, NotFound
+from app.core.model.callers import GROUP, Role
+from app.simulation.crds import DEFINITIONS
+from app.simulation.deletion import delete
+from app.simulation.identities import OPERATOR, Right, SimulatedIdentities
+from app.simulation.server import rendering
+from app.simulation.server.catalog import SEED_RESOURCES, Catalog
+from app.simulation.server.options import ListOptions, RequestedObject
+from app.simulation.server.streams import StoreWatch, Watching
+from app.simulation.server.writing import Author, StoreWriter
+from app.simulation.store import ObjectKey, StoreEvent
+from app.simulation.validation import Rejected
+from tests.simulation.worlds import simulated
+
+A = "shoot--local--a"
+PAUSE = ObjectKey("Pause", A, "x")
+PAUSES = RequestedObject(GROUP, "v1alpha1", "pauses", A)
+BODY = {
+    "apiVersion": f"{GROUP}/v1alpha1",
+    "kind": "Pause",
+    "metadata": {"name": "x"},
+    "spec": {"reason": "work"},
+}
+
+
+def written(world):
+    return [(each.by, each.verb, each.ref.kind, each.namespace) for each in world.journal.writes]
+
+
+@simulated()
+async def test_people_create_change_and_delete_and_the_journal_names_them(world):
+    people = world.people
+    made = people.create("Pause", A, "x", reason="work", by="jane")
+    assert made["spec"] == {"reason": "work", "scope": "all"}
+    assert made["metadata"]["creationTimestamp"]
+    people.edit("Pause", A, "x", scope="scaleDown", reason="more work", by="joe")
+    found = world.store.get(PAUSE)
+    assert found["spec"] == {"reason": "more work", "scope": "scaleDown"}
+    assert found["metadata"]["generation"] == 2
+    people.delete("Pause", A, "x")
+    assert world.store.find(PAUSE) is None
+    assert written(world) == [
+        ("jane", "create", "Pause", A),
+        ("joe", "patch", "Pause", A),
+        (OPERATOR, "delete", "Pause", A),
+    ]
+
+
+@simulated()
+async def test_people_are_refused_as_by_the_server(world):
+    people = world.people
+    with pytest.raises(Rejected, match=r"spec.direction: Required value"):
+        people.create("ScaleRequest", A, "x", reason="work")
+    people.create("ScaleRequest", A, "x", reason="work", direction="Up")
+    with pytest.raises(Rejected, match="cannot be changed"):
+        people.edit("ScaleRequest", A, "x", force=True)
+    with pytest.raises(Conflict):
+        people.create("ScaleRequest", A, "x", reason="work", direction="Up")
+    with pytest.raises(NotFound):
+        people.delete("Pause", A, "x")
+    assert written(world) == [(OPERATOR, "create", "ScaleRequest", A)]
+
+
+@simulated()
+async def test_without_definitions_nobody_creates_anything_and_objects_are_gone(world):
+    people, store = world.people, world.store
+    people.create("Pause", A, "x", reason="work")
+    people.create("ScaleRequest", A, "x", reason="work", direction="Up")
+    with world.faults.crds_removed("Pause"):
+        assert store.find(PAUSE) is None
+        assert len(store.list("ScaleRequest")) == 1
+        with pytest.raises(NotFound):
+            people.create("Pause", A, "x", reason="work")
+        with world.faults.crds_removed():
+            assert store.definitions == {}
+            assert store.list("ScaleRequest") == ()
+        people.create("ScaleRequest", A, "x", reason="work", direction="Up")
+    assert store.find(PAUSE) is None
+    people.create("Pause", A, "x", reason="work")
+
+
+def of_pauses(world):
+    found = Catalog((), world.store).find(GROUP, "v1alpha1", "pauses")
+    assert found is not None
+    return found
+
+
+def watch(world, events):
+    """A watch of the Pauses of the namespace, as the server begins it."""
+    resource = of_pauses(world)
+    options = ListOptions(watch=True, version=world.store.version)
+    watching = Watching(resource, PAUSES, options, rendering.shown)
+    stream = StoreWatch(world.store, world.clock, watching, lambda: False, delay=0.5)
+
+    async def send(lines):
+        events.extend(json.loads(line)["type"] for line in lines.splitlines())
+
+    async def run():
+        with world.parts.watches.serving("Pause", stream):
+            await stream.run(send)
+
+    return asyncio.ensure_future(run())
+
+
+@simulated()
+async def test_a_watch_tells_of_the_last_deletions_and_ends_a_second_later(world):
+    events: list[str] = []
+    world.people.create("Pause", A, "x", reason="work")
+    task = watch(world, events)
+    await asyncio.sleep(10)
+    world.faults.crds_removed()
+    await asyncio.sleep(0.9)
+    assert (events, task.done()) == (["DELETED"], False)
+    await asyncio.sleep(0.2)
+    assert task.done()
+    await task
+
+
+@simulated()
+async def test_a_write_on_its_way_meets_a_kind_that_ends(world):
+    resource = of_pauses(world)
+    writer = StoreWriter(
+        world.store,
+        world.journal.add,
+        lambda key, _, options: delete(world.store, key, 0.0, options),
+    )
+    author = Author("jane", world.clock.now())
+    fault = world.faults.crds_removed()
+    with pytest.raises(Forbidden, match="not allowed while custom resource definition is term"):
+        writer.create(resource, PAUSES, BODY, author)
+    fault.lift()
+    writer.create(resource, PAUSES, BODY, author)
+    assert written(world) == [("jane", "create", "Pause", A)]
+
+
+@simulated()
+async def test_a_tried_write_uses_up_nothing_but_a_uid(world):
+    resource = of_pauses(world)
+    writer = StoreWriter(world.store, world.journal.add, lambda *_: pytest.fail("no deletion"))
+    version, heard = world.store.version, list[StoreEvent]()
+    world.store.subscribe(heard.append)
+    author = Author("jane", world.clock.now())
+    tried = writer.tried(
+        resource, PAUSES, BODY, lambda each: each.create(resource, PAUSES, BODY, author)
+    )
+    assert "resourceVersion" not in tried["metadata"]
+    assert (world.store.version, heard, written(world)) == (version, [], [])
+    made = world.people.create("Pause", A, "x", reason="work")
+    assert made["metadata"]["uid"] != tried["metadata"]["uid"]
+
+
+@simulated()
+async def test_objects_go_with_their_namespace(world):
+    world.add_shoot(A, nodes=1)
+    world.people.create("Pause", A, "x", reason="work")
+    world.people.create("Pause", "garden", "x", reason="work")
+    world.remove_shoot(A)
+    assert [each["metadata"]["namespace"] for each in world.store.list("Pause")] == ["garden"]
+    world.store.create(ObjectKey("Namespace", "", "garden"), {"apiVersion": "v1"})
+    world.parts.pods.delete(ObjectKey("Namespace", "", "garden"), OPERATOR)
+    assert world.store.list("Pause") == ()
+
+
+def test_the_definitions_are_no_dependents_and_are_served_where_they_are_defined_alone():
+    kinds = {each.kind for each in DEFINITIONS}
+    assert kinds == {"Pause", "ScaleRequest"}
+    assert kinds.isdisjoint(each.kind for each in SEED_RESOURCES)
+
+
+READ = {"get shoots", "list shoots", "get audit", "get config"} | {
+    f"{verb} {resource}"
+    for verb in ("get", "list", "watch")
+    for resource in ("pauses", "scalerequests")
+}
+OPERATE = {
+    *("create shoots/probe", "create shoots/recoveries"),
+    *("update shoots/ignore-scaling", "delete shoots/ignore-scaling"),
+    *("create pauses", "update pauses", "patch pauses", "delete pauses"),
+}
+ADMINISTER = {
+    *("update config", "create scalerequests", "delete scalerequests"),
+    "update scalerequests/force",
+}
+GRID = {
+    f"{verb} {resource}"
+    for verb in ("get", "list", "watch", "create", "update", "patch", "delete")
+    for resource in (
+        *("shoots", "audit", "config", "pauses", "pauses/status", "scalerequests"),
+        *("scalerequests/force", "scalerequests/status", "shoots/probe", "shoots/recoveries"),
+        *("shoots/ignore-scaling", "shoots/pause", "shoots/scale"),
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("role", "rights"),
+    [
+        (Role.VIEWER, READ),
+        (Role.OPERATOR, READ | OPERATE),
+        (Role.ADMIN, READ | OPERATE | ADMINISTER),
+    ],
+)
+def test_the_roles_of_the_chart_can_be_bound_in_one_namespace_or_in_all(role, rights):
+    identities = SimulatedIdentities()
+    identities.bind("jane", role, A)
+    identities.bind("sre", role)
+
+    def all_that(user, groups, namespace):
+        asked = ((each, *each.split()) for each in GRID)
+        rights = {each: Right("", verb, resource, namespace) for each, verb, resource in asked}
+        return {each for each, right in rights.items() if identities.allows(user, groups, right)}
+
+    assert all_that("jane", (), A) == all_that("joe", ("sre",), "garden") == rights
+    assert all_that("jane", (), "garden") == all_that("joe", (), A) == set()
