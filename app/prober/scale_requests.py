@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from app.core import errors
-from app.core.model.overrides import ScaleRequest
+from app.core.model.overrides import ScaleRequest, phase_word
 from app.core.model.probing import ShootState
 from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec, ScalingRunStatus
 from app.core.overrides.cache import REQUESTS
@@ -78,10 +78,15 @@ class _Shoot:
     """Whether that was logged."""
     not_before: float = float("-inf")
     """When the next one is due, whatever changes meanwhile."""
+    failing: str | None = None
+    """The uid of the request that they are of."""
+    unbegun: str | None = None
+    """The uid of a request whose status `Running` this task has written, or tried to, and which has not begun yet."""
 
     def written(self) -> None:
-        """A status was accepted."""
+        """A status was accepted, or is not to be written any more."""
         self.failures, self.complained = 0, False
+        self.failing, self.not_before = None, float("-inf")
 
 
 class ScaleRequests:
@@ -240,6 +245,8 @@ class ScaleRequests:
         shoot.woken.clear()
         if not self._acts():
             return None
+        if shoot.failing is not None and self._request(namespace, shoot.failing) is None:
+            shoot.written()
         if (early := shoot.not_before - self._env.clock.now()) > 0:
             return early
         if (run := shoot.run) is not None:
@@ -248,18 +255,19 @@ class ScaleRequests:
                 others = [each for each in self._open(namespace) if each.id.uid != run.uid]
                 await self._show_waiting(others[:_WAITING_SHOWN], "another one is carried out")
             return wait
+        if (request := self.open(namespace)) is not None:
+            return await self._step(namespace, shoot, request)
         for each in self._env.overrides.requests(namespace):
             if each.unended:
                 return await self._complete(shoot, each)
-        request = self.open(namespace)
-        return None if request is None else await self._step(namespace, shoot, request)
+        return None
 
     async def _step(self, namespace: str, shoot: _Shoot, request: ScaleRequest) -> float | None:
         """Begins the next request of the shoot, or says why not."""
         scaler = self._registry.scalers.known(namespace)
         if scaler is not None and scaler.manual is not None:
             return _RETRY  # a run that this task no longer follows has not ended yet
-        step, why = self._next_step(request)
+        step, why = self._next_step(_judged(shoot, request))
         match step:
             case RequestStep.WAIT:
                 await self._show_waiting([request], why)
@@ -277,9 +285,8 @@ class ScaleRequests:
         """Writes that requests wait, and for what, while the budget has room; nothing depends on it."""
         for request in requests:
             wanted = replace(request, message=why, observed_by=self._env.identity)
-            if wanted != request:
-                with suppress(errors.LeadershipLost, *_UNWRITTEN):
-                    await self._set_status(request, wanted, spare=True)
+            if wanted != request and not await self._set_spare(request, wanted):
+                return
 
     def _next_step(self, request: ScaleRequest) -> tuple[RequestStep, str]:
         return manual.next_step(request, self._context(request.id.namespace), self._env.clock.now())
@@ -301,7 +308,7 @@ class ScaleRequests:
 
     async def _begin(self, namespace: str, shoot: _Shoot, request: ScaleRequest) -> float | None:
         """Writes the status `Running`, and begins the scaling run, even if that write fails for two seconds."""
-        carried_on = request.phase is OperationPhase.RUNNING
+        carried_on = _judged(shoot, request).phase is OperationPhase.RUNNING
         try:
             if not request.outlives_probing:
                 await check_probed(self._env, namespace)
@@ -320,6 +327,8 @@ class ScaleRequests:
             started=now if request.started is None else request.started,
             observed_by=self._env.identity,
         )
+        if not carried_on:
+            shoot.unbegun = request.id.uid
         try:
             # Even if it changes nothing: it is refused if a watch that lags shows what is over.
             async with asyncio.timeout(max(since + BEGIN_WITHIN - now, 0.0)):
@@ -339,13 +348,12 @@ class ScaleRequests:
         still = self.open(namespace)
         if not self._acts() or still is None or still.id.uid != request.id.uid:
             return 0.0
-        # The shoot may have changed while the status was written.
-        judged = still if carried_on else replace(still, phase=OperationPhase.PENDING)
-        step, why = self._next_step(judged)
-        if step is not RequestStep.BEGIN and step is not RequestStep.CARRY_ON:
-            begun = still.phase is OperationPhase.RUNNING
-            end = OperationPhase.CANCELLED if begun else OperationPhase.REFUSED
-            return await self._conclude(shoot, still, end, why)
+        if self._next_step(_judged(shoot, still))[0] not in {
+            RequestStep.BEGIN,
+            RequestStep.CARRY_ON,
+        }:
+            return 0.0  # the shoot has changed while the status was written
+        shoot.unbegun = None
         scaling_messages.request_began(self._env, request, carried_on=carried_on)
         self._order(namespace, shoot, request, carried_on=carried_on)
         return _SHOWN_EVERY
@@ -382,7 +390,7 @@ class ScaleRequests:
         shown = self._env.operations.get(run.uid)
         whose = "it was deleted"
         if request is not None and not request.deleting:
-            whose = f"its status says {request.phase}"
+            whose = f"its status says {phase_word(request.phase)}"
         reason = whose if by is None else f"it was cancelled by {by}"
         if self._registry.scalers.of(namespace).cancel(run.uid, reason) and shown is not None:
             scaling_messages.cancelled(self._env, shown, by)
@@ -396,7 +404,8 @@ class ScaleRequests:
         if request is None or not request.open or shown is None:
             if run.result is None:
                 return _RETRY
-            if request is not None and shown is not None and request.problem is None:
+            # Of one that cannot be decoded, or that a finalizer keeps, nothing is written.
+            if shown is not None and request is not None and not request.phase.running:
                 wait = await self._complete(shoot, request, shown)
         elif run.result is None:
             return await self._show(shoot, request, shown)
@@ -416,7 +425,7 @@ class ScaleRequests:
             before, at, text = (
                 request,
                 self._env.clock.now(),
-                f"its status was set to {request.phase}",
+                f"its status was set to {phase_word(request.phase)}",
             )
             if shown is not None:
                 before = manual.shown(request, shown, self._env.identity)
@@ -447,11 +456,8 @@ class ScaleRequests:
         if progress == shoot.shown:
             return _SHOWN_EVERY
         shoot.shown_at = self._env.clock.now()
-        try:
-            await self._set_status(request, wanted, spare=True)
-        except (errors.LeadershipLost, *_UNWRITTEN):
-            return _SHOWN_EVERY
-        shoot.shown = progress
+        if await self._set_spare(request, wanted):
+            shoot.shown = progress
         return _SHOWN_EVERY
 
     async def _conclude(
@@ -490,9 +496,18 @@ class ScaleRequests:
                 request, wanted, starting=self.check_may_write, spare=spare
             )
 
+    async def _set_spare(self, request: ScaleRequest, wanted: ScaleRequest) -> bool:
+        """Writes a status on which nothing depends, and does not wait long; returns whether it was accepted."""
+        try:
+            async with asyncio.timeout(BEGIN_WITHIN):
+                await self._set_status(request, wanted, spare=True)
+        except (errors.LeadershipLost, TimeoutError, *_UNWRITTEN):
+            return False
+        return True
+
     def _complain(self, shoot: _Shoot, request: ScaleRequest, error: Exception) -> float:
         """Logs one of a row of failures, conflicts aside; returns when to try again, later and later."""
-        shoot.failures += 1
+        shoot.failures, shoot.failing = shoot.failures + 1, request.id.uid
         conflict = isinstance(error, errors.Conflict)
         if not conflict and not shoot.complained:
             shoot.complained = True
@@ -506,3 +521,12 @@ class ScaleRequests:
         wait = min(first * 2.0 ** min(shoot.failures - 1, 10), _LONGEST_RETRY)
         shoot.not_before = self._env.clock.now() + wait
         return wait
+
+
+def _judged(shoot: _Shoot, request: ScaleRequest) -> ScaleRequest:
+    """Returns the request as it is judged: what has not begun is not carried on, though its status says `Running`."""
+    return (
+        replace(request, phase=OperationPhase.PENDING)
+        if request.id.uid == shoot.unbegun and request.open
+        else request
+    )

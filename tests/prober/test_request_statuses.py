@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.core import errors
-from app.core.model.instants import parse_rfc3339
+from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import Verdict, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
@@ -146,9 +146,53 @@ async def test_a_verdict_that_turns_while_the_status_is_written_counts(lab):
         operator.request("Up")
         ended = await operator.done(within=10)
         assert harness.decision().would_be is Verdict.SCALE_DOWN
-    assert ended["phase"] == "Cancelled"
-    assert "the verdict would be SCALE DOWN" in ended["message"]
-    assert not harness.told("ScaleRequestStarted")
+        assert ended["phase"] == "Refused"
+        assert "the verdict would be SCALE DOWN" in ended["message"]
+        assert not harness.told("ScaleRequestStarted")
+        assert operator.hold() is None
+        await harness.until(lambda: harness.replicas() == (0, 0, 0), within=30)
+
+
+async def test_what_shows_that_others_wait_delays_nothing_to_speak_of(lab):
+    operator = await with_operator(lab, dependents=SLOW_KCM)
+    operator.request("Down", name="first")
+    await operator.harness.run(5)
+    with operator.harness.world.faults.seed_trouble(Trouble(silent=True, what=STATUS)):
+        for number in range(5):
+            operator.request("Up", name=f"waits-{number}", force=True)
+        await operator.harness.run(1)
+        operator.kubectl.delete("ScaleRequest", SHOOT, "first")
+        began = operator.harness.now
+        begins = operator.harness.told
+        await operator.harness.until(lambda: begins("ScaleRequestStarted")[1:], within=10)
+        assert operator.harness.now - began < 7
+
+
+async def test_the_failures_of_one_request_do_not_keep_the_next_one_waiting(lab):
+    operator = await with_operator(lab)
+    operator.request("Down", name="first")
+    await operator.harness.until(lambda: operator.phase("first") == "Running", within=2)
+    with operator.harness.world.faults.seed_trouble(Trouble(forbidden=True, what=STATUS)):
+        await operator.harness.run(60)
+    operator.kubectl.delete("ScaleRequest", SHOOT, "first")
+    operator.request("Up", name="second", force=True)
+    begins = operator.harness.told
+    await operator.harness.until(lambda: begins("ScaleRequestStarted")[1:], within=1)
+
+
+async def test_of_a_deleted_one_that_a_finalizer_keeps_nothing_is_written(lab):
+    operator = await with_operator(lab, dependents=SLOW_KCM)
+    operator.request("Down")
+    await operator.harness.run(5)
+    key = ObjectKey("ScaleRequest", SHOOT, REQUEST)
+    gone = {"metadata": {"deletionTimestamp": rfc3339(operator.harness.now)}}
+    operator.harness.world.store.patch(key, gone)
+    await operator.harness.run(1)
+    before = operator.status()
+    await operator.harness.run(60)
+    assert operator.status() == before
+    assert before["phase"] == "Running"
+    assert operator.harness.replicas() == (1, 1, 1), "the verdicts act again"
 
 
 async def test_a_status_that_conflicts_for_ever_is_written_ever_more_seldom(lab):

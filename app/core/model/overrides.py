@@ -69,6 +69,11 @@ class Pause:
         return now < self.until and not self.deleting
 
 
+def phase_word(phase: OperationPhase) -> str:
+    """Returns the phase as the status of a ScaleRequest has it."""
+    return "Succeeded" if phase is OperationPhase.DONE else str(phase)
+
+
 @dataclass(frozen=True, slots=True)
 class ScaleRequest:
     """A person's request to scale a shoot, and what has become of it (a ScaleRequest)."""

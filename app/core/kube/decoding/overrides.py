@@ -15,7 +15,15 @@ from app.core.config.scalars import format_duration, parse_duration
 from app.core.errors import BadAnswer, trimmed
 from app.core.kube.decoding.envelope import FEW, Raw, expect
 from app.core.model.instants import parse_rfc3339, rfc3339
-from app.core.model.overrides import LONGEST, UNKNOWN, ObjectId, Pause, ScaleRequest, Scope
+from app.core.model.overrides import (
+    LONGEST,
+    UNKNOWN,
+    ObjectId,
+    Pause,
+    ScaleRequest,
+    Scope,
+    phase_word,
+)
 from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec, StepPhase
 from app.core.model.workloads import PREFIX, Direction, ResourceRef
 from app.core.redaction import one_line
@@ -28,7 +36,6 @@ _LONGEST_MESSAGE: Final = 1_024
 _MOST_STEPS: Final = 64
 _DIRECTIONS: Final = {"Up": Direction.UP, "Down": Direction.DOWN}
 _DIRECTION_WORDS: Final = {each: word for word, each in _DIRECTIONS.items()}
-_SUCCEEDED: Final = "Succeeded"
 
 
 class _Annotations(Struct):
@@ -186,7 +193,7 @@ def _spec(got: _ScaleSpec) -> ScaleSpec:
 def _phase(word: str | None) -> OperationPhase:
     if not word:
         return OperationPhase.PENDING
-    return OperationPhase.DONE if word == _SUCCEEDED else OperationPhase(word)
+    return OperationPhase.DONE if word == phase_word(OperationPhase.DONE) else OperationPhase(word)
 
 
 def _step(raw: msgspec.Raw) -> RunStep | None:
@@ -271,9 +278,8 @@ def pause_status(pause: Pause) -> Mapping[str, Any]:
 
 def scale_status(request: ScaleRequest) -> Mapping[str, Any]:
     """Returns the status of a ScaleRequest; null removes a field from what a merge patch finds."""
-    done = request.phase is OperationPhase.DONE
     return {
-        "phase": _SUCCEEDED if done else str(request.phase),
+        "phase": phase_word(request.phase),
         "message": trimmed(request.message, _LONGEST_MESSAGE),
         "startedAt": _text(request.started),
         "endedAt": _text(request.ended),
