@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from app.core import errors
+from app.core.model.overrides import RELEASE
 from app.core.model.scaling_runs import OURSELVES, ScaleSpec
 from app.core.model.workloads import Direction
 from app.prober import messages
@@ -81,7 +82,7 @@ class Releases:
                 raise errors.Refused("somebody has paused or held the shoot meanwhile")
 
         try:
-            _ = await self._requests.begin(namespace, spec, check, prefix="release")
+            _ = await self._requests.begin(namespace, spec, check, prefix=RELEASE)
         except errors.WatchdogError as error:
             self._not_before[namespace] = now + _AGAIN
             messages.not_released(self._env, namespace, str(error))

@@ -215,9 +215,9 @@ class ResourceRun:
         return self._unanswered
 
     async def _check_asked(self) -> None:
-        """Ends a manual run that nobody asks for any more, or of a shoot that is no longer probed; waits to know.
+        """Ends a manual run whose request is gone, or whose shoot is no longer probed; waits until that is known.
 
-        Stale watches do not show either, so that is read live.
+        A stale watch shows neither, so both are read live.
         """
         order = self._context.order
         while order.manual:

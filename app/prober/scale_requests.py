@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from app.core import errors
+from app.core.limits import Backoff
 from app.core.model.overrides import ScaleRequest, phase_word
 from app.core.model.probing import ShootState
 from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec, ScalingRunStatus
@@ -36,17 +37,19 @@ BEGIN_WITHIN: Final = 2.0
 """Seconds for which the first write of the status may keep a scaling run from beginning."""
 # Seconds after which something that failed is tried again.
 _RETRY: Final = 2.0
+# How long to wait after writes that have failed in a row, and after writes that met somebody else's.
+_AFTER_FAILURES: Final = Backoff(_RETRY, 8.0)
+_AFTER_CONFLICTS: Final = Backoff(0.1, 8.0)
+# Seconds after which the first write of the status is tried again within `BEGIN_WITHIN`.
+_AGAIN: Final = 0.1
 # Seconds after which a request that waits until its shoot is known, or judged, is looked at again.
 _LOOK_AGAIN: Final = 0.5
 # Seconds between two writes of the status while the run goes on.
 _SHOWN_EVERY: Final = 1.0
-_LONGEST_RETRY: Final = 8.0
 # Writes of statuses at the same time, of all shoots.
 _WRITES_AT_ONCE: Final = 4
 # So many requests of a shoot that wait are told so; the others are told later.
 _WAITING_SHOWN: Final = 5
-# The same if a write met somebody else's.
-_AGAIN: Final = 0.1
 _UNWRITTEN: Final = (errors.ClusterError, errors.FeatureUnavailable)
 
 
@@ -167,7 +170,7 @@ class ScaleRequests:
                 self._rehearse()
             if self._acts():
                 self._attend_all()
-            # What a rehearsal says depends on the shoots, too, which wake nobody here.
+            # What a rehearsal says depends on the shoots, too, and their changes do not wake this loop.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_RETRY if self._rehearsed else None):
                     await self._changed.wait()
@@ -422,11 +425,8 @@ class ScaleRequests:
     ) -> float:
         """Reports an end whose write got no answer; to one that somebody wrote by hand, adds what is missing there."""
         if request.ended is None:
-            before, at, text = (
-                request,
-                self._env.clock.now(),
-                f"its status was set to {phase_word(request.phase)}",
-            )
+            before, at = request, self._env.clock.now()
+            text = f"its status was set to {phase_word(request.phase)}"
             if shown is not None:
                 before = manual.shown(request, shown, self._env.identity)
                 at = at if shown.ended is None else shown.ended
@@ -517,8 +517,7 @@ class ScaleRequests:
                 request=request.id.name,
                 error=str(error) or type(error).__name__,
             )
-        first = _AGAIN if conflict else _RETRY
-        wait = min(first * 2.0 ** min(shoot.failures - 1, 10), _LONGEST_RETRY)
+        wait = (_AFTER_CONFLICTS if conflict else _AFTER_FAILURES).delay(shoot.failures)
         shoot.not_before = self._env.clock.now() + wait
         return wait
 

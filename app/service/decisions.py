@@ -12,10 +12,7 @@ from app.core.overrides.cache import OverrideCache, WeederPauses
 from app.core.overrides.notices import OverrideGauges
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.service import OverrideService
-from app.core.ports import (
-    SeedCluster,
-    Watched,
-)
+from app.core.ports import SeedCluster, Watched
 from app.service.parts import Cluster, Core, ProberAdapters
 
 

@@ -123,8 +123,8 @@ def no_automatic_write_under_a_hold(ledger: Ledger, sending: Sending) -> str | N
     if sending.marks or ledger.by_hand(sending) is not None:
         return None
     held = ledger.told(sending.process).held(sending.namespace, ledger.now)
-    if held is None or ledger.now == ledger.woke.get(sending.process):
-        return None  # what came while it stood still is read in this instant, after what it was about to do
+    if held is None or ledger.wakes_now(sending.process):
+        return None
     return f"{sending.ref} is written under the hold of {held}"
 
 

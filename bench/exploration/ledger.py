@@ -175,6 +175,10 @@ class Ledger:
         behind = self.frozen() or self.now - self._behind_at < _STALE
         return (_STALE if behind else _SETTLING) + self._watch_delay
 
+    def wakes_now(self, process: str) -> bool:
+        """Whether this is the instant in which it goes on: what it was about to do comes before what it has to read."""
+        return self.now == self.woke.get(process)
+
     def just_woken(self, process: str) -> bool:
         """Whether it has yet to read what came while it stood still."""
         return self.now - self.woke.get(process, float("-inf")) <= _SETTLING + self._watch_delay
@@ -185,7 +189,7 @@ class Ledger:
         Between its last check and the send call a process can be stopped, and nobody can help that: the server refuses
         the write if anything has changed.
         """
-        return bool(sending.connected_ago) and self.now == self.woke.get(sending.process)
+        return bool(sending.connected_ago) and self.wakes_now(sending.process)
 
     def _stored(self, event: StoreEvent) -> None:
         where, before, after = event.key, event.before, event.object
@@ -284,7 +288,7 @@ class Ledger:
     def asks(self, process: str, sent: Sent) -> None:
         """A process is about to send this."""
         if (status := _status_of(process, sent)) is not None:
-            if not (sent.connected_ago and self.now == self.woke.get(process)):
+            if not (sent.connected_ago and self.wakes_now(process)):
                 self.on_status(status)
             return
         found = _write_of(sent)

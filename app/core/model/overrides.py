@@ -17,8 +17,8 @@ DEFAULT_PAUSE: Final = 3_600.0
 DEFAULT_HOLD: Final = 1_800.0
 LONGEST: Final = 86_400.0
 """Maximum duration in seconds of a hold, and of a pause that the API makes; a Pause without `until` lasts so long."""
-RELEASE: Final = "release-"
-"""What the names of ScaleRequests begin with that the watchdog itself makes."""
+RELEASE: Final = "release"
+"""The prefix of the names of ScaleRequests that the watchdog makes by itself; a hyphen follows."""
 UNKNOWN: Final = "unknown"
 """The author of an object that names none."""
 
@@ -62,7 +62,7 @@ class Pause:
     told_until: float | None = field(default=None, compare=False)
     """The end in its status, which only `kubectl get` shows."""
     deleting: bool = False
-    """Whether it was deleted, and waits for somebody's finalizer."""
+    """Whether its deletion was requested, and a finalizer still keeps it."""
 
     def in_force(self, now: float) -> bool:
         """Whether it has not ended yet."""
@@ -94,9 +94,8 @@ class ScaleRequest:
     """Whether the API wrote the author."""
     problem: str | None = None
     """Why the object cannot be decoded; nothing is done about it, and it holds nothing."""
-
     deleting: bool = False
-    """Whether it was deleted, and waits for somebody's finalizer."""
+    """Whether its deletion was requested, and a finalizer still keeps it."""
 
     @property
     def open(self) -> bool:
@@ -112,7 +111,7 @@ class ScaleRequest:
     @property
     def release(self) -> bool:
         """Whether the watchdog itself made it, to end a protection that has lasted as long as it may."""
-        return self.verified and self.id.name.startswith(RELEASE)
+        return self.verified and self.id.name.startswith(f"{RELEASE}-")
 
     @property
     def outlives_probing(self) -> bool:

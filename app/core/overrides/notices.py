@@ -29,8 +29,8 @@ ENDED: Final = "PauseEnded"
 IGNORED: Final = "PauseIgnored"
 HOLD_ENDED: Final = "HoldEnded"
 OFF: Final = "OverridesOff"
-# Seconds that an end may be later than asked for: it is a whole second, and by the clock of another process.
-_ROUNDED: Final = 5.0
+# Seconds by which an end may be later than a day from now: it is a whole second, by the clock of another process.
+_LEEWAY: Final = 5.0
 
 
 def began(pause: Pause, now: float, *, of_all: bool) -> Notice:
@@ -41,7 +41,7 @@ def began(pause: Pause, now: float, *, of_all: bool) -> Notice:
     severity = Severity.INFO
     if pause.problem is not None:
         severity = Severity.ERROR if of_all else Severity.WARNING
-    elif pause.until - now > LONGEST + _ROUNDED:
+    elif pause.until - now > LONGEST + _LEEWAY:
         text, severity = f"{text}; it ends more than 24 h from now", Severity.WARNING
     return _notice(pause, STARTED, text, pause.author, now, severity, of_all=of_all)
 

@@ -199,9 +199,8 @@ class OverrideReconciler:
         failing, self._failing = self._failing, False
         # What fails for one object, or one kind, leaves the others as they are.
         for each in tuple(self._cache.all_pauses()):
-            shown = parse_rfc3339(
-                rfc3339(each.until)
-            )  # a whole second, and never after the year 9999
+            # What the status can say: a whole second, and none after the year 9999.
+            shown = parse_rfc3339(rfc3339(each.until))
             if each.problem is None and not each.deleting and each.told_until != shown:
                 await self._try(self._show_end(each), told=not failing)
         for pause in over(self._cache.all_pauses(), now):

@@ -127,7 +127,7 @@ class OverrideService:
         known = self._pauses.of(where).get(name) or await self._pauses.read(where, name)
         if known is None or await self._delete(PAUSES, self._pauses, known, by):
             return known
-        # It is gone; a watch that lags may not show that somebody has made another one of this name.
+        # The one that was known is gone. Somebody may have made another one, which a watch that lags does not show.
         if (newer := await self._pauses.read(where, name)) is not None:
             raise self._changed(where, name, newer)
         return None
@@ -153,10 +153,8 @@ class OverrideService:
     ) -> ScaleRequest:
         """Creates a ScaleRequest under a name that nobody has used."""
         name = f"{prefix}-{''.join(self._random.choices(_LETTERS, k=10))}"
-        wanted, requests = (
-            ScaleRequest(ObjectId(namespace, name), spec, self._clock.now()),
-            self._all(),
-        )
+        wanted = ScaleRequest(ObjectId(namespace, name), spec, self._clock.now())
+        requests = self._all()
 
         async def settled() -> ScaleRequest | None:
             return await requests.read(namespace, name)
@@ -192,9 +190,7 @@ class OverrideService:
             if spare:
                 raise
             found = await requests.read(known.id.namespace, known.id.name)
-            if found is None or found.id.version == known.id.version:
-                raise
-            if (found.phase, found.observed_by) != (wanted.phase, wanted.observed_by):
+            if found is None or found.id.version == known.id.version or not _says(found, wanted):
                 raise
             return found
 
@@ -264,6 +260,11 @@ def _untouched(found: Pause | None, before: Pause | None) -> bool:
     return (
         replace(found, id=NOWHERE) == replace(before, id=NOWHERE) and found.id.uid == before.id.uid
     )
+
+
+def _says(found: ScaleRequest, wanted: ScaleRequest) -> bool:
+    """Whether the status is the one that was wanted; no other process writes our identity."""
+    return (found.phase, found.observed_by) == (wanted.phase, wanted.observed_by)
 
 
 def _same(found: Pause, wanted: Pause) -> bool:

@@ -43,8 +43,8 @@ def nothing_is_deleted_where_nothing_recovers(
     ledger: WeederLedger, process: WeederProcess, sending: Sending
 ) -> str | None:
     """A service of the namespace came back before, as the process was told, and its time is not over (6)."""
-    if sending.services or ledger.now == ledger.woke.get(process.name):
-        return None  # what came while it stood still is read in this instant, after what it was about to do
+    if sending.services or ledger.wakes_now(process.name):
+        return None
     return (
         f"{sending.namespace}/{sending.name} is deleted, and no service of its namespace recovers"
     )
@@ -93,7 +93,7 @@ def only_what_depends_is_deleted(ledger: WeederLedger, accepted: Accepted) -> st
     if services & sending.services:
         return None
     if not sending.services and sending.at == ledger.woke.get(sending.process):
-        return None  # as above
+        return None  # it was sent in the instant in which the process went on
     named = [", ".join(sorted(each)) or "none" for each in (services, sending.services)]
     return f"{sending.name} depends on {named[0]}; {named[1]} recovers"
 

@@ -91,6 +91,10 @@ class WeederLedger:
                     self.forbidden[passage.process].append((self.now, request.namespace))
         self.on_passage(passage)
 
+    def wakes_now(self, process: str) -> bool:
+        """Whether this is the instant in which it goes on: what it was about to do comes before what it has to read."""
+        return self.now == self.woke.get(process)
+
     def asks(self, process: str, sent: Sent) -> None:
         """A process is about to send this."""
         body, target = sent.body, sent.target
@@ -101,7 +105,7 @@ class WeederLedger:
             conditions = body.get("preconditions", {})
             sending = self._sending(found, target, conditions.get("uid", ""))
             # Between its last check and the send call a process can be stopped, and nobody can help that.
-            if not sent.connected_ago or self.now != self.woke.get(process):
+            if not sent.connected_ago or not self.wakes_now(process):
                 self.on_sending(found, sending)
 
     def serves(self, process: str, sent: Sent, serve: Callable[[], Any]) -> Any:  # noqa: ANN401  whatever it serves
