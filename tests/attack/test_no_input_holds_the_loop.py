@@ -226,6 +226,8 @@ OF_KIND = {
     "etcds": "Etcd",
     "endpointslices": "EndpointSlice",
     "pods": "Pod",
+    "pauses": "Pause",
+    "scalerequests": "ScaleRequest",
 }
 LARGE = 1_400_000
 """Bytes of an object: etcd takes 1.5 MiB."""
@@ -359,6 +361,8 @@ async def reflected(origin, seed):
         sources.slices(["kube-apiserver"]),
         sources.pods(NAMESPACE, None),
         sources.probed_pods(LabelSelector()),
+        sources.pauses(),
+        sources.scale_requests(),
     )
     tasks = Tasks(clock)
     with watched() as dog:
@@ -397,7 +401,8 @@ MORE = {
     "pods": b'"status":{"containerStatuses":[{"name":"c","restartCount":9,"state":{"waiting":'
     b'{"reason":"CrashLoopBackOff"}}}]}',
     "deployments": b'"spec":{"replicas":1},"status":{"readyReplicas":1}',
-    "configmaps": b'"data":{"_all":"{}"}',
+    "pauses": b'"spec":{"scope":"all","reason":"r"}',
+    "scalerequests": b'"spec":{"direction":"Up","reason":"r"}',
 }
 """What makes the program act: it probes that shoot, recovers that service, judges that pod."""
 LABELS = (
@@ -411,7 +416,8 @@ FOLLOWED = {
     "deployments",
     "endpointslices",
     "pods",
-    "configmaps",
+    "pauses",
+    "scalerequests",
 }
 
 
@@ -447,7 +453,7 @@ class LivingSeed:
             self.watched.add(plural)
             await asked.hang()
         one = self._one(plural, namespace, name, 7)
-        kind = OF_KIND.get(plural, "ConfigMap")
+        kind = OF_KIND[plural]
         if "PartialObjectMetadata" in asked.headers.get("accept", ""):
             kind = "PartialObjectMetadata"
         number = max(15 * MIB // len(one), 1) if "continue" not in asked.query else 3
