@@ -11,9 +11,10 @@ from app.core.errors import ClusterError, Conflict, NotFound, Refused, Throttled
 from app.core.model import workloads
 from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreRequest
+from app.core.model.probing import NoticeKind
 from app.core.model.workloads import Direction, Patch, ResourceRef, WorkloadView
 from app.core.ports import Watched
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import scaling
 from app.prober.scaling_context import ScalingContext

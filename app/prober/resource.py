@@ -13,10 +13,11 @@ from typing import Any, Final, TypeVar
 
 from app.core import errors
 from app.core.model.policy import DependentPolicy
+from app.core.model.scaling_runs import ScalingStep
 from app.core.model.workloads import Direction, Patch, WorkloadView
 from app.prober.dependents import UNSETTLED, DependentReader
 from app.prober.rules import protection, scaling
-from app.prober.rules.scaling import Case, ScalingStep, Task, Why
+from app.prober.rules.scaling import Case, Task, Why
 from app.prober.run_guard import RunAborted
 from app.prober.scaling_context import ScalingContext, StepResult, check_probed
 
