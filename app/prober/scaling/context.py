@@ -12,8 +12,8 @@ from app.core.overrides.rules import hold_end
 from app.core.ports import Watched
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import lifecycle
-from app.prober.run_guard import RunGuard
-from app.prober.scaling_memory import ScalingMemory
+from app.prober.scaling.guard import RunGuard
+from app.prober.scaling.memory import ScalingMemory
 
 
 class StepResult(StrEnum):

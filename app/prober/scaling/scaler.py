@@ -18,9 +18,9 @@ from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import protection, scaling
 from app.prober.rules.consecutive import PendingWrites
-from app.prober.scaling_context import ScalingOrder, ScalingResult
-from app.prober.scaling_memory import ScalingMemory
-from app.prober.scaling_run import ScalingRun
+from app.prober.scaling.context import ScalingOrder, ScalingResult
+from app.prober.scaling.memory import ScalingMemory
+from app.prober.scaling.run import ScalingRun
 
 Ended = Callable[[ScalingResult], None]
 

@@ -29,7 +29,7 @@ from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual
 from app.prober.rules.manual import ManualContext, RequestStep
-from app.prober.scaling_context import ScalingOrder, ScalingResult, check_probed
+from app.prober.scaling.context import ScalingOrder, ScalingResult, check_probed
 
 log = structlog.get_logger(__name__)
 

@@ -16,7 +16,7 @@ from app.core.ports import Watched
 from app.core.reporting.notices import Notice, NoticeKind
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import scaling
-from app.prober.scaling_context import ScalingContext
+from app.prober.scaling.context import ScalingContext
 
 TRANSIENT: Final = (errors.Unreachable, errors.ServerFault, errors.Throttled)
 """Errors after which another try may succeed."""

@@ -15,7 +15,7 @@ from app.core.model.workloads import Direction
 from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
-from app.prober.scale_requests import ScaleRequests
+from app.prober.scaling.manual import ScaleRequests
 
 log = structlog.get_logger(__name__)
 

@@ -14,11 +14,11 @@ from typing import Any, Final, TypeVar
 from app.core import errors
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction, Patch, WorkloadView
-from app.prober.dependents import UNSETTLED, DependentReader
 from app.prober.rules import protection, scaling
 from app.prober.rules.scaling import Case, ScalingStep, Task, Why
-from app.prober.run_guard import RunAborted
-from app.prober.scaling_context import ScalingContext, StepResult, check_probed
+from app.prober.scaling.context import ScalingContext, StepResult, check_probed
+from app.prober.scaling.dependents import UNSETTLED, DependentReader
+from app.prober.scaling.guard import RunAborted
 
 T = TypeVar("T")
 

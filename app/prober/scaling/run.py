@@ -14,11 +14,11 @@ from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatu
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment
-from app.prober.resource import ResourceRun
 from app.prober.rules import scaling
-from app.prober.run_guard import ManualRunGuard, RunAborted, RunGuard
-from app.prober.scaling_context import ScalingContext, ScalingOrder, ScalingResult, StepResult
-from app.prober.scaling_memory import ScalingMemory
+from app.prober.scaling.context import ScalingContext, ScalingOrder, ScalingResult, StepResult
+from app.prober.scaling.guard import ManualRunGuard, RunAborted, RunGuard
+from app.prober.scaling.memory import ScalingMemory
+from app.prober.scaling.resource import ResourceRun
 
 # On the way down, seconds after which a level starts though writes of the one before are not answered yet.
 _LEVEL_GOES_ON: Final = 1.0

@@ -21,8 +21,8 @@ from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual
 from app.prober.rules.manual import ManualContext
-from app.prober.scale_requests import BEGIN_WITHIN, ScaleRequests
-from app.prober.scaling_context import ScalingOrder, check_probed
+from app.prober.scaling.context import ScalingOrder, check_probed
+from app.prober.scaling.manual import BEGIN_WITHIN, ScaleRequests
 
 Live = Callable[[str], Awaitable[Mapping[ResourceRef, WorkloadView | None]]]
 """Reads the dependents of a shoot live."""
