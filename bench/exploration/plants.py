@@ -26,7 +26,7 @@ from app.prober.rules.scaling import Case, ScalingStep, Task, Why
 from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import VerdictOutcome
 from app.prober.scaling.manual import ScaleRequests
-from app.prober.scaling.scaler import Scaler
+from app.prober.scaling.run import Scaler
 from app.prober.shoot_session import Reading
 from app.prober.verdicts import Judge
 from bench.exploration import adapter_plants, path_plants
@@ -140,7 +140,7 @@ def count_not_kept() -> Any:  # noqa: ANN401  a patch
 
 def old_consent() -> Any:  # noqa: ANN401  a patch
     """A process that was stopped goes on with the verdict of before."""
-    from app.prober.scaling.guard import RunGuard  # noqa: PLC0415  only here
+    from app.prober.scaling.context import RunGuard  # noqa: PLC0415  only here
 
     def held(self: RunGuard) -> bool:
         return not self._confirmed
