@@ -8,9 +8,9 @@ from typing import Final
 
 from app.core.config.scalars import format_duration
 from app.core.model import workloads as ann
-from app.core.model.scaling_runs import OURSELVES, ScaleSpec
+from app.core.model.scaling_runs import OURSELVES, ScaleSpec, ScalingStep
 from app.core.model.workloads import Direction
-from app.prober.rules.scaling import ScalingStep, Task, Why
+from app.prober.rules.scaling import Task, Why
 from app.prober.scaling.context import ScalingOrder, StepResult
 from app.prober.scaling.resource import ResourceRun
 

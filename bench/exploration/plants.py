@@ -13,7 +13,7 @@ from app.core.kube.reflector import Reflector
 from app.core.model import workloads as ann
 from app.core.model.overrides import EffectiveOverrides, Hold, Pause, ScaleRequest
 from app.core.model.probing import Decision, Verdict
-from app.core.model.scaling_runs import OperationPhase
+from app.core.model.scaling_runs import OperationPhase, ScalingStep
 from app.core.model.workloads import Direction, Patch, WorkloadView
 from app.core.overrides import reconciler
 from app.core.overrides import rules as overrides_rules
@@ -22,7 +22,7 @@ from app.core.ports import WatchState
 from app.prober.rules import leases, manual, scaling
 from app.prober.rules.leases import Contacts
 from app.prober.rules.manual import ManualContext, RequestStep
-from app.prober.rules.scaling import Case, ScalingStep, Task, Why
+from app.prober.rules.scaling import Case, Task, Why
 from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import VerdictOutcome
 from app.prober.scaling.manual import ScaleRequests

@@ -11,7 +11,7 @@ from app.core.errors import ClusterError, Conflict, NotFound, Refused, Throttled
 from app.core.model import workloads
 from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreRequest, ScaleRequest
-from app.core.model.probing import ShootState
+from app.core.model.probing import NoticeKind, ShootState
 from app.core.model.scaling_runs import (
     OperationPhase,
     PlannedResource,
@@ -21,7 +21,7 @@ from app.core.model.scaling_runs import (
     Trigger,
 )
 from app.core.model.workloads import Patch, ResourceRef, WorkloadView
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual

@@ -13,10 +13,11 @@ from typing import Any, Final, TypeVar
 
 from app.core import errors
 from app.core.model.policy import DependentPolicy
+from app.core.model.scaling_runs import ScalingStep
 from app.core.model.workloads import Direction, Patch, ResourceRef, WorkloadView
 from app.core.ports import Watched
 from app.prober.rules import protection, scaling
-from app.prober.rules.scaling import Case, ScalingStep, Task, Why
+from app.prober.rules.scaling import Case, Task, Why
 from app.prober.scaling.context import RunAborted, ScalingContext, StepResult, check_probed
 
 T = TypeVar("T")
