@@ -2,20 +2,24 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.pods import PodView
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Judgement, WeederPolicy
-from app.core.ports import Leadership, Pauses, WeederSeed
+from app.core.overrides.cache import WeederPauses
+from app.core.ports import Leadership
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.weeder.deletion_queue import FairRateLimiter, RetryWaits
 from app.weeder.rules import deletion
 from app.weeder.rules.caps import Ledger
 from app.weeder.rules.deletion import DeletionAnswer
+
+if TYPE_CHECKING:
+    from app.core.kube.weeder_view import WeederSeed
 
 
 class DeletionRecords:
@@ -82,9 +86,9 @@ class WeederEnvironment:
     """What everything in the weeder that does IO is given."""
 
     policy: WeederPolicy
-    seed: WeederSeed
+    seed: "WeederSeed"
     leadership: Leadership
-    pauses: Pauses
+    pauses: WeederPauses
     clock: Clock
     tasks: Tasks
     notice_bus: NoticeBus
@@ -98,10 +102,10 @@ class WeederEnvironment:
     def create(  # noqa: PLR0913  every part has its name
         cls,
         policy: WeederPolicy,
-        seed: WeederSeed,
+        seed: "WeederSeed",
         leadership: Leadership,
         *,
-        pauses: Pauses,
+        pauses: WeederPauses,
         clock: Clock,
         tasks: Tasks,
         notice_bus: NoticeBus,
