@@ -12,6 +12,7 @@ from app.core.model.weeding import (
     DeletionResult,
     End,
     Keep,
+    RecoveryStart,
     RecoveryStatus,
     ServiceKey,
     WeedRequest,
@@ -19,7 +20,6 @@ from app.core.model.weeding import (
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice, NoticeKind, Severity
 from app.weeder.environment import WeederEnvironment
-from app.weeder.recovery_log import RecoveryStart
 
 _LOOP: Final = "weeder"
 # How many characters of a person's name messages have.
