@@ -19,13 +19,12 @@ from app.core.model.weeding import (
     Keep,
     KeepReason,
     Phase,
+    RecoveryStart,
     RecoveryStatus,
 )
 from app.weeder import messages
-from app.weeder.deletion_queue import DeletionQueue
-from app.weeder.deletions import CalledOff, Deletions
+from app.weeder.deletions import CalledOff, DeletionQueue, Deletions, RecoveryLog
 from app.weeder.environment import WeederEnvironment
-from app.weeder.recovery_log import RecoveryLog, RecoveryStart
 
 if TYPE_CHECKING:
     from app.core.kube.weeder_view import PodWatch
