@@ -48,6 +48,7 @@ class RetryWaits:
         if len(self._of) > _MOST_KEYS:
             self._of.popitem(last=False)
 
+
 if TYPE_CHECKING:
     from app.core.kube.weeder_view import WeederSeed
 
