@@ -12,9 +12,9 @@ from app.core.reporting.notices import Notice, Severity
 from app.prober import event_texts
 from app.prober.environment import ProberEnvironment
 from app.prober.messages import on_each
-from app.prober.resource import ResourceRun
 from app.prober.rules.scaling import Why
-from app.prober.scaling_context import ScalingContext, ScalingOrder, ScalingResult, StepResult
+from app.prober.scaling.context import ScalingContext, ScalingOrder, ScalingResult, StepResult
+from app.prober.scaling.resource import ResourceRun
 
 _REASONS: Final = {
     StepResult.DONE: "Scaled",

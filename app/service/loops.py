@@ -31,7 +31,7 @@ from app.prober.environment import (
     ScaleUpRateLimit,
 )
 from app.prober.registry import ShootRegistry
-from app.prober.scaling_context import StepResult
+from app.prober.scaling.context import StepResult
 from app.prober.status import ShootStatus, ShootSummary
 from app.service.decisions import OverrideFeature
 from app.service.parts import Configured, Core, ProberAdapters, WeederAdapters

@@ -7,7 +7,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from app.core.kube import custom_objects, reflector
-from app.core.kube.custom_objects import KubeCustomObjects
+from app.core.kube.custom_objects import CustomObjects
 from app.core.kube.election import LeaseElection
 from app.core.kube.reflector import Reflector
 from app.core.model import workloads as ann
@@ -25,8 +25,8 @@ from app.prober.rules.manual import ManualContext, RequestStep
 from app.prober.rules.scaling import Case, Task, Why
 from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import VerdictOutcome
-from app.prober.scale_requests import ScaleRequests
-from app.prober.scaler import Scaler
+from app.prober.scaling.manual import ScaleRequests
+from app.prober.scaling.run import Scaler
 from app.prober.shoot_session import Reading
 from app.prober.verdicts import Judge
 from bench.exploration import adapter_plants, path_plants
@@ -140,7 +140,7 @@ def count_not_kept() -> Any:  # noqa: ANN401  a patch
 
 def old_consent() -> Any:  # noqa: ANN401  a patch
     """A process that was stopped goes on with the verdict of before."""
-    from app.prober.run_guard import RunGuard  # noqa: PLC0415  only here
+    from app.prober.scaling.context import RunGuard  # noqa: PLC0415  only here
 
     def held(self: RunGuard) -> bool:
         return not self._confirmed
@@ -170,11 +170,11 @@ def newer_version_unheeded() -> Any:  # noqa: ANN401  a patch
 def acknowledged_pause_forgotten() -> Any:  # noqa: ANN401  a patch
     """What was written is not in force before the watch shows it."""
 
-    def learn(self: KubeCustomObjects[Any], known: Any, *, gone: bool = False) -> Any:  # noqa: ANN401  of either kind
+    def learn(self: CustomObjects[Any], known: Any, *, gone: bool = False) -> Any:  # noqa: ANN401  of either kind
         del self, gone
         return known
 
-    return patch.object(KubeCustomObjects, "_learn", learn)
+    return patch.object(CustomObjects, "_learn", learn)
 
 
 def pause_of_all_unheeded() -> Any:  # noqa: ANN401  a patch

@@ -10,7 +10,7 @@ from app.core.model.scaling_runs import OURSELVES, ScaleSpec, ScalingStep, Trigg
 from app.core.model.workloads import Direction, Patch
 from app.prober import event_texts
 from app.prober.rules.scaling import Task, Why
-from app.prober.scaling_context import ScalingOrder, StepResult
+from app.prober.scaling.context import ScalingOrder, StepResult
 from tests.support.harness import CA, KCM, MCM, SHOOT
 
 OURS = re.compile(

@@ -2,7 +2,7 @@
 
 A scale-down saves the replicas in an annotation and sets the meltdown key together with replicas 0; a scale-up restores
 the saved count and removes the annotations. Of Deployments, StatefulSets and ReplicaSets that is one patch, so nothing
-can be lost in between; of other kinds `app.prober.resource` writes annotations and `scale` one after the other.
+can be lost in between; of other kinds `app.prober.scaling.resource` writes annotations and `scale` one after the other.
 `decide` returns the patch as data.
 """
 
