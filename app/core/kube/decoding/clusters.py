@@ -5,9 +5,9 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Struct
 
-from app.core.config.scalars import parse_duration
 from app.core.errors import trimmed
 from app.core.kube.decoding.envelope import FEW, Meta, Raw, identity
+from app.core.model.durations import parse_duration
 from app.core.model.instants import parse_rfc3339
 from app.core.model.shoots import (
     DEFAULT_NODE_CONDITIONS,
