@@ -23,7 +23,7 @@ The path of one lease, from its JSON to the Event:
     prober.verdicts             confirms the scale-down by a second reading
     prober.runner               passes the decision on, schedules the next probe (prober.rules.schedule;
                                 prober.probe_schedule waits for it)
-    prober.scaler, .resource    make one scaling run, level by level, one merge patch a resource (prober.rules.scaling)
+    prober.scaling              makes one scaling run, level by level, one merge patch a resource (prober.rules.scaling)
     prober.scaling_messages     publishes one notice for log, metrics, history and Event (core.reporting)
 
 In endpoint mode `prober.path_probe` makes the probe: `GET /version` by the internal and the external route;

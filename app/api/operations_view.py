@@ -16,7 +16,6 @@ from app.core.model.scaling_runs import (
     StepPhase,
 )
 from app.core.model.weeding import DeletedPod, KeptPod, RecoveryStatus, ServiceStatus, WeedRequest
-from app.prober.rules.scaling import ScalingStep
 
 
 def operation(found: ScalingRunStatus) -> schemas.Operation:
@@ -91,7 +90,7 @@ def plan(found: ScalingPlan) -> schemas.Plan:
 def _planned(step: PlannedResource) -> schemas.PlannedStep:
     return schemas.PlannedStep(
         resource=str(step.resource),
-        action=ScalingStep(step.action),
+        action=step.action,
         reason=step.reason,
         before=step.before,
         after=step.after,

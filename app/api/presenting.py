@@ -10,6 +10,7 @@ from app.core.errors import trimmed
 from app.core.model import workloads
 from app.core.model import workloads as ann
 from app.core.model.durations import format_duration
+from app.core.model.endpoints import CachedResult
 from app.core.model.instants import rfc3339
 from app.core.model.nodes import NodeView
 from app.core.model.overrides import EffectiveOverrides, Hold, Pause
@@ -20,7 +21,6 @@ from app.core.reporting.audit import AuditRecord
 from app.core.reporting.history import HistoryRecord
 from app.prober.endpoints.results import EndpointResultView, GateView, ProbeTarget
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.probe_worker import CachedResult
 from app.prober.status import ShootCondition, ShootStatus
 
 # Endpoint probes.

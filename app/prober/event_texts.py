@@ -8,11 +8,11 @@ from typing import Final
 
 from app.core.model import workloads as ann
 from app.core.model.durations import format_duration
-from app.core.model.scaling_runs import OURSELVES, ScaleSpec
+from app.core.model.scaling_runs import OURSELVES, ScaleSpec, ScalingStep
 from app.core.model.workloads import Direction
-from app.prober.resource import ResourceRun
-from app.prober.rules.scaling import ScalingStep, Task, Why
-from app.prober.scaling_context import ScalingOrder, StepResult
+from app.prober.rules.scaling import Task, Why
+from app.prober.scaling.context import ScalingOrder, StepResult
+from app.prober.scaling.resource import ResourceRun
 
 ANNOTATIONS: Final = {
     "InvalidReplicasAnnotation": f"The annotation {ann.REPLICAS} has no valid number of replicas: 1 is used instead.",

@@ -4,16 +4,17 @@ from typing import Final
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import API_VERSION, ScaleRequest
-from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus
+from app.core.model.probing import NoticeKind
+from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, ScalingStep
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.overrides.rules import hold_end
-from app.core.reporting.notices import Notice, NoticeKind, Severity
+from app.core.reporting.notices import Notice, Severity
 from app.prober import event_texts
 from app.prober.environment import ProberEnvironment
 from app.prober.messages import on_each
-from app.prober.resource import ResourceRun
-from app.prober.rules.scaling import ScalingStep, Why
-from app.prober.scaling_context import ScalingContext, ScalingOrder, ScalingResult, StepResult
+from app.prober.rules.scaling import Why
+from app.prober.scaling.context import ScalingContext, ScalingOrder, ScalingResult, StepResult
+from app.prober.scaling.resource import ResourceRun
 
 _REASONS: Final = {
     StepResult.DONE: "Scaled",

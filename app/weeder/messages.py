@@ -7,6 +7,7 @@ from typing import Any, Final
 from app.core.errors import ClusterError, trimmed
 from app.core.model.instants import rfc3339
 from app.core.model.pods import OwnerView, PodView
+from app.core.model.probing import NoticeKind
 from app.core.model.weeding import (
     DeletedPod,
     DeletionResult,
@@ -17,7 +18,7 @@ from app.core.model.weeding import (
     WeedRequest,
 )
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Notice, NoticeKind, Severity
+from app.core.reporting.notices import Notice, Severity
 from app.weeder.environment import WeederEnvironment
 from app.weeder.recovery_log import RecoveryStart
 

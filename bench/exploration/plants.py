@@ -13,7 +13,7 @@ from app.core.kube.reflector import Reflector
 from app.core.model import workloads as ann
 from app.core.model.overrides import EffectiveOverrides, Hold, Pause, ScaleRequest
 from app.core.model.probing import Decision, Verdict
-from app.core.model.scaling_runs import OperationPhase
+from app.core.model.scaling_runs import OperationPhase, ScalingStep
 from app.core.model.workloads import Direction, Patch, WorkloadView
 from app.core.overrides import reconciler
 from app.core.overrides import rules as overrides_rules
@@ -22,11 +22,11 @@ from app.core.ports import WatchState
 from app.prober.rules import leases, manual, scaling
 from app.prober.rules.leases import Contacts
 from app.prober.rules.manual import ManualContext, RequestStep
-from app.prober.rules.scaling import Case, ScalingStep, Task, Why
+from app.prober.rules.scaling import Case, Task, Why
 from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import VerdictOutcome
-from app.prober.scale_requests import ScaleRequests
-from app.prober.scaler import Scaler
+from app.prober.scaling.manual import ScaleRequests
+from app.prober.scaling.run import Scaler
 from app.prober.shoot_session import Reading
 from app.prober.verdicts import Judge
 from bench.exploration import adapter_plants, path_plants
@@ -140,7 +140,7 @@ def count_not_kept() -> Any:  # noqa: ANN401  a patch
 
 def old_consent() -> Any:  # noqa: ANN401  a patch
     """A process that was stopped goes on with the verdict of before."""
-    from app.prober.run_guard import RunGuard  # noqa: PLC0415  only here
+    from app.prober.scaling.context import RunGuard  # noqa: PLC0415  only here
 
     def held(self: RunGuard) -> bool:
         return not self._confirmed

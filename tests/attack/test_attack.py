@@ -28,7 +28,7 @@ from app.core.model.workloads import Direction
 from app.core.web.serving import HttpServer
 from app.prober.rules import schedule
 from app.prober.rules.timings import Timings
-from app.prober.run_guard import RunAborted, RunGuard
+from app.prober.scaling.context import RunAborted, RunGuard
 from tests.core.kube.server import AUTHORITY, serving
 
 NAMESPACE = "shoot--dev--one"

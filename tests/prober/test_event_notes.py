@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from app.core.model import workloads as ann
-from app.core.model.scaling_runs import OURSELVES, ScaleSpec, Trigger
+from app.core.model.scaling_runs import OURSELVES, ScaleSpec, ScalingStep, Trigger
 from app.core.model.workloads import Direction, Patch
 from app.prober import event_texts
-from app.prober.rules.scaling import ScalingStep, Task, Why
-from app.prober.scaling_context import ScalingOrder, StepResult
+from app.prober.rules.scaling import Task, Why
+from app.prober.scaling.context import ScalingOrder, StepResult
 from tests.support.harness import CA, KCM, MCM, SHOOT
 
 OURS = re.compile(

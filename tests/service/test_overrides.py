@@ -8,9 +8,9 @@ import pytest
 
 from app.api.parameters import PageKey, cut
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.model.probing import VerdictReason
+from app.core.model.probing import NoticeKind, VerdictReason
 from app.core.reporting.history import History
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 from app.service.selfview import ShootViews
 from app.simulation.store import ObjectKey
 from tests.core.kube.server import until

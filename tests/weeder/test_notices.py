@@ -2,8 +2,9 @@
 
 import re
 
+from app.core.model.probing import NoticeKind
 from app.core.model.weeding import Cause, End, KeepReason, Phase
-from app.core.reporting.notices import NoticeKind, Severity
+from app.core.reporting.notices import Severity
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from tests.support.weeding import API, ETCD, NAMESPACE

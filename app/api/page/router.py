@@ -32,10 +32,9 @@ from app.api.routers.shoots import ShootOrder
 from app.api.views import Context, ProberView, WeedersView
 from app.core.model.instants import rfc3339
 from app.core.model.policy import Loop
-from app.core.model.probing import ShootState
+from app.core.model.probing import NoticeKind, ShootState
 from app.core.model.weeding import ServiceKey
 from app.core.ports import OverridesView
-from app.core.reporting.notices import NoticeKind
 from app.prober.rules.state import severity
 from app.prober.status import ShootStatus, ShootSummary
 

@@ -3,9 +3,8 @@
 from pydantic import Field, StrictBool
 
 from app.api.schemas.base import GoDuration, Length, ListMetadata, Order, Reason, Schema, Time
-from app.core.model.scaling_runs import OperationPhase, StepPhase, Trigger
+from app.core.model.scaling_runs import OperationPhase, ScalingStep, StepPhase, Trigger
 from app.core.model.workloads import Direction
-from app.prober.rules.scaling import ScalingStep
 
 
 class ScaleOrder(Order):

@@ -4,11 +4,15 @@ from enum import StrEnum
 
 from app.api.schemas.base import GoDuration, ListMetadata, Schema, Time
 from app.api.schemas.overrides import Hold, Pause
-from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType
-from app.core.model.probing import LeaseState, ShootState, Verdict
-from app.core.reporting.notices import NoticeKind
-from app.prober.rules.gates import GateReason
-from app.prober.rules.probe_worker import CachedResult, Waiting
+from app.core.model.endpoints import (
+    CachedResult,
+    Effect,
+    GateReason,
+    ProbeOutcome,
+    ProbeType,
+    Waiting,
+)
+from app.core.model.probing import LeaseState, NoticeKind, ShootState, Verdict
 
 # Results of endpoint probes.
 

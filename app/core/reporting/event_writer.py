@@ -17,9 +17,10 @@ from app.core.errors import ClusterError, Forbidden, Throttled
 from app.core.limits import Bucket
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
+from app.core.model.probing import NoticeKind
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import EventSink
-from app.core.reporting.notices import Notice, NoticeKind, Severity
+from app.core.reporting.notices import Notice, Severity
 
 log = structlog.get_logger(__name__)
 

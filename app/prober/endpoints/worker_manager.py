@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from app.core.model.endpoints import EndpointProbeSpec, ProbedPod, ProbeType
+from app.core.model.endpoints import (
+    CachedResult,
+    EndpointProbeSpec,
+    GateReason,
+    ProbedPod,
+    ProbeType,
+)
 from app.core.ports import STALE, ProbedPods
 from app.prober.endpoints.gate_watch import GateWatch
 from app.prober.endpoints.results import (
@@ -20,8 +26,8 @@ from app.prober.endpoints.results import (
 )
 from app.prober.endpoints.worker import Worker, WorkerEnvironment
 from app.prober.environment import EndpointAdapters, ProberEnvironment
-from app.prober.rules.gates import FOR_EVER, GateInputs, GateReason, GateVerdict, judge
-from app.prober.rules.probe_worker import CachedResult, first_tick
+from app.prober.rules.gates import FOR_EVER, GateInputs, GateVerdict, judge
+from app.prober.rules.probe_worker import first_tick
 
 Targets = dict[ProbeTarget, ProbedPod | None]
 """Each target, with the pod that it is a container of; None for a host."""

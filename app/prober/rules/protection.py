@@ -7,6 +7,7 @@ from typing import Final
 from app.core.model import workloads as ann
 from app.core.model.instants import parse_rfc3339
 from app.core.model.policy import DependentPolicy
+from app.core.model.scaling_runs import ScalingStep
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.rules import scaling
 from app.prober.rules.consecutive import PendingWrites
@@ -98,7 +99,7 @@ def complete(
 ) -> bool:
     """Whether a dependent, its pods included, is as a run in `direction` leaves it, or would skip it."""
     task = scaling.decide(scaling.Case(assumed(view, direction), each.optional), direction, now)
-    if task.step is scaling.ScalingStep.SKIP:
+    if task.step is ScalingStep.SKIP:
         return True
     settled = view is not None and scaling.settled(view, direction)
-    return task.step is scaling.ScalingStep.NOTHING and settled
+    return task.step is ScalingStep.NOTHING and settled

@@ -2,7 +2,7 @@
 
 A scale-down saves the replicas in an annotation and sets the meltdown key together with replicas 0; a scale-up restores
 the saved count and removes the annotations. Of Deployments, StatefulSets and ReplicaSets that is one patch, so nothing
-can be lost in between; of other kinds `app.prober.resource` writes annotations and `scale` one after the other.
+can be lost in between; of other kinds `app.prober.scaling.resource` writes annotations and `scale` one after the other.
 `decide` returns the patch as data.
 """
 
@@ -15,24 +15,11 @@ from typing import Final
 from app.core.model import workloads as ann
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.policy import DependentPolicy
+from app.core.model.scaling_runs import ScalingStep
 from app.core.model.workloads import Direction, Patch, WorkloadView
 
 FOUND_AT_ZERO_APART: Final = 15.0
 """A resource at 0 without our keys is scaled up only if two SCALE UP verdicts this many seconds apart found it so."""
-
-
-class ScalingStep(StrEnum):
-    """What kind of action a resource needs."""
-
-    WRITE = "Write"
-    """Replicas change."""
-    TIDY = "Tidy"
-    """Only our annotations change."""
-    NOTHING = "Nothing"
-    """The resource is as it should be."""
-    SKIP = "Skip"
-    """The resource is left alone, for the reason given."""
-    FAILED = "Failed"
 
 
 class Why(StrEnum):

@@ -14,9 +14,9 @@ from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.overrides import API_PAUSE
 from app.core.model.policy import Loop
+from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OperationPhase
 from app.core.model.weeding import End, Phase
-from app.core.reporting.notices import NoticeKind
 from tests.api.auth.conftest import FakeReviewer
 from tests.api.facts import (
     HOME,

@@ -12,9 +12,10 @@ from app.core.errors import Forbidden, NotFound, Throttled
 from app.core.kube.event_sink import KubeEvents
 from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
+from app.core.model.probing import NoticeKind
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.event_writer import EventWriter
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_seed import FakeCredentials

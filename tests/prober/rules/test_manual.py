@@ -16,6 +16,7 @@ from app.core.model.scaling_runs import (
     RunStep,
     ScaleSpec,
     ScalingRunStatus,
+    ScalingStep,
     StepPhase,
     Trigger,
 )
@@ -23,7 +24,7 @@ from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.core.overrides import rules
 from app.prober.rules import manual
 from app.prober.rules.manual import NEVER_STARTED, ManualContext, RequestStep
-from app.prober.rules.scaling import ScalingStep, Why
+from app.prober.rules.scaling import Why
 from tests.prober.rules.facts import NOW
 from tests.support.harness import CA, GARDENER, KCM, MCM
 

@@ -13,14 +13,93 @@ from typing import Any, Final, TypeVar
 
 from app.core import errors
 from app.core.model.policy import DependentPolicy
-from app.core.model.workloads import Direction, Patch, WorkloadView
-from app.prober.dependents import UNSETTLED, DependentReader
+from app.core.model.scaling_runs import ScalingStep
+from app.core.model.workloads import Direction, Patch, ResourceRef, WorkloadView
+from app.core.ports import Watched
 from app.prober.rules import protection, scaling
-from app.prober.rules.scaling import Case, ScalingStep, Task, Why
-from app.prober.run_guard import RunAborted
-from app.prober.scaling_context import ScalingContext, StepResult, check_probed
+from app.prober.rules.scaling import Case, Task, Why
+from app.prober.scaling.context import RunAborted, ScalingContext, StepResult, check_probed
 
 T = TypeVar("T")
+
+TRANSIENT: Final = (errors.Unreachable, errors.ServerFault, errors.Throttled)
+"""Errors after which another try may succeed."""
+UNSETTLED: Final = (*errors.UNSURE, errors.Throttled)
+"""Errors after which a write may have been carried out, or may succeed at another try."""
+
+
+class DependentReader:
+    """Reads one dependent for a scaling run: from the watch, live, and through its `scale` subresource.
+
+    A read that is under way is cancelled when the run is ended.
+    """
+
+    def __init__(
+        self, context: ScalingContext, ref: ResourceRef, asking: Callable[[], None]
+    ) -> None:
+        """`asking` is called before each request: the next level waits for a read no longer than for a write."""
+        self._context = context
+        self._seed = context.environment.seed
+        self._ref = ref
+        self._asking = asking
+        self._urgent = context.direction is Direction.DOWN
+
+    def watched(self) -> WorkloadView | None:
+        """The dependent as the watch shows it, or as a newer write or live read has shown it."""
+        watched = self._seed.dependent(self._context.namespace, self._ref)
+        return self._context.memory.newest(watched)
+
+    async def live(self) -> WorkloadView | None:
+        """Reads the dependent live, and remembers what was read; None if it does not exist."""
+        self._asking()
+        watched = self._seed.dependent(self._context.namespace, self._ref)
+        view = await self._context.guard.unless_ended(
+            self._seed.read_dependent(self._context.namespace, self._ref, urgent=self._urgent)
+        )
+        self._context.memory.note(self._ref, view, watched)
+        return await self.sized(view)
+
+    async def sized(self, view: WorkloadView | None) -> WorkloadView | None:
+        """Returns `view` with its replicas; reads `scale` for a kind whose replicas only that shows."""
+        if view is None or view.replicas is not None:
+            return view
+        self._asking()
+        scale = await self._context.guard.unless_ended(
+            self._seed.read_scale(self._context.namespace, self._ref, urgent=self._urgent)
+        )
+        # The resourceVersion stays that of the view, so that a write decided on outdated annotations fails.
+        sized = replace(view, replicas=scale.replicas)
+        if scale.resource_version == view.resource_version:
+            self._context.memory.note_size(sized)
+        return sized
+
+    async def freshest(self, view: WorkloadView, patience: float) -> WorkloadView | None:
+        """The dependent as the watch shows it, or read live if the watch was silent for over `patience` seconds."""
+        state = self._seed.watch_state(Watched.DEPENDENTS)
+        if not state.stale(self._context.environment.clock.now(), after=patience):
+            return self.watched()
+        try:
+            await self.live()
+        except errors.ClusterError:
+            return view
+        return self.watched()  # the watch may have shown a newer version during the read
+
+    async def settled(self, view: WorkloadView, written: WorkloadView | None) -> bool:
+        """Whether the pods have followed the write that left the dependent as `written`."""
+        if written is not None and view.generation < written.generation:
+            return False
+        if view.current is not None or view.ready is not None:
+            return scaling.settled(view, self._context.direction)
+        try:
+            scale = await self._context.guard.unless_ended(
+                self._seed.read_scale(self._context.namespace, self._ref)
+            )
+        except TRANSIENT:
+            return False  # the caller asks again
+        if scale.current is None:
+            return True  # nothing shows the pods of this kind: the write is the end (rules 4.3, step 5)
+        return scaling.settled(replace(view, current=scale.current), self._context.direction)
+
 
 # Seconds before the first, second and each later retry.
 _RETRY: Final = (0.2, 0.5, 1.0)
