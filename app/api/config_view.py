@@ -11,8 +11,8 @@ from app.api.schemas import ConfigFinding, Example, GoDuration, Schema
 from app.core import redaction
 from app.core.config.flag_values import LogLevel
 from app.core.config.flags import flag_name, shown_type
-from app.core.config.scalars import format_duration
 from app.core.config.settings import ServiceSettings
+from app.core.model.durations import format_duration
 from app.core.model.endpoints import (
     Effect,
     EndpointProbeSpec,
