@@ -15,17 +15,9 @@ from app.core.config.flag_values import AuthMode
 from app.core.config.settings import ProberOptions, SeedSettings, own_namespace
 from app.core.errors import ClusterError
 from app.core.handlers.handlers import NetworkHandlers
-from app.core.kube.access import (
-    PODS_FEATURE,
-    KubeAccessReviewer,
-    permissions_needed,
-    process_permissions,
-    weeder_permissions,
-)
-from app.core.kube.connector import KubeConnector
+from app.core.kube.connections import Network
 from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
-from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
-from app.core.kube.election_lease import LeaseStore
+from app.core.kube.election import ElectionTimes, LeaseElection, LeaseStore, SoleOwner
 from app.core.kube.event_sink import KubeEvents
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.kube.leader_slice import (
@@ -34,14 +26,21 @@ from app.core.kube.leader_slice import (
     LeaderAddressOff,
     LeaderSliceStore,
 )
-from app.core.kube.network import Network
 from app.core.kube.pod_exec import KubeExec
-from app.core.kube.pod_watches import KubeProbedPods
-from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed
-from app.core.kube.reviews import KubeReviewer
-from app.core.kube.seed import KubeSeed
+from app.core.kube.pods import KubeProbedPods
+from app.core.kube.resources import ApiResource, assumed
+from app.core.kube.reviews import (
+    PODS_FEATURE,
+    KubeAccessReviewer,
+    KubeReviewer,
+    permissions_needed,
+    process_permissions,
+    weeder_permissions,
+)
+from app.core.kube.seed import KubeSeed, UnconfiguredScan
 from app.core.kube.seed_api import MOST_SKEW, SeedApi
 from app.core.kube.seed_credentials import SeedCredentials
+from app.core.kube.shoot import KubeConnector
 from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.weeding import WeederPolicy

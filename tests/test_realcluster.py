@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.commands import ProberCommand, WeederCommand, parse
-from app.core.kube import selected_pods
+from app.core.kube import pods
 from app.core.kube.custom_objects import KubeCustomObjects
 from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
 from app.core.kube.reviews import KubeReviewer
@@ -172,7 +172,7 @@ async def pods_for_ever(asked):
 @asynccontextmanager
 async def probing_cluster(monkeypatch):
     """What a prober with endpoint probes gets, opened; and its seed. The test closes it."""
-    monkeypatch.setattr(selected_pods, "START_DELAY", 0.0)
+    monkeypatch.setattr(pods, "START_DELAY", 0.0)
     command = parse(["prober", "--config-file=prober.yaml"], {})
     assert isinstance(command, ProberCommand)
     async with serving(pods_for_ever) as server:

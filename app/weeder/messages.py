@@ -13,6 +13,7 @@ from app.core.model.weeding import (
     DeletionResult,
     End,
     Keep,
+    RecoveryStart,
     RecoveryStatus,
     ServiceKey,
     WeedRequest,
@@ -20,7 +21,6 @@ from app.core.model.weeding import (
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice, Severity
 from app.weeder.environment import WeederEnvironment
-from app.weeder.recovery_log import RecoveryStart
 
 _LOOP: Final = "weeder"
 # How many characters of a person's name messages have.

@@ -19,14 +19,13 @@ from app.core.model.weeding import (
     Keep,
     KeepReason,
     Phase,
+    RecoveryStart,
     RecoveryStatus,
 )
 from app.core.ports import PodWatch
 from app.weeder import messages
-from app.weeder.deletion_queue import DeletionQueue
-from app.weeder.deletions import CalledOff, Deletions
+from app.weeder.deletions import CalledOff, DeletionQueue, Deletions, RecoveryLog
 from app.weeder.environment import WeederEnvironment
-from app.weeder.recovery_log import RecoveryLog, RecoveryStart
 
 # Seconds after which all pods are judged again: caps become free as time passes, and no watch event tells of that.
 _JUDGED_AGAIN: Final = 10.0

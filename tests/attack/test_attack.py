@@ -19,8 +19,8 @@ from app.core.clock import Clock
 from app.core.errors import ClusterError, CredentialRefused, LimitExceeded
 from app.core.kube import decoding
 from app.core.kube.client import ResponseLimits
-from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy, parse_kubeconfig
+from app.core.kube.shoot import KubeConnector
 from app.core.metrics import Metrics
 from app.core.model.probing import Verdict
 from app.core.model.shoots import SecretView

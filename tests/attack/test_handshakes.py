@@ -22,8 +22,8 @@ from app.core.errors import ClusterError
 from app.core.handlers.http_get import HttpGets
 from app.core.handlers.lookup import Lookup
 from app.core.handlers.runs import HandlerRun
-from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy
+from app.core.kube.shoot import KubeConnector
 from app.core.metrics import Metrics
 from app.core.model.endpoints import EndpointProbeSpec, HttpGet, Scheme, TargetAddress
 from app.core.model.shoots import SecretView

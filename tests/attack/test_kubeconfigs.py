@@ -7,8 +7,8 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import CredentialRefused
-from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy
+from app.core.kube.shoot import KubeConnector
 from app.core.metrics import Metrics
 from app.core.model.shoots import SecretView
 from tests.support.kubeconfigs import ACCEPTED, HOSTILE, NAMESPACE

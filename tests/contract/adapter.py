@@ -9,15 +9,14 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.kube import kubeconfig, reflector
-from app.core.kube.access import KubeAccessReviewer
-from app.core.kube.connector import KubeConnector
-from app.core.kube.election import LeaseElection
-from app.core.kube.election_lease import LeaseStore
+from app.core.kube.election import LeaseElection, LeaseStore
 from app.core.kube.event_sink import KubeEvents
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
+from app.core.kube.reviews import KubeAccessReviewer
 from app.core.kube.seed import KubeSeed
 from app.core.kube.seed_api import SeedApi
 from app.core.kube.seed_credentials import SeedIdentity
+from app.core.kube.shoot import KubeConnector
 from app.core.limits import Backoff
 from app.core.metrics import Metrics
 from app.core.model.policy import ProberPolicy

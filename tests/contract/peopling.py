@@ -7,8 +7,8 @@ from random import Random
 from typing import Any, Protocol
 
 from app.core.clock import Clock
-from app.core.kube.access import permissions_needed, process_permissions
 from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
+from app.core.kube.reviews import permissions_needed, process_permissions
 from app.core.model.overrides import Pause, ScaleRequest
 from app.core.ports import Permission
 from tests.contract.arena import KINDS, POLICY, Json, until

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Final
 
-from app.core.kube.pod_watches import KubeProbedPods
+from app.core.kube.pods import KubeProbedPods
 from app.core.model.endpoints import ProbedPod
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import ProbedPods

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 import structlog
 
-from app.core.kube import sources
+from app.core.kube import resources
 from app.core.kube.reflector import Reflector
 from app.core.kube.seed import KubeSeed
 from app.core.model.shoots import ShootView
@@ -124,7 +124,7 @@ async def test_pages_become_shorter_and_of_what_is_too_long_alone_the_server_tel
     for name, size in names.items():
         body = objects.cluster(name, {"spec": {"ballast": "x" * (size - 55) * 1_000}})
         await arena.api.create(CLUSTERS, whole("Cluster", body, ""))
-    source = replace(sources.clusters(), most=200_000)
+    source = replace(resources.clusters(), most=200_000)
     reflector = Reflector(
         source, arena.adapter.api, arena.clock, arena.adapter.metrics, Random(3), lambda *_: None
     )

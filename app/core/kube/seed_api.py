@@ -23,9 +23,8 @@ from app.core.clock import Clock, wall_clock
 from app.core.errors import Throttled, Unauthorized
 from app.core.kube import failures
 from app.core.kube.client import ApiClient, ApiRequest, Decode, Reply, ResponseLimits
-from app.core.kube.connections import ConnectionPool
+from app.core.kube.connections import ConnectionPool, Network
 from app.core.kube.nesting import shallow
-from app.core.kube.network import Network
 from app.core.kube.seed_credentials import SeedCredentials, SeedIdentity
 from app.core.limits import Bucket
 from app.core.metrics import Metrics

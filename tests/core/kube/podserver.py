@@ -11,7 +11,7 @@ import msgspec
 
 from app.core.clock import Clock
 from app.core.errors import BadAnswer, Expired, Unreachable
-from app.core.kube.pod_watches import KubeProbedPods
+from app.core.kube.pods import KubeProbedPods
 from app.core.kube.seed_api import Budget
 from app.core.metrics import Metrics
 from app.core.model.selectors import LabelSelector, Operator, Requirement

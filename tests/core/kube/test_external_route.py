@@ -24,9 +24,9 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import addresses
-from app.core.kube.connector import KubeConnector
+from app.core.kube import kubeconfig as kubeconfig_module
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
+from app.core.kube.shoot import KubeConnector
 from app.core.metrics import Metrics
 from app.core.model.shoots import Route, SecretView
 from tests.core.kube.server import serving, until
@@ -73,7 +73,7 @@ def dns(monkeypatch):
     """The DNS: addresses by name, and who asked; loopback is allowed, but for 127.0.0.2."""
     found = Dns()
     monkeypatch.setattr(name_lookup, "look_up", found)
-    monkeypatch.setattr(addresses, "is_forbidden", lambda text: text != "127.0.0.1")
+    monkeypatch.setattr(kubeconfig_module, "is_forbidden", lambda text: text != "127.0.0.1")
     yield found
     found.open.set()
 

@@ -11,9 +11,9 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import Unreachable
+from app.core.kube.client import WatchSilent
 from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
-from app.core.kube.pod_watches import KubeProbedPods
-from app.core.kube.responses import WatchSilent
+from app.core.kube.pods import KubeProbedPods
 from app.core.kube.seed import KubeSeed
 from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.metrics import Metrics

@@ -22,13 +22,13 @@ from app.core.errors import (
 )
 from app.core.kube import kubeconfig
 from app.core.kube import seed as seed_module
-from app.core.kube.access import KubeAccessReviewer, permissions_needed
 from app.core.kube.client import ApiRequest
-from app.core.kube.election_lease import LeaseStore, LeaseUpdate
+from app.core.kube.election import LeaseStore, LeaseUpdate
 from app.core.kube.event_sink import KubeEvents
 from app.core.kube.failures import RequestedRight
-from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed
-from app.core.kube.seed import KubeSeed
+from app.core.kube.resources import ApiResource, assumed
+from app.core.kube.reviews import KubeAccessReviewer, permissions_needed
+from app.core.kube.seed import KubeSeed, UnconfiguredScan
 from app.core.kube.seed_api import Budget, SeedApi
 from app.core.kube.seed_credentials import SeedIdentity
 from app.core.limits import Backoff

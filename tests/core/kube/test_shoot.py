@@ -18,8 +18,8 @@ from app.core.errors import (
 )
 from app.core.kube import shoot as shoot_module
 from app.core.kube.client import ResponseLimits
-from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy
+from app.core.kube.shoot import KubeConnector
 from app.core.metrics import Metrics
 from app.core.model.nodes import NodeView
 from app.core.model.shoots import SecretView

@@ -21,7 +21,7 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import reflector, weeder_view
-from app.core.kube.access import weeder_permissions
+from app.core.kube.reviews import weeder_permissions
 from app.core.kube.seed_api import SeedApi
 from app.core.kube.weeder_view import KubeWeederSeed
 from app.core.limits import Backoff
