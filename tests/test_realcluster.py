@@ -8,9 +8,9 @@ import pytest
 
 from app.commands import ProberCommand, WeederCommand, parse
 from app.core.kube import pods
-from app.core.kube.custom_objects import KubeCustomObjects
+from app.core.kube.custom_objects import CustomObjects
 from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
-from app.core.kube.reviews import KubeReviewer
+from app.core.kube.reviews import Reviewer
 from app.core.model.endpoints import EndpointProbeSpec, HttpGet, ProbeOutcome, TcpSocket
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
@@ -66,9 +66,9 @@ async def needed(*flags):
 
 async def test_pauses_and_reviews_are_there_and_scale_requests_with_the_prober_alone():
     async with cluster_with() as (adapters, _):
-        assert isinstance(adapters.pauses, KubeCustomObjects)
+        assert isinstance(adapters.pauses, CustomObjects)
         assert adapters.requests is None
-        assert isinstance(adapters.reviewer, KubeReviewer)
+        assert isinstance(adapters.reviewer, Reviewer)
 
 
 async def test_the_pauses_of_all_namespaces_are_watched_from_the_beginning():

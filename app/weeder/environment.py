@@ -3,14 +3,15 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.pods import PodView
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Judgement, WeederPolicy
-from app.core.ports import Leadership, Pauses, WeederSeed
+from app.core.overrides.cache import WeederPauses
+from app.core.ports import Leadership
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.weeder import rules
@@ -46,6 +47,10 @@ class RetryWaits:
         self._of.move_to_end(pod.uid)
         if len(self._of) > _MOST_KEYS:
             self._of.popitem(last=False)
+
+
+if TYPE_CHECKING:
+    from app.core.kube.weeder_view import WeederSeed
 
 
 class DeletionRecords:
@@ -112,9 +117,9 @@ class WeederEnvironment:
     """What everything in the weeder that does IO is given."""
 
     policy: WeederPolicy
-    seed: WeederSeed
+    seed: "WeederSeed"
     leadership: Leadership
-    pauses: Pauses
+    pauses: WeederPauses
     clock: Clock
     tasks: Tasks
     notice_bus: NoticeBus
@@ -128,10 +133,10 @@ class WeederEnvironment:
     def create(  # noqa: PLR0913  every part has its name
         cls,
         policy: WeederPolicy,
-        seed: WeederSeed,
+        seed: "WeederSeed",
         leadership: Leadership,
         *,
-        pauses: Pauses,
+        pauses: WeederPauses,
         clock: Clock,
         tasks: Tasks,
         notice_bus: NoticeBus,

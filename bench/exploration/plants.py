@@ -7,7 +7,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from app.core.kube import custom_objects, reflector
-from app.core.kube.custom_objects import KubeCustomObjects
+from app.core.kube.custom_objects import CustomObjects
 from app.core.kube.election import LeaseElection
 from app.core.kube.reflector import Reflector
 from app.core.model import workloads as ann
@@ -170,11 +170,11 @@ def newer_version_unheeded() -> Any:  # noqa: ANN401  a patch
 def acknowledged_pause_forgotten() -> Any:  # noqa: ANN401  a patch
     """What was written is not in force before the watch shows it."""
 
-    def learn(self: KubeCustomObjects[Any], known: Any, *, gone: bool = False) -> Any:  # noqa: ANN401  of either kind
+    def learn(self: CustomObjects[Any], known: Any, *, gone: bool = False) -> Any:  # noqa: ANN401  of either kind
         del self, gone
         return known
 
-    return patch.object(KubeCustomObjects, "_learn", learn)
+    return patch.object(CustomObjects, "_learn", learn)
 
 
 def pause_of_all_unheeded() -> Any:  # noqa: ANN401  a patch

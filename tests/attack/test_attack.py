@@ -20,7 +20,7 @@ from app.core.errors import ClusterError, CredentialRefused, LimitExceeded
 from app.core.kube import decoding
 from app.core.kube.client import ResponseLimits
 from app.core.kube.kubeconfig import ServerPolicy, parse_kubeconfig
-from app.core.kube.shoot import KubeConnector
+from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.probing import Verdict
 from app.core.model.shoots import SecretView
@@ -49,7 +49,7 @@ def kubeconfig(origin, user='{"token": "t"}'):
 
 @asynccontextmanager
 async def shoot_at(origin, **limits):
-    connector = KubeConnector(Clock.system(), Metrics(), ServerPolicy(pattern=".*"))
+    connector = ShootConnector(Clock.system(), Metrics(), ServerPolicy(pattern=".*"))
     if limits:
         connector._limits = ResponseLimits(**limits)
     try:

@@ -32,7 +32,7 @@ from app.core.kube.kubeconfig import ServerPolicy
 from app.core.kube.reflector import Reflector
 from app.core.kube.resources import Resources
 from app.core.kube.seed_api import SeedApi
-from app.core.kube.shoot import KubeConnector
+from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.probing import VerdictReason
 from app.core.model.selectors import LabelSelector
@@ -103,7 +103,7 @@ def hostile_servers(kinds, folder):
             process.kill()
 
 
-class HostileConnector(KubeConnector):
+class HostileConnector(ShootConnector):
     """Connects to the port of the kind that a namespace is named after, whatever its kubeconfig says."""
 
     def __init__(self, ports, clock):
@@ -199,7 +199,7 @@ def test_a_hundred_shoots_that_answer_in_the_same_instant_do_not_hold_the_loop(k
 
 
 async def connected(raw):
-    connector = KubeConnector(Clock.system(), Metrics(), ServerPolicy())
+    connector = ShootConnector(Clock.system(), Metrics(), ServerPolicy())
     with watched() as dog:
         with suppress(CredentialRefused):
             await connector.connect(SecretView(NAMESPACE, "1", raw))

@@ -9,7 +9,7 @@ import structlog
 
 from app.core.kube import resources
 from app.core.kube.reflector import Reflector
-from app.core.kube.seed import KubeSeed
+from app.core.kube.seed import SeedCluster
 from app.core.model.shoots import ShootView
 from tests.contract.arena import KCM, REAL_ALONE, REAL_TIME, SCALER, until, whole
 from tests.contract.wire import MERGE
@@ -81,7 +81,9 @@ def seen(seed, namespace):
 async def restarted(arena):
     """The watches of a process that starts now."""
     adapter = arena.adapter
-    made = KubeSeed(adapter.api, arena.policy, arena.clock, arena.tasks, adapter.metrics, Random(2))
+    made = SeedCluster(
+        adapter.api, arena.policy, arena.clock, arena.tasks, adapter.metrics, Random(2)
+    )
     await made.start()
     try:
         yield made

@@ -62,7 +62,7 @@ def weeded(found):
 @SHAPES
 async def test_a_deletion_is_the_same_story_in_every_record(loops, lines):
     sink = Sink()
-    found = life(loops=loops, events=sink)
+    found = life(loops=loops, events=sink.emit)
     await comes_back(found)
     await asyncio.sleep(30)
     shown, pods = weeded(found)

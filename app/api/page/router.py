@@ -34,7 +34,7 @@ from app.core.model.instants import rfc3339
 from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind, ShootState
 from app.core.model.weeding import ServiceKey
-from app.core.ports import OverridesView
+from app.core.overrides.cache import OverrideCache
 from app.prober.rules.state import severity
 from app.prober.status import ShootStatus, ShootSummary
 
@@ -229,7 +229,7 @@ def _order(shoot: ShootSummary, sort: ShootOrder) -> tuple[float, str]:
 
 
 def _matches(
-    shoot: ShootStatus, overrides: OverridesView, q: str, states: Sequence[ShootState]
+    shoot: ShootStatus, overrides: OverrideCache, q: str, states: Sequence[ShootState]
 ) -> bool:
     """Whether a shoot matches the filter; `static/page.js` searches the same texts of a row, and must keep to it."""
     if states and shoot.state not in states:

@@ -16,7 +16,7 @@ from app.api.problems import Problem, ProblemType
 from app.api.views import ProberView
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
-from app.core.ports import OverridesView
+from app.core.overrides.cache import OverrideCache
 from app.prober.rules.state import severity
 from app.prober.status import ShootSummary
 
@@ -70,7 +70,7 @@ def _drawn(namespace: str, prober: ProberView) -> bytes:
     return prober.rendered.shoot(status, prober.policy, effective, endpoints)
 
 
-def _matches(status: ShootSummary, query: ShootQuery, overrides: OverridesView) -> bool:
+def _matches(status: ShootSummary, query: ShootQuery, overrides: OverrideCache) -> bool:
     if query.state and status.state not in query.state:
         return False
     if query.paused is not None:

@@ -10,7 +10,7 @@ from app.api.streaming import changes
 from app.api.streaming.changes import StreamEvent
 from app.api.views import ShootsView
 from app.core.model import workloads as ann
-from app.core.ports import OverridesView
+from app.core.overrides.cache import OverrideCache
 from app.core.reporting.changes import ChangeKind
 
 
@@ -48,7 +48,7 @@ class OverrideNews:
         shoots: For the annotation ignore-scaling of dependents, which only the prober's leader reports; else None.
     """
 
-    def __init__(self, overrides: OverridesView, shoots: ShootsView | None) -> None:
+    def __init__(self, overrides: OverrideCache, shoots: ShootsView | None) -> None:
         self._overrides, self._shoots = overrides, shoots
         self._told: dict[str | None, _Decisions] = {}
 

@@ -1,4 +1,4 @@
-"""Adapters to Kubernetes API servers: the implementation of `app.core.ports`.
+"""Adapters to Kubernetes API servers: the only code that speaks to one.
 
 From the bottom up:
 
@@ -10,5 +10,5 @@ From the bottom up:
   and how each is watched), `reflector` (list and watch), `seed` (what the prober watches, reads and writes);
 - the weeder: `weeder_view`; endpoint probes: `pods` and `pod_exec`;
 - what people decide: `custom_objects` (Pauses and ScaleRequests);
-- the process itself: `election` and `leader_slice`, `reviews` (permissions), `event_sink`.
+- the process itself: `election` and `leader_slice`, `reviews` (permissions).
 """

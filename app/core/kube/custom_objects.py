@@ -1,4 +1,4 @@
-"""Watches, reads and writes the custom resources of one kind (`ports.CustomObjects`)."""
+"""Watches, reads and writes the custom resources of one kind: Pauses or ScaleRequests."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ SCALE_REQUEST: Final = Kind(
 )
 
 
-class KubeCustomObjects(Generic[T]):
+class CustomObjects(Generic[T]):
     """The objects of one kind, with a copy of them.
 
     A write of this process, or a live read, may know a version before the watch shows it. That version counts until the

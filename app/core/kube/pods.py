@@ -1,4 +1,4 @@
-"""The pods of endpoint probes (`ports.ProbedPods`): those that the selectors match, in the followed namespaces.
+"""The pods of endpoint probes: those that the selectors match, in the followed namespaces.
 
 There is one watch of all namespaces for each selector. It is open from the first followed namespace until a while after
 the last was left.
@@ -322,7 +322,7 @@ class SelectedPods:
         self._metrics.watch_contact.remove(self.label)
 
 
-class KubeProbedPods:
+class ProbedPods:
     """One watch for each selector; no watch if no selector is configured."""
 
     def __init__(

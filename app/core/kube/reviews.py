@@ -176,8 +176,8 @@ def _of(
         yield Permission(verb, resource.group, plural, name, namespace, feature)
 
 
-class KubeAccessReviewer:
-    """Sends a SelfSubjectAccessReview for each permission (`ports.AccessReviewer`)."""
+class AccessReviewer:
+    """Sends a SelfSubjectAccessReview for each permission."""
 
     def __init__(self, api: SeedApi) -> None:
         self._api = api
@@ -239,7 +239,7 @@ REVIEWED_WITHIN: Final = 3.0
 _MOST: Final = 256 * 1024
 
 
-class KubeReviewer:
+class Reviewer:
     """Sends TokenReviews and SubjectAccessReviews to the seed; limiting their rate is left to the caller."""
 
     def __init__(self, api: SeedApi) -> None:

@@ -1,4 +1,4 @@
-"""The seed as the prober needs it (`ports.SeedCluster`): watches, live reads and writes.
+"""The seed as the prober needs it: watches, live reads and writes.
 
 One reflector per kind covers all namespaces. Secrets and dependents are watched with a `metadata.name` field selector,
 one watch for each name, and every object is decoded to the few fields that rules read (rules 3.2).
@@ -46,7 +46,7 @@ R = TypeVar("R")
 MAX_MACHINES: Final = 20_000
 
 
-class KubeSeed:
+class SeedCluster:
     """The seed's API server, with a copy of those of its objects that the prober needs."""
 
     def __init__(
@@ -155,7 +155,7 @@ class KubeSeed:
         """Returns why nothing can be known of a configured dependent (docs/decisions/0012)."""
         return self._dependents[ref].unavailable
 
-    # From the watches.
+    # From the watches; these send no request.
 
     def clusters(self) -> Mapping[str, ClusterView]:
         """Returns all Clusters by name."""
@@ -173,7 +173,9 @@ class KubeSeed:
     def dependent(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
         return self._dependents[ref].of(namespace).get(ref.name)
 
-    # Live.
+    # Live reads, one request each. `urgent` requests are charged to the budget of scale-downs (`--scale-down-qps`) and
+    # overtake everything else; a `spare` read uses only what the others leave, and raises `Throttled` if that is
+    # nothing.
 
     async def read_cluster(self, namespace: str, *, urgent: bool = False) -> ClusterView | None:
         """Reads the Cluster; returns None if it does not exist."""
@@ -236,7 +238,8 @@ class KubeSeed:
         except NotFound:
             return None
 
-    # Writes.
+    # Writes. `starting` is called once the request budget has admitted the write, immediately before it is sent. If it
+    # raises, nothing is sent and the call ends with that error.
 
     async def patch_dependent(
         self,

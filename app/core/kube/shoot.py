@@ -1,4 +1,4 @@
-"""The client of one shoot's API server (`ports.ShootCluster`): the hot path of probing.
+"""The API server of one shoot (`ShootCluster`), the hot path of probing, and what connects to it (`ShootConnector`).
 
 A probe in the steady state is two small requests on one connection that stays open. Everything a shoot sends is
 limited: time, bytes of an answer, number of Leases and Nodes (threat T7).
@@ -99,8 +99,8 @@ class Link:
     nodes_paged_until: float = float("-inf")
 
 
-class KubeShoot:
-    """The API server of one shoot with one credential (`ports.ShootCluster`)."""
+class ShootCluster:
+    """The API server of one shoot with one credential."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class KubeShoot:
         self._always_new = route is Route.EXTERNAL
 
     def __repr__(self) -> str:
-        return f"KubeShoot({self._link.origin})"
+        return f"ShootCluster({self._link.origin})"
 
     async def version(self, *, new_connection: bool = False, within: float | None = None) -> str:
         """Sends `GET /version` and returns `gitVersion`.
@@ -229,13 +229,13 @@ class _KnownCredential:
 
     resource_version: str
     digest: bytes
-    outcome: KubeShoot | CredentialRefused
+    outcome: ShootCluster | CredentialRefused
     credential: ShootCredential | None = None
     link: Link | None = None
 
 
-class KubeConnector:
-    """Keeps one `KubeShoot` for each kubeconfig (`ports.ShootConnector`).
+class ShootConnector:
+    """Keeps one `ShootCluster` for each kubeconfig.
 
     The internal route keeps one connection to each server open. The external route makes a new connection for each
     request, to an address that was resolved and checked for it.
@@ -284,7 +284,7 @@ class KubeConnector:
         self._queue = FairQueue()
         self._consumers: dict[str, Consumer] = {}
 
-    async def connect(self, secret: SecretView) -> KubeShoot:
+    async def connect(self, secret: SecretView) -> ShootCluster:
         """Returns the shoot of this Secret and route; the same object while the content is the same.
 
         Connections are kept as long as the server, its CA and the client certificate stay the same.
@@ -316,7 +316,7 @@ class KubeConnector:
             if before and before.link:
                 before.link.client.close()
             return _KnownCredential(secret.resource_version, digest, refused)
-        shoot = KubeShoot(link, credential.token, self._clock, self._requests, secret.route)
+        shoot = ShootCluster(link, credential.token, self._clock, self._requests, secret.route)
         return _KnownCredential(secret.resource_version, digest, shoot, credential, link)
 
     def _parse(self, secret: SecretView) -> ShootCredential:

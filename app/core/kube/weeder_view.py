@@ -1,4 +1,4 @@
-"""The seed as the weeder needs it (`ports.WeederSeed`): watches services and pods, reads and deletes pods."""
+"""The seed as the weeder needs it: watches services and pods, reads and deletes pods."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -92,7 +92,7 @@ class AdmittedRequests:
             yield lines
 
 
-class KubePodWatch:
+class PodWatch:
     """A copy of the pods of one namespace, kept up to date by `run`."""
 
     def __init__(self, namespace: str, reflector: Reflector[PodView]) -> None:
@@ -133,7 +133,7 @@ ONE_POD: Final = 4 * MIB
 flight, and each could be answered with endless nonsense."""
 
 
-class KubeWeederSeed:
+class WeederSeed:
     """The seed's API server, with a copy of the EndpointSlices of the configured services."""
 
     def __init__(
@@ -230,7 +230,7 @@ class KubeWeederSeed:
         selector: LabelSelector | None,
         changed: Callable[[str], None],
         admitted: Admission,
-    ) -> KubePodWatch:
+    ) -> PodWatch:
         """Creates a watch of the pods of a namespace that match `selector` (None: all), to be started by `run`."""
         reflector = Reflector(
             resources.pods(namespace, selector),
@@ -240,7 +240,7 @@ class KubeWeederSeed:
             self._random,
             lambda _, name: changed(name),
         )
-        return KubePodWatch(namespace, reflector)
+        return PodWatch(namespace, reflector)
 
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
         """Reads a pod live, on the caller's budget; returns None if it does not exist."""

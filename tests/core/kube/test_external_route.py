@@ -26,7 +26,7 @@ from app.core.errors import (
 )
 from app.core.kube import kubeconfig as kubeconfig_module
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
-from app.core.kube.shoot import KubeConnector
+from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.shoots import Route, SecretView
 from tests.core.kube.server import serving, until
@@ -59,7 +59,7 @@ def internal(server, version="1", **more) -> SecretView:
 async def connecting(policy=LOCAL, **more):
     metrics = Metrics()
     inner = ServerPolicy(pattern=r"(127\.0\.0\.1|localhost):[0-9]+")
-    connector = KubeConnector(Clock.system(), metrics, inner, external=policy, **more)
+    connector = ShootConnector(Clock.system(), metrics, inner, external=policy, **more)
     connector.metrics = metrics  # type: ignore[attr-defined]  # for the tests to look at
     try:
         yield connector

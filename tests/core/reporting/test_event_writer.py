@@ -58,7 +58,7 @@ class Harness:
         self.leads = True
         self.tasks = Tasks(self.clock)
         self.writer = EventWriter(
-            self.sink,
+            self.sink.emit,
             leading=lambda: self.leads,
             uid_of=lambda _namespace, ref: f"uid-of-{ref.name}",
             identity="dwd-7f9",
