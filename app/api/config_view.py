@@ -10,8 +10,8 @@ from typing import Any, assert_never
 from app.api import schemas
 from app.core import redaction
 from app.core.config.flags import flag_name, shown_type
-from app.core.config.scalars import format_duration
 from app.core.config.settings import ServiceSettings
+from app.core.model.durations import format_duration
 from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, Handler, HttpGet, TcpSocket
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement

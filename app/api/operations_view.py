@@ -4,8 +4,8 @@ from itertools import groupby
 
 from app.api import schemas
 from app.api.presenting import rounded_up, time
-from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
+from app.core.model.durations import format_duration
 from app.core.model.instants import rfc3339
 from app.core.model.scaling_runs import (
     OperationPhase,

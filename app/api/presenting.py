@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from app.api import schemas
-from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
 from app.core.model import workloads
 from app.core.model import workloads as ann
+from app.core.model.durations import format_duration
 from app.core.model.endpoints import CachedResult
 from app.core.model.instants import rfc3339
 from app.core.model.nodes import NodeView

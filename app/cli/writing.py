@@ -23,7 +23,7 @@ from app.core.config.client_settings import (
     UnignoreSettings,
     WeedSettings,
 )
-from app.core.config.scalars import format_duration
+from app.core.model.durations import format_duration
 from app.core.model.instants import rfc3339
 
 # `dwd scale --wait`: follows a scaling run to its end, step by step.

@@ -6,8 +6,8 @@ Kubernetes does not have. All functions are pure.
 
 from typing import Final
 
-from app.core.config.scalars import format_duration
 from app.core.model import workloads as ann
+from app.core.model.durations import format_duration
 from app.core.model.scaling_runs import OURSELVES, ScaleSpec, ScalingRunStatus, ScalingStep
 from app.core.model.workloads import Direction
 from app.prober.rules.scaling import Task, Why

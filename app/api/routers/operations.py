@@ -24,8 +24,8 @@ from app.api.dependencies import (
 )
 from app.api.parameters import PageKey, PageQuery, TokenRefused, cut, refuse_unknown
 from app.api.problems import Problem, ProblemType
-from app.core.config.scalars import parse_duration
 from app.core.errors import NotKnownYet, OperationGone, trimmed
+from app.core.model.durations import parse_duration
 from app.core.model.overrides import Hold
 from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus, Trigger
 from app.prober.status import ShootStatus

@@ -29,9 +29,10 @@ from app.api.dependencies import (
 from app.api.parameters import PageKey, PageQuery, TokenRefused, cut, refuse_unknown
 from app.api.problems import Problem, ProblemType
 from app.api.views import Context
-from app.core.config.scalars import is_label, is_subdomain, parse_duration
 from app.core.errors import FeatureUnavailable, trimmed
 from app.core.model import workloads as ann
+from app.core.model.durations import parse_duration
+from app.core.model.names import is_label, is_subdomain
 from app.core.model.overrides import API_PAUSE, Hold, ObjectId, Pause, ScaleRequest, Scope
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from app.core import redaction
-from app.core.config.scalars import format_duration, parse_duration
+from app.core.model.durations import format_duration, parse_duration
 from app.core.model.overrides import LONGEST
 
 Time = Annotated[str, Field(description="RFC 3339, UTC", examples=["2026-11-20T14:02:11Z"])]
