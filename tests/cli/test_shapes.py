@@ -8,7 +8,6 @@ from pydantic.alias_generators import to_camel
 
 from app.api import schemas
 from app.api.problems import ProblemType
-from app.api.schemas import events as event_schemas
 from app.cli import answers, problems
 from app.cli.views import events, scaling
 from app.core.model.scaling_runs import OperationPhase, StepPhase
@@ -46,9 +45,9 @@ PAIRS: dict[type[Any], type[schemas.Schema]] = {
     answers.AuditEntry: schemas.AuditEntry,
     answers.AuditMetadata: schemas.AuditMetadata,
     answers.LogLevelAnswer: schemas.LogLevelNow,
-    answers.WeederChange: event_schemas.WeederChange,
-    answers.RunningRecovery: event_schemas.NewestRecovery,
-    answers.OverrideChange: event_schemas.OverrideChange,
+    answers.WeederChange: schemas.WeederChange,
+    answers.RunningRecovery: schemas.NewestRecovery,
+    answers.OverrideChange: schemas.OverrideChange,
     answers.Metadata: schemas.ListMetadata,
 }
 
@@ -60,7 +59,7 @@ def test_each_field_is_one_of_the_api(shape):
 
 
 def test_every_event_has_its_words():
-    names = {str(each) for each in event_schemas.EventName}
+    names = {str(each) for each in schemas.EventName}
     never_asked_for = {"audit"}
     assert set(events._TELLERS) | {"snapshot-end"} | never_asked_for == names
 

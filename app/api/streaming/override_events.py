@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from app.api import presenting
-from app.api.schemas import Hold, Pause
-from app.api.schemas.events import EventName, OverrideChange, OverrideKind
+from app.api.schemas import EventName, Hold, OverrideChange, OverrideKind, Pause
 from app.api.streaming import changes
 from app.api.streaming.changes import StreamEvent
 from app.api.views import ShootsView
@@ -84,7 +83,7 @@ class OverrideNews:
         if pause is not None:
             found[_Which(OverrideKind.PAUSE)] = presenting.pause(pause, namespace)
         if hold is not None:
-            found[_Which(OverrideKind.HOLD)] = presenting.hold(hold)
+            found[_Which(OverrideKind.HOLD)] = Hold.of(hold)
         return found
 
     def _ignored(self, namespace: str) -> Iterable[tuple[_Which, bool]]:
