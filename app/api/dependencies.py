@@ -15,7 +15,7 @@ from app.api import schemas
 from app.api.auth.authorization import Call
 from app.api.parameters import refuse_unknown
 from app.api.problems import Problem, ProblemType
-from app.api.schemas.base import Remark
+from app.api.schemas import Remark
 from app.api.views import Context, ProberView, WeedersView
 from app.core.errors import trimmed
 from app.core.model.callers import Caller

@@ -20,7 +20,9 @@ from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
 from app.core.model.scaling_runs import ScaleSpec, ScalingPlan, ScalingRunStatus
 from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus, WeederPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.ports import OverridesService, OverridesView, Permission
+from app.core.overrides.cache import OverrideCache
+from app.core.overrides.service import OverrideService
+from app.core.ports import Permission
 from app.core.reporting.audit import AuditRecord
 from app.core.reporting.history import HistoryRecord
 from app.prober.endpoints.results import EndpointResultView, GateView
@@ -380,7 +382,7 @@ class ProberView:
 
     shoots: ShootsView
     policy: ProberPolicy
-    overrides: OverridesView
+    overrides: OverrideCache
     scaling_runs: ScalingRunsView
     resources: ResourcesView
     endpoints: EndpointsView = NoEndpoints()  # noqa: RUF009 - it keeps nothing
@@ -397,8 +399,8 @@ class Context:
     """What every route can use; the view of a loop that does not run in this process is None."""
 
     process: ProcessView
-    overrides: OverridesView
-    override_service: OverridesService
+    overrides: OverrideCache
+    override_service: OverrideService
     authority: AccessAuthority
     audit: AuditView
     prober: ProberView | None = None

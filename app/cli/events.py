@@ -9,7 +9,7 @@ import aiohttp
 from rich.text import Text
 
 from app.api.schemas import Hold, Operation, Pause, Shoot
-from app.api.schemas.events import (
+from app.api.schemas import (
     Gap,
     NewestRecovery,
     OverrideChange,

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
+from app.core.model.durations import format_duration
 from app.core.model.instants import parse_rfc3339
 
 _LONGEST: Final = 1_000

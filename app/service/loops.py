@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from app.api.health import Check, contact_check, listed, seed_checks, synced_check
 from app.api.views import NoEndpoints, ProberView
 from app.core.metrics import Metrics
-from app.core.model.endpoints import ProbeType
+from app.core.model.endpoints import CachedResult, ProbeType, Waiting
 from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.probing import ProbeResult
 from app.core.model.scaling_runs import Trigger
@@ -31,8 +31,7 @@ from app.prober.environment import (
     ScaleUpRateLimit,
 )
 from app.prober.registry import ShootRegistry
-from app.prober.rules.probe_worker import CachedResult, Waiting
-from app.prober.scaling_context import StepResult
+from app.prober.scaling.context import StepResult
 from app.prober.status import ShootStatus, ShootSummary
 from app.service.decisions import OverrideFeature
 from app.service.parts import Configured, Core, ProberAdapters, WeederAdapters

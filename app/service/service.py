@@ -35,12 +35,13 @@ from app.api.views import Context
 from app.core.clock import Clock
 from app.core.config.flag_values import ListenAddress
 from app.core.config.settings import ApiSettings
+from app.core.model.probing import NoticeKind
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.event_writer import EventWriter
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import Notice, NoticeKind, journal
+from app.core.reporting.notices import Notice, journal
 from app.core.tasks import SharedLoopDied
 from app.core.web.peers import Network
 from app.core.web.serving import HttpServer

@@ -8,7 +8,7 @@ is still queued is dropped, and deletions that were sent are finished.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.core.errors import Forbidden
 from app.core.model.pods import PodView
@@ -19,14 +19,15 @@ from app.core.model.weeding import (
     Keep,
     KeepReason,
     Phase,
+    RecoveryStart,
     RecoveryStatus,
 )
-from app.core.ports import PodWatch
 from app.weeder import messages
-from app.weeder.deletion_queue import DeletionQueue
-from app.weeder.deletions import CalledOff, Deletions
+from app.weeder.deletions import CalledOff, DeletionQueue, Deletions, RecoveryLog
 from app.weeder.environment import WeederEnvironment
-from app.weeder.recovery_log import RecoveryLog, RecoveryStart
+
+if TYPE_CHECKING:
+    from app.core.kube.weeder_view import PodWatch
 
 # Seconds after which all pods are judged again: caps become free as time passes, and no watch event tells of that.
 _JUDGED_AGAIN: Final = 10.0
@@ -170,7 +171,7 @@ class RecoveryRunner:
         self._judged_all_at = None
         self._awake.set()
 
-    async def _work(self, watch: PodWatch) -> None:
+    async def _work(self, watch: "PodWatch") -> None:
         while not watch.synced:
             await self._sleep(_SYNC_POLL)
         self._opened(watch)
@@ -185,7 +186,7 @@ class RecoveryRunner:
             if not self._send_first(watch):
                 self._env.deletions.give_back(turn)
 
-    def _opened(self, watch: PodWatch) -> None:
+    def _opened(self, watch: "PodWatch") -> None:
         self._phase, self.failing, self._judged_all_at = Phase.WATCHING, None, None
         pods = watch.pods().values()
         self._env.records.opened(self._env.clock.now(), filter(self._selects, pods))
@@ -201,7 +202,7 @@ class RecoveryRunner:
         idle = (self._judged_all_at or 0.0) + _JUDGED_AGAIN
         return (idle if at is None else min(at, idle)) - self._env.clock.now()
 
-    def _judge_pods(self, watch: PodWatch) -> None:
+    def _judge_pods(self, watch: "PodWatch") -> None:
         """Judges the pods that have changed; from time to time all, those included that are gone without an event.
 
         Raises:
@@ -249,7 +250,7 @@ class RecoveryRunner:
             first = self._recovery_log.first_of_owner(pod)
             messages.capped(self._env, self.begun.key, pod, judged, event=first)
 
-    def _send_first(self, watch: PodWatch) -> bool:
+    def _send_first(self, watch: "PodWatch") -> bool:
         """Sends the most urgent deletion that is due; returns False if there is none."""
         now, pods = self._env.clock.now(), watch.pods()
         # A deletion may have been refused while this one waited for its turn.

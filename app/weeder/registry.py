@@ -6,12 +6,17 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, TypeGuard
 
-from app.core.model.weeding import Cause, End, RecoveryStatus, ServiceKey, WeedRequest
-from app.weeder import messages
+from app.core.model.weeding import (
+    Cause,
+    End,
+    RecoveryStart,
+    RecoveryStatus,
+    ServiceKey,
+    WeedRequest,
+)
+from app.weeder import messages, rules
 from app.weeder.environment import WeederEnvironment
 from app.weeder.recovery import RecoveryRunner
-from app.weeder.recovery_log import RecoveryStart
-from app.weeder.rules import caps
 
 # How many past recoveries of a service are kept.
 _PAST: Final = 5
@@ -74,7 +79,7 @@ class RecoveryRegistry:
     ) -> RecoveryRunner | None:
         """Begins a recovery, which replaces the one that is under way for the service.
 
-        After too many within a short time it waits first (`rules.caps.wait`).
+        After too many within a short time it waits first (`rules.recovery_wait`).
 
         Args:
             key: the service.
@@ -91,7 +96,7 @@ class RecoveryRegistry:
         self.end(key, End.REPLACED)
         story = self._story(key)
         now = self._env.clock.now()
-        due = now + caps.wait(tuple(story.begun), now, self._env.policy.watch_duration)
+        due = now + rules.recovery_wait(tuple(story.begun), now, self._env.policy.watch_duration)
         if asked is not None and waited is not None:
             due = min(due, waited)  # asking again must not postpone a recovery that waits already
         begun = RecoveryStart(next(self._ids), key, cause, now, due, due + seconds, asked)

@@ -462,7 +462,7 @@ def context(
         more: `overrides`, `flows`, `resources`, `endpoints`, `authority`: the fakes above; `audit`: an `AuditLog`;
             `policy`: of the prober.
     """
-    overrides = more.get("overrides") or FakeOverrides()
+    overrides: Any = more.get("overrides") or FakeOverrides()
     scaling_runs = more.get("scaling_runs") or FakeFlows()
     resources = more.get("resources") or FakeResources()
     return Context(

@@ -5,7 +5,6 @@ import pytest
 from app.api import schemas
 from app.api.examples import ANSWERS
 from app.api.problems import ProblemType
-from app.api.schemas import events as event_schemas
 from app.cli import answers, events, operations, problems
 from app.cli.problems import CommandFailed
 from app.core.model.scaling_runs import OperationPhase, StepPhase
@@ -67,7 +66,7 @@ def test_a_value_of_another_type_is_no_answer_of_this_api(said):
 
 
 def test_every_event_has_its_words():
-    names = {str(each) for each in event_schemas.EventName}
+    names = {str(each) for each in schemas.EventName}
     never_asked_for = {"audit"}
     assert set(events._TELLERS) | {"snapshot-end"} | never_asked_for == names
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from app.api.parameters import PageKey, cut
+from app.api.parameters import PageKey, PageQuery, cut
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.model.probing import VerdictReason
+from app.core.model.probing import NoticeKind, VerdictReason
 from app.core.reporting.history import History
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 from app.service.selfview import ShootViews
 from app.simulation.store import ObjectKey
 from tests.core.kube.server import until
@@ -116,9 +116,9 @@ async def test_pages_of_a_history_that_goes_on_have_each_entry_once():
     )
     before = {each.number for each in shoots.history(SHOOT)}
     for page in range(20, 60):
-        found = cut(shoots.history(SHOOT), _place, "history", 2, token)
+        found = cut(shoots.history(SHOOT), _place, "history", PageQuery(limit=2, token=token))
         seen += [each.number for each in found.items]
-        token = found.token
+        token = found.metadata.continue_
         tell(
             history,
             (page, NoticeKind.LOOK),

@@ -5,9 +5,9 @@ from typing import Final
 
 from app.api.auth.reviews import ReviewService, Trust
 from app.api.problems import Problem, ProblemType
-from app.core.config.scalars import is_label
 from app.core.metrics import Metrics
 from app.core.model.callers import GROUP, Access, Caller, Role
+from app.core.model.names import is_label
 
 # The metric of decisions.
 

@@ -14,7 +14,7 @@ from zlib import crc32
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
-from app.api import operations_view, presenting, schemas
+from app.api import presenting, schemas
 from app.api.auth.authorization import Call
 from app.api.dependencies import (
     AnyContext,
@@ -32,10 +32,9 @@ from app.api.routers.shoots import ShootOrder
 from app.api.views import Context, ProberView, WeedersView
 from app.core.model.instants import rfc3339
 from app.core.model.policy import Loop
-from app.core.model.probing import ShootState
+from app.core.model.probing import NoticeKind, ShootState
 from app.core.model.weeding import ServiceKey
-from app.core.ports import OverridesView
-from app.core.reporting.notices import NoticeKind
+from app.core.overrides.cache import OverrideCache
 from app.prober.rules.state import severity
 from app.prober.status import ShootStatus, ShootSummary
 
@@ -213,7 +212,7 @@ def _decided(
         effective = context.overrides.effective(summary.namespace)
         own = effective.pause
         pause = None if own is None else presenting.pause(own, summary.namespace)
-        hold = None if effective.hold is None else presenting.hold(effective.hold)
+        hold = None if effective.hold is None else schemas.Hold.of(effective.hold)
         if pause is not None or hold is not None:
             found.append((summary.namespace, pause, hold))
     return sorted(found)
@@ -230,7 +229,7 @@ def _order(shoot: ShootSummary, sort: ShootOrder) -> tuple[float, str]:
 
 
 def _matches(
-    shoot: ShootStatus, overrides: OverridesView, q: str, states: Sequence[ShootState]
+    shoot: ShootStatus, overrides: OverrideCache, q: str, states: Sequence[ShootState]
 ) -> bool:
     """Whether a shoot matches the filter; `static/page.js` searches the same texts of a row, and must keep to it."""
     if states and shoot.state not in states:
@@ -320,7 +319,7 @@ async def read_shoot(
         history=[presenting.history_entry(each) for each in entries[:_HISTORY]],
         history_total=len(entries),
         operations=[
-            operations_view.operation(each)
+            schemas.Operation.of(each)
             for each in sorted(operations, key=lambda each: -each.created)
         ],
         actions=await actions.permitted(
@@ -370,7 +369,7 @@ async def list_operations(
         **await _common(request, context, "operations"),
         namespace=namespace,
         total=len(found),
-        operations=[operations_view.operation(each) for each in found[:_OPERATIONS]],
+        operations=[schemas.Operation.of(each) for each in found[:_OPERATIONS]],
     )
 
 
@@ -385,10 +384,10 @@ async def list_weeders(request: Request, context: AnyContext, namespace: Search 
     shown: list[schemas.Weeder] = []
     pods = 0
     for each in chosen[:_SERVICES]:
-        pods += operations_view.pods(each)
+        pods += presenting.pods(each)
         if pods > _PODS and shown:
             break
-        shown.append(operations_view.weeder(each))
+        shown.append(presenting.weeder(each))
     if weeders is not None and namespace:
         shown += _quiet_services(context, weeders, namespace)
     weed = actions.on_services(context, [(each.namespace, each.service) for each in shown])
@@ -408,9 +407,7 @@ def _quiet_services(context: Context, weeders: WeedersView, namespace: str) -> l
     policy = context.process.configured.weeder
     names = () if policy is None else policy.services
     found = (weeders.status(ServiceKey(namespace, each)) for each in names)
-    return [
-        operations_view.weeder(each) for each in found if each is not None and not each.recoveries
-    ]
+    return [presenting.weeder(each) for each in found if each is not None and not each.recoveries]
 
 
 @router.get("/audit", dependencies=[allowed(Call.READ_AUDIT)])

@@ -23,9 +23,10 @@ from app.api.views import Context
 from app.core.clock import Clock
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop
+from app.core.model.probing import NoticeKind
 from app.core.model.weeding import ServiceKey
 from app.core.reporting.changes import Feed, Wanted
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 
 # Seconds from the first signal of a change to the rendering, in which related signals are collected.
 _GATHER: Final = 0.05

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, assert_never
 
 from app.core.errors import trimmed
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.model.probing import Verdict
+from app.core.model.probing import NoticeKind, Verdict
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 
 PROBE: Final = "probe"
 """Key in the numbers of a notice: the name of the endpoint probe that it is about."""

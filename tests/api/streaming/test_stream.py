@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -14,9 +15,9 @@ from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.overrides import API_PAUSE
 from app.core.model.policy import Loop
+from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OperationPhase
 from app.core.model.weeding import End, Phase
-from app.core.reporting.notices import NoticeKind
 from tests.api.auth.conftest import FakeReviewer
 from tests.api.facts import (
     HOME,
@@ -223,7 +224,7 @@ async def test_the_caller_is_reviewed_again_every_minute(harness, authority):
 
 async def test_the_seed_is_asked_each_time_and_a_denial_ends_the_stream_within_a_minute(shoots):
     reviewer, metrics = FakeReviewer({("tester", Call.LIST.access(""))}), Metrics()
-    reviews = ReviewService(reviewer, Clock.of_loop(), metrics)
+    reviews = ReviewService(cast("Any", reviewer), Clock.of_loop(), metrics)
     harness = Harness.create(shoots=shoots, authority=BySeed(reviews, DecisionCounter(metrics)))
     client = await harness.listen()
     await harness.run(601)

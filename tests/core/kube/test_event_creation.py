@@ -9,12 +9,12 @@ from structlog.testing import capture_logs
 
 from app.core.clock import Clock
 from app.core.errors import Forbidden, NotFound, Throttled
-from app.core.kube.event_sink import KubeEvents
 from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
+from app.core.model.probing import NoticeKind
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.event_writer import EventWriter
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_seed import FakeCredentials
@@ -74,11 +74,11 @@ class World:
 
 
 @asynccontextmanager
-async def sink_of(world):
+async def api_of(world):
     async with serving(world.handle) as server:
         api = SeedApi(FakeCredentials(server), Clock.system(), Metrics(), qps=1000.0, burst=1000)
         try:
-            yield KubeEvents(api)
+            yield api
         finally:
             await api.close()
             await asyncio.sleep(0.01)
@@ -90,17 +90,17 @@ def body(name="kube-scheduler.1", namespace=GOING):
 
 async def test_an_event_is_created_in_its_namespace():
     world = World()
-    async with sink_of(world) as sink:
-        await sink.emit(STAYS, body(namespace=STAYS))
+    async with api_of(world) as api:
+        await api.create_event(STAYS, body(namespace=STAYS))
     assert [namespace for namespace, _ in world.taken] == [STAYS]
 
 
 async def test_a_namespace_that_is_being_terminated_is_not_found_and_no_missing_right():
     world = World()
     world.refuses[GOING] = terminating
-    async with sink_of(world) as sink:
+    async with api_of(world) as api:
         with pytest.raises(NotFound, match="being terminated") as caught:
-            await sink.emit(GOING, body())
+            await api.create_event(GOING, body())
     assert caught.value.status == 403
     assert isinstance(caught.value.__cause__, Forbidden)
 
@@ -109,37 +109,37 @@ async def test_that_is_told_apart_with_the_longest_names_too():
     """An error's message is cut: what tells it apart must not be what is cut away."""
     world = World()
     world.refuses[LONGEST] = terminating
-    async with sink_of(world) as sink:
+    async with api_of(world) as api:
         with pytest.raises(NotFound):
-            await sink.emit(LONGEST, body(f"{'w' * 63}.66517289c5090.7", LONGEST))
+            await api.create_event(LONGEST, body(f"{'w' * 63}.66517289c5090.7", LONGEST))
 
 
 async def test_any_other_403_is_a_missing_right():
     world = World()
     world.refuses[GOING] = no_right
-    async with sink_of(world) as sink:
+    async with api_of(world) as api:
         with pytest.raises(Forbidden, match="cannot create resource"):
-            await sink.emit(GOING, body())
+            await api.create_event(GOING, body())
 
 
 async def test_a_429_is_told_as_such():
     world = World()
     world.refuses[GOING] = lambda *_: refusal(429, "slow down", "TooManyRequests")
-    async with sink_of(world) as sink:
+    async with api_of(world) as api:
         with pytest.raises(Throttled):
-            await sink.emit(GOING, body())
+            await api.create_event(GOING, body())
 
 
 # With who writes them.
 
 
 class Writing:
-    """An `EventWriter` on a real sink."""
+    """An `EventWriter` on a real client."""
 
-    def __init__(self, sink):
+    def __init__(self, api):
         self.clock, self.metrics = Clock.system(), Metrics()
         self.writer = EventWriter(
-            sink,
+            api.create_event,
             leading=lambda: True,
             uid_of=lambda *_: None,
             identity="dwd-7f9",
@@ -164,8 +164,8 @@ class Writing:
 
 @asynccontextmanager
 async def writing(world):
-    async with sink_of(world) as sink:
-        made, tasks = Writing(sink), Tasks(Clock.system())
+    async with api_of(world) as api:
+        made, tasks = Writing(api), Tasks(Clock.system())
         _ = tasks.shared(made.writer.run, "events")
         try:
             yield made

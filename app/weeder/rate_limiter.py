@@ -1,23 +1,16 @@
-"""When pods may be deleted: the rate that namespaces share fairly (`FairRateLimiter`), and a queue (`DeletionQueue`).
+"""The rate of deletions, which namespaces share fairly.
 
-`FairRateLimiter` has a sliding window: in no window are there more turns than the rate allows. The namespace that was
-served longest ago is served next; one that was never served goes first, and none has two turns in one instant.
-So a namespace with hundreds of pods cannot keep the first pod of another waiting, even if it comes a little earlier.
-
-`DeletionQueue` has the pods of one recovery that are to be deleted, and when each may be asked for (again).
+A sliding window: in no window are there more turns than the rate allows. The namespace that was served longest ago is
+served next; one that was never served goes first, and none has two turns in one instant. So a namespace with hundreds
+of pods cannot keep the first pod of another waiting, even if it comes a little earlier.
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from app.core.clock import Clock
-from app.core.limits import Backoff
-from app.core.model.pods import PodView
-from app.core.model.weeding import Delete
 
 # For how many namespaces the last turn is remembered; a seed has some hundreds.
 _REMEMBERED: Final = 4096
@@ -168,92 +161,3 @@ class FairRateLimiter:
             self._served[namespace] = at  # last in the order of insertion: the first is the oldest
         if len(self._served) > _REMEMBERED:
             del self._served[next(iter(self._served))]
-
-
-_AGAIN: Final = Backoff(first=1.0, most=30.0)
-# Seconds between two judgements of a pod whose deletion met a conflict.
-_BETWEEN_JUDGEMENTS: Final = 1.0
-_MOST_KEYS: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class _RetryWait:
-    """Until when, and after how many failures, a pod has to wait."""
-
-    until: float
-    failures: int = 0
-    version: str | None = None
-    """A resourceVersion that is outdated: only another one is asked for again."""
-
-
-class RetryWaits:
-    """The waits of pods, by uid; shared by all recoveries, as two of them may want to delete the same pod."""
-
-    def __init__(self) -> None:
-        self._of: OrderedDict[str, _RetryWait] = OrderedDict()
-
-    def of(self, pod: PodView) -> _RetryWait | None:
-        """The wait of this pod; None if it need not wait."""
-        return self._of.get(pod.uid)
-
-    def put(self, pod: PodView, wait: _RetryWait) -> None:
-        """Makes the pod wait; beyond `_MOST_KEYS` entries the oldest is forgotten."""
-        self._of[pod.uid] = wait
-        self._of.move_to_end(pod.uid)
-        if len(self._of) > _MOST_KEYS:
-            self._of.popitem(last=False)
-
-
-class DeletionQueue:
-    """The pods of one recovery that wait for their deletion."""
-
-    def __init__(self, waits: RetryWaits | None = None) -> None:
-        self._due: dict[str, tuple[float, float]] = {}
-        self._waits = waits or RetryWaits()
-
-    def __len__(self) -> int:
-        return len(self._due)
-
-    def add(self, pod: PodView, delete: Delete, now: float) -> None:
-        """Queues a pod, to be deleted as soon as its wait is over; not in a version that is known to be outdated."""
-        wait = self._waits.of(pod)
-        if wait is not None and wait.version == pod.resource_version:
-            self._due.pop(pod.name, None)
-            return
-        at = now if wait is None else max(now, wait.until)
-        longest = float("inf") if delete.remaining is None else delete.remaining
-        known = self._due.get(pod.name)
-        self._due[pod.name] = (at if known is None else max(known[0], at), longest)
-
-    def names(self) -> AbstractSet[str]:
-        """The names of all pods in the queue."""
-        return self._due.keys()
-
-    def drop(self, name: str) -> None:
-        """Removes a pod that is not to be deleted any more, or whose deletion is being sent."""
-        self._due.pop(name, None)
-
-    def first(self, now: float) -> str | None:
-        """The pod to delete next: of those that are due, the one with the longest back-off; None if none is due."""
-        due = [(-longest, name) for name, (at, longest) in self._due.items() if at <= now]
-        return min(due)[1] if due else None
-
-    def due(self, name: str, now: float) -> bool:
-        """Whether this pod is queued and due."""
-        return name in self._due and self._due[name][0] <= now
-
-    def next_at(self) -> float | None:
-        """When the first pod is due; None if the queue is empty."""
-        return min((at for at, _ in self._due.values()), default=None)
-
-    def until_next_version(self, pod: PodView, now: float) -> None:
-        """Makes the pod wait for its next version, as this one is outdated; for a second at least."""
-        until = now + _BETWEEN_JUDGEMENTS
-        self._waits.put(pod, _RetryWait(until, version=pod.resource_version))
-
-    def failed(self, pod: PodView, now: float, retry_after: float | None) -> None:
-        """Makes the pod wait for another try: as long as the server asks, otherwise 1 s, doubling to 30 s."""
-        before = self._waits.of(pod)
-        failures = 1 if before is None else before.failures + 1
-        pause = retry_after or _AGAIN.delay(failures)
-        self._waits.put(pod, _RetryWait(now + pause, failures))
