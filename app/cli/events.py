@@ -8,12 +8,15 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 from rich.text import Text
 
-from app.api.schemas import Hold, Operation, Pause, Shoot
 from app.api.schemas import (
     Gap,
+    Hold,
     NewestRecovery,
+    Operation,
     OverrideChange,
     OverrideKind,
+    Pause,
+    Shoot,
     ShootGone,
     StreamEnd,
     WeederChange,
