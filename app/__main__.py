@@ -11,18 +11,26 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TextIO, assert_never
-
-import uvloop
+from typing import Any, Final, TextIO
 
 from app import commands
-from app.core.config.flags import WIDTH
+from app.core.config.client_settings import ClientSettings
+from app.core.config.env_variables import CommandSettings
+from app.core.config.flags import WIDTH, Read
+from app.core.config.settings import (
+    CheckConfigSettings,
+    CompletionSettings,
+    DemoSettings,
+    ProberSettings,
+    ServeSettings,
+    Shell,
+    WeederSettings,
+)
 from app.core.errors import ConfigurationError, DemoNotInstalled, WatchdogError
-from app.core.tasks import SharedLoopDied
+from app.core.model.policy import ConfigWarning
 
 EXIT_DIED: Final = 1
 _UNWRITTEN: Final = "the output cannot be written"
@@ -30,10 +38,6 @@ _CLOSED: Final = "it is closed"
 _NARROWEST: Final = 40
 _WIDEST: Final = 120
 """Columns of help; longer lines are hard to read."""
-
-_Served = (
-    commands.ProberCommand | commands.WeederCommand | commands.ServeCommand | commands.DemoCommand
-)
 
 
 def main() -> None:
@@ -66,7 +70,12 @@ def _fill_closed_descriptors() -> None:
 def run(argv: list[str], name: str = "dwd") -> int:
     """Run the command in `argv` and return the exit code; `name` is that by which people call the program."""
     try:
-        return _dispatch(commands.parse(argv, os.environ, _columns()), name)
+        if argv[:1] == [commands.COMPLETE]:
+            return _show(partial(_complete, argv[1:]))
+        command = commands.parse(argv, os.environ, _columns())
+        if isinstance(command, commands.Help):
+            return _show(partial(_write, commands.named(command.text, name)))
+        return _dispatch(command)
     except ConfigurationError as error:
         mistakes = io.StringIO()
         code = commands.show_mistakes(error, mistakes)
@@ -86,45 +95,60 @@ def _columns() -> int:
     return min(max(shutil.get_terminal_size().columns, _NARROWEST), _WIDEST)
 
 
-def _dispatch(command: commands.Command, name: str) -> int:
-    match command:
-        case commands.HelpCommand():
-            shown = replace(command, text=commands.named(command.text, name))
-            return _show(partial(commands.show_help, shown))
-        case commands.VersionCommand():
+def _dispatch(command: Read[Any]) -> int:
+    settings = command.settings
+    match settings:
+        case commands.VersionSettings():
             return _show(commands.show_version)
-        case commands.ListScenariosCommand():
+        case DemoSettings(list_scenarios=True):
             return _show(commands.list_scenarios)
-        case commands.CompletionCommand():
-            return _show(partial(_completion_script, command))
-        case commands.CompleteCommand():
-            return _show(partial(_complete, command))
-        case commands.CheckConfigCommand():
+        case CheckConfigSettings():
             return _show(lambda out: commands.check_config(command, out, sys.stderr))
-        case (
-            commands.ProberCommand()
-            | commands.WeederCommand()
-            | commands.ServeCommand()
-            | commands.DemoCommand()
-        ):
-            return _serve(command)
-        case commands.ClientCommand():
-            return _ask(command)
+        case CompletionSettings():
+            return _show(partial(_completion_script, Shell(command.rest[0])))
+        case ClientSettings():
+            from app.cli.program import Streams, run_client  # noqa: PLC0415 - what serves needs no client
+
+            return run_client(command, os.environ, Streams(sys.stdout, sys.stderr))
         case _:
-            assert_never(command)
+            return _serve(settings, command.warnings)
 
 
-def _completion_script(command: commands.CompletionCommand, out: TextIO) -> int:
+def _serve(settings: CommandSettings, warnings: tuple[ConfigWarning, ...]) -> int:
+    # Imported here: the import takes half a second, which would delay every other command.
+    from app import main as composition  # noqa: PLC0415 - see above
+
+    match settings:
+        case ProberSettings():
+            return _run(composition.run_prober(settings, warnings, os.environ))
+        case WeederSettings():
+            return _run(composition.run_weeder(settings, warnings, os.environ))
+        case ServeSettings():
+            return _run(composition.run_serve(settings, warnings, os.environ))
+        case DemoSettings():
+            if sys.stdout is None:  # a demo that nobody can watch has no purpose
+                sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")
+                return EXIT_DIED
+            return _run(composition.run_demo(settings, warnings, os.environ, sys.stdout))
+        case _:
+            raise AssertionError(settings)  # a command of the table that nobody runs
+
+
+def _completion_script(shell: Shell, out: TextIO) -> int:
     from app.cli import completion  # noqa: PLC0415 - what serves needs none
 
-    out.write(completion.SCRIPTS[command.shell])
+    return _write(completion.SCRIPTS[shell], out)
+
+
+def _complete(words: Sequence[str], out: TextIO) -> int:
+    from app.cli import completion  # noqa: PLC0415 - what serves needs none
+
+    completion.write(completion.candidates(words, os.environ, completion.names_of_api), out)
     return commands.EXIT_DONE
 
 
-def _complete(command: commands.CompleteCommand, out: TextIO) -> int:
-    from app.cli import completion  # noqa: PLC0415 - what serves needs none
-
-    completion.write(completion.candidates(command.words, os.environ, completion.names_of_api), out)
+def _write(text: str, out: TextIO) -> int:
+    out.write(text)
     return commands.EXIT_DONE
 
 
@@ -133,52 +157,25 @@ def _show(command: Callable[[TextIO], int]) -> int:
     text = io.StringIO()
     code = command(text)
     try:
-        _write(sys.stdout, text.getvalue())
+        if sys.stdout is None:  # the process was started with standard output closed
+            raise OSError(errno.EBADF, _CLOSED)  # noqa: TRY301 - as if it had been written to
+        sys.stdout.write(text.getvalue())
+        sys.stdout.flush()
     except OSError as error:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), 1
-        )  # otherwise the interpreter's flush at exit fails, and complains, a second time
+        # Otherwise the interpreter's flush at exit fails, and complains, a second time.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if not isinstance(error, BrokenPipeError):
             sys.stderr.write(f"dwd: {_UNWRITTEN}: {error.strerror}\n")
         return EXIT_DIED
     return code
 
 
-def _write(out: TextIO | None, text: str) -> None:
-    if out is None:  # the process was started with standard output closed
-        raise OSError(errno.EBADF, _CLOSED)
-    out.write(text)
-    out.flush()
-
-
-def _serve(command: _Served) -> int:
-    # Imported here: the import takes half a second, which would delay every other command.
-    from app import main as composition  # noqa: PLC0415 - see above
-
-    match command:
-        case commands.ProberCommand():
-            return _run(composition.run_prober(command, os.environ))
-        case commands.WeederCommand():
-            return _run(composition.run_weeder(command, os.environ))
-        case commands.ServeCommand():
-            return _run(composition.run_serve(command, os.environ))
-        case commands.DemoCommand():
-            if sys.stdout is None:  # a demo that nobody can watch has no purpose
-                sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")
-                return EXIT_DIED
-            return _run(composition.run_demo(command, os.environ, sys.stdout))
-        case _:
-            assert_never(command)
-
-
-def _ask(command: commands.ClientCommand) -> int:
-    from app.cli.program import Streams, run_client  # noqa: PLC0415 - what serves needs no client
-
-    return run_client(command, os.environ, Streams(sys.stdout, sys.stderr))
-
-
 def _run(work: Coroutine[Any, Any, None]) -> int:
     """Run `work` on uvloop and return the exit code; expected errors print one line instead of a traceback."""
+    import uvloop  # noqa: PLC0415 - what serves alone needs it
+
+    from app.core.tasks import SharedLoopDied  # noqa: PLC0415 - as above
+
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(work)

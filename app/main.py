@@ -13,7 +13,15 @@ from typing import Final, TextIO
 
 from app import commands, own_version
 from app.core.config.files import read_prober_file, read_weeder_file
-from app.core.config.settings import ProberOptions, SeedSettings, WeederOptions
+from app.core.config.settings import (
+    DemoSettings,
+    ProberOptions,
+    ProberSettings,
+    SeedSettings,
+    ServeSettings,
+    WeederOptions,
+    WeederSettings,
+)
 from app.core.kube.seed_credentials import (
     InClusterCredentials,
     KubeconfigCredentials,
@@ -25,13 +33,18 @@ from app.realcluster import DEFAULT_SCALE_DOWN_QPS, RealCluster
 from app.service.parts import Configured, Core
 from app.service.service import Service
 
+Warnings = tuple[ConfigWarning, ...]
+"""About flags and variables."""
+
 _HERE: Final = Path(__file__).resolve().parent.parent
 _SHARE: Final = Path("share", "dependency-watchdog")
 # Directories that can have the demo's configuration: a checkout, beside an installed package, its environment.
 _CONFIGS: Final = (_HERE / "config", _HERE / _SHARE, sys.prefix / _SHARE)
 
 
-async def run_prober(command: commands.ProberCommand, environ: Mapping[str, str]) -> None:
+async def run_prober(
+    settings: ProberSettings, warnings: Warnings, environ: Mapping[str, str]
+) -> None:
     """Run the prober on a real seed until SIGTERM or SIGINT.
 
     Raises:
@@ -39,22 +52,23 @@ async def run_prober(command: commands.ProberCommand, environ: Mapping[str, str]
         WatchdogError: The process cannot run.
         SharedLoopDied: A loop that serves all shoots has ended.
     """
-    settings = command.settings
-    await _run_loops(settings, command.warnings, environ, prober=(settings, settings.config_file))
+    await _run_loops(settings, warnings, environ, prober=(settings, settings.config_file))
 
 
-async def run_weeder(command: commands.WeederCommand, environ: Mapping[str, str]) -> None:
+async def run_weeder(
+    settings: WeederSettings, warnings: Warnings, environ: Mapping[str, str]
+) -> None:
     """Run the weeder on a real seed until SIGTERM or SIGINT; raises the errors of `run_prober`."""
-    settings = command.settings
-    await _run_loops(settings, command.warnings, environ, weeder=(settings, settings.config_file))
+    await _run_loops(settings, warnings, environ, weeder=(settings, settings.config_file))
 
 
-async def run_serve(command: commands.ServeCommand, environ: Mapping[str, str]) -> None:
+async def run_serve(
+    settings: ServeSettings, warnings: Warnings, environ: Mapping[str, str]
+) -> None:
     """Run both loops on a real seed until SIGTERM or SIGINT; raises the errors of `run_prober`."""
-    settings = command.settings
     await _run_loops(
         settings,
-        command.warnings,
+        warnings,
         environ,
         prober=(settings, settings.prober_config_file),
         weeder=(settings, settings.weeder_config_file),
@@ -63,7 +77,7 @@ async def run_serve(command: commands.ServeCommand, environ: Mapping[str, str]) 
 
 async def _run_loops(
     settings: SeedSettings,
-    warnings: tuple[ConfigWarning, ...],
+    warnings: Warnings,
     environ: Mapping[str, str],
     *,
     prober: tuple[ProberOptions, Path] | None = None,
@@ -100,7 +114,9 @@ async def _run_loops(
     await _run(Service(configured, core, cluster.adapters()))
 
 
-async def run_demo(command: commands.DemoCommand, environ: Mapping[str, str], out: TextIO) -> None:
+async def run_demo(
+    settings: DemoSettings, warnings: Warnings, environ: Mapping[str, str], out: TextIO
+) -> None:
     """Run both loops in a child process against a simulated seed, and play a scenario of outages there.
 
     Raises:
@@ -113,10 +129,10 @@ async def run_demo(command: commands.DemoCommand, environ: Mapping[str, str], ou
     with commands.simulation_needed():
         from app.simulation.demo.demo import DemoRun, Invocation  # noqa: PLC0415 - see above
 
-    sys.stderr.writelines(f"dwd demo: warning: {warning}\n" for warning in command.warnings)
+    sys.stderr.writelines(f"dwd demo: warning: {warning}\n" for warning in warnings)
     prober, weeder = _config("prober.yaml"), _config("weeder.yaml")
     stop = _stop_signal(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    await DemoRun(Invocation(command.settings, prober, weeder, environ, out), stop).run()
+    await DemoRun(Invocation(settings, prober, weeder, environ, out), stop).run()
 
 
 def _config(name: str) -> Path:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.commands import ProberCommand, WeederCommand, parse
+from app.commands import Help, parse
 from app.core.kube import pods
 from app.core.kube.custom_objects import CustomObjects
 from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
@@ -43,7 +43,7 @@ async def nothing(asked):
 async def cluster_with(*flags):
     """The adapters of a weeder with these flags."""
     command = parse(["weeder", "--config-file=weeder.yaml", *flags], {})
-    assert isinstance(command, WeederCommand)
+    assert not isinstance(command, Help)
     async with serving(nothing) as server:
         core = Core.create()
         real = RealCluster(command.settings, core, FakeCredentials(server))
@@ -174,7 +174,7 @@ async def probing_cluster(monkeypatch):
     """What a prober with endpoint probes gets, opened; and its seed. The test closes it."""
     monkeypatch.setattr(pods, "START_DELAY", 0.0)
     command = parse(["prober", "--config-file=prober.yaml"], {})
-    assert isinstance(command, ProberCommand)
+    assert not isinstance(command, Help)
     async with serving(pods_for_ever) as server:
         core = Core.create()
         real = RealCluster(command.settings, core, FakeCredentials(server))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final, TextIO
 
-from app import commands, own_version
+from app import own_version
 from app.cli import api, events, operations, overrides, process, shoots, weeders
 from app.cli.client import CONNECTIONS, PAGE_CONNECTIONS, Client, Reach, TokenSource, token_source
 from app.cli.portforward import Kubectl
@@ -44,6 +44,7 @@ from app.core.config.client_settings import (
     WeedSettings,
 )
 from app.core.config.client_values import Deployment
+from app.core.config.flags import Read
 from app.core.errors import ConfigurationError, Mistake, WatchdogError
 from app.core.tasks import Tasks
 
@@ -72,9 +73,7 @@ class _Prepared:
     kubectl: Kubectl | None
 
 
-def run_client(
-    command: commands.ClientCommand, environ: Mapping[str, str], streams: Streams
-) -> int:
+def run_client(command: Read[Any], environ: Mapping[str, str], streams: Streams) -> int:
     """Run `command` and return the exit code.
 
     Without standard output no request is sent, as nobody would learn of its result.
@@ -183,25 +182,23 @@ async def _session(
         yield Session(client, printer, clock, random.Random())  # noqa: S311 - it spreads retries
 
 
-async def _run(command: commands.ClientCommand, prepared: _Prepared, printer: Printer) -> None:
+async def _run(command: Read[Any], prepared: _Prepared, printer: Printer) -> None:
     settings = command.settings
     async with _session(settings, prepared, printer) as session:
         try:
-            await COMMANDS[type(settings)](session, settings, command.words)
+            await COMMANDS[type(settings)](session, settings, command.rest)
         except ServerRefused as error:
             error.notes = (*error.notes, *await _suggestions(session, command, error))
             raise
 
 
-async def _suggestions(
-    session: Session, command: commands.ClientCommand, error: ServerRefused
-) -> list[str]:
+async def _suggestions(session: Session, command: Read[Any], error: ServerRefused) -> list[str]:
     """Suggest shoots with a similar name after a 404 for a shoot."""
     word = command.settings.shoot_word
-    if error.status != HTTPStatus.NOT_FOUND or word is None or len(command.words) <= word:
+    if error.status != HTTPStatus.NOT_FOUND or word is None or len(command.rest) <= word:
         return []
     try:
-        found = await shoots.similar(session, command.words[word])
+        found = await shoots.similar(session, command.rest[word])
     except CommandFailed:
         return []  # the caller may have the right to see single shoots only
     more = f" and {len(found) - _SUGGESTED} more" if len(found) > _SUGGESTED else ""

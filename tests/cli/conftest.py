@@ -29,7 +29,7 @@ def run(*words, environ=None):
     out, err = io.StringIO(), io.StringIO()
     try:
         command = commands.parse(words, environ or {})
-        assert isinstance(command, commands.ClientCommand)
+        assert not isinstance(command, commands.Help)
         code = program.run_client(command, environ or {}, program.Streams(out, err))
     except ConfigurationError as error:
         code = commands.show_mistakes(error, err)

@@ -99,7 +99,7 @@ def flags_of(command):
         found = commands.parse([command, "--help"], {})
     except ConfigurationError:
         return None
-    assert isinstance(found, commands.HelpCommand)
+    assert isinstance(found, commands.Help)
     own = set(re.findall(r"--([a-z][a-z-]+)", found.text))
     return own if command in CLIENT_SETTINGS else own | set(ORIGINAL_FLAGS)
 

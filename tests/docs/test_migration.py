@@ -72,7 +72,7 @@ def test_gardeners_config_map_is_checked_without_a_complaint(role, tmp_path):
     file.write_text(FILES[role])
     out, err = io.StringIO(), io.StringIO()
     command = commands.parse(["check-config", str(file)], {})
-    assert isinstance(command, commands.CheckConfigCommand)
+    assert not isinstance(command, commands.Help)
     assert commands.check_config(command, out, err) == 0
     assert (out.getvalue(), err.getvalue()) == (f"{file}: the {role} file is valid\n", "")
 
@@ -107,7 +107,7 @@ def test_gardeners_config_maps_mean_what_they_say():
 @pytest.mark.parametrize("role", ["prober", "weeder"])
 def test_gardeners_command_line_is_taken_without_a_warning(role):
     command = commands.parse(LINES[role], {})
-    assert isinstance(command, commands.ProberCommand | commands.WeederCommand)
+    assert not isinstance(command, commands.Help)
     assert command.warnings == ()
     assert command.settings.enable_leader_election
     assert command.settings.log_level is LogLevel.INFO
@@ -203,7 +203,7 @@ def test_the_rehearsal_is_the_originals_deployment_with_a_name_of_its_own(role):
     assert "status" not in rehearsal
     (container,) = pod["spec"]["containers"]
     command = commands.parse(container["command"][1:], {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
-    assert isinstance(command, commands.ProberCommand | commands.WeederCommand)
+    assert not isinstance(command, commands.Help)
     assert command.settings.dry_run
     assert command.settings.auth_mode is AuthMode.NONE
     assert command.settings.exposure.address.loopback

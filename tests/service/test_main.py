@@ -7,6 +7,7 @@ import signal
 import socket
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,21 +94,26 @@ class Process:
         await self.task
 
 
+def parsed(*words):
+    """The command of this command line."""
+    command = commands.parse(words, {})
+    assert not isinstance(command, commands.Help)
+    return command
+
+
 @pytest.fixture
 async def process(capsys):
     """Starts a process; it is ended with the test."""
     begun = []
 
     def begin(argv, environ=None):
-        match commands.parse([*argv, *FREE], {}):
-            case commands.ProberCommand() as prober:
-                work = composition.run_prober(prober, environ or {})
-            case commands.WeederCommand() as weeder:
-                work = composition.run_weeder(weeder, environ or {})
-            case commands.ServeCommand() as serve:
-                work = composition.run_serve(serve, environ or {})
-            case other:
-                raise AssertionError(other)
+        runs: dict[str, Any] = {
+            "prober": composition.run_prober,
+            "weeder": composition.run_weeder,
+            "serve": composition.run_serve,
+        }
+        command = parsed(*argv, *FREE)
+        work = runs[argv[0]](command.settings, command.warnings, environ or {})
         begun.append(Process(work, capsys))
         return begun[-1]
 
@@ -245,11 +251,10 @@ async def test_without_its_address_it_ends_and_leaves_nothing_running(prober_fil
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             flags = [*FREE[:2], f"--api-bind-addr={address}", f"--config-file={prober_file}"]
-            command = commands.parse(["prober", f"--kubeconfig={config}", *flags], {})
-            assert isinstance(command, commands.ProberCommand)
+            command = parsed("prober", f"--kubeconfig={config}", *flags)
             before = asyncio.all_tasks()
             with pytest.raises(AddressUnavailable, match=f"cannot serve API on {address}: "):
-                await composition.run_prober(command, {})
+                await composition.run_prober(command.settings, (), {})
         assert asyncio.all_tasks() <= before
 
 
@@ -331,10 +336,9 @@ async def test_whoever_stands_by_as_prober_does_not_take_the_lease_of_the_weeder
 
 
 async def test_the_demo_runs_until_a_signal_and_sums_up_in_the_end():
-    command = commands.parse(["demo", *FREE, "--shoots=1", "--nodes=2", "--scenario=outage"], {})
-    assert isinstance(command, commands.DemoCommand)
+    command = parsed("demo", *FREE, "--shoots=1", "--nodes=2", "--scenario=outage")
     out = io.StringIO()
-    task = asyncio.ensure_future(composition.run_demo(command, {}, out))
+    task = asyncio.ensure_future(composition.run_demo(command.settings, (), {}, out))
     await until(lambda: "Ctrl-C ends it" in out.getvalue() or task.done())
     signal.raise_signal(signal.SIGTERM)
     await task
@@ -344,10 +348,9 @@ async def test_the_demo_runs_until_a_signal_and_sums_up_in_the_end():
 
 async def test_a_demo_whose_program_cannot_run_says_why(monkeypatch):
     monkeypatch.setattr(composition, "_CONFIGS", [Path("/nowhere")])
-    command = commands.parse(["demo", *FREE, "--shoots=1", "--nodes=2"], {})
-    assert isinstance(command, commands.DemoCommand)
+    command = parsed("demo", *FREE, "--shoots=1", "--nodes=2")
     with pytest.raises(ChildDied, match=r"exit code 2(?s:.*)/nowhere/prober\.yaml"):
-        await composition.run_demo(command, {}, io.StringIO())
+        await composition.run_demo(command.settings, (), {}, io.StringIO())
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 

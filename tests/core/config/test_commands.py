@@ -9,23 +9,23 @@ import pytest
 
 from app import own_version
 from app.commands import (
-    CheckConfigCommand,
-    DemoCommand,
-    HelpCommand,
-    ListScenariosCommand,
-    ProberCommand,
-    ServeCommand,
-    VersionCommand,
-    WeederCommand,
+    Help,
+    VersionSettings,
     check_config,
     list_scenarios,
     parse,
-    show_help,
     show_mistakes,
     show_version,
 )
 from app.core.config.client_settings import CLIENT_SETTINGS
 from app.core.config.flag_values import FileKind
+from app.core.config.settings import (
+    CheckConfigSettings,
+    DemoSettings,
+    ProberSettings,
+    ServeSettings,
+    WeederSettings,
+)
 from app.core.errors import ConfigurationError
 
 HERE = Path(__file__).parent
@@ -46,10 +46,16 @@ COMMANDS = (
 NAMED = ", ".join(COMMANDS)
 
 
+def read(*words, environ=None):
+    """The settings and arguments of a command line."""
+    command = parse(words, environ or {})
+    assert not isinstance(command, Help)
+    return command
+
+
 def checked(*words):
     """Exit code, standard output and standard error of `dwd check-config`."""
-    command = parse(("check-config", *words), {})
-    assert isinstance(command, CheckConfigCommand)
+    command = read("check-config", *words)
     out, err = io.StringIO(), io.StringIO()
     return check_config(command, out, err), out.getvalue(), err.getvalue()
 
@@ -63,16 +69,25 @@ def refused(*words):
     return err.getvalue()
 
 
-def test_each_command_gives_its_own_record():
-    assert isinstance(parse(["prober", "--config-file", "f"], {}), ProberCommand)
-    assert isinstance(parse(["weeder", "--config-file", "f"], {}), WeederCommand)
-    files = ("--prober-config-file=p", "--weeder-config-file=w")
-    assert isinstance(parse(["serve", *files], {}), ServeCommand)
-    assert isinstance(parse(["demo", "--shoots=2"], {}), DemoCommand)
-    assert parse(["check-config", "--kind=prober", "f"], {}) == CheckConfigCommand(
-        (Path("f"),), FileKind.PROBER
-    )
-    assert parse(["version"], {}) == VersionCommand()
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        (("prober", "--config-file", "f"), ProberSettings),
+        (("weeder", "--config-file", "f"), WeederSettings),
+        (("serve", "--prober-config-file=p", "--weeder-config-file=w"), ServeSettings),
+        (("demo", "--shoots=2"), DemoSettings),
+        (("check-config", "--kind=prober", "f"), CheckConfigSettings),
+        (("version",), VersionSettings),
+        (("--version",), VersionSettings),
+    ],
+)
+def test_each_command_has_settings_of_its_own(words, settings):
+    assert type(read(*words).settings) is settings
+
+
+def test_files_to_check_are_the_arguments():
+    command = read("check-config", "--kind=prober", "f", "g")
+    assert (command.rest, command.settings.kind) == (("f", "g"), FileKind.PROBER)
 
 
 def test_the_command_line_of_gardener_gives_a_prober_without_warnings():
@@ -84,8 +99,7 @@ def test_the_command_line_of_gardener_gives_a_prober_without_warnings():
         "--enable-leader-election=true",
         "--zap-log-level=INFO",
     ]
-    command = parse(argv, {"PATH": "/bin", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
-    assert isinstance(command, ProberCommand)
+    command = read(*argv, environ={"PATH": "/bin", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
     assert command.warnings == ()
 
 
@@ -95,8 +109,7 @@ def test_the_command_line_of_gardener_gives_a_weeder_without_warnings():
         "--config-file=/etc/dependency-watchdog/config/dep-config.yaml",
         "--enable-leader-election=true",
     ]
-    command = parse(argv, {"PATH": "/bin", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
-    assert isinstance(command, WeederCommand)
+    command = read(*argv, environ={"PATH": "/bin", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
     assert command.warnings == ()
     assert command.settings.enable_leader_election
 
@@ -111,8 +124,7 @@ def test_the_command_line_of_gardener_gives_a_weeder_without_warnings():
     ids=lambda words: words[0],
 )
 def test_warnings_about_flags_come_with_the_command(words):
-    command = parse(words, {})
-    assert isinstance(command, ProberCommand | WeederCommand | ServeCommand)
+    command = read(*words)
     assert [each.path for each in command.warnings] == [words[-1].partition("=")[0]]
 
 
@@ -125,8 +137,7 @@ def test_the_files_of_serve_are_both_required():
 
 
 def test_warnings_about_variables_come_with_the_command():
-    command = parse(["demo"], {"DWD_SHOTS": "3"})
-    assert isinstance(command, DemoCommand)
+    command = read("demo", environ={"DWD_SHOTS": "3"})
     assert [each.path for each in command.warnings] == ["DWD_SHOTS"]
 
 
@@ -148,22 +159,18 @@ def test_an_unknown_command_is_a_mistake_that_names_those_that_are_like_it(name,
     assert refused(name) == f"dwd: {shown}: unknown command; {meant}dwd --help lists all\n"
 
 
-def test_the_version_is_a_flag_too():
-    assert parse(["--version"], {}) == parse(["version"], {}) == VersionCommand()
-
-
 @pytest.mark.parametrize("width", [40, 60, 100, 120])
 @pytest.mark.parametrize("words", [["--help"], ["shoots", "--help"], ["prober", "--help"]])
 def test_help_is_as_wide_as_it_may_be(words, width):
     help_text = parse(words, {}, width)
-    assert isinstance(help_text, HelpCommand)
+    assert isinstance(help_text, Help)
     long = [line for line in help_text.text.splitlines() if len(line) > width]
     assert [line for line in long if not line.startswith(("Usage:", "  --"))] == []
 
 
 def test_the_flags_of_a_command_itself_come_before_those_that_all_have():
     help_text = parse(["shoots", "--help"], {})
-    assert isinstance(help_text, HelpCommand)
+    assert isinstance(help_text, Help)
     flags = re.findall(r"^  --([a-z-]+)", help_text.text, re.MULTILINE)
     assert flags[:4] == ["nodes", "history", "watch", "server"]
 
@@ -178,7 +185,7 @@ def test_mistakes_come_one_a_line():
 
 
 def test_the_scenarios_of_the_demo_are_listed_one_a_line():
-    assert parse(["demo", "--list-scenarios"], {}) == ListScenariosCommand()
+    assert read("demo", "--list-scenarios").settings.list_scenarios
     out = io.StringIO()
     assert list_scenarios(out) == 0
     lines = out.getvalue().splitlines()
@@ -200,23 +207,21 @@ def test_version_takes_no_flags():
 @pytest.mark.parametrize("word", ["-h", "-help", "--help", "help"])
 def test_help_names_all_commands(word):
     command = parse([word], {})
-    assert isinstance(command, HelpCommand)
-    out = io.StringIO()
-    assert show_help(command, out) == 0
-    assert all(name in out.getvalue() for name in COMMANDS)
+    assert isinstance(command, Help)
+    assert all(name in command.text for name in COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("word", ["-h", "--help"])
 def test_help_is_given_for_each_command_whatever_else_is_wrong(name, word):
     command = parse([name, "--junk", word], {"DWD_KUBE_API_QPS": "junk"})
-    assert isinstance(command, HelpCommand)
+    assert isinstance(command, Help)
     assert command.text.startswith(f"Usage: dwd {name}")
 
 
 def test_help_has_type_default_and_reason_of_a_flag():
     command = parse(["prober", "--help"], {})
-    assert isinstance(command, HelpCommand)
+    assert isinstance(command, Help)
     assert "  --leader-elect-retry-period DURATION\n      The pause between" in command.text
     assert "(default 2s)" in command.text
     assert all(len(line) <= 100 for line in command.text.splitlines())
@@ -334,8 +339,7 @@ def test_no_file_is_a_mistake():
 
 
 def test_a_variable_that_is_unknown_is_named_by_the_check_too():
-    command = parse(["check-config", GOOD], {"DWD_KINDS": "prober"})
-    assert isinstance(command, CheckConfigCommand)
+    command = read("check-config", GOOD, environ={"DWD_KINDS": "prober"})
     err = io.StringIO()
     assert check_config(command, io.StringIO(), err) == 0
     assert err.getvalue().startswith("dwd check-config: warning: DWD_KINDS: unknown variable")
