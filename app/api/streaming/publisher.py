@@ -27,6 +27,7 @@ from app.core.model.probing import NoticeKind
 from app.core.model.weeding import ServiceKey
 from app.core.reporting.changes import Feed, Wanted
 from app.core.reporting.notices import Notice
+from app.core.tasks import happens
 
 # Seconds from the first signal of a change to the rendering, in which related signals are collected.
 _GATHER: Final = 0.05
@@ -260,22 +261,13 @@ class Publisher:
         return bool(self._listeners) or self._clock.now() - self._idle_since < _LINGER
 
     async def _turn(self, subjects: _Subjects) -> None:
-        if await self._wait_for_change():
+        if await happens(self._changed, _AGAIN):
             await self._clock.sleep(_GATHER)
         pending, self._pending = self._pending, _PendingChanges()
         self._changed.clear()
         subjects.add_running(pending)
         await self._draw(subjects, pending)
         await self._clock.sleep(_PAUSE)
-
-    async def _wait_for_change(self) -> bool:
-        """Wait for a signal; False if none came within `_AGAIN`."""
-        try:
-            async with asyncio.timeout(_AGAIN):
-                await self._changed.wait()
-        except TimeoutError:
-            return False
-        return True
 
     async def _draw(
         self, subjects: _Subjects, pending: _PendingChanges, *, tell: bool = True

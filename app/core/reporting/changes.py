@@ -157,12 +157,7 @@ class Follower:
 
     async def news(self, seconds: float) -> bool:
         """Waits until there may be something to take; returns False if nothing came within so many seconds."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await happens(self._news, seconds)
 
     def take(self, most_bytes: int) -> list[Change]:
         """Takes the next changes, oldest first, up to so many bytes but at least one.
