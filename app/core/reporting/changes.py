@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
+from app.core.tasks import happens
+
 # Maximum number of changes that are kept: a complete outage of 1,000 shoots.
 _MOST: Final = 4_096
 _MOST_BYTES: Final = 8 * 2**20

@@ -11,10 +11,10 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from app.core.config.scalars import parse_duration
 from app.core.errors import trimmed
 from app.core.kube.decoding.envelope import FEW, Meta, Raw, expect, identity
 from app.core.model import workloads as ann
+from app.core.model.durations import parse_duration
 from app.core.model.instants import parse_rfc3339
 from app.core.model.nodes import MachineView
 from app.core.model.shoots import (
