@@ -18,7 +18,7 @@ from app.api.middleware import ApiMiddleware, Middleware, put_before_health, put
 from app.api.page.router import router as page_router
 from app.api.pages import pages_router
 from app.api.routers import events, operations, pause, resources, shoots, status, weeders
-from app.api.streaming.streams import EventStreams
+from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.metrics import Format, Metrics, Slices
 

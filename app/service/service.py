@@ -31,7 +31,7 @@ from app.api.auth.gate import AccessGate, open_gate
 from app.api.context import Context
 from app.api.health import Check, Health
 from app.api.middleware import ApiMiddleware
-from app.api.streaming.streams import EventStreams
+from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.config.flag_values import ListenAddress
 from app.core.config.settings import ApiSettings

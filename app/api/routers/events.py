@@ -19,9 +19,8 @@ from app.api.dependencies import (
     leading_weeder,
     leads,
 )
-from app.api.streaming.changes import MEDIA_TYPE
-from app.api.streaming.stream import Listening
-from app.api.streaming.streams import EventResponse, EventStreams, streams_of
+from app.api.publisher import MEDIA_TYPE
+from app.api.stream import EventResponse, EventStreams, Listening, streams_of
 from app.core.model.policy import Loop
 from app.core.reporting.changes import USUAL, ChangeKind, Wanted
 
