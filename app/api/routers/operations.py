@@ -164,7 +164,7 @@ class Permitted:
         prober: LeadingProber,
         name: Annotated[str, Path(alias="id", description="As in `Location` and in the list.")],
     ) -> ScalingRunStatus:
-        """Return the operation; raises the errors of `ScalingRunsView.operation`, and a `Problem` (403, 404)."""
+        """Return the operation; raises the errors of `ManualScaling.operation`, and a `Problem` (403, 404)."""
         found: ScalingRunStatus | None = None
         gone: OperationGone | NotKnownYet | None = None
         try:

@@ -9,6 +9,7 @@ from fastapi import Depends, Path, Query, Request, Response
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
+from app.api.context import Context
 from app.api.dependencies import (
     AnyContext,
     AnyProber,
@@ -28,7 +29,6 @@ from app.api.dependencies import (
 )
 from app.api.parameters import PageKey, PageQuery, cut, refuse_unknown
 from app.api.problems import Problem, ProblemType
-from app.api.views import Context
 from app.core.errors import FeatureUnavailable, trimmed
 from app.core.model import workloads as ann
 from app.core.model.durations import parse_duration

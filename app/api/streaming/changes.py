@@ -5,12 +5,14 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from app.api import presenting
+from app.api.context import ProberView
 from app.api.schemas import AuditChange, EventName, Operation, Schema, ShootGone, WeederChange
-from app.api.views import ProberView, ScalingRunsView, WeedersView
 from app.core.model.instants import rfc3339
 from app.core.model.scaling_runs import ScalingRunStatus
 from app.core.model.weeding import ServiceKey
 from app.core.reporting.changes import ChangeKind
+from app.prober.scaling.operations import ManualScaling
+from app.weeder.controller import WeederController
 
 # The format of server-sent events; pure. Each body is rendered once and shared by all streams.
 
@@ -129,7 +131,7 @@ class ShootNews:
 class OperationNews:
     """Events about scaling runs: `operation`."""
 
-    def __init__(self, view: ScalingRunsView) -> None:
+    def __init__(self, view: ManualScaling) -> None:
         self._view = view
         self._told: dict[str, ScalingRunStatus] = {}
 
@@ -173,7 +175,7 @@ def attempted(now: float) -> StreamEvent:
 class WeederNews:
     """Events about services and their newest recovery: `weeder`."""
 
-    def __init__(self, view: WeedersView) -> None:
+    def __init__(self, view: WeederController) -> None:
         self._view = view
         self._told: dict[ServiceKey, WeederChange] = {}
 
