@@ -40,6 +40,7 @@ from app.prober.registry import ShootRegistry
 from app.prober.rules import manual
 from app.prober.rules.manual import ManualContext, RequestStep
 from app.prober.scaling.context import ScalingResult, check_probed, ordered
+from app.prober.status import ShootStatus
 
 log = structlog.get_logger(__name__)
 
@@ -318,10 +319,7 @@ class ScaleRequests:
             # A Cluster that was listed, but on which the controller has not decided yet, is not one that is not probed.
             known = namespace not in self._env.seed.clusters()
             return ManualContext(exists=False, probed=False) if known else None
-        probed = status.state is not ShootState.NOT_PROBED
-        if status.decision is None:
-            return ManualContext(probed=probed, judged=not probed)
-        return ManualContext(probed=probed, would_be=status.decision.would_be)
+        return context_of(status)
 
     async def _begin(self, namespace: str, shoot: _Shoot, request: ScaleRequest) -> float | None:
         """Writes the status `Running`, and begins the scaling run, even if that write fails for two seconds."""
@@ -519,6 +517,14 @@ class ScaleRequests:
         wait = (_AFTER_CONFLICTS if conflict else _AFTER_FAILURES).delay(failures.count)
         failures.not_before = self._env.clock.now() + wait
         return wait
+
+
+def context_of(status: ShootStatus) -> ManualContext:
+    """What of a shoot's status decides about a scaling run by hand."""
+    probed = status.state is not ShootState.NOT_PROBED
+    if status.decision is None:
+        return ManualContext(probed=probed, judged=not probed)
+    return ManualContext(probed=probed, would_be=status.decision.would_be)
 
 
 def _judged(shoot: _Shoot, request: ScaleRequest) -> ScaleRequest:
