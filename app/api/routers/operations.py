@@ -14,15 +14,18 @@ from app.api.dependencies import (
     DryRun,
     LeadingProber,
     OptionalReason,
+    PageKey,
+    PageQuery,
     allowed,
     api_router,
     authorize,
     caller_of,
+    cut,
     known_shoot,
     listed_in_time,
     refuse_in_dry_run,
+    refuse_unknown,
 )
-from app.api.parameters import PageKey, PageQuery, cut, refuse_unknown
 from app.api.problems import Problem, ProblemType
 from app.core.errors import NotKnownYet, OperationGone, trimmed
 from app.core.model.durations import parse_duration

@@ -15,15 +15,17 @@ from app.api.dependencies import (
     AnyProber,
     DryRun,
     OptionalReason,
+    PageKey,
+    PageQuery,
     allowed,
     api_router,
     caller_of,
+    cut,
     known_shoot,
     planned,
     refuse_in_dry_run,
 )
 from app.api.limits import name_of
-from app.api.parameters import PageKey, PageQuery, cut
 from app.api.problems import Problem, ProblemType, wait
 from app.core import redaction
 from app.core.errors import Throttled, trimmed

@@ -10,8 +10,16 @@ from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
 from app.api.context import ProberView
-from app.api.dependencies import LeadingProber, OptionalReason, allowed, api_router, known_shoot
-from app.api.parameters import PageKey, PageQuery, cut
+from app.api.dependencies import (
+    LeadingProber,
+    OptionalReason,
+    PageKey,
+    PageQuery,
+    allowed,
+    api_router,
+    cut,
+    known_shoot,
+)
 from app.api.problems import Problem, ProblemType
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState

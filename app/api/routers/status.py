@@ -10,8 +10,7 @@ from app.api import config_view, presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
 from app.api.context import Context
-from app.api.dependencies import AnyContext, allowed, api_router
-from app.api.parameters import PageKey, PageQuery, cut
+from app.api.dependencies import AnyContext, PageKey, PageQuery, allowed, api_router, cut
 from app.core import log
 from app.core.config.flag_values import LogLevel
 from app.core.model.instants import rfc3339
