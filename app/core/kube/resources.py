@@ -61,6 +61,7 @@ SCALE_REQUESTS: Final = ApiResource(
 )
 TOKEN_REVIEWS: Final = ApiResource("authentication.k8s.io", "v1", "tokenreviews")
 ACCESS_REVIEWS: Final = ApiResource("authorization.k8s.io", "v1", "subjectaccessreviews")
+SELF_REVIEWS: Final = ApiResource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 _KNOWN: Final = {
     ("apps/v1", "Deployment"): ApiResource("apps", "v1", "deployments", has_scale=True),
     ("apps/v1", "StatefulSet"): ApiResource("apps", "v1", "statefulsets", has_scale=True),
