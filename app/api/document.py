@@ -17,9 +17,10 @@ from pydantic.alias_generators import to_pascal
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from app.api import examples, health
+from app.api import schemas as events
 from app.api.middleware import MAX_BODY, MAX_HEAD
 from app.api.problems import MEDIA_TYPE, ProblemType
-from app.api.schemas import ProblemDetails, events
+from app.api.schemas import ProblemDetails
 from app.core.config.flag_values import LogLevel
 from app.core.model import weeding
 from app.core.model.endpoints import (

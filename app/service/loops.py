@@ -6,8 +6,8 @@ from functools import partial
 from itertools import product
 from typing import Final, Protocol
 
+from app.api.context import ProberView
 from app.api.health import Check, contact_check, listed, seed_checks, synced_check
-from app.api.views import NoEndpoints, ProberView
 from app.core.metrics import Metrics
 from app.core.model.endpoints import CachedResult, ProbeType, Waiting
 from app.core.model.policy import Loop, ProberPolicy
@@ -36,7 +36,6 @@ from app.prober.status import ShootStatus, ShootSummary
 from app.service.decisions import OverrideFeature
 from app.service.parts import Configured, Core, ProberAdapters, WeederAdapters
 from app.service.seed_checks import MeltdownScan
-from app.service.selfview import ShootViews
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
 
@@ -211,14 +210,14 @@ class ProberLoop:
     def view(self, history: History) -> ProberView:
         """The prober as the API sees it."""
         prober = self.prober
-        shoots = ShootViews(prober.registry, history)
         return ProberView(
-            shoots,
+            prober.registry,
+            history,
             self._policy,
             self._overrides,
             prober.scaling_runs,
             prober.dependents,
-            endpoints=prober.registry.endpoints or NoEndpoints(),
+            endpoints=prober.registry.endpoints,
         )
 
     def follow_endpoints(self, changed: Callable[[str], None]) -> None:

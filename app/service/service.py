@@ -28,10 +28,10 @@ from prometheus_client import Histogram
 
 from app.api.application import create_api, create_health_app, create_metrics_app
 from app.api.auth.gate import AccessGate, open_gate
+from app.api.context import Context
 from app.api.health import Check, Health
 from app.api.middleware import ApiMiddleware
 from app.api.streaming.streams import EventStreams
-from app.api.views import Context
 from app.core.clock import Clock
 from app.core.config.flag_values import ListenAddress
 from app.core.config.settings import ApiSettings

@@ -22,7 +22,7 @@ from app.core.ports import WatchState
 from app.prober.rules import leases, manual, scaling
 from app.prober.rules.leases import Contacts
 from app.prober.rules.manual import ManualContext, RequestStep
-from app.prober.rules.scaling import Case, Task, Why
+from app.prober.rules.scaling import Task, Why
 from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import VerdictOutcome
 from app.prober.scaling.manual import ScaleRequests
@@ -128,8 +128,8 @@ def count_not_kept() -> Any:  # noqa: ANN401  a patch
     """A renewed scale-down keeps what there is now, although more was saved."""
     original = scaling.decide
 
-    def decide(case: Case, direction: Direction, now: float) -> Task:
-        task = original(case, direction, now)
+    def decide(view: WorkloadView | None, direction: Direction, now: float, **more: bool) -> Task:
+        task = original(view, direction, now, **more)
         if direction is Direction.UP or task.step is not ScalingStep.WRITE or task.patch is None:
             return task
         keys = {**task.patch.annotations, ann.REPLICAS: str(task.before)}

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.auth.authentication import still_authenticated
 from app.api.auth.authorization import Call
+from app.api.context import Context
 from app.api.dependencies import (
     AnyContext,
     allowed,
@@ -21,7 +22,6 @@ from app.api.dependencies import (
 from app.api.streaming.changes import MEDIA_TYPE
 from app.api.streaming.stream import Listening
 from app.api.streaming.streams import EventResponse, EventStreams, streams_of
-from app.api.views import Context
 from app.core.model.policy import Loop
 from app.core.reporting.changes import USUAL, ChangeKind, Wanted
 

@@ -4,22 +4,15 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from app.api import operations_view, presenting
-from app.api.presenting import time
-from app.api.schemas.base import Schema
-from app.api.schemas.events import (
-    AuditChange,
-    EventName,
-    NewestRecovery,
-    ShootGone,
-    WeederChange,
-)
-from app.api.views import ProberView, ScalingRunsView, WeedersView
-from app.core.errors import trimmed
+from app.api import presenting
+from app.api.context import ProberView
+from app.api.schemas import AuditChange, EventName, Operation, Schema, ShootGone, WeederChange
 from app.core.model.instants import rfc3339
 from app.core.model.scaling_runs import ScalingRunStatus
-from app.core.model.weeding import RecoveryStatus, ServiceKey, ServiceStatus
+from app.core.model.weeding import ServiceKey
 from app.core.reporting.changes import ChangeKind
+from app.prober.scaling.operations import ManualScaling
+from app.weeder.controller import WeederController
 
 # The format of server-sent events; pure. Each body is rendered once and shared by all streams.
 
@@ -138,7 +131,7 @@ class ShootNews:
 class OperationNews:
     """Events about scaling runs: `operation`."""
 
-    def __init__(self, view: ScalingRunsView) -> None:
+    def __init__(self, view: ManualScaling) -> None:
         self._view = view
         self._told: dict[str, ScalingRunStatus] = {}
 
@@ -160,7 +153,7 @@ class OperationNews:
 
 
 def _told(operation: ScalingRunStatus) -> StreamEvent:
-    shown = operations_view.operation(operation)
+    shown = Operation.of(operation)
     return StreamEvent(
         ChangeKind.OPERATION, operation.namespace, sse_body(EventName.OPERATION, shown)
     )
@@ -182,7 +175,7 @@ def attempted(now: float) -> StreamEvent:
 class WeederNews:
     """Events about services and their newest recovery: `weeder`."""
 
-    def __init__(self, view: WeedersView) -> None:
+    def __init__(self, view: WeederController) -> None:
         self._view = view
         self._told: dict[ServiceKey, WeederChange] = {}
 
@@ -206,7 +199,7 @@ class WeederNews:
         if status is None:
             self._told.pop(key, None)
             return ()
-        change = _change(status)
+        change = presenting.weeder_change(status)
         if self._told.get(key) == change:
             return ()
         self._told[key] = change
@@ -223,33 +216,3 @@ def _runs(change: WeederChange) -> bool:
 
 def _told_of_weeder(change: WeederChange) -> StreamEvent:
     return StreamEvent(ChangeKind.WEEDER, change.namespace, sse_body(EventName.WEEDER, change))
-
-
-def _change(status: ServiceStatus) -> WeederChange:
-    newest = next(iter(status.recoveries), None)
-    return WeederChange(
-        namespace=status.key.namespace,
-        service=status.key.service,
-        ready=status.ready,
-        since=time(status.since),
-        failing=None if status.failing is None else trimmed(status.failing),
-        recovery=None if newest is None else _recovery(newest),
-    )
-
-
-def _recovery(status: RecoveryStatus) -> NewestRecovery:
-    return NewestRecovery(
-        id=status.id,
-        cause=status.cause,
-        author=None if status.asked is None else trimmed(status.asked.author),
-        phase=status.phase,
-        began=rfc3339(status.began),
-        due=rfc3339(status.due),
-        until=rfc3339(status.until),
-        ended=time(status.ended),
-        end=status.end,
-        trouble=None if status.trouble is None else trimmed(status.trouble),
-        queued=status.queued,
-        deletions=len(status.deletions),
-        spared=len(status.spared),
-    )

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from app.api import presenting
-from app.api.schemas import Hold, Pause
-from app.api.schemas.events import EventName, OverrideChange, OverrideKind
+from app.api.schemas import EventName, Hold, OverrideChange, OverrideKind, Pause
 from app.api.streaming import changes
 from app.api.streaming.changes import StreamEvent
-from app.api.views import ShootsView
 from app.core.model import workloads as ann
 from app.core.overrides.cache import OverrideCache
 from app.core.reporting.changes import ChangeKind
+from app.prober.registry import ShootRegistry
 
 
 class _Which(NamedTuple):
@@ -48,7 +47,7 @@ class OverrideNews:
         shoots: For the annotation ignore-scaling of dependents, which only the prober's leader reports; else None.
     """
 
-    def __init__(self, overrides: OverrideCache, shoots: ShootsView | None) -> None:
+    def __init__(self, overrides: OverrideCache, shoots: ShootRegistry | None) -> None:
         self._overrides, self._shoots = overrides, shoots
         self._told: dict[str | None, _Decisions] = {}
 
@@ -84,7 +83,7 @@ class OverrideNews:
         if pause is not None:
             found[_Which(OverrideKind.PAUSE)] = presenting.pause(pause, namespace)
         if hold is not None:
-            found[_Which(OverrideKind.HOLD)] = presenting.hold(hold)
+            found[_Which(OverrideKind.HOLD)] = Hold.of(hold)
         return found
 
     def _ignored(self, namespace: str) -> Iterable[tuple[_Which, bool]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
+from app.api.context import Context
 from app.api.streaming.changes import (
     OperationNews,
     ShootNews,
@@ -19,7 +20,6 @@ from app.api.streaming.changes import (
     attempted,
 )
 from app.api.streaming.override_events import OverrideAction, OverrideNews, action_of
-from app.api.views import Context
 from app.core.clock import Clock
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop

@@ -15,7 +15,7 @@ import structlog
 from starlette.types import Message, Receive, Send
 
 from app.api.problems import Problem
-from app.api.schemas.events import EventName, Gap, SnapshotEnd, StreamEnd
+from app.api.schemas import EventName, Gap, SnapshotEnd, StreamEnd
 from app.api.streaming import changes
 from app.api.streaming.publisher import Publisher
 from app.core.clock import Clock

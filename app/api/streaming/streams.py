@@ -10,11 +10,11 @@ from typing import Final
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
+from app.api.context import Context
 from app.api.problems import Problem, ProblemType
 from app.api.streaming import changes
 from app.api.streaming.publisher import Publisher
 from app.api.streaming.stream import EventStream, Listening, Sources
-from app.api.views import Context
 from app.core.clock import Clock
 from app.core.errors import trimmed
 from app.core.metrics import Metrics

@@ -111,6 +111,11 @@ class ScalingRunStatus:
     """Whether the API wrote the author; otherwise somebody with kubectl did, and may have written anything."""
 
     @property
+    def manual(self) -> bool:
+        """Whether it has a hold of its own and is ended by no verdict."""
+        return self.trigger is Trigger.MANUAL
+
+    @property
     def running(self) -> bool:
         """Whether it is pending or running."""
         return self.phase.running

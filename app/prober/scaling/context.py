@@ -38,31 +38,29 @@ class RunAborted(Exception):
 
 
 class RunGuard:
-    """Guards an automatic scaling run by the verdicts of the probes."""
+    """Guards a scaling run by the verdicts of the probes; a manual one goes on whatever they say."""
 
-    def __init__(self, direction: Direction, clock: Clock, patience: float) -> None:
-        self._direction = direction
-        self._clock = clock
-        self._patience = patience
-        """Seconds that a write waits for a HOLD to pass, and after which a verdict is too old to write on."""
+    def __init__(self, direction: Direction, clock: Clock, patience: float | None) -> None:
+        """Guards a run that begins now.
+
+        Args:
+            direction: of the run.
+            clock: for the age of a verdict.
+            patience: seconds that a write waits for a HOLD to pass, and after which a verdict is too old to write on;
+                None for a manual run.
+        """
+        self._direction, self._clock, self._patience = direction, clock, patience
         self._confirmed = True
         self._verdict_at = clock.now()
-        self._ended: str | None = None
-        self._changed = asyncio.Event()
-
-    @property
-    def ended(self) -> str | None:
+        self.ended: str | None = None
         """Why the run must end; None while it may go on."""
-        return self._ended
+        self._changed = asyncio.Event()
 
     def tell(self, verdict: Verdict) -> None:
         """Takes a verdict: the same direction confirms the run, the other ends it, HOLD makes the next write wait."""
         self._verdict_at = self._clock.now()
-        if verdict.direction is None:
-            self._confirmed = False
-        elif verdict.direction is self._direction:
-            self._confirmed = True
-        else:
+        self._confirmed = verdict.direction is self._direction
+        if self._patience is not None and verdict.direction not in {self._direction, None}:
             self.end(f"the verdict is {verdict}")
         self._changed.set()
 
@@ -72,7 +70,7 @@ class RunGuard:
 
     def end(self, reason: str) -> None:
         """Ends the run and all its waits; if called again, the first reason stays."""
-        self._ended = self._ended or reason
+        self.ended = self.ended or reason
         self._changed.set()
 
     async def wait_until_allowed(self) -> None:
@@ -81,22 +79,20 @@ class RunGuard:
         Raises:
             RunAborted: the run has ended, or a HOLD did not pass in time.
         """
-        deadline = self._clock.now() + self._patience
-        while not self._may_write():
+        deadline = self._clock.now() + (self._patience or 0.0)
+        self.check()
+        while self.held:
             left = deadline - self._clock.now()
             if left <= 0:
                 self.end("the verdict was not confirmed again in time")
             else:
                 await self.change(left)
-
-    def _may_write(self) -> bool:
-        self.check()
-        return not self.held
+            self.check()
 
     def check(self) -> None:
         """Raises RunAborted if the run has been ended."""
-        if self._ended is not None:
-            raise RunAborted(self._ended)
+        if self.ended is not None:
+            raise RunAborted(self.ended)
 
     @property
     def held(self) -> bool:
@@ -104,6 +100,8 @@ class RunGuard:
 
         A process that was frozen wakes up with the verdict from before, which says nothing about now.
         """
+        if self._patience is None:
+            return False
         return not self._confirmed or self._clock.now() - self._verdict_at > self._patience
 
     async def pause(self, seconds: float) -> None:
@@ -133,8 +131,8 @@ class RunGuard:
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
-                if self._ended is not None and may_leave():
-                    raise RunAborted(self._ended)
+                if self.ended is not None and may_leave():
+                    raise RunAborted(self.ended)
                 self._changed.clear()
                 word = asyncio.ensure_future(self._changed.wait())
                 try:
@@ -157,20 +155,6 @@ class RunGuard:
                 await self._changed.wait()
         except TimeoutError:
             return
-
-
-class ManualRunGuard(RunGuard):
-    """Guards a manual scaling run: it goes on until it is done or ended, whatever the verdicts say."""
-
-    def __init__(self, direction: Direction, clock: Clock) -> None:
-        super().__init__(direction, clock, patience=0.0)
-
-    def tell(self, verdict: Verdict) -> None:
-        """Ignores the verdict."""
-
-    @property
-    def held(self) -> bool:
-        return False
 
 
 class AtZero(NamedTuple):
@@ -217,11 +201,8 @@ class ScalingMemory:
 
     def at_zero(self, refs: Iterable[ResourceRef], now: float) -> None:
         """Notes that at a SCALE UP verdict exactly these resources are at 0 without our keys."""
-        self._at_zero = {ref: AtZero(self._first(ref, now), now) for ref in refs}
-
-    def _first(self, ref: ResourceRef, now: float) -> float:
-        known = self._at_zero.get(ref)
-        return now if known is None else known.first
+        before = self._at_zero
+        self._at_zero = {ref: AtZero(before.get(ref, AtZero(now, now)).first, now) for ref in refs}
 
     def found_at_zero(self, ref: ResourceRef) -> bool:
         """Whether the resource was at 0 without our keys at two verdicts far enough apart (rules 4.3, step 1)."""
@@ -288,66 +269,23 @@ class StepResult(StrEnum):
     DRY_RUN = "dry-run"
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingOrder:
-    """Which scaling run to start, and on whose behalf."""
-
-    operation: str
-    """The id of the operation in the API."""
-    direction: Direction
-    created: float
-    trigger: Trigger = Trigger.AUTO
-    reason: str = ""
-    author: str | None = None
-    forced: bool = False
-    """The run goes on when the shoot is no longer probed."""
-    carried_on: bool = False
-    """An earlier leader started it."""
-    hold_until: float | None = None
-    """When the hold that goes with it would end if the run ended at once; None for a run without a hold."""
-
-    verified: bool = True
-    """Whether the API wrote the author."""
-
-    @property
-    def manual(self) -> bool:
-        """Whether the run has a hold of its own and is ended by no verdict."""
-        return self.trigger is Trigger.MANUAL
-
-    @staticmethod
-    def of(request: ScaleRequest, *, carried_on: bool) -> "ScalingOrder":
-        """The order for the scaling run of a request, which an earlier leader may have begun."""
-        spec = request.spec
-        return ScalingOrder(
-            request.id.uid,
-            spec.direction,
-            request.created_at,
-            Trigger.MANUAL,
-            spec.reason,
-            spec.author,
-            request.outlives_probing,
-            carried_on,
-            hold_until=hold_end(request),
-            verified=request.verified,
-        )
-
-    def shown(self, namespace: str, phase: OperationPhase, message: str = "") -> ScalingRunStatus:
-        """The order as an operation of the API, without steps."""
-        return ScalingRunStatus(
-            self.operation,
-            namespace,
-            self.direction,
-            self.trigger,
-            phase,
-            self.created,
-            self.reason,
-            self.author,
-            self.forced,
-            self.carried_on,
-            message=message,
-            hold_until=self.hold_until,
-            verified=self.verified,
-        )
+def ordered(request: ScaleRequest, *, carried_on: bool) -> ScalingRunStatus:
+    """The scaling run that a request asks for, which an earlier leader may have begun."""
+    spec = request.spec
+    return ScalingRunStatus(
+        request.id.uid,
+        request.id.namespace,
+        spec.direction,
+        Trigger.MANUAL,
+        OperationPhase.PENDING,
+        request.created_at,
+        spec.reason,
+        spec.author,
+        request.outlives_probing,
+        carried_on,
+        hold_until=hold_end(request),
+        verified=request.verified,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,10 +293,14 @@ class ScalingContext:
     """What the resources of one scaling run share."""
 
     environment: ProberEnvironment
-    namespace: str
-    order: ScalingOrder
+    order: ScalingRunStatus
+    """What the run was begun for."""
     guard: RunGuard
     memory: ScalingMemory
+
+    @property
+    def namespace(self) -> str:
+        return self.order.namespace
 
     @property
     def direction(self) -> Direction:

@@ -38,7 +38,7 @@ from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual
 from app.prober.rules.manual import ManualContext, RequestStep
-from app.prober.scaling.context import ScalingOrder, ScalingResult, check_probed
+from app.prober.scaling.context import ScalingResult, check_probed, ordered
 
 log = structlog.get_logger(__name__)
 
@@ -384,7 +384,7 @@ class ScaleRequests:
                 shoot.woken.set()
 
         scaler.subscribe(ended)
-        scaler.order(ScalingOrder.of(request, carried_on=carried_on))
+        scaler.order(ordered(request, carried_on=carried_on))
 
     def _request(self, namespace: str, uid: str) -> ScaleRequest | None:
         requests = self._env.overrides.requests(namespace)

@@ -24,9 +24,9 @@ from app.core.model.workloads import Patch, ResourceRef, WorkloadView
 from app.core.reporting.notices import Notice
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
-from app.prober.rules import manual
+from app.prober.rules import manual, scaling
 from app.prober.rules.manual import ManualContext
-from app.prober.scaling.context import ScalingOrder, check_probed
+from app.prober.scaling.context import check_probed, ordered
 from app.prober.scaling.manual import BEGIN_WITHIN, ScaleRequests
 from app.prober.scaling.resource import UNSETTLED
 
@@ -102,9 +102,10 @@ class ManualScaling:
         known = self._operations.get(request.id.uid)
         if request.open and known is not None and known.running:
             return known
-        order = ScalingOrder.of(request, carried_on=known is not None and known.carried_on)
         shown = replace(
-            order.shown(request.id.namespace, request.phase, request.message),
+            ordered(request, carried_on=known is not None and known.carried_on),
+            phase=request.phase,
+            message=request.message,
             started=request.started,
             ended=request.ended,
             steps=request.steps,
@@ -150,8 +151,10 @@ class ManualScaling:
             raise errors.VersionChanged(
                 "the resources are not what If-Match names; read them again"
             )
-        now, direction = self._env.clock.now(), spec.direction
-        tasks = manual.plan(self._env.policy.dependents, views, direction, now)
+        direction = spec.direction
+        plan = scaling.plan(
+            self._env.policy.dependents, views.get, direction, self._env.clock.now()
+        )
         steps = [
             PlannedResource(
                 each.ref,
@@ -161,13 +164,14 @@ class ManualScaling:
                 task.before,
                 task.after,
                 each.scale(direction).initial_delay if task.writes else 0.0,
-                None if (view := views.get(each.ref)) is None else workloads.resource_etag(view),
+                None if view is None else workloads.resource_etag(view),
             )
-            for each, task in tasks
+            for level in plan
+            for each, view, task in level
         ]
         scaler = self._registry.scalers.known(namespace)
         running = None if scaler is None or scaler.scaling_run is None else scaler.scaling_run.order
-        replaces = running.operation if running is not None and not running.manual else None
+        replaces = running.id if running is not None and not running.manual else None
         return ScalingPlan(namespace, direction, tuple(steps), tag, replaces)
 
     async def begin(

@@ -7,25 +7,30 @@ for a slow write. What is slow goes on beside the next level, and the run ends w
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from app.core.model.policy import DependentPolicy, OnFailure
 from app.core.model.probing import Decision, Verdict, VerdictReason
-from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatus, StepPhase
+from app.core.model.scaling_runs import (
+    OperationPhase,
+    RunStep,
+    ScalingRunStatus,
+    StepPhase,
+    Trigger,
+)
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import protection, scaling
 from app.prober.rules.consecutive import PendingWrites
 from app.prober.scaling.context import (
-    ManualRunGuard,
     RunAborted,
     RunGuard,
     ScalingContext,
     ScalingMemory,
-    ScalingOrder,
     ScalingResult,
     StepResult,
 )
@@ -47,81 +52,79 @@ class ScalingRun:
     """One run over all dependents in one direction; `guard` says whether it may go on, `result` how it ended."""
 
     def __init__(
-        self,
-        environment: ProberEnvironment,
-        namespace: str,
-        order: ScalingOrder,
-        memory: ScalingMemory,
+        self, environment: ProberEnvironment, order: ScalingRunStatus, memory: ScalingMemory
     ) -> None:
         self._env = environment
-        self._namespace = namespace
         self.order = order
         self.started = environment.clock.now()
-        self.guard = self._new_guard()
+        patience = None if order.manual else 3 * environment.policy.suspect_interval
+        self.guard = RunGuard(order.direction, environment.clock, patience)
         self.result: ScalingResult | None = None
         self.superseded = False
         """It was ended so that another run in the same direction can start."""
         self._begun = False
         """No further level will be started."""
-        self._levels = scaling.levels(environment.policy.dependents, order.direction)
         self._runs: dict[ResourceRef, ResourceRun] = {}
-        self._context = ScalingContext(environment, namespace, order, self.guard, memory)
-
-    def _new_guard(self) -> RunGuard:
-        direction, clock = self.order.direction, self._env.clock
-        if self.order.manual:
-            return ManualRunGuard(direction, clock)
-        return RunGuard(direction, clock, 3 * self._env.policy.suspect_interval)
+        self._context = ScalingContext(environment, order, self.guard, memory)
 
     @property
     def direction(self) -> Direction:
         return self.order.direction
 
-    def _report(self, run: ResourceRun) -> None:
-        scaling_messages.resource_ended(self._env, self._namespace, self._context, run)
-
     async def run(self) -> ScalingResult:
         """Scales all levels and waits for their ends; never raises, whatever the seed answers."""
         tasks: list[asyncio.Task[None]] = []
-        if await self._may_begin():
-            for number, level in enumerate(self._levels):
-                runs = [self._resource(each, self._levels[number + 1 :]) for each in level]
-                tasks += [self._env.tasks.once(run.run, f"scale {run.ref}") for run in runs]
-                await asyncio.gather(*(self._level_passed(run) for run in runs))
-                if self._over(runs):
-                    break
+        to_come = self._env.policy.dependents if await self._may_begin() else ()
+        while to_come:
+            # Each level is planned when it starts, as what is before it may have taken long.
+            level, *later = self._plan(to_come)
+            runs = [
+                ResourceRun(self._context, each, self._report, later_writes=scaling.writes(later))
+                for each in level
+            ]
+            self._runs |= {run.ref: run for run in runs}
+            tasks += [self._env.tasks.once(run.run, f"scale {run.ref}") for run in runs]
+            await asyncio.gather(*(self._level_passed(run) for run in runs))
+            stops = self._env.policy.on_failure(self.direction) is OnFailure.STOP
+            if self.guard.ended is not None or (stops and any(_failed(run) for run in runs)):
+                break
+            to_come = tuple(each.dependent for level in later for each in level)
         self._begun = True
         if tasks:
             await asyncio.wait(tasks)
-        self.result = self._result()
+        runs = list(self._runs.values())
+        self.result = ScalingResult(
+            self.order.id,
+            self.direction,
+            self.order.trigger,
+            self.started,
+            self._env.clock.now(),
+            {run.ref: run.message for run in runs if _failed(run)},
+            self.guard.ended,
+            {run.ref: run.message for run in runs if run.unavailable},
+        )
         return self.result
 
     async def _may_begin(self) -> bool:
         """Waits for its turn: after a mass outage, automatic scale-ups start for a few shoots a second (rules 4.3)."""
-        if self.direction is Direction.DOWN or self.order.manual:
-            return True
-        try:
-            await self.guard.pause(self._env.scale_ups.turn(self._env.clock.now()))
-        except RunAborted:
-            return False
+        if self.direction is Direction.UP and not self.order.manual:
+            with suppress(RunAborted):
+                await self.guard.pause(self._env.scale_ups.turn(self._env.clock.now()))
+            return self.guard.ended is None
         return True
 
-    def _resource(
-        self, dependent: DependentPolicy, later: tuple[scaling.Level, ...]
-    ) -> ResourceRun:
-        def later_writes() -> bool:
-            return any(self._would_write(each) for level in later for each in level)
+    def _plan(self, dependents: Iterable[DependentPolicy]) -> scaling.Plan:
+        seed, namespace, memory = self._env.seed, self.order.namespace, self._context.memory
+        return scaling.plan(
+            dependents,
+            lambda ref: memory.newest(seed.dependent(namespace, ref)),
+            self.direction,
+            self._env.clock.now(),
+            found_at_zero=self._context.found_at_zero,
+        )
 
-        run = ResourceRun(self._context, dependent, later_writes, self._report)
-        self._runs[dependent.ref] = run
-        return run
-
-    def _would_write(self, dependent: DependentPolicy) -> bool:
-        memory = self._context.memory
-        view = memory.newest(self._env.seed.dependent(self._namespace, dependent.ref))
-        found = self._context.found_at_zero(dependent.ref)
-        case = scaling.Case(view, dependent.optional, found)
-        return scaling.decide(case, self.direction, self._env.clock.now()).writes
+    def _report(self, run: ResourceRun) -> None:
+        scaling_messages.resource_ended(self._env, self.order.namespace, self._context, run)
 
     def supersede(self) -> None:
         """Ends a scale-down that only waits for pods, if a dependent that it has dealt with is up again.
@@ -132,17 +135,17 @@ class ScalingRun:
         writing = not self._begun or any(not run.written.is_set() for run in self._runs.values())
         if self.direction is Direction.UP or writing or self.guard.ended is not None:
             return
-        if again := [str(ref) for ref in self._runs if self._up(ref)]:
+        dealt_with = [each for each in self._env.policy.dependents if each.ref in self._runs]
+        sized = self._context.memory.sized
+        again = [
+            str(each.dependent.ref)
+            for level in self._plan(dealt_with)
+            for each in level
+            if each.task.writes and (view := sized(each.view)) is not None and view.replicas
+        ]
+        if again:
             self.superseded = True
             self.guard.end(f"{' and '.join(again)} must be scaled down again")
-
-    def _up(self, ref: ResourceRef) -> bool:
-        """Whether the resource is up, and a scale-down would write it."""
-        view = self._context.memory.shown(self._env.seed.dependent(self._namespace, ref))
-        if view is None or not view.replicas:
-            return False
-        case = scaling.Case(view, self._env.policy.dependent(ref).optional)
-        return scaling.decide(case, Direction.DOWN, self._env.clock.now()).writes
 
     async def _level_passed(self, run: ResourceRun) -> None:
         """Returns as soon as the next level may start, as far as this resource is concerned."""
@@ -156,47 +159,28 @@ class ScalingRun:
         except TimeoutError:
             return  # a slow write goes on beside the next level
 
-    def _over(self, runs: list[ResourceRun]) -> bool:
-        if self.guard.ended is not None:
-            return True
-        stops = self._env.policy.on_failure(self.direction) is OnFailure.STOP
-        return stops and any(_failed(run) for run in runs)
-
-    def _result(self) -> ScalingResult:
-        runs = self._runs.values()
-        return ScalingResult(
-            self.order.operation,
-            self.direction,
-            self.order.trigger,
-            self.started,
-            self._env.clock.now(),
-            {run.ref: run.message for run in runs if _failed(run)},
-            self.guard.ended,
-            {run.ref: run.message for run in runs if run.unavailable},
-        )
-
     # What the API shows.
 
     def operation(self) -> ScalingRunStatus:
         """The run as an operation of the API, with the present state of each step."""
-        result, order = self.result, self.order
-        return ScalingRunStatus(
-            order.operation,
-            self._namespace,
-            order.direction,
-            order.trigger,
-            _phase(result),
-            order.created,
-            order.reason,
-            order.author,
-            order.forced,
-            order.carried_on,
+        result, direction = self.result, self.direction
+        phase, message, ended = OperationPhase.RUNNING, "", None
+        if result is not None:
+            ended, message = result.ended, result.cancelled or "; ".join(result.failures)
+            phase = OperationPhase.FAILED if result.failures else OperationPhase.DONE
+            phase = phase if result.cancelled is None else OperationPhase.CANCELLED
+        elif self.guard.ended is not None:
+            message = f"it ends: {self.guard.ended}"
+        dependents = sorted(
+            self._env.policy.dependents, key=lambda each: each.scale(direction).level
+        )
+        return replace(
+            self.order,
+            phase=phase,
             started=self.started,
-            ended=None if result is None else result.ended,
-            message=_message(result, self.guard.ended),
-            hold_until=order.hold_until,
-            steps=tuple(self._step(each) for level in self._levels for each in level),
-            verified=order.verified,
+            ended=ended,
+            message=message,
+            steps=tuple(map(self._step, dependents)),
         )
 
     def _step(self, dependent: DependentPolicy) -> RunStep:
@@ -226,22 +210,6 @@ def _failed(run: ResourceRun) -> bool:
     return run.result is StepResult.FAILED and not run.unavailable
 
 
-def _phase(result: ScalingResult | None) -> OperationPhase:
-    if result is None:
-        return OperationPhase.RUNNING
-    if result.cancelled is not None:
-        return OperationPhase.CANCELLED
-    return OperationPhase.FAILED if result.failures else OperationPhase.DONE
-
-
-def _message(result: ScalingResult | None, ending: str | None) -> str:
-    if result is None:
-        return "" if ending is None else f"it ends: {ending}"
-    if result.cancelled is not None:
-        return result.cancelled
-    return "; ".join(result.failures)
-
-
 Ended = Callable[[ScalingResult], None]
 
 
@@ -252,7 +220,7 @@ class Scaler:
         self._env = environment
         self._namespace = namespace
         self._listeners: list[Ended] = []
-        self._ordered: ScalingOrder | None = None
+        self._ordered: ScalingRunStatus | None = None
         """A manual run that starts as soon as the running one has ended."""
         self._task: asyncio.Task[None] | None = None
         self._wanted: Direction | None = None
@@ -279,15 +247,11 @@ class Scaler:
         self._listeners.remove(ended)
 
     @property
-    def manual(self) -> ScalingOrder | None:
-        """The manual scaling run that is under way or about to start."""
-        if self._ordered is not None:
-            return self._ordered
-        return (
-            self.scaling_run.order
-            if self.scaling_run is not None and self.scaling_run.order.manual
-            else None
-        )
+    def manual(self) -> ScalingRunStatus | None:
+        """The manual scaling run that is under way or about to start, as it was asked for."""
+        if self._ordered is None and self.scaling_run is not None and self.scaling_run.order.manual:
+            return self.scaling_run.order
+        return self._ordered
 
     @property
     def idle(self) -> bool:
@@ -326,13 +290,20 @@ class Scaler:
 
     def on_verdict(self, decision: Decision) -> None:
         """Takes a verdict: starts a scaling run, or confirms, delays or ends the one under way."""
-        self._remember_zeros(decision.verdict)
-        direction = decision.verdict.direction
-        if direction is not None and self._failed:
-            self._failed = self._still_failed(direction)
+        now, direction, policy = self._env.clock.now(), decision.verdict.direction, self._env.policy
+        if direction is Direction.UP:
+            zeros = [ref for ref, it in self.views().items() if scaling.at_zero_not_ours(it)]
+            self.memory.at_zero(zeros, now)
         if direction is None:
             self._wanted = None  # after a HOLD no run may start on an earlier verdict
         else:
+            if self._failed:  # but for what has come to where a run leaves it, by whatever hand
+                views = self.views()
+                self._failed = {
+                    ref: why
+                    for ref, why in self._failed.items()
+                    if not protection.complete(policy.dependent(ref), views[ref], direction, now)
+                }
             self.memory.turned(direction)
             # A SCALE DOWN that would write nothing was not confirmed: it must not start a run later, when it would.
             self._wanted = direction if self._something_to_write(direction) else None
@@ -352,7 +323,7 @@ class Scaler:
         if self.scaling_run is not None:
             self.scaling_run.guard.recheck()
 
-    def order(self, order: ScalingOrder) -> None:
+    def order(self, order: ScalingRunStatus) -> None:
         """Starts a manual run now, or as soon as the one under way, which it ends, has ended.
 
         The caller makes sure that no other manual run is under way or waits.
@@ -362,38 +333,28 @@ class Scaler:
             self._begin(order)
             return
         self._ordered = order
-        text = "it waits for the end of the current one"
-        self._env.operations.follow(
-            order.operation,
-            lambda: order.shown(self._namespace, OperationPhase.PENDING, text),
-        )
-        self.scaling_run.guard.end(f"a manual scaling run begins ({order.operation})")
+        shown = replace(order, message="it waits for the end of the current one")
+        self._env.operations.follow(order.id, lambda: shown)
+        self.scaling_run.guard.end(f"a manual scaling run begins ({order.id})")
 
     def cancel(self, operation: str, reason: str) -> bool:
         """Ends the manual run with this id, between two steps; False if it does not run or is ending already."""
-        if self._ordered is not None and self._ordered.operation == operation:
+        if self._ordered is not None and self._ordered.id == operation:
             self._drop_order(reason)
             return True
-        scaling_run = self.scaling_run
-        if (
-            scaling_run is None
-            or scaling_run.order.operation != operation
-            or scaling_run.guard.ended is not None
-        ):
+        run = self.scaling_run
+        if run is None or run.order.id != operation or run.guard.ended is not None:
             return False
-        scaling_run.guard.end(reason)
+        run.guard.end(reason)
         return True
 
     def _drop_order(self, reason: str) -> None:
         order, self._ordered = self._ordered, None
         if order is None:
             return
-        now = self._env.clock.now()
-        shown = order.shown(self._namespace, OperationPhase.CANCELLED, reason)
-        self._env.operations.close(replace(shown, ended=now))
-        self._tell(
-            ScalingResult(order.operation, order.direction, order.trigger, now, now, {}, reason)
-        )
+        now, cancelled = self._env.clock.now(), OperationPhase.CANCELLED
+        self._env.operations.close(replace(order, phase=cancelled, message=reason, ended=now))
+        self._tell(ScalingResult(order.id, order.direction, order.trigger, now, now, {}, reason))
 
     def end(self, reason: str) -> None:
         """Ends the run under way, and a manual one that waits; no run starts before the next verdict."""
@@ -423,53 +384,45 @@ class Scaler:
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    def _remember_zeros(self, verdict: Verdict) -> None:
-        """At SCALE UP, notes which resources are at 0 without our keys (rules 4.3, step 1)."""
-        if verdict is Verdict.SCALE_UP:
-            views = self.views().items()
-            zeros = (ref for ref, view in views if scaling.at_zero_not_ours(view))
-            self.memory.at_zero(zeros, self._env.clock.now())
-
     def _begin_automatic(self, direction: Direction) -> None:
         if self._dry_run_direction is direction:
             return
         self._dry_run_direction = direction if self._env.dry_run else None
-        now = self._env.clock.now()
-        self._begin(ScalingOrder(self._env.operations.new_id(), direction, now, reason=self._why))
+        self._begin(
+            ScalingRunStatus(
+                self._env.operations.new_id(),
+                self._namespace,
+                direction,
+                Trigger.AUTO,
+                OperationPhase.PENDING,
+                self._env.clock.now(),
+                self._why,
+            )
+        )
 
-    def _begin(self, order: ScalingOrder) -> None:
+    def _begin(self, order: ScalingRunStatus) -> None:
         self.memory.turned(order.direction)
-        scaling_run = self.scaling_run = ScalingRun(self._env, self._namespace, order, self.memory)
-        self._env.operations.follow(order.operation, scaling_run.operation)
+        scaling_run = self.scaling_run = ScalingRun(self._env, order, self.memory)
+        self._env.operations.follow(order.id, scaling_run.operation)
         scaling_messages.run_began(self._env, self._namespace, order)
         self._task = self._env.tasks.once(
             lambda: self._run(scaling_run), f"scaling run {self._namespace}"
         )
 
     def _something_to_write(self, direction: Direction) -> bool:
-        pending = self.pending()
-        if not (pending.down_writes if direction is Direction.DOWN else pending.up_writes):
+        """Whether a run would write; of what is at 0 without our keys, as far as verdicts have found it so."""
+        if direction is Direction.DOWN:
+            return self.pending().down_writes
+        if not self.pending().up_writes:
             return False  # the usual case
-        now, views = self._env.clock.now(), self.views()
-        return any(
-            scaling.decide(self._case(each, views[each.ref], direction), direction, now).writes
-            for each in self._env.policy.dependents
+        plan = protection.plan(
+            self._env.policy.dependents,
+            self.views(),
+            direction,
+            self._env.clock.now(),
+            found_at_zero=self.memory.found_at_zero,
         )
-
-    def _still_failed(self, direction: Direction) -> Mapping[ResourceRef, str]:
-        """Leaves out what has come to where a run in `direction` leaves it, by whatever hand."""
-        views, now, policy = self.views(), self._env.clock.now(), self._env.policy
-        return {
-            ref: why
-            for ref, why in self._failed.items()
-            if not protection.complete(policy.dependent(ref), views[ref], direction, now)
-        }
-
-    def _case(
-        self, dependent: DependentPolicy, view: WorkloadView | None, direction: Direction
-    ) -> scaling.Case:
-        found = self.memory.found_at_zero(dependent.ref)
-        return scaling.Case(protection.assumed(view, direction), dependent.optional, found)
+        return scaling.writes(plan)
 
     async def _run(self, scaling_run: ScalingRun) -> None:
         try:
@@ -493,13 +446,12 @@ class Scaler:
         if self.scaling_run is not None:
             return  # a listener has started one
         order, self._ordered = self._ordered, None
+        wanted = self._wanted
         if order is not None:
             self._begin(order)
-            return
-        wanted = self._wanted
-        if wanted is before.direction and not before.superseded:
+        elif wanted is before.direction and not before.superseded:
             return  # whatever this run could not do waits for the next verdict
-        if wanted is not None and self._something_to_write(wanted):
+        elif wanted is not None and self._something_to_write(wanted):
             self._begin_automatic(wanted)
 
 

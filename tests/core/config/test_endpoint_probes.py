@@ -309,7 +309,7 @@ def test_each_key_of_a_probe_is_read(key):
             ("grpc", Grpc),
             ("exec", Exec),
         )
-        for key in keys.known
+        for key in keys_of(keys)
     ],
 )
 def test_each_key_of_a_handler_is_read(handler, key):
