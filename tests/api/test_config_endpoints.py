@@ -186,6 +186,7 @@ def comparable(found):
     """Without the values of headers, and without the order of conditions on labels."""
     handler = found.handler
     if isinstance(handler, HttpGet):
-        handler = replace(handler, headers=tuple((name, "") for name, _ in handler.headers))
+        bare = replace(handler, headers=tuple((name, "") for name, _ in handler.headers))
+        found = replace(found, http_get=bare)
     pods = None if found.pods is None else frozenset(found.pods.requirements)
-    return replace(found, handler=handler, pods=None), pods
+    return replace(found, pods=None), pods

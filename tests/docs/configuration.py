@@ -29,11 +29,12 @@ from tests.docs.asking import PROBE, ask
 from tests.docs.pages import DOCS
 
 PAGE: Final = DOCS / "configuration.md"
-_DEPENDENT: Final = "dependentResourceInfos[]."
+_DEPENDENTS: Final = "dependentResourceInfos"
+_DEPENDENT: Final = f"{_DEPENDENTS}[]."
 _SERVICE: Final = "servicesAndDependantSelectors.*."
 ROWS: Final = {
     FileKind.PROBER: (
-        *keys_of(ProberPolicy),
+        *sorted(keys_of(ProberPolicy), key=lambda key: key == _DEPENDENTS),
         *(f"{_DEPENDENT}{key}" for key in keys_of(DependentPolicy)),
         *(f"{_DEPENDENT}ref.{key}" for key in keys_of(Ref)),
         *(f"….{key}" for key in keys_of(ScalePolicy)),

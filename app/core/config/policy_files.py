@@ -23,7 +23,6 @@ from app.core.config.yaml_file import (
     NodeKind,
     YamlFile,
     compose,
-    keys_of,
     kind,
     line_of,
     read_text,
@@ -158,8 +157,7 @@ def _given(root: yaml.Node | None, wanted: FileKind) -> list[str]:
     """Returns which of the keys a file has, apart from obsolete ones."""
     if root is None or kind(root) is not NodeKind.MAPPING:
         return []
-    values = YamlFile[Any](root, _FORMS[wanted], "", strict=False).values
-    return [key for key in keys_of(_FORMS[wanted]) if key in values]
+    return list(YamlFile[Any](root, _FORMS[wanted], "", strict=False).values)
 
 
 def _sections(values: Values, key: str) -> Iterator[tuple[int, Values]]:
@@ -240,8 +238,6 @@ def _check_dependents(file: YamlFile[ProberPolicy]) -> None:
     seen: dict[tuple[object, ...], str] = {}
     for index, dependent in _sections(file.values, "dependentResourceInfos"):
         path = ("dependentResourceInfos", index)
-        for key in {"scaleUp", "scaleDown"} - {*dependent}:
-            file.mistake((*path, key), "is required")
         if {"optional", "shouldExist"} <= {*dependent}:
             message = "is the inverse of optional: only one of the two may be given"
             file.mistake((*path, "shouldExist"), message)
@@ -303,7 +299,7 @@ def _check_probe(
     type_ = probe.get("type", ProbeType.READINESS)
     if "podSelector" not in probe:
         _check_host_target(file, path, probe, type_)
-    if type_ in {ProbeType.STARTUP, ProbeType.LIVENESS}:
+    if type_ in (ProbeType.STARTUP, ProbeType.LIVENESS):
         successes = probe.get("successThreshold", 1)
         if isinstance(successes, int) and successes > 1:
             message = f"must be 1 where type is {type_}, not {successes}"
@@ -317,7 +313,7 @@ def _check_host_target(
     file: YamlFile[ProberPolicy], path: tuple[str | int, ...], probe: Values, type_: object
 ) -> None:
     """Refuses what only applies to containers."""
-    if type_ in {ProbeType.STARTUP, ProbeType.LIVENESS}:
+    if type_ in (ProbeType.STARTUP, ProbeType.LIVENESS):
         message = f"needs podSelector where it is {type_}: that is about a container"
         file.mistake((*path, "type"), message)
     if "exec" in probe:

@@ -36,7 +36,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
 from app.core.errors import ConfigurationError, Mistake, trimmed
-from app.core.model.keys import NUMBER, Complete, Secretive, Unquoted, WrittenAs
+from app.core.model.keys import NUMBER, Complete, Needed, Secretive, Unquoted, WrittenAs
 from app.core.model.policy import ConfigWarning
 
 MAX_BYTES: Final = 1024 * 1024
@@ -228,6 +228,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 @cache
+def _adapter(form: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - a type, or a tuple of one
+    return TypeAdapter(form)  # dear to make
+
+
+@cache
 def keys_of(form: type) -> Mapping[str, object]:
     """Returns the type of each key that a record has in a file."""
     hints = get_type_hints(form, include_extras=True)
@@ -311,12 +316,12 @@ class YamlFile(Generic[T]):
         strict: bool,
         secret: bool = False,
     ) -> None:
-        self._form, self._source, self._strict, self._secret = form, source, strict, secret
+        self._form: Any = form  # Any: a type is no Hashable to mypy
+        self._source, self._strict, self._secret = source, strict, secret
         self._mistakes: list[Mistake] = []
         self._warnings: list[ConfigWarning] = []
         self._nodes: dict[Path_, yaml.Node] = {}
         self._places: dict[Path_, FileLocation] = {}
-        self._odd_keys: set[Path_] = set()
         line = None if root is None else line_of(root)
         self._places[()] = FileLocation("", line)
         self.values: Any = {} if root is None else self._plain(root, form, (), self._places[()])
@@ -343,7 +348,7 @@ class YamlFile(Generic[T]):
         """
         record: T | None = None
         try:
-            record = TypeAdapter(self._form).validate_python(self.values)
+            record = _adapter(self._form).validate_python(self.values)
         except ValidationError as error:
             for each in error.errors(include_url=False):
                 self._record(each["loc"], each["type"], each.get("ctx", {}))
@@ -408,6 +413,9 @@ class YamlFile(Generic[T]):
                 self._places[*path, name] = place
             else:
                 found[name] = self._plain(entry.node, keys[name], (*path, name), place)
+        for name in keys:
+            if name not in found and Needed() in _annotations(keys[name]):
+                self.mistake((*path, name), "is required")
         return found
 
     def _unknown(self, place: FileLocation, key: str, form: type) -> None:
@@ -454,7 +462,6 @@ class YamlFile(Generic[T]):
             if key.tag == _TAG + "merge":
                 merges.append(value)
             elif kind(key) is not NodeKind.STRING:
-                self._odd_keys.add(path)
                 self._note(
                     FileLocation(base.path, line_of(key)),
                     f"a key must be a string, not {describe(key)}",
@@ -483,9 +490,7 @@ class YamlFile(Generic[T]):
         node = self._nodes.get(path)
         cause = context.get("error", _SENTENCES[error].format(**context).replace("'", ""))
         if error == "too_short" and node is not None:
-            if (
-                path not in self._odd_keys
-            ):  # else it is empty, because its keys are mistakes already
+            if not _filled(node):  # else what is in it is wrong, which is said already
                 self.mistake(path, "must not be empty")
         elif self._secret:
             self.mistake(path, f"{cause}; quote it" if error == "string_type" else str(cause))
@@ -499,9 +504,9 @@ class YamlFile(Generic[T]):
 
 _SENTENCES: Final = {
     "missing": "is required",
-    "too_short": "is required",  # where it is absent, and the default is that there is nothing
+    "too_short": "must not be empty",
     "dataclass_type": "must be a mapping",
-    "mapping_type": "must be a mapping",
+    "dict_type": "must be a mapping",
     "tuple_type": "must be a list",
     "string_type": "must be a string",
     "int_type": "must be a whole number",
@@ -512,7 +517,12 @@ _SENTENCES: Final = {
     "value_error": "",
 }
 """What is said of each error of pydantic; those of ours say it themselves."""
-_OF_SHAPE: Final = frozenset({"dataclass_type", "mapping_type", "tuple_type"})
+_OF_SHAPE: Final = frozenset({"dataclass_type", "dict_type", "tuple_type"})
+
+
+def _filled(node: yaml.Node) -> bool:
+    merge = _TAG + "merge"
+    return any(not isinstance(each, tuple) or each[0].tag != merge for each in node.value)
 
 
 def _hint(node: yaml.Node, cause: object, *, unshown: bool) -> str:

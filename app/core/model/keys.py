@@ -54,6 +54,11 @@ MAX_WHOLE: Final = 2**31 - 1
 NUMBER: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Says that a file must have a key, though code may leave it out."""
+
+
 class Complete(ValueError):
     """A mistake whose message says all: what was found is not added, as it says nothing or may be a secret."""
 

@@ -13,6 +13,7 @@ from app.core.model.keys import (
     CountOrZero,
     Duration,
     DurationOrZero,
+    Needed,
     ObjectName,
     PositiveShare,
     Reference,
@@ -51,8 +52,8 @@ class DependentPolicy:
     __pydantic_config__: ClassVar = KEYS
 
     ref: Reference
-    scale_up: ScalePolicy = ScalePolicy()
-    scale_down: ScalePolicy = ScalePolicy()
+    scale_up: Annotated[ScalePolicy, Needed()] = ScalePolicy()
+    scale_down: Annotated[ScalePolicy, Needed()] = ScalePolicy()
     optional: Switch = False
     should_exist: Annotated[Switch | None, Field(exclude=True)] = None
     """The inverse of `optional`, where an older file has it; None in a policy."""
@@ -75,7 +76,8 @@ class ProberPolicy:
     """Null in endpoint mode."""
     dependents: Annotated[
         tuple[DependentPolicy, ...],
-        Field(alias="dependentResourceInfos", min_length=1, validate_default=True),
+        Field(alias="dependentResourceInfos", min_length=1),
+        Needed(),
     ] = ()
     internal_secret: Annotated[ObjectName | None, Field(alias="internalKubeConfigSecretName")] = (
         None

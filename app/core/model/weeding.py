@@ -13,6 +13,7 @@ from app.core.model.keys import (
     Count,
     Duration,
     DurationOrZero,
+    Needed,
     Selector,
     ServiceName,
     Switch,
@@ -45,7 +46,8 @@ class WeederPolicy:
 
     services: Annotated[
         Mapping[ServiceName, _Dependants],
-        Field(alias="servicesAndDependantSelectors", min_length=1, validate_default=True),
+        Field(alias="servicesAndDependantSelectors", min_length=1),
+        Needed(),
         AfterValidator(MappingProxyType),
         WrapSerializer(lambda services, serialize: serialize(dict(services))),
     ] = field(default_factory=lambda: MappingProxyType({}))

@@ -143,7 +143,7 @@ def test_an_unknown_key_never_stops_the_running_program():
 
 def test_a_wrong_value_stops_the_running_program_too():
     assert mistakes(file_with(probeInterval="0s", later=1), strict=False) == [
-        "line 10: probeInterval: must be above 0s, not 0s"
+        'line 10: probeInterval: must be above 0s, not the string "0s"'
     ]
 
 

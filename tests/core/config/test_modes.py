@@ -160,7 +160,7 @@ def test_the_example_of_endpoint_mode_has_its_defaults_and_no_warnings():
     assert found.warnings == ()
     assert found.policy == replace(
         bare,
-        kubeconfig_secret=found.policy.kubeconfig_secret,
+        internal_secret=found.policy.internal_secret,
         external_secret=found.policy.secret_names[Route.EXTERNAL],
         endpoint_probes=found.policy.endpoint_probes,
         dependents=found.policy.dependents,

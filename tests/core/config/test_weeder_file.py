@@ -169,7 +169,7 @@ def test_an_unknown_key_in_a_requirement_stops_it_too():
 
 def test_a_wrong_value_stops_the_running_program_too():
     assert mistakes(file_with(watchDuration="0s", later=1), strict=False) == [
-        "line 7: watchDuration: must be above 0s, not 0s"
+        'line 7: watchDuration: must be above 0s, not the string "0s"'
     ]
 
 
