@@ -137,8 +137,7 @@ class HttpHeader:
     __pydantic_config__: ClassVar = KEYS
 
     name: Annotated[str, AfterValidator(_header_name)]
-    value: OneLine = ""
-    """Always `[redacted]`, as it may be a secret."""
+    value: Annotated[OneLine, Field(description="Always `[redacted]`, as it may be a secret.")] = ""
 
 
 Header = Annotated[

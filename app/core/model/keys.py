@@ -45,7 +45,6 @@ F = TypeVar("F")
 
 KEYS: Final = ConfigDict(
     alias_generator=to_camel,
-    use_attribute_docstrings=True,
     json_schema_serialization_defaults_required=True,
 )
 """How pydantic names the keys of a record: as its fields, in camelCase, unless one has an alias."""

@@ -72,8 +72,9 @@ class ProberPolicy:
     __pydantic_config__: ClassVar = KEYS
     OBSOLETE: ClassVar = ("name", "namespace")
 
-    kubeconfig_secret: Annotated[ObjectName | None, Field(alias="kubeConfigSecretName")] = None
-    """Null in endpoint mode."""
+    kubeconfig_secret: Annotated[
+        ObjectName | None, Field(alias="kubeConfigSecretName", description="Null in endpoint mode.")
+    ] = None
     dependents: Annotated[
         tuple[DependentPolicy, ...],
         Field(alias="dependentResourceInfos", min_length=1),
@@ -119,7 +120,8 @@ class ProberPolicy:
         """The name of the kubeconfig Secret for each route in use."""
         if self.external_secret is None:
             return {Route.INTERNAL: self.kubeconfig_secret or ""}
-        return {Route.INTERNAL: self.internal_secret or "", Route.EXTERNAL: self.external_secret}
+        internal = self.internal_secret or self.kubeconfig_secret or ""
+        return {Route.INTERNAL: internal, Route.EXTERNAL: self.external_secret}
 
     def on_failure(self, direction: Direction) -> OnFailure:
         if direction is Direction.UP:
