@@ -171,9 +171,9 @@ def _of(
     subresource: str = "",
     feature: str = "",
 ) -> Iterator[Permission]:
-    plural = resource.plural + (f"/{subresource}" if subresource else "")
+    named = resource.named(subresource)
     for verb in verbs:
-        yield Permission(verb, resource.group, plural, name, namespace, feature)
+        yield Permission(verb, resource.group, named, name, namespace, feature)
 
 
 class AccessReviewer:

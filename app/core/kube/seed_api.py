@@ -10,7 +10,6 @@ from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
-    suppress,
 )
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -30,6 +29,7 @@ from app.core.kube.seed_credentials import SeedCredentials, SeedIdentity
 from app.core.limits import Bucket
 from app.core.metrics import Metrics
 from app.core.ports import Starting
+from app.core.tasks import happens
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +69,16 @@ class Budget(StrEnum):
     """No limit here: the caller has a budget of its own (the weeder, Events, exec probes, and reviews,
     `app.api.auth.budgets`)."""
 
+    @classmethod
+    def of(cls, *, urgent: bool, spare: bool = False) -> "Budget":
+        """Returns the budget of a request that is `urgent`, or else `spare`, or neither."""
+        return cls.URGENT if urgent else cls.SPARE if spare else cls.NORMAL
+
+    @property
+    def within(self) -> float:
+        """The time limit of a request, in seconds."""
+        return URGENT_WITHIN if self is Budget.URGENT else WITHIN
+
 
 class TokenQueue:
     """A token bucket whose tokens callers wait for, in the order in which they came."""
@@ -91,11 +101,6 @@ class TokenQueue:
 
 class _Deep(bytes):
     """An answer that is nested too deeply to be decoded directly."""
-
-
-def within(*, urgent: bool) -> float:
-    """Returns the time limit of a request in seconds."""
-    return URGENT_WITHIN if urgent else WITHIN
 
 
 class SeedApi:
@@ -294,9 +299,7 @@ class SeedApi:
         """
         asked = RequestedRight("create", "events", namespace)
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GIVES_WAY):
-                await self._calm.wait()
+        _ = await happens(self._calm, _GIVES_WAY)
         request = ApiRequest(asked, path, WITHIN, method="POST", body=event)
         try:
             await self.call(request, lambda _: None, Budget.PACED)
