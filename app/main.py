@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from app import commands, own_version
-from app.core.config.files import read_prober_file, read_weeder_file
+from app.core.config.policy_files import read_prober_file, read_weeder_file
 from app.core.config.settings import ProberOptions, SeedSettings, WeederOptions
 from app.core.kube.seed_credentials import (
     FileCredentials,

@@ -71,7 +71,7 @@ def permissions_needed(
         allow_exec: whether commands may be run in containers.
     """
     needed = [*_of(CLUSTERS, _READ)]
-    if policy.endpoint_mode is None:
+    if not policy.endpoint_mode:
         needed += _of(MACHINES, _READ)
     for name in policy.secret_names.values():
         needed += _of(SECRETS, _READ, name=name)

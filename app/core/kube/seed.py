@@ -80,7 +80,7 @@ class SeedCluster:
         self._clusters = reflect(Watched.CLUSTERS, resources.clusters())
         self._machine_lists = reflect(Watched.MACHINES, resources.machines())
         # endpoint mode watches no Machines, and must work without the right to
-        self._machines = self._machine_lists if policy.endpoint_mode is None else None
+        self._machines = self._machine_lists if not policy.endpoint_mode else None
         self._secrets = {
             route: reflect(Watched.SECRETS, resources.secrets(name, route))
             for route, name in self._secret_names.items()
