@@ -130,17 +130,19 @@ def check_config(command: Read[CheckConfigSettings], out: TextIO, err: TextIO) -
 
 
 def _check_file(path: Path, settings: CheckConfigSettings, out: TextIO, err: TextIO) -> bool:
-    from app.core.config import files  # noqa: PLC0415 - the parsers of the files are for this command alone
+    from app.core.config import policy_files, yaml_file  # noqa: PLC0415 - for this command alone
 
     try:
-        text = files.read_text(path)
-        kind = settings.kind or files.file_kind(text, str(path))
+        text = yaml_file.read_text(path)
+        kind = settings.kind or policy_files.file_kind(text, str(path))
         strict = settings.strict_config
         if kind is FileKind.PROBER:
             exec_too = settings.allow_exec
-            found = files.parse_prober(text, str(path), strict=strict, allow_exec=exec_too).warnings
+            found = policy_files.parse_prober(
+                text, str(path), strict=strict, allow_exec=exec_too
+            ).warnings
         else:
-            found = files.parse_weeder(text, str(path), strict=strict).warnings
+            found = policy_files.parse_weeder(text, str(path), strict=strict).warnings
     except ConfigurationError as error:
         show_mistakes(error, err)
         return False
