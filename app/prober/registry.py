@@ -11,10 +11,9 @@ from app.prober.endpoints.probes import EndpointProbes
 from app.prober.endpoints.results import EndpointResultView
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import protection
-from app.prober.rules.lifecycle import Lifecycle
+from app.prober.rules.lifecycle import Lifecycle, ProbedShoot
 from app.prober.runner import ShootRunner
 from app.prober.scaling.run import Scalers
-from app.prober.shoot_session import ProbedShoot
 from app.prober.status import ShootStatus, ShootSummary
 
 

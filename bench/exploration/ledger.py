@@ -12,7 +12,7 @@ from app.core.kube.reflector import SILENCE
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route, ShootView
 from app.core.model.workloads import Patch, ResourceRef
-from app.prober.rules.timings import READING, Timings, offset_tolerance
+from app.prober.rules.leases import READING, Timings, offset_tolerance
 from app.simulation.builders import World
 from app.simulation.kubelets import Kubelet
 from app.simulation.network import SEED

@@ -10,8 +10,8 @@ from app.core.model.workloads import Direction
 from app.prober.endpoints.probes import EndpointProbes
 from app.prober.path_probe import PathProbe
 from app.prober.rules import paths, verdict
+from app.prober.rules.lifecycle import ProbedShoot, Reading
 from app.prober.rules.verdict import Preconditions
-from app.prober.shoot_session import ProbedShoot, Reading
 
 
 def names_counted() -> Any:  # noqa: ANN401  a patch

@@ -1,7 +1,10 @@
 """The kubeconfig of a shoot: rotated, absent, refused, untrusted."""
 
+from typing import Any
+
 import pytest
 
+from app.core.kube.shoot import ShootSession
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.ports import Watched
 from app.simulation.traffic import Host
@@ -127,6 +130,10 @@ class SlowToConnect:
     def __init__(self, real, clock):
         self._real, self._clock = real, clock
         self.consumer, self.forget = real.consumer, real.forget
+
+    def session(self, seed, namespace, route, secret_name):
+        connector: Any = self
+        return ShootSession(connector, seed, namespace, route, secret_name)
 
     async def connect(self, secret):
         await self._clock.sleep(2.0)

@@ -1,11 +1,13 @@
 """One shoot's trouble is its own: crashes, slowness, mass outages."""
 
 import itertools
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from app.core.errors import CredentialRefused
+from app.core.kube.shoot import ShootSession
 from app.core.metrics import Metrics
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.metering import Metering
@@ -33,6 +35,10 @@ class BrokenConnector:
     def __call__(self, real):
         self._real = real
         return self
+
+    def session(self, seed, namespace, route, secret_name):
+        connector: Any = self
+        return ShootSession(connector, seed, namespace, route, secret_name)
 
     async def connect(self, secret):
         if self.broken and secret.namespace == SHOOT:

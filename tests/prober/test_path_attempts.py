@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from app.core import errors
+from app.core.kube.shoot import ShootSession
 from app.core.model.policy import EndpointMode
 from app.core.model.probing import Failure, PathReading, VerdictReason
 from app.core.model.shoots import Route, SecretView
 from app.prober.path_probe import PathProbe
-from app.prober.rules.consecutive import PendingWrites
+from app.prober.rules.protection import PendingWrites
 from tests.support.harness import GARDENER, SHOOT
 
 STAKES = PendingWrites(up_writes=False, down_writes=True, protected=False)
@@ -38,6 +39,10 @@ class Outside:
     async def read_secret(self, namespace, *, route, urgent=False):
         await asyncio.sleep(self.read_live)
         return SecretView(namespace, "2", b"another", route)
+
+    def session(self, seed, namespace, route, secret_name):
+        connector: Any = self
+        return ShootSession(connector, seed, namespace, route, secret_name)
 
     async def connect(self, secret):
         async def version(*, new_connection=False, within=None):
