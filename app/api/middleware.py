@@ -54,7 +54,7 @@ from app.core.reporting.audit import AuditLog
 _OWN: Final = frozenset({"same-origin", "none"})
 _READS: Final = frozenset({"GET", "HEAD"})
 # Request headers that a page of a named origin may send.
-_ASKED_FOR: Final = "authorization, if-none-match, last-event-id"
+_ASKED_FOR: Final = "authorization, last-event-id"
 # Response headers that a page of a named origin may read.
 _SHOWN: Final = "etag, location, retry-after, x-request-id"
 # Seconds for which a browser may cache the answer to a preflight.

@@ -28,10 +28,10 @@ from prometheus_client import Histogram
 
 from app.api.application import create_api, create_health_app, create_metrics_app
 from app.api.auth.gate import AccessGate, open_gate
+from app.api.context import Context
 from app.api.health import Check, Health
 from app.api.middleware import ApiMiddleware
-from app.api.streaming.streams import EventStreams
-from app.api.views import Context
+from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.config.flag_values import ListenAddress
 from app.core.config.settings import ApiSettings
@@ -45,11 +45,9 @@ from app.core.reporting.notices import Notice, journal
 from app.core.tasks import SharedLoopDied
 from app.core.web.peers import Network
 from app.core.web.serving import HttpServer
-from app.service.decisions import OverrideFeature
-from app.service.loops import ProberLoop, RunningLoop, WeederLoop
+from app.service.loops import OverrideFeature, ProberLoop, RunningLoop, WeederLoop
 from app.service.parts import Cluster, Configured, Core
-from app.service.seed_checks import PermissionCheck
-from app.service.selfview import Finders, SelfView, health
+from app.service.selfview import Finders, PermissionCheck, SelfView, health
 
 # How late the event loop returns to a timer. Every probe and every answer is late by as much.
 

@@ -188,32 +188,25 @@ def judge(
 
     Of several containers that wait, the one that would wait longest counts; an unknown wait is the longest.
     """
-    if (keep := _out_of_reach(pod, selectors)) is not None:
-        return keep
-    longest = _longest_wait(pod.containers, now)
-    if longest is None:
+    if not selected(pod, selectors):
+        return Keep(KeepReason.NOT_SELECTED, "no selector of the service matches its labels")
+    if pod.terminating:
+        return Keep(KeepReason.TERMINATING, "it is being deleted already")
+    crashed = (each for each in pod.containers if each.crash_loops)
+    waits = [Delete(each.name, remaining_backoff(each, now)) for each in crashed]
+    if (longest := max(waits, key=_length, default=None)) is None:
         return Keep(KeepReason.NOT_WAITING, _who_waits(pod.containers))
     return _spared(pod, longest, policy, deleted_before) or longest
+
+
+def selected(pod: PodView, selectors: Sequence[LabelSelector]) -> bool:
+    """Whether one of the service's selectors matches the pod."""
+    return any(each.matches(pod.labels) for each in selectors)
 
 
 def too_short(wait: Delete, policy: WeederPolicy, ago: float = 0.0) -> bool:
     """Whether the container, judged `ago` seconds before now, will be restarted soon by the kubelet itself."""
     return _length(wait) - ago <= policy.min_backoff_remaining
-
-
-def _out_of_reach(pod: PodView, selectors: Sequence[LabelSelector]) -> Keep | None:
-    if not any(selector.matches(pod.labels) for selector in selectors):
-        return Keep(KeepReason.NOT_SELECTED, "no selector of the service matches its labels")
-    if pod.terminating:
-        return Keep(KeepReason.TERMINATING, "it is being deleted already")
-    return None
-
-
-def _longest_wait(containers: Iterable[ContainerView], now: float) -> Delete | None:
-    waits = [
-        Delete(each.name, remaining_backoff(each, now)) for each in containers if each.crash_loops
-    ]
-    return max(waits, key=_length, default=None)
 
 
 def _length(wait: Delete) -> float:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from app.api import presenting
+from app.api.context import RenderedShoots
 from app.api.presenting import Endpoints
-from app.api.views import RenderedShoots
 from app.core.model.endpoints import (
     CachedResult,
     Effect,

@@ -16,10 +16,9 @@ from app.api.auth.authentication import (
     SeedAuthenticator,
     TokenFileAuthenticator,
 )
-from app.api.auth.authorization import ByRole, BySeed, DecisionCounter
+from app.api.auth.authorization import AccessAuthority, ByRole, BySeed, DecisionCounter
 from app.api.auth.reviews import FEATURE as REVIEW_FEATURE
 from app.api.auth.reviews import ReviewService
-from app.api.views import AccessAuthority
 from app.core.clock import Clock
 from app.core.config.api_values import FEATURE as API_FEATURE
 from app.core.config.api_values import Exposure

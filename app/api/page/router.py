@@ -16,6 +16,7 @@ from fastapi.responses import HTMLResponse
 
 from app.api import presenting, schemas
 from app.api.auth.authorization import Call
+from app.api.context import Context, ProberView
 from app.api.dependencies import (
     AnyContext,
     LeadingProber,
@@ -29,7 +30,6 @@ from app.api.page import actions, site
 from app.api.page.plots import BUCKETS, STEP, Plot, drawn
 from app.api.routers import status
 from app.api.routers.shoots import ShootOrder
-from app.api.views import Context, ProberView, WeedersView
 from app.core.model.instants import rfc3339
 from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind, ShootState
@@ -37,6 +37,7 @@ from app.core.model.weeding import ServiceKey
 from app.core.overrides.cache import OverrideCache
 from app.prober.rules.state import severity
 from app.prober.status import ShootStatus, ShootSummary
+from app.weeder.controller import WeederController
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -291,7 +292,7 @@ async def read_shoot(
     found, now = known_shoot(prober, namespace), common["now"]
     effective = prober.overrides.effective(namespace)
     shoot = presenting.shoot(found, prober.policy, effective, prober.endpoints_of(namespace))
-    history = prober.shoots.history(namespace)
+    history = prober.history.about(namespace)
     entries = [each for each in history if kind in {None, each.kind}]
     operations = [each for each in prober.scaling_runs.operations() if each.namespace == namespace]
     return site.rendered(
@@ -402,7 +403,9 @@ async def list_weeders(request: Request, context: AnyContext, namespace: Search 
     )
 
 
-def _quiet_services(context: Context, weeders: WeedersView, namespace: str) -> list[schemas.Weeder]:
+def _quiet_services(
+    context: Context, weeders: WeederController, namespace: str
+) -> list[schemas.Weeder]:
     """The services of a control plane that have had no recovery: they can be weeded all the same."""
     policy = context.process.configured.weeder
     names = () if policy is None else policy.services

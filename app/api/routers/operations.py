@@ -14,15 +14,18 @@ from app.api.dependencies import (
     DryRun,
     LeadingProber,
     OptionalReason,
+    PageKey,
+    PageQuery,
     allowed,
     api_router,
     authorize,
     caller_of,
+    cut,
     known_shoot,
     listed_in_time,
     refuse_in_dry_run,
+    refuse_unknown,
 )
-from app.api.parameters import PageKey, PageQuery, cut, refuse_unknown
 from app.api.problems import Problem, ProblemType
 from app.core.errors import NotKnownYet, OperationGone, trimmed
 from app.core.model.durations import parse_duration
@@ -164,7 +167,7 @@ class Permitted:
         prober: LeadingProber,
         name: Annotated[str, Path(alias="id", description="As in `Location` and in the list.")],
     ) -> ScalingRunStatus:
-        """Return the operation; raises the errors of `ScalingRunsView.operation`, and a `Problem` (403, 404)."""
+        """Return the operation; raises the errors of `ManualScaling.operation`, and a `Problem` (403, 404)."""
         found: ScalingRunStatus | None = None
         gone: OperationGone | NotKnownYet | None = None
         try:

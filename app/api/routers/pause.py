@@ -9,26 +9,29 @@ from fastapi import Depends, Path, Query, Request, Response
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
+from app.api.context import Context
 from app.api.dependencies import (
     AnyContext,
     AnyProber,
     DryRun,
     OptionalReason,
+    PageKey,
+    PageQuery,
     allowed,
     api_router,
     authorize,
     caller_of,
     check_here,
+    cut,
     known_shoot,
     listed_in_time,
     listed_prober,
     planned,
     refuse_in_dry_run,
+    refuse_unknown,
     until_listed,
 )
-from app.api.parameters import PageKey, PageQuery, cut, refuse_unknown
 from app.api.problems import Problem, ProblemType
-from app.api.views import Context
 from app.core.errors import FeatureUnavailable, trimmed
 from app.core.model import workloads as ann
 from app.core.model.durations import parse_duration
@@ -236,13 +239,13 @@ async def _pause(
 async def _resume_api(
     request: Request, context: Context, namespace: str | None, reason: str, *, dry_run: bool
 ) -> Response:
-    found = await _resume(request, context, namespace, API_PAUSE, reason, dry_run=dry_run)
-    if isinstance(found, Response):
-        return found
-    return planned("no pause", None, None) if dry_run else Response(status_code=204)
+    ended = await _end(request, context, namespace, API_PAUSE, reason, dry_run=dry_run)
+    if ended is None:
+        return planned("no pause", None, None) if dry_run else Response(status_code=204)
+    return ended
 
 
-async def _resume(
+async def _end(
     request: Request,
     context: Context,
     namespace: str | None,
@@ -250,13 +253,14 @@ async def _resume(
     reason: str,
     *,
     dry_run: bool,
-) -> Pause | Response | None:
-    """End a pause; returns it, or None if there is none, or the answer to a dry run."""
+) -> Response | None:
+    """End a pause, or say what that would change; None if there is none."""
     draft = draft_of(request)
     draft.action = "plan" if dry_run else "resume"
     draft.namespace, draft.reason = namespace, reason or None
     _ = await listed_in_time(context, lambda: context.overrides.synced)
-    there = _known_pause(context, namespace, name)
+    pauses = context.overrides.pauses(namespace)
+    there = next((each for each in pauses if each.id.name == name), None)
     draft.before = _audited(there, context, namespace)
     _ = await _covered(context, namespace)
     if dry_run:
@@ -266,12 +270,7 @@ async def _resume(
     by = caller_of(request).name
     ended = await context.override_service.end_pause(namespace, name, by=by)
     draft.before = _audited(ended, context, namespace)
-    return ended
-
-
-def _known_pause(context: Context, namespace: str | None, name: str) -> Pause | None:
-    pauses = context.overrides.pauses(namespace)
-    return next((each for each in pauses if each.id.name == name), None)
+    return None if ended is None else Response(status_code=204)
 
 
 # All pauses in force, those of kubectl included, by their names.
@@ -368,15 +367,13 @@ async def _end_by_name(
     dry_run: bool,
 ) -> Response:
     draft_of(request).target = f"Pause/{trimmed(name, 100)}"
-    found: Pause | Response | None = None
     # The caller chose this text: it may be of any length and content, and must not reach the seed.
     if is_subdomain(name):
-        found = await _resume(request, context, namespace, name, reason, dry_run=dry_run)
-    if found is None:
-        whose = "of all shoots" if namespace is None else f"of {trimmed(namespace, 100)}"
-        detail = f"there is no pause {trimmed(name, 100)} {whose}"
-        raise Problem(ProblemType.NOT_FOUND, detail)
-    return found if isinstance(found, Response) else Response(status_code=204)
+        ended = await _end(request, context, namespace, name, reason, dry_run=dry_run)
+        if ended is not None:
+            return ended
+    whose = "of all shoots" if namespace is None else f"of {trimmed(namespace, 100)}"
+    raise Problem(ProblemType.NOT_FOUND, f"there is no pause {trimmed(name, 100)} {whose}")
 
 
 # The shoots that a pause covers.

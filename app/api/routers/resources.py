@@ -9,22 +9,24 @@ from fastapi import Depends, Header, Query, Request, Response
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
+from app.api.context import Context, ProberView
 from app.api.dependencies import (
     AnyContext,
     AnyProber,
     DryRun,
     OptionalReason,
+    PageKey,
+    PageQuery,
     allowed,
     api_router,
     caller_of,
+    cut,
     known_shoot,
     planned,
     refuse_in_dry_run,
 )
 from app.api.limits import name_of
-from app.api.parameters import PageKey, PageQuery, cut
 from app.api.problems import Problem, ProblemType, wait
-from app.api.views import Context, ProberView
 from app.core import redaction
 from app.core.errors import Throttled, trimmed
 from app.core.model import workloads

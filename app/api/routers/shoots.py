@@ -9,10 +9,18 @@ from pydantic import Field
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
-from app.api.dependencies import LeadingProber, OptionalReason, allowed, api_router, known_shoot
-from app.api.parameters import PageKey, PageQuery, cut
+from app.api.context import ProberView
+from app.api.dependencies import (
+    LeadingProber,
+    OptionalReason,
+    PageKey,
+    PageQuery,
+    allowed,
+    api_router,
+    cut,
+    known_shoot,
+)
 from app.api.problems import Problem, ProblemType
-from app.api.views import ProberView
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
 from app.core.overrides.cache import OverrideCache
@@ -126,7 +134,7 @@ async def list_history(
 ) -> schemas.HistoryList:
     """The history of a shoot, newest first; failures and actions are kept longer than uneventful probes."""
     known_shoot(prober, namespace)
-    entries = prober.shoots.history(namespace)
+    entries = prober.history.about(namespace)
     page = cut(entries, lambda each: PageKey(-each.number, ""), f"history {namespace}", query)
     return schemas.HistoryList(
         items=[presenting.history_entry(entry) for entry in page.items], metadata=page.metadata

@@ -9,9 +9,8 @@ from pydantic import Field
 from app.api import config_view, presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
-from app.api.dependencies import AnyContext, allowed, api_router
-from app.api.parameters import PageKey, PageQuery, cut
-from app.api.views import Context, ProcessView
+from app.api.context import Context
+from app.api.dependencies import AnyContext, PageKey, PageQuery, allowed, api_router, cut
 from app.core import log
 from app.core.config.flag_values import LogLevel
 from app.core.model.instants import rfc3339
@@ -39,7 +38,10 @@ async def read_status(context: AnyContext) -> schemas.Status:
         },
         counts=_counts(context),
         pause=None if pause is None else presenting.pause(pause, None),
-        features_off=_features_off(process),
+        features_off=[
+            schemas.FeatureOff(feature=name, reason=why)
+            for name, why in sorted(process.features_off().items())
+        ],
         missing_permissions=[
             schemas.MissingPermission.of(each) for each in process.missing_permissions()
         ],
@@ -56,11 +58,6 @@ def _counts(context: Context) -> dict[str, int] | None:
         return None
     found = Counter(each.state for each in prober.shoots.summaries())
     return {str(state): found[state] for state in ShootState}
-
-
-def _features_off(process: ProcessView) -> list[schemas.FeatureOff]:
-    found = process.features_off()
-    return [schemas.FeatureOff(feature=name, reason=found[name]) for name in sorted(found)]
 
 
 # /api/v1/config: the effective configuration and the log level; the processes of both loops answer, each about itself.

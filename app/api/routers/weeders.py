@@ -10,19 +10,22 @@ from pydantic import Field
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
+from app.api.context import Context
 from app.api.dependencies import (
     AnyContext,
     LeadingWeeder,
+    ListPage,
+    PageKey,
+    PageQuery,
     allowed,
     api_router,
     caller_of,
+    cut,
     known_service,
     listed_in_time,
     planned,
     refuse_in_dry_run,
 )
-from app.api.parameters import ListPage, PageKey, PageQuery, cut
-from app.api.views import Context
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import Cause, ServiceKey, ServiceStatus
 

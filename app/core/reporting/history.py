@@ -193,6 +193,11 @@ class History:
         story = self._stories.get(namespace)
         return [] if story is None else story.newest_first()
 
+    def about(self, namespace: str) -> list[HistoryRecord]:
+        """Returns the entries of this shoot and those that concern all shoots, newest first."""
+        entries = [*self.of(namespace), *self.of(ALL_SHOOTS)]
+        return sorted(entries, key=lambda entry: entry.number, reverse=True)
+
     def forget(self, namespace: str) -> None:
         """Drops the history of a shoot that is gone from the seed."""
         self._stories.pop(namespace, None)

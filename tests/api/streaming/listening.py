@@ -9,7 +9,7 @@ from typing import Any
 from app.api.application import create_api
 from app.api.health import Health
 from app.api.middleware import ApiMiddleware
-from app.api.streaming.streams import EventStreams
+from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role

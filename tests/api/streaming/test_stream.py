@@ -10,7 +10,7 @@ from app.api.auth.authentication import StillAuthenticated
 from app.api.auth.authorization import BySeed, Call, DecisionCounter
 from app.api.auth.reviews import ReviewService
 from app.api.problems import Problem, ProblemType
-from app.api.streaming.streams import MOST
+from app.api.stream import MOST
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.overrides import API_PAUSE
@@ -186,7 +186,7 @@ async def test_whoever_missed_more_than_is_remembered_gets_a_gap(harness, shoots
     client = await harness.listen()
     await client.leave()
     for _ in range(5_000):
-        harness.streams.sources.feed.publish("shoot", NAMESPACE, b"")
+        harness.streams.feed.publish("shoot", NAMESPACE, b"")
     back = await harness.listen(last_id=client.last_id)
     assert back.names[0] == "gap"
 
@@ -352,7 +352,7 @@ async def test_a_client_that_reads_too_slowly_is_dropped_when_what_it_needs_is_f
     slow.reading.clear()
     await change(harness, shoots, "first")
     for _ in range(5_000):
-        harness.streams.sources.feed.publish("shoot", NAMESPACE, b"event: shoot\ndata: {}\n\n")
+        harness.streams.feed.publish("shoot", NAMESPACE, b"event: shoot\ndata: {}\n\n")
     slow.reading.set()
     await harness.run(0.1)
     assert slow.task.done()

@@ -114,8 +114,3 @@ def span(seconds: float) -> str:
 def clock(time: str | None) -> str:
     """The time of day in UTC; `-` if the text is not RFC 3339."""
     return (time or "")[11:19] if parse_rfc3339(time) is not None else _NOTHING
-
-
-def written_by(author: str, *, verified: bool) -> str:
-    """The author, and whether that is only what somebody has written."""
-    return author if verified or author == "unknown" else f"{author} (unverified)"

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from app.cli import answers
 from app.cli.client import EVENT_STREAM, MAX_ANSWER, ApiCall, whole
-from app.cli.following import SILENCE
+from app.cli.events import SILENCE
 from app.cli.printing import Answer, as_json, printable
 from app.cli.session import Session
 from app.core.config.client_settings import ApiCommandSettings
@@ -74,7 +74,7 @@ async def api(session: Session, settings: ApiCommandSettings, words: tuple[str, 
             return
         text = await whole(response, MAX_ANSWER)
     if response.content_type == "application/json":
-        data = answers.read(text)
+        data = answers.decode(text)
         lines = as_json(data, indent=2).splitlines()
         session.printer.show(Answer(data, [Text(line) for line in lines]))
     elif text:
