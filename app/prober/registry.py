@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from app.core.model import workloads as ann
 from app.core.model.probing import ShootState
@@ -61,9 +62,8 @@ class ShootRegistry:
         if self._stopped or subject.namespace in self._running:
             return
         scaler = self.scalers.of(subject.namespace)
-        runner = ShootRunner(
-            self._env, subject, scaler, scaling_from, lambda: self._closed_by(subject.namespace)
-        )
+        closed_by = self.endpoints and partial(self.endpoints.closed, subject.namespace)
+        runner = ShootRunner(self._env, subject, scaler, scaling_from, closed_by or (lambda: None))
         task = self._env.tasks.kept(
             runner.run, f"probe {subject.namespace}", lambda error: self._failed(runner, error)
         )
@@ -74,9 +74,6 @@ class ShootRegistry:
         messages.lifecycle_changed(
             self._env, subject.namespace, "ProbingStarted", f"probing starts: {lifecycle.message}"
         )
-
-    def _closed_by(self, namespace: str) -> str | None:
-        return None if self.endpoints is None else self.endpoints.closed(namespace)
 
     def _failed(self, runner: ShootRunner, error: Exception) -> None:
         runner.crashed(error)
