@@ -219,7 +219,7 @@ def planned(changed: str, before: object, after: object) -> Response:
     """The answer to `dryRun`: the one object that the call would change, or none if it is so already."""
     change = schemas.PlannedChange(object=changed, before=before, after=after)
     found = schemas.Changes(changes=[] if before == after else [change])
-    return JSONResponse(found.model_dump(mode="json", by_alias=True))
+    return JSONResponse(found.public())
 
 
 DryRun = Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Path, Query, Request, Response
 
 from app.api import presenting, schemas
-from app.api.auditing import draft_of
+from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import (
@@ -214,9 +214,7 @@ async def _pause(
     namespace: str | None,
     body: schemas.PauseOrder,
 ) -> schemas.Pause | Response:
-    draft = draft_of(request)
-    draft.action = "plan" if body.dry_run else "pause"
-    draft.namespace, draft.reason = namespace, body.reason
+    draft = drafted(request, "pause", namespace, reason=body.reason, dry_run=body.dry_run)
     _ = await listed_in_time(context, lambda: context.overrides.synced)
     there = context.api_pause(namespace)
     before = draft.before = _audited(there, context, namespace)
@@ -252,12 +250,11 @@ async def _end(
     name: str,
     reason: str,
     *,
+    target: str | None = None,
     dry_run: bool,
 ) -> Response | None:
     """End a pause, or say what that would change; None if there is none."""
-    draft = draft_of(request)
-    draft.action = "plan" if dry_run else "resume"
-    draft.namespace, draft.reason = namespace, reason or None
+    draft = drafted(request, "resume", namespace, target=target, reason=reason, dry_run=dry_run)
     _ = await listed_in_time(context, lambda: context.overrides.synced)
     pauses = context.overrides.pauses(namespace)
     there = next((each for each in pauses if each.id.name == name), None)
@@ -366,10 +363,13 @@ async def _end_by_name(
     *,
     dry_run: bool,
 ) -> Response:
-    draft_of(request).target = f"Pause/{trimmed(name, 100)}"
+    target = f"Pause/{trimmed(name, 100)}"
+    drafted(request, "", target=target)
     # The caller chose this text: it may be of any length and content, and must not reach the seed.
     if is_subdomain(name):
-        ended = await _end(request, context, namespace, name, reason, dry_run=dry_run)
+        ended = await _end(
+            request, context, namespace, name, reason, target=target, dry_run=dry_run
+        )
         if ended is not None:
             return ended
     whose = "of all shoots" if namespace is None else f"of {trimmed(namespace, 100)}"
@@ -472,7 +472,7 @@ def _audited(found: Pause | None, context: Context, namespace: str | None) -> ob
 
 
 def _shown(found: Pause, namespace: str | None) -> object:
-    return presenting.pause(found, namespace).model_dump(mode="json", by_alias=True)
+    return presenting.pause(found, namespace).public()
 
 
 # DELETE /api/v1/shoots/{namespace}/hold ends a hold, so that the automatic verdicts of the shoot act again.
@@ -498,9 +498,7 @@ async def end_hold(
     That deletes the ScaleRequest of the hold that acts; an earlier one may hold verdicts back, too, and acts then. Any
     replica accepts it; the leader, which performs the scaling run, sees it within a second.
     """
-    draft = draft_of(request)
-    draft.action = "plan" if dry_run else "end-hold"
-    draft.namespace, draft.reason = namespace, reason or None
+    draft = drafted(request, "end-hold", namespace, reason=reason, dry_run=dry_run)
     draft.before = _audited_hold(context.overrides.effective(namespace).hold)
     known_shoot(prober, namespace)
     if not dry_run:
@@ -524,4 +522,4 @@ async def end_hold(
 
 
 def _audited_hold(hold: Hold | None) -> object:
-    return None if hold is None else schemas.Hold.of(hold).model_dump(mode="json", by_alias=True)
+    return None if hold is None else schemas.Hold.of(hold).public()

@@ -8,7 +8,7 @@ from fastapi import Body, Query, Request, Response
 from pydantic import Field
 
 from app.api import presenting, schemas
-from app.api.auditing import draft_of
+from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import (
@@ -94,10 +94,9 @@ async def weed_now(
 
     With `dryRun` nothing begins, and the answer says which recovery would be replaced.
     """
-    draft = draft_of(request)
-    draft.action = "plan" if body.dry_run else "weed"
-    draft.namespace, draft.target = namespace, service
-    draft.reason = body.reason or None
+    draft = drafted(
+        request, "weed", namespace, target=service, reason=body.reason, dry_run=body.dry_run
+    )
     key = ServiceKey(namespace, service)
     _ = await listed_in_time(context, lambda: context.overrides.synced)
     before = draft.before = _before(known_service(weeders, key))
