@@ -76,7 +76,7 @@ class ShootRunner:
         self._env, self._shoot, self._scaler = environment, shoot, scaler
         self.namespace = shoot.namespace
         self._scaling_from, self._closed_by = scaling_from, closed_by
-        of_mode = LeaseProbe if environment.policy.endpoint_mode is None else PathProbe
+        of_mode = PathProbe if environment.policy.endpoint_mode else LeaseProbe
         self._probe = of_mode(environment, shoot.namespace)
         self._schedule = ProbeSchedule(environment)
         self._stopping = False
@@ -281,12 +281,12 @@ class ShootRunner:
         self._less_often = not self._balance.restored and (self._less_often or self._rests)
 
     def _plan_next(self, probed_at: float, failure: Failure | None) -> None:
-        now, decision, mode = self._env.clock.now(), self._decision, self._env.policy.endpoint_mode
+        now, decision, policy = self._env.clock.now(), self._decision, self._env.policy
         by_paths = self._reading is not None and isinstance(self._reading.result, PathReading)
         backoff = None
-        if mode is not None and failure is not None and failure.probe is RequestKind.INTERNAL:
+        if policy.endpoint_mode and failure and failure.probe is RequestKind.INTERNAL:
             failed = paths.counts(Route.INTERNAL, failure.reason)
-            backoff = mode.internal_failure_backoff if failed else None
+            backoff = policy.internal_failure_backoff if failed else None
         inputs = ScheduleInputs(
             now=now,
             probed_at=probed_at,
@@ -382,8 +382,8 @@ class ShootRunner:
     def crashed(self, error: Exception) -> None:
         """Records HOLD with an internal error; called when `run` raised, before it is started again."""
         text = f"the runner failed and is started again: {type(error).__name__}"
-        mode = self._env.policy.endpoint_mode
-        probe = RequestKind.LEASE if mode is None else RequestKind.INTERNAL
+        by_paths = self._env.policy.endpoint_mode
+        probe = RequestKind.INTERNAL if by_paths else RequestKind.LEASE
         failure = Failure(VerdictReason.INTERNAL_ERROR, text, probe)
         outcome = verdict.decide_failure(failure, self._consecutive)
         self._decision, self._consecutive = outcome.decision, outcome.consecutive

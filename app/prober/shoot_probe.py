@@ -69,7 +69,7 @@ class ShootProbe(ABC):
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         self._env = environment
         self._namespace = namespace
-        self._by_paths = environment.policy.endpoint_mode is not None
+        self._by_paths = environment.policy.endpoint_mode
         self._sessions = {
             route: environment.connector.session(environment.seed, namespace, route, name)
             for route, name in environment.policy.secret_names.items()

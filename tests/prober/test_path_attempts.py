@@ -9,7 +9,6 @@ import pytest
 
 from app.core import errors
 from app.core.kube.shoot import ShootSession
-from app.core.model.policy import EndpointMode
 from app.core.model.probing import Failure, PathReading, VerdictReason
 from app.core.model.shoots import Route, SecretView
 from app.prober.path_probe import PathProbe
@@ -58,7 +57,7 @@ class Outside:
 
 def observer(outside, **changes):
     policy = SimpleNamespace(
-        endpoint_mode=EndpointMode("external"),
+        external_secret="external",
         secret_names={Route.INTERNAL: "internal", Route.EXTERNAL: "external"},
         probe_timeout=changes.get("probe_timeout", 30.0),
         suspect_interval=5.0,

@@ -116,7 +116,7 @@ class Rows:
             rank=severity(status.state),
             plot=_plot(prober, namespace, now, _HOUR, _BUCKETS_OF_A_MINUTE),
             seen=prober.plots.of(namespace).probed_before(status.since),
-            leases=prober.policy.endpoint_mode is None,
+            leases=not prober.policy.endpoint_mode,
             now=now,
         )
         changed = known.changed if known is not None and same else now
@@ -138,7 +138,7 @@ def _plot(prober: ProberView, namespace: str, now: float, count: int, each: int)
         prober.plots.of(namespace).columns(now, count, each),
         policy.limit,
         carry=ceil(between / (STEP * each)),
-        leases=policy.endpoint_mode is None,
+        leases=not policy.endpoint_mode,
     )
 
 
@@ -187,7 +187,7 @@ async def list_shoots(
     if not common["leading"]:
         return site.page("standby.html", **values, decided=_decided(context))
     prober = await listed_prober(context)
-    values["leases"] = prober.policy.endpoint_mode is None
+    values["leases"] = not prober.policy.endpoint_mode
     before, after = site.TEMPLATES.get_template("shoots.html").render(values).split(_HERE)
     found = sorted(prober.shoots.summaries(), key=lambda each: sort_key(each, sort))
     rows = _rows(request)
@@ -316,7 +316,7 @@ async def read_shoot(
         actions=await actions.permitted(
             context, caller_of(request), actions.on_shoot(context, prober, shoot), namespace
         ),
-        leases=prober.policy.endpoint_mode is None,
+        leases=not prober.policy.endpoint_mode,
     )
 
 

@@ -113,7 +113,7 @@ async def list_nodes(
 ) -> schemas.NodeList:
     """Nodes: whether each is a candidate or why not, and how its lease is judged; 404 in endpoint mode."""
     status = known_shoot(prober, namespace)
-    if prober.policy.endpoint_mode is not None:
+    if prober.policy.endpoint_mode:
         raise Problem(ProblemType.NOT_FOUND, _NO_NODES)
     rows, key = presenting.rows(status), lambda row: PageKey(0.0, row.name)
     page = cut(rows, key, f"nodes {namespace}", query)

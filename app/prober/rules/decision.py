@@ -62,7 +62,7 @@ def decide(reading: Reading, context: Context) -> VerdictOutcome:
         context.begins,
         # In lease mode one good reading is enough while nothing is scaled down (rules 4.1); in endpoint mode a path
         # is healthy only after `successThreshold` of them (rules 4.2).
-        unprotected=1 if policy.endpoint_mode is None else policy.success_threshold,
+        unprotected=policy.success_threshold if policy.endpoint_mode else 1,
     )
     return verdict.decide(
         _assess(reading.result, context),
