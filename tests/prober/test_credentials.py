@@ -1,13 +1,11 @@
 """The kubeconfig of a shoot: rotated, absent, refused, untrusted."""
 
-from typing import Any
-
 import pytest
 
-from app.core.kube.shoot import ShootSession
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.ports import Watched
 from app.simulation.traffic import Host
+from tests.support.doubles import OwnSessions
 from tests.support.harness import SHOOT
 
 
@@ -124,16 +122,12 @@ async def test_a_new_token_after_401_is_looked_at_at_once(harness):
     assert harness.reason() is not VerdictReason.CREDENTIALS_INVALID
 
 
-class SlowToConnect:
+class SlowToConnect(OwnSessions):
     """A connector that takes two seconds, as a handshake over a bad path does."""
 
     def __init__(self, real, clock):
         self._real, self._clock = real, clock
         self.consumer, self.forget = real.consumer, real.forget
-
-    def session(self, seed, namespace, route, secret_name):
-        connector: Any = self
-        return ShootSession(connector, seed, namespace, route, secret_name)
 
     async def connect(self, secret):
         await self._clock.sleep(2.0)

@@ -1,17 +1,16 @@
 """One shoot's trouble is its own: crashes, slowness, mass outages."""
 
 import itertools
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from app.core.errors import CredentialRefused
-from app.core.kube.shoot import ShootSession
 from app.core.metrics import Metrics
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.metering import Metering
 from app.simulation.traffic import Trouble
+from tests.support.doubles import OwnSessions
 from tests.support.harness import KCM, SHOOT
 
 OTHER = "shoot--local--b"
@@ -24,7 +23,7 @@ def logs():
         yield entries
 
 
-class BrokenConnector:
+class BrokenConnector(OwnSessions):
     """A connector with a bug that one shoot meets."""
 
     def __init__(self, error, clock):
@@ -35,10 +34,6 @@ class BrokenConnector:
     def __call__(self, real):
         self._real = real
         return self
-
-    def session(self, seed, namespace, route, secret_name):
-        connector: Any = self
-        return ShootSession(connector, seed, namespace, route, secret_name)
 
     async def connect(self, secret):
         if self.broken and secret.namespace == SHOOT:

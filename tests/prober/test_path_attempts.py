@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from app.core import errors
-from app.core.kube.shoot import ShootSession
 from app.core.model.probing import Failure, PathReading, VerdictReason
 from app.core.model.shoots import Route, SecretView
 from app.prober.path_probe import PathProbe
 from app.prober.rules.protection import PendingWrites
+from tests.support.doubles import OwnSessions
 from tests.support.harness import GARDENER, SHOOT
 
 STAKES = PendingWrites(up_writes=False, down_writes=True, protected=False)
 
 
 @dataclass
-class Outside:
+class Outside(OwnSessions):
     """A seed, a connector and a clock, as far as an attempt asks them; `answers` has one for each attempt."""
 
     answers: list[errors.ClusterError | None] = field(default_factory=list)
@@ -39,10 +39,6 @@ class Outside:
         await asyncio.sleep(self.read_live)
         return SecretView(namespace, "2", b"another", route)
 
-    def session(self, seed, namespace, route, secret_name):
-        connector: Any = self
-        return ShootSession(connector, seed, namespace, route, secret_name)
-
     async def connect(self, secret):
         async def version(*, new_connection=False, within=None):
             self.asked.append((secret.route, new_connection, within))
@@ -57,7 +53,7 @@ class Outside:
 
 def observer(outside, **changes):
     policy = SimpleNamespace(
-        external_secret="external",
+        endpoint_mode=True,
         secret_names={Route.INTERNAL: "internal", Route.EXTERNAL: "external"},
         probe_timeout=changes.get("probe_timeout", 30.0),
         suspect_interval=5.0,
