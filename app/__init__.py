@@ -10,7 +10,7 @@ Where to start:
 - The verdict is made in `app.prober.rules.verdict`, from the state that `app.prober.rules.leases` gives each lease.
 - Why the last scale-down happened is in the history of the shoot (`GET /api/v1/shoots/NAMESPACE/history`), in an Event
   on the resource, and in the log; all of them come from one notice (`app.prober.scaling_messages`).
-- Whether a pod is deleted is decided in `app.weeder.rules.deletion`; why a pod was kept is in
+- Whether a pod is deleted is decided in `app.weeder.rules`; why a pod was kept is in
   `GET /api/v1/weeders/NAMESPACE/SERVICE`.
 
 The path of one lease, from its JSON to the Event:
@@ -23,7 +23,7 @@ The path of one lease, from its JSON to the Event:
     prober.verdicts             confirms the scale-down by a second reading
     prober.runner               passes the decision on, schedules the next probe (prober.rules.schedule;
                                 prober.probe_schedule waits for it)
-    prober.scaler, .resource    make one scaling run, level by level, one merge patch a resource (prober.rules.scaling)
+    prober.scaling              makes one scaling run, level by level, one merge patch a resource (prober.rules.scaling)
     prober.scaling_messages     publishes one notice for log, metrics, history and Event (core.reporting)
 
 In endpoint mode `prober.path_probe` makes the probe: `GET /version` by the internal and the external route;
@@ -33,11 +33,11 @@ In endpoint mode `prober.path_probe` makes the probe: `GET /version` by the inte
 The path of one pod, from the EndpointSlice that shows its service ready again to its deletion:
 
     core.kube.decoding          decodes raw JSON to a SliceView, and to a PodView: its owner, which containers wait
-    weeder.controller           sees that the service has become ready (weeder.rules.readiness): a recovery begins
-    weeder.registry             starts it at once, or later after too many (weeder.rules.caps); one for each service
+    weeder.controller           sees that the service has become ready (weeder.rules): a recovery begins
+    weeder.registry             starts it at once, or later after too many; one for each service
     weeder.recovery             watches the pods of the namespace, for five minutes
-    weeder.rules.deletion       decides: Delete, as its back-off lasts 130 s more; or Keep, and why (weeder.rules.caps)
-    weeder.deletion_queue       waits for the namespace's turn: 20 deletions a second in all
+    weeder.rules                decides: Delete, as its back-off lasts 130 s more; or Keep, and why
+    weeder.rate_limiter         waits for the namespace's turn: 20 deletions a second in all
     weeder.deletions            sends DELETE with the uid and resourceVersion that were judged; right before, the
                                 recovery may call it off (RecoveryRunner._starting)
     weeder.messages             publishes one notice for log, metrics, history and Event (core.reporting)

@@ -15,18 +15,9 @@ from app.core.config.flag_values import AuthMode
 from app.core.config.settings import ProberOptions, SeedSettings, own_namespace
 from app.core.errors import ClusterError
 from app.core.handlers.handlers import NetworkHandlers
-from app.core.kube.access import (
-    PODS_FEATURE,
-    KubeAccessReviewer,
-    permissions_needed,
-    process_permissions,
-    weeder_permissions,
-)
-from app.core.kube.connector import KubeConnector
-from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
-from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
-from app.core.kube.election_lease import LeaseStore
-from app.core.kube.event_sink import KubeEvents
+from app.core.kube.connections import Network
+from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, CustomObjects
+from app.core.kube.election import ElectionTimes, LeaseElection, LeaseStore, SoleOwner
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.kube.leader_slice import (
     ApiEndpoint,
@@ -34,15 +25,22 @@ from app.core.kube.leader_slice import (
     LeaderAddressOff,
     LeaderSliceStore,
 )
-from app.core.kube.network import Network
-from app.core.kube.pod_exec import KubeExec
-from app.core.kube.pod_watches import KubeProbedPods
-from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed
-from app.core.kube.reviews import KubeReviewer
-from app.core.kube.seed import KubeSeed
+from app.core.kube.pod_exec import ContainerExec
+from app.core.kube.pods import ProbedPods
+from app.core.kube.resources import ApiResource, assumed
+from app.core.kube.reviews import (
+    PODS_FEATURE,
+    AccessReviewer,
+    Reviewer,
+    permissions_needed,
+    process_permissions,
+    weeder_permissions,
+)
+from app.core.kube.seed import SeedCluster, UnconfiguredScan
 from app.core.kube.seed_api import MOST_SKEW, SeedApi
 from app.core.kube.seed_credentials import SeedCredentials
-from app.core.kube.weeder_view import KubeWeederSeed
+from app.core.kube.shoot import ShootConnector
+from app.core.kube.weeder_view import WeederSeed
 from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import ResourceRef
@@ -99,8 +97,8 @@ class RealCluster:
         self._standing: list[Any] = []
         self._namespace = own_namespace(settings)
         shared = (self._api, self._identity, core.clock, core.tasks, core.metrics, core.chance)
-        self._pauses = KubeCustomObjects(PAUSE, *shared)
-        self._requests = KubeCustomObjects(SCALE_REQUEST, *shared)
+        self._pauses = CustomObjects(PAUSE, *shared)
+        self._requests = CustomObjects(SCALE_REQUEST, *shared)
         """Followed where the prober runs."""
         self._leader: LeaderAddress | LeaderAddressOff | None = None
 
@@ -112,8 +110,8 @@ class RealCluster:
     def with_prober(self, options: ProberOptions, policy: ProberPolicy) -> None:
         """Create the prober's adapters; `begin` opens them."""
         core = self._core
-        seed = KubeSeed(self._api, policy, core.clock, core.tasks, core.metrics, core.chance)
-        connector = KubeConnector(
+        seed = SeedCluster(self._api, policy, core.clock, core.tasks, core.metrics, core.chance)
+        connector = ShootConnector(
             core.clock,
             core.metrics,
             ServerPolicy(options.cluster_domain, options.shoot_server_pattern),
@@ -143,10 +141,8 @@ class RealCluster:
             return adapters
         core = self._core
         selectors = [each.pods for each in policy.endpoint_probes if each.pods is not None]
-        pods = KubeProbedPods(
-            self._api, selectors, core.clock, core.tasks, core.metrics, core.chance
-        )
-        execs = KubeExec(self._api) if options.allow_exec else None
+        pods = ProbedPods(self._api, selectors, core.clock, core.tasks, core.metrics, core.chance)
+        execs = ContainerExec(self._api) if options.allow_exec else None
         handlers = NetworkHandlers(core.clock, execs)
 
         async def nothing_more() -> tuple[Permission, ...]:
@@ -167,9 +163,7 @@ class RealCluster:
     def with_weeder(self, policy: WeederPolicy) -> None:
         """Create the weeder's adapters; `begin` opens them."""
         core, services = self._core, tuple(policy.services)
-        seed = KubeWeederSeed(
-            self._api, services, core.clock, core.tasks, core.metrics, core.chance
-        )
+        seed = WeederSeed(self._api, services, core.clock, core.tasks, core.metrics, core.chance)
         self._weeder = WeederAdapters(seed, self._leadership(Loop.WEEDER))
 
         async def needed() -> tuple[Permission, ...]:
@@ -254,9 +248,9 @@ class RealCluster:
             pauses=self._pauses,
             requests=None if self._prober is None else self._requests,
             leader=self._leader,
-            reviewer=KubeReviewer(self._api),
+            reviewer=Reviewer(self._api),
             rights=KubeRights(self._api, needed),
-            events=KubeEvents(self._api),
+            events=self._api.create_event,
             troubles=self._troubles,
             close=self.close,
         )
@@ -309,15 +303,15 @@ class KubeRights:
     """Functions that return the permissions of each loop and of the process."""
 
     @property
-    def reviewer(self) -> KubeAccessReviewer:
-        return KubeAccessReviewer(self.api)
+    def reviewer(self) -> AccessReviewer:
+        return AccessReviewer(self.api)
 
     async def needed(self) -> tuple[Permission, ...]:
         """The permissions of all parts, without duplicates."""
         return tuple(dict.fromkeys([each for part in self.parts for each in await part()]))
 
 
-async def _resource(seed: KubeSeed, ref: ResourceRef) -> ApiResource:
+async def _resource(seed: SeedCluster, ref: ResourceRef) -> ApiResource:
     """The resource under which the seed serves a dependent; a guess from its kind if discovery fails."""
     try:
         return await seed.resources.find(ref)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from app.commands import ProberCommand, WeederCommand, parse
-from app.core.kube import selected_pods
-from app.core.kube.custom_objects import KubeCustomObjects
+from app.core.kube import pods
+from app.core.kube.custom_objects import CustomObjects
 from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
-from app.core.kube.reviews import KubeReviewer
+from app.core.kube.reviews import Reviewer
 from app.core.model.endpoints import EndpointProbeSpec, HttpGet, ProbeOutcome, TcpSocket
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
@@ -66,9 +66,9 @@ async def needed(*flags):
 
 async def test_pauses_and_reviews_are_there_and_scale_requests_with_the_prober_alone():
     async with cluster_with() as (adapters, _):
-        assert isinstance(adapters.pauses, KubeCustomObjects)
+        assert isinstance(adapters.pauses, CustomObjects)
         assert adapters.requests is None
-        assert isinstance(adapters.reviewer, KubeReviewer)
+        assert isinstance(adapters.reviewer, Reviewer)
 
 
 async def test_the_pauses_of_all_namespaces_are_watched_from_the_beginning():
@@ -172,7 +172,7 @@ async def pods_for_ever(asked):
 @asynccontextmanager
 async def probing_cluster(monkeypatch):
     """What a prober with endpoint probes gets, opened; and its seed. The test closes it."""
-    monkeypatch.setattr(selected_pods, "START_DELAY", 0.0)
+    monkeypatch.setattr(pods, "START_DELAY", 0.0)
     command = parse(["prober", "--config-file=prober.yaml"], {})
     assert isinstance(command, ProberCommand)
     async with serving(pods_for_ever) as server:

@@ -10,6 +10,7 @@ from prometheus_fastapi_instrumentator import Instrumentator
 
 from app.api import health
 from app.api.auth.authorization import Call
+from app.api.context import Context
 from app.api.dependencies import allowed, operation_id
 from app.api.document import complete
 from app.api.health import Health, health_router
@@ -17,8 +18,7 @@ from app.api.middleware import ApiMiddleware, Middleware, put_before_health, put
 from app.api.page.router import router as page_router
 from app.api.pages import pages_router
 from app.api.routers import events, operations, pause, resources, shoots, status, weeders
-from app.api.streaming.streams import EventStreams
-from app.api.views import Context
+from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.metrics import Format, Metrics, Slices
 

@@ -1,71 +1,250 @@
-"""Translates the effective configuration into schemas of the API, in the terms of the flags and of the files; pure.
+"""The effective configuration in the terms of the flags and of the files, as `GET /api/v1/config` shows it; pure.
 
 Secrets do not show (threat T12): flags have only the names of files with secrets, values of HTTP headers are redacted,
 and paths and commands of endpoint probes pass the redacting filter.
 """
 
 from collections import Counter
-from typing import Any, assert_never
+from typing import Annotated, Any, assert_never
 
-from app.api import schemas
+from app.api.schemas import ConfigFinding, Example, GoDuration, Schema
 from app.core import redaction
+from app.core.config.flag_values import LogLevel
 from app.core.config.flags import flag_name, shown_type
-from app.core.config.scalars import format_duration
 from app.core.config.settings import ServiceSettings
-from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, Handler, HttpGet, TcpSocket
-from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
+from app.core.model.durations import format_duration
+from app.core.model.endpoints import (
+    Effect,
+    EndpointProbeSpec,
+    Exec,
+    Grpc,
+    Handler,
+    HttpGet,
+    ProbeType,
+    Scheme,
+    TcpSocket,
+)
+from app.core.model.policy import OnFailure, ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import Route
 from app.core.model.weeding import WeederPolicy
 
-# Label selectors.
+FlagValue = bool | int | float | str | list[str] | None
 
 
-def selector(found: LabelSelector) -> schemas.PodSelector:
-    """A label selector as the files write it.
+class Ref(Schema):
+    """The reference of a dependent."""
 
-    A requirement of one value becomes `matchLabels`, however it was written, unless another one is for the same label.
-    """
-    times = Counter(each.key for each in found.requirements)
-    labels = {
-        each.key: next(iter(each.values))
-        for each in found.requirements
-        if _is_label(each) and times[each.key] == 1
+    api_version: Annotated[str, Example("apps/v1")]
+    kind: Annotated[str, Example("Deployment")]
+    name: Annotated[str, Example("kube-controller-manager")]
+
+
+class ScaleInfo(Schema):
+    """How a dependent is scaled in one direction."""
+
+    level: int
+    initial_delay: Annotated[GoDuration, Example("0s")]
+    timeout: GoDuration
+
+
+class DependentResourceInfo(Schema):
+    """A dependent."""
+
+    ref: Ref
+    optional: bool
+    scale_up: ScaleInfo
+    scale_down: ScaleInfo
+
+
+class MatchExpression(Schema):
+    """A requirement for a label; `values` is empty with Exists and DoesNotExist."""
+
+    key: str
+    operator: Operator
+    values: list[str]
+
+
+class PodSelector(Schema):
+    """A LabelSelector."""
+
+    match_labels: dict[str, str]
+    match_expressions: list[MatchExpression]
+
+
+class HttpHeader(Schema):
+    """A header of an HTTP probe."""
+
+    name: Annotated[str, Example("Authorization")]
+    value: Annotated[str, Example(redaction.REDACTED)]
+    """Always `[redacted]`, as it may be a secret."""
+
+
+class HttpGetAction(Schema):
+    """Passes with an answer of 2xx or 3xx."""
+
+    scheme: Annotated[Scheme, Example("HTTPS")]
+    port: Annotated[int | str, Example(443)]
+    path: Annotated[str, Example("/healthz")]
+    http_headers: list[HttpHeader]
+
+
+class TcpSocketAction(Schema):
+    """Passes when a connection is made."""
+
+    port: int | str
+
+
+class GrpcAction(Schema):
+    """Passes when the standard health service answers SERVING."""
+
+    port: int
+    service: str
+
+
+class ExecAction(Schema):
+    """Passes with exit code 0."""
+
+    command: list[str]
+
+
+class EndpointProbeInfo(Schema):
+    """An endpoint probe; one of its four handlers has a value, and one of `host` and `podSelector`."""
+
+    name: Annotated[str, Example("canary")]
+    type: Annotated[ProbeType, Example("Readiness")]
+    effect: Annotated[Effect, Example("GateScaleDown")]
+    http_get: Annotated[HttpGetAction | None, Example(HttpGetAction.example())]
+    tcp_socket: TcpSocketAction | None
+    grpc: GrpcAction | None
+    exec: ExecAction | None
+    host: Annotated[str | None, Example("canary.example.org")]
+    pod_selector: PodSelector | None
+    container: str | None
+    initial_delay_seconds: int
+    period_seconds: Annotated[int, Example(5)]
+    timeout_seconds: Annotated[int, Example(1)]
+    success_threshold: Annotated[int, Example(1)]
+    failure_threshold: Annotated[int, Example(2)]
+
+
+class ProberFile(Schema):
+    """The effective prober file, defaults included."""
+
+    kube_config_secret_name: Annotated[str | None, Example("gardener-internal-watchdog")]
+    """Null in endpoint mode."""
+    internal_kube_config_secret_name: str | None
+    """Null in lease mode, as the two below."""
+    external_kube_config_secret_name: str | None
+    internal_probe_failure_backoff_duration: GoDuration | None
+    probe_interval: GoDuration
+    initial_delay: GoDuration
+    probe_timeout: GoDuration
+    backoff_jitter_factor: Annotated[float, Example(0.2)]
+    kcm_node_monitor_grace_duration: Annotated[GoDuration, Example("40s")]
+    node_lease_failure_fraction: Annotated[float, Example(0.6)]
+    failure_threshold: Annotated[int, Example(1)]
+    success_threshold: Annotated[int, Example(3)]
+    suspect_probe_interval: Annotated[GoDuration, Example("5s")]
+    max_protection_duration: GoDuration | None
+    on_scale_down_failure: Annotated[OnFailure, Example("Continue")]
+    on_scale_up_failure: Annotated[OnFailure, Example("Stop")]
+    endpoint_probes: list[EndpointProbeInfo]
+    dependent_resource_infos: Annotated[
+        list[DependentResourceInfo],
+        Example([DependentResourceInfo.example(scaleDown=ScaleInfo.example(level=1))]),
+    ]
+
+
+class PodSelectors(Schema):
+    """The pods that depend on a service."""
+
+    pod_selectors: list[PodSelector]
+
+
+class WeederFile(Schema):
+    """The effective weeder file, defaults included."""
+
+    watch_duration: GoDuration
+    services_and_dependant_selectors: dict[str, PodSelectors]
+    max_deletions_per_workload: int
+    min_backoff_remaining: GoDuration
+    weed_bare_pods: bool
+
+
+class Config(Schema):
+    """The effective configuration of this process."""
+
+    log_level: Annotated[LogLevel, Example("info")]
+    """The current level; `flags` has the one that the process was started with."""
+    flags: Annotated[
+        dict[str, FlagValue],
+        Example({"kube-api-qps": 5, "dry-run": False, "config-file": "/etc/dwd/prober.yaml"}),
+    ]
+    """By name; for files the path, never the content."""
+    prober: Annotated[ProberFile | None, Example(ProberFile.example())]
+    """Null if the prober does not run in this process."""
+    weeder: WeederFile | None
+    """Null if the weeder does not run in this process."""
+    warnings: list[ConfigFinding]
+
+
+# The values.
+
+
+def flags(settings: ServiceSettings) -> dict[str, FlagValue]:
+    """The value of each flag, given or default."""
+    fields = type(settings).model_fields
+    return {
+        flag_name(name): _flag(getattr(settings, name), shown_type(field))
+        for name, field in fields.items()
     }
-    others = [each for each in found.requirements if each.key not in labels]
-    return schemas.PodSelector(
-        match_labels=labels, match_expressions=[_expression(each) for each in others]
+
+
+def _flag(value: object, kind: str) -> FlagValue:
+    match value:
+        case None | bool():
+            return value
+        case int() | float() if kind == "DURATION":
+            return format_duration(value)
+        case int() | float():
+            return value
+        case list() | tuple() | set() | frozenset():
+            return [redaction.clean(str(each)) for each in value]
+        case _:
+            return redaction.clean(str(value))
+
+
+def prober(policy: ProberPolicy) -> ProberFile:
+    """The effective prober file, defaults included."""
+    mode, secrets = policy.endpoint_mode, policy.secret_names
+    return ProberFile.of(
+        policy,
+        kube_config_secret_name=secrets[Route.INTERNAL] if mode is None else None,
+        internal_kube_config_secret_name=None if mode is None else secrets[Route.INTERNAL],
+        external_kube_config_secret_name=secrets.get(Route.EXTERNAL),
+        internal_probe_failure_backoff_duration=None
+        if mode is None
+        else mode.internal_failure_backoff,
+        backoff_jitter_factor=policy.jitter,
+        kcm_node_monitor_grace_duration=policy.grace,
+        node_lease_failure_fraction=policy.limit,
+        suspect_probe_interval=policy.suspect_interval,
+        max_protection_duration=policy.max_protection,
+        endpoint_probes=[probe(each) for each in policy.endpoint_probes],
+        dependent_resource_infos=policy.dependents,
     )
 
 
-def _is_label(requirement: Requirement) -> bool:
-    return requirement.operator is Operator.IN and len(requirement.values) == 1
-
-
-def _expression(requirement: Requirement) -> schemas.MatchExpression:
-    return schemas.MatchExpression(
-        key=requirement.key, operator=requirement.operator, values=sorted(requirement.values)
-    )
-
-
-# Endpoint probes, without possible secrets.
-
-
-def probe(found: EndpointProbeSpec) -> schemas.EndpointProbeInfo:
-    """An entry of `endpointProbes`, defaults included."""
-    return schemas.EndpointProbeInfo(
-        name=found.name,
-        type=found.type,
-        effect=found.effect,
+def probe(found: EndpointProbeSpec) -> EndpointProbeInfo:
+    """An entry of `endpointProbes`, defaults included, without possible secrets."""
+    return EndpointProbeInfo.of(
+        found,
         **_handlers(found.handler),
-        host=found.host,
         pod_selector=None if found.pods is None else selector(found.pods),
-        container=found.container,
         initial_delay_seconds=found.initial_delay,
         period_seconds=found.period,
         timeout_seconds=found.timeout,
-        success_threshold=found.success_threshold,
-        failure_threshold=found.failure_threshold,
     )
 
 
@@ -74,28 +253,19 @@ def _handlers(handler: Handler) -> dict[str, Any]:
     found: dict[str, Any] = dict.fromkeys(("http_get", "tcp_socket", "grpc", "exec"))
     match handler:
         case HttpGet():
-            found["http_get"] = _http_get(handler)
-        case TcpSocket(port):
-            found["tcp_socket"] = schemas.TcpSocketAction(port=port)
-        case Grpc(port, service):
-            found["grpc"] = schemas.GrpcAction(port=port, service=service)
+            # The values of headers may be tokens.
+            headers = [HttpHeader(name=n, value=redaction.REDACTED) for n, _ in handler.headers]
+            path = redaction.clean(handler.path)
+            found["http_get"] = HttpGetAction.of(handler, path=path, http_headers=headers)
+        case TcpSocket():
+            found["tcp_socket"] = TcpSocketAction.of(handler)
+        case Grpc():
+            found["grpc"] = GrpcAction.of(handler)
         case Exec(command):
-            found["exec"] = schemas.ExecAction(command=_words(command))
+            found["exec"] = ExecAction(command=_words(command))
         case _:
             assert_never(handler)
     return found
-
-
-def _http_get(handler: HttpGet) -> schemas.HttpGetAction:
-    """An HTTP action without the values of its headers, which may be tokens."""
-    return schemas.HttpGetAction(
-        scheme=handler.scheme,
-        port=handler.port,
-        path=redaction.clean(handler.path),
-        http_headers=[
-            schemas.HttpHeader(name=name, value=redaction.REDACTED) for name, _ in handler.headers
-        ],
-    )
 
 
 def _words(command: tuple[str, ...]) -> list[str]:
@@ -110,81 +280,35 @@ def _word(before: str, word: str) -> str:
     return alone if together.endswith(alone) else redaction.REDACTED
 
 
-def flags(settings: ServiceSettings) -> dict[str, schemas.FlagValue]:
-    """The value of each flag, given or default."""
-    fields = type(settings).model_fields
-    return {
-        flag_name(name): _flag(getattr(settings, name), shown_type(field))
-        for name, field in fields.items()
-    }
+def selector(found: LabelSelector) -> PodSelector:
+    """A label selector as the files write it.
 
+    A requirement of one value becomes `matchLabels`, however it was written, unless another one is for the same label.
+    """
+    times = Counter(each.key for each in found.requirements)
 
-def _flag(value: object, kind: str) -> schemas.FlagValue:
-    match value:
-        case None | bool():
-            return value
-        case int() | float() if kind == "DURATION":
-            return format_duration(value)
-        case int() | float():
-            return value
-        case list() | tuple() | set() | frozenset():
-            return [redaction.clean(str(each)) for each in value]
-        case _:
-            return redaction.clean(str(value))
+    def is_label(each: Requirement) -> bool:
+        alone = times[each.key] == 1 and len(each.values) == 1
+        return alone and each.operator is Operator.IN
 
-
-def prober(policy: ProberPolicy) -> schemas.ProberFile:
-    """The effective prober file, defaults included."""
-    most, mode, secrets = policy.max_protection, policy.endpoint_mode, policy.secret_names
-    backoff = None if mode is None else format_duration(mode.internal_failure_backoff)
-    return schemas.ProberFile(
-        kube_config_secret_name=secrets[Route.INTERNAL] if mode is None else None,
-        internal_kube_config_secret_name=None if mode is None else secrets[Route.INTERNAL],
-        external_kube_config_secret_name=secrets.get(Route.EXTERNAL),
-        internal_probe_failure_backoff_duration=backoff,
-        probe_interval=format_duration(policy.probe_interval),
-        initial_delay=format_duration(policy.initial_delay),
-        probe_timeout=format_duration(policy.probe_timeout),
-        backoff_jitter_factor=policy.jitter,
-        kcm_node_monitor_grace_duration=format_duration(policy.grace),
-        node_lease_failure_fraction=policy.limit,
-        failure_threshold=policy.failure_threshold,
-        success_threshold=policy.success_threshold,
-        suspect_probe_interval=format_duration(policy.suspect_interval),
-        max_protection_duration=None if most is None else format_duration(most),
-        on_scale_down_failure=policy.on_scale_down_failure,
-        on_scale_up_failure=policy.on_scale_up_failure,
-        endpoint_probes=[probe(each) for each in policy.endpoint_probes],
-        dependent_resource_infos=[_dependent(each) for each in policy.dependents],
+    return PodSelector(
+        match_labels={
+            each.key: next(iter(each.values)) for each in found.requirements if is_label(each)
+        },
+        match_expressions=[
+            MatchExpression.of(each, values=sorted(each.values))
+            for each in found.requirements
+            if not is_label(each)
+        ],
     )
 
 
-def _dependent(policy: DependentPolicy) -> schemas.DependentResourceInfo:
-    return schemas.DependentResourceInfo(
-        ref=schemas.Ref(**policy.ref._asdict()),
-        optional=policy.optional,
-        scale_up=_scale(policy.scale_up),
-        scale_down=_scale(policy.scale_down),
-    )
-
-
-def _scale(policy: ScalePolicy) -> schemas.ScaleInfo:
-    return schemas.ScaleInfo(
-        level=policy.level,
-        initial_delay=format_duration(policy.initial_delay),
-        timeout=format_duration(policy.timeout),
-    )
-
-
-def weeder(policy: WeederPolicy) -> schemas.WeederFile:
+def weeder(policy: WeederPolicy) -> WeederFile:
     """The effective weeder file, defaults included."""
-    return schemas.WeederFile(
-        watch_duration=format_duration(policy.watch_duration),
+    return WeederFile.of(
+        policy,
         services_and_dependant_selectors={
-            name: schemas.PodSelectors(pod_selectors=[selector(each) for each in selectors])
+            name: PodSelectors(pod_selectors=[selector(each) for each in selectors])
             for name, selectors in policy.services.items()
         },
-        max_deletions_per_workload=policy.max_deletions_per_workload,
-        min_backoff_remaining=format_duration(policy.min_backoff_remaining),
-        weed_bare_pods=policy.weed_bare_pods,
     )

@@ -13,15 +13,16 @@ from pydantic.alias_generators import to_camel
 
 from app.api import schemas
 from app.api.auth.authorization import Call
+from app.api.context import Context, ProberView
 from app.api.parameters import refuse_unknown
 from app.api.problems import Problem, ProblemType
-from app.api.schemas.base import Remark
-from app.api.views import Context, ProberView, WeedersView
+from app.api.schemas import Remark
 from app.core.errors import trimmed
 from app.core.model.callers import Caller
 from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.prober.status import ShootStatus
+from app.weeder.controller import WeederController
 
 # Seconds that a call waits for the first list of a process that was just started (rules 8, callers).
 _LISTED_WITHIN: Final = 2.0
@@ -147,7 +148,7 @@ async def leading_prober(found: AnyContext) -> ProberView:
     return await listed_prober(found)
 
 
-async def leading_weeder(found: AnyContext) -> WeedersView:
+async def leading_weeder(found: AnyContext) -> WeederController:
     """The weeder, on its leader only.
 
     Raises:
@@ -160,7 +161,7 @@ async def leading_weeder(found: AnyContext) -> WeedersView:
 
 AnyProber = Annotated[ProberView, Depends(any_prober)]
 LeadingProber = Annotated[ProberView, Depends(leading_prober)]
-LeadingWeeder = Annotated[WeedersView, Depends(leading_weeder)]
+LeadingWeeder = Annotated[WeederController, Depends(leading_weeder)]
 
 
 def known_shoot(found: ProberView, namespace: str) -> ShootStatus:
@@ -176,7 +177,7 @@ def known_shoot(found: ProberView, namespace: str) -> ShootStatus:
     return status
 
 
-def known_service(found: WeedersView, key: ServiceKey) -> ServiceStatus:
+def known_service(found: WeederController, key: ServiceKey) -> ServiceStatus:
     """A service of a control plane that the weeder follows.
 
     Raises:

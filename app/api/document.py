@@ -17,23 +17,28 @@ from pydantic.alias_generators import to_pascal
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from app.api import examples, health
+from app.api import schemas as events
 from app.api.middleware import MAX_BODY, MAX_HEAD
 from app.api.problems import MEDIA_TYPE, ProblemType
-from app.api.schemas import ProblemDetails, events
+from app.api.schemas import ProblemDetails
 from app.core.config.flag_values import LogLevel
 from app.core.model import weeding
-from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType, Scheme
+from app.core.model.endpoints import (
+    CachedResult,
+    Effect,
+    GateReason,
+    ProbeOutcome,
+    ProbeType,
+    Scheme,
+    Waiting,
+)
 from app.core.model.overrides import Scope
 from app.core.model.policy import OnFailure
-from app.core.model.probing import LeaseState, ShootState, Verdict
-from app.core.model.scaling_runs import OperationPhase, StepPhase, Trigger
+from app.core.model.probing import LeaseState, NoticeKind, ShootState, Verdict
+from app.core.model.scaling_runs import OperationPhase, ScalingStep, StepPhase, Trigger
 from app.core.model.selectors import Operator
 from app.core.model.workloads import Direction
 from app.core.reporting.changes import ChangeKind
-from app.core.reporting.notices import NoticeKind
-from app.prober.rules import probe_worker as probes
-from app.prober.rules.gates import GateReason
-from app.prober.rules.scaling import ScalingStep
 
 # Problems: one description and one example for each status.
 
@@ -197,8 +202,8 @@ _NAMES: Final[Mapping[type[Enum], str]] = {
     StepPhase: "StepPhase",
     Trigger: "OperationTrigger",
     Verdict: "Verdict",
-    probes.CachedResult: "ProbeResult",
-    probes.Waiting: "ProbeWaiting",
+    CachedResult: "ProbeResult",
+    Waiting: "ProbeWaiting",
     weeding.Cause: "RecoveryCause",
     weeding.End: "RecoveryEnd",
     weeding.Phase: "RecoveryPhase",

@@ -1,342 +1,63 @@
-"""Examples of bodies and answers in the OpenAPI document, by operation; tests validate them against the schemas."""
+"""Examples of bodies and answers in the OpenAPI document, by operation; tests validate them against the schemas.
+
+The values are those that stand at the fields of the schemas; here is what differs from one operation to another.
+"""
 
 from typing import Any, Final
 
-_NAMESPACE: Final = "shoot--acme--prod"
-_KCM: Final = "Deployment/kube-controller-manager"
+from app.api import schemas
+from app.api.config_view import Config
+from app.api.schemas import ListMetadata, Schema
 
-_PAUSE: Final[dict[str, Any]] = {
-    "name": "api",
-    "covers": "shoot",
-    "scope": "all",
-    "reason": "the load balancer is being replaced",
-    "author": "alice",
-    "verified": True,
-    "createdAt": "2026-11-20T14:10:00Z",
-    "until": "2026-11-20T15:10:00Z",
-}
-_END_OF_PAUSE: Final = {
-    "changes": [
-        {
-            "object": f"Pause {_NAMESPACE}/api",
-            "before": _PAUSE,
-            "after": None,
-        }
-    ]
-}
-_OF_KUBECTL: Final = _PAUSE | {
-    "name": "night-shift",
-    "scope": "scaleDown",
-    "author": "bob",
-    "verified": False,
-}
-_END_OF_ANOTHER: Final = {
-    "changes": [{"object": f"Pause {_NAMESPACE}/night-shift", "before": _OF_KUBECTL, "after": None}]
-}
-_PAUSE_OF_ALL: Final = _PAUSE | {"covers": "all", "scope": "scaleDown", "reason": "network works"}
-_RESOURCE: Final[dict[str, Any]] = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "name": "kube-controller-manager",
-    "optional": False,
-    "scaleUpLevel": 0,
-    "scaleDownLevel": 1,
-    "replicas": {"spec": 0, "ready": 0, "saved": 1},
-    "ignoreScaling": False,
-    "protectionActive": True,
-}
-_LIVE_RESOURCE: Final = _RESOURCE | {
-    "annotations": {
-        "dependency-watchdog.gardener.cloud/replicas": "1",
-        "dependency-watchdog.gardener.cloud/meltdown-protection-active": "",
-    },
-    "etag": '"5f0a3c9be2d14a7788aa"',
-}
-_IGNORED: Final = _LIVE_RESOURCE | {
+_NAMESPACE: Final = "shoot--acme--prod"
+_PAUSE: Final = schemas.Pause.example()
+_OF_KUBECTL: Final = schemas.Pause.example(
+    name="night-shift", scope="scaleDown", author="bob", verified=False
+)
+_LIVE: Final = schemas.LiveResource.example()
+_HEEDED: Final = _LIVE | {
     "replicas": {"spec": 1, "ready": 1, "saved": None},
-    "ignoreScaling": True,
     "protectionActive": False,
+    "annotations": {},
+}
+_IGNORED: Final = _HEEDED | {
+    "ignoreScaling": True,
     "annotations": {"dependency-watchdog.gardener.cloud/ignore-scaling": "true"},
 }
-_HEEDED: Final = _IGNORED | {"ignoreScaling": False, "annotations": {}}
-_SHOOT: Final[dict[str, Any]] = {
-    "namespace": _NAMESPACE,
-    "state": "Protected",
-    "reason": "LeasesExpired",
-    "message": "63 of 100 node leases are older than 30 s (limit 60%); kube-controller-manager is at 0",
-    "since": "2026-11-20T14:02:11Z",
-    "conditions": [
-        {
-            "type": "APIServerReachable",
-            "status": "True",
-            "reason": "Answered",
-            "message": "the API server answered",
-            "lastTransitionTime": "2026-11-20T09:12:40Z",
-        }
-    ],
-    "probe": {
-        "lastTime": "2026-11-20T14:10:01Z",
-        "nextTime": "2026-11-20T14:10:06Z",
-        "durationSeconds": 0.021,
-        "verdict": "ScaleDown",
-        "wouldBe": "ScaleDown",
-        "count": 812,
-        "consecutiveFailures": 0,
-    },
-    "leases": {
-        "asOf": "2026-11-20T14:10:01Z",
-        "candidates": 100,
-        "expired": 63,
-        "unknown": 0,
-        "candidatesAsOf": "2026-11-20T14:09:56Z",
-        "fraction": 0.63,
-        "threshold": 0.6,
-        "expiryAfter": "30s",
-        "excluded": {"NotManaged": 2},
-    },
-    "resources": [_RESOURCE],
-    "pause": None,
-    "pauses": 0,
-    "hold": None,
-    "endpointProbes": [
-        {
-            "name": "canary",
-            "type": "Readiness",
-            "effect": "GateScaleDown",
-            "target": {"host": "canary.example.org", "pod": None, "container": None},
-            "result": "Success",
-            "counted": True,
-            "since": "2026-11-20T09:12:41Z",
-            "lastTime": "2026-11-20T14:10:03Z",
-            "lastResult": "Success",
-            "message": "HTTP 200",
-            "waiting": None,
-            "gate": "Open",
-        }
-    ],
-    "endpointProbesTotal": 1,
-    "gates": [
-        {
-            "name": "canary",
-            "state": "Open",
-            "reason": "Passing",
-            "message": "the gate canary is open: well: canary.example.org",
-            "since": "2026-11-20T09:12:41Z",
-        }
-    ],
-}
-_OPERATION: Final[dict[str, Any]] = {
-    "id": "0b6c1f0e-6a0d-4a58-9b1c-2f0d9b1e7c55",
-    "namespace": _NAMESPACE,
-    "direction": "up",
-    "trigger": "manual",
-    "phase": "Running",
-    "created": "2026-11-20T14:10:02Z",
-    "started": "2026-11-20T14:10:02Z",
-    "ended": None,
-    "author": "alice",
-    "verified": True,
-    "reason": "the load balancer is back",
-    "message": "",
-    "forced": False,
-    "carriedOn": False,
-    "holdUntil": "2026-11-20T14:40:02Z",
-    "steps": [
-        {
-            "resource": _KCM,
-            "level": 0,
-            "phase": "Running",
-            "message": "",
-            "started": "2026-11-20T14:10:02Z",
-            "written": "2026-11-20T14:10:02Z",
-            "ended": None,
-            "before": 0,
-            "after": 1,
-        }
-    ],
-}
-_CANCELLED: Final = _OPERATION | {
-    "phase": "Cancelled",
-    "ended": "2026-11-20T14:10:09Z",
-    "steps": [_OPERATION["steps"][0] | {"phase": "Cancelled", "ended": "2026-11-20T14:10:09Z"}],
-}
-_END_OF_RUN: Final = {
-    "changes": [
-        {
-            "object": "operation 0b6c1f0e-6a0d-4a58-9b1c-2f0d9b1e7c55, scaling up",
-            "before": "Running",
-            "after": "Cancelled",
-        },
-        {
-            "object": "Deployment/cluster-autoscaler, level 2 of that run",
-            "before": "Waiting",
-            "after": "Cancelled",
-        },
-    ]
-}
-_PLAN: Final[dict[str, Any]] = {
-    "namespace": _NAMESPACE,
-    "direction": "up",
-    "levels": [
-        {
-            "level": 0,
-            "steps": [
-                {
-                    "resource": _KCM,
-                    "action": "Write",
-                    "reason": "ScaledUp",
-                    "before": 0,
-                    "after": 1,
-                    "initialDelay": "0s",
-                    "etag": '"5f0a3c9be2d14a7788aa"',
-                }
-            ],
-        },
-        {
-            "level": 1,
-            "steps": [
-                {
-                    "resource": "Deployment/machine-controller-manager",
-                    "action": "Skip",
-                    "reason": "IgnoreScaling",
-                    "before": None,
-                    "after": None,
-                    "initialDelay": "0s",
-                    "etag": '"0d41c7712c90be55e1f3"',
-                }
-            ],
-        },
-    ],
-    "etag": '"c2b86f0e9d7715a4f0e1"',
-    "replaces": None,
-}
-_WEEDING: Final = {
-    "changes": [
-        {
-            "object": f"recovery of {_NAMESPACE}/kube-apiserver",
-            "before": None,
-            "after": {"cause": "Asked", "until": "2026-11-20T14:26:30Z", "despite": None},
-        }
-    ]
-}
-_RECOVERY: Final[dict[str, Any]] = {
-    "id": 12,
-    "cause": "BecameReady",
-    "phase": "Watching",
-    "began": "2026-11-20T14:21:30Z",
-    "due": "2026-11-20T14:21:30Z",
-    "until": "2026-11-20T14:26:30Z",
-    "ended": None,
-    "end": None,
-    "asked": None,
-    "trouble": None,
-    "queued": 0,
-    "deletions": [
-        {
-            "pod": "kube-scheduler-5d9f-x2p7v",
-            "owner": "ReplicaSet/kube-scheduler-5d9f",
-            "time": "2026-11-20T14:21:31Z",
-            "result": "deleted",
-            "container": "kube-scheduler",
-            "sparedBackoff": "4m43s",
-        }
-    ],
-    "spared": [
-        {
-            "pod": "etcd-main-0",
-            "time": "2026-11-20T14:21:31Z",
-            "reason": "NotWaiting",
-            "message": "none of its 2 containers waits in CrashLoopBackOff",
-        }
-    ],
-}
-_ASKED: Final = _RECOVERY | {
-    "cause": "Asked",
-    "phase": "Opening",
-    "asked": {"author": "alice", "reason": "kube-scheduler hangs", "despite": None},
-    "deletions": [],
-    "spared": [],
-}
-_WEEDER: Final[dict[str, Any]] = {
-    "namespace": _NAMESPACE,
-    "service": "kube-apiserver",
-    "ready": True,
-    "since": "2026-11-20T14:21:30Z",
-    "failing": None,
-    "recoveries": [_RECOVERY],
-}
-_NODE: Final[dict[str, Any]] = {
-    "name": "ip-10-250-3-17",
-    "pool": "worker-a",
-    "zone": "eu-central-1a",
-    "candidate": True,
-    "reason": None,
-    "lease": "Expired",
-    "renewTime": "2026-11-20T14:01:40Z",
-    "ageSeconds": 31.2,
-    "clockOffsetSeconds": 0.0,
-}
-
-_SCALE: Final = {"level": 0, "initialDelay": "0s", "timeout": "30s"}
-_PROBER_FILE: Final[dict[str, Any]] = {
-    "kubeConfigSecretName": "gardener-internal-watchdog",
-    "internalKubeConfigSecretName": None,
-    "externalKubeConfigSecretName": None,
-    "internalProbeFailureBackoffDuration": None,
-    "probeInterval": "30s",
-    "initialDelay": "30s",
-    "probeTimeout": "30s",
-    "backoffJitterFactor": 0.2,
-    "kcmNodeMonitorGraceDuration": "40s",
-    "nodeLeaseFailureFraction": 0.6,
-    "failureThreshold": 1,
-    "successThreshold": 3,
-    "suspectProbeInterval": "5s",
-    "maxProtectionDuration": None,
-    "onScaleDownFailure": "Continue",
-    "onScaleUpFailure": "Stop",
-    "endpointProbes": [
-        {
-            "name": "canary",
-            "type": "Readiness",
-            "effect": "GateScaleDown",
-            "httpGet": {
-                "scheme": "HTTPS",
-                "port": 443,
-                "path": "/healthz",
-                "httpHeaders": [{"name": "Authorization", "value": "[redacted]"}],
-            },
-            "tcpSocket": None,
-            "grpc": None,
-            "exec": None,
-            "host": "canary.example.org",
-            "podSelector": None,
-            "container": None,
-            "initialDelaySeconds": 0,
-            "periodSeconds": 5,
-            "timeoutSeconds": 1,
-            "successThreshold": 1,
-            "failureThreshold": 2,
-        }
-    ],
-    "dependentResourceInfos": [
-        {
-            "ref": {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "name": "kube-controller-manager",
-            },
-            "optional": False,
-            "scaleUp": _SCALE,
-            "scaleDown": _SCALE | {"level": 1},
-        }
-    ],
-}
+_OPERATION: Final = schemas.Operation.example()
+_ENDED: Final = {"phase": "Cancelled", "ended": "2026-11-20T14:10:09Z"}
+_SKIPPED: Final = schemas.PlannedStep.example(
+    resource="Deployment/machine-controller-manager",
+    action="Skip",
+    reason="IgnoreScaling",
+    before=None,
+    after=None,
+    etag='"0d41c7712c90be55e1f3"',
+)
+_ASKED: Final = schemas.Recovery.example(
+    cause="Asked", phase="Opening", asked=schemas.Asked.example(), deletions=[], spared=[]
+)
 
 
-def _list(item: dict[str, Any], **metadata: object) -> dict[str, Any]:
-    return {"items": [item], "metadata": {"total": 1, "continue": None} | metadata}
+def _change(what: str, before: object, after: object) -> dict[str, Any]:
+    return {"object": what, "before": before, "after": after}
 
+
+def _changes(*changes: dict[str, Any]) -> dict[str, Any]:
+    return {"changes": list(changes)}
+
+
+def _list(item: dict[str, Any], metadata: type[ListMetadata] = ListMetadata) -> dict[str, Any]:
+    return {"items": [item], "metadata": metadata.example()}
+
+
+def _of(schema: type[Schema], status: int = 200) -> dict[int, Any]:
+    return {status: schema.example()}
+
+
+_END_OF_PAUSE: Final = _changes(_change(f"Pause {_NAMESPACE}/api", _PAUSE, None))
+_END_OF_ANOTHER: Final = _changes(_change(f"Pause {_NAMESPACE}/night-shift", _OF_KUBECTL, None))
+_PAUSE_OF_ALL: Final = _PAUSE | {"covers": "all", "scope": "scaleDown", "reason": "network works"}
 
 REQUESTS: Final[dict[str, Any]] = {
     "scaleShoot": {"direction": "up", "reason": "the load balancer is back", "hold": "30m"},
@@ -349,25 +70,25 @@ REQUESTS: Final[dict[str, Any]] = {
 """A valid body by operation."""
 
 ANSWERS: Final[dict[str, dict[int, Any]]] = {
-    "listShoots": {200: _list(_SHOOT, total=112, **{"continue": "WyJzZXZlcml0eSIsMCwiYSJd"})},
-    "readShoot": {200: _SHOOT},
-    "listNodes": {
-        200: _list(_NODE, candidatesAsOf="2026-11-20T14:09:56Z", leasesAsOf="2026-11-20T14:10:01Z")
+    "listShoots": {
+        200: {
+            "items": [schemas.Shoot.example()],
+            "metadata": {"total": 112, "continue": "WyJzZXZlcml0eSIsMCwiYSJd"},
+        }
     },
-    "listHistory": {
-        200: _list(
-            {
-                "time": "2026-11-20T14:02:11Z",
-                "type": "Scale",
-                "verdict": "ScaleDown",
-                "reason": "ScaledDown",
-                "message": "kube-controller-manager scaled from 1 to 0",
-                "resource": _KCM,
-            }
-        )
+    "readShoot": _of(schemas.Shoot),
+    "listNodes": {200: _list(schemas.Node.example(), schemas.NodeMetadata)},
+    "listHistory": {200: _list(schemas.HistoryEntry.example())},
+    "probeShoot": _of(schemas.Look, 202),
+    "scaleShoot": {
+        200: schemas.Plan.example(
+            levels=[
+                schemas.PlannedLevel.example(),
+                schemas.PlannedLevel.example(level=1, steps=[_SKIPPED]),
+            ]
+        ),
+        202: _OPERATION,
     },
-    "probeShoot": {202: {"at": "2026-11-20T14:10:02Z"}},
-    "scaleShoot": {200: _PLAN, 202: _OPERATION},
     "pauseShoot": {200: _PAUSE},
     "resumeShoot": {200: _END_OF_PAUSE},
     "resumeAllShoots": {200: _END_OF_PAUSE},
@@ -375,68 +96,36 @@ ANSWERS: Final[dict[str, dict[int, Any]]] = {
     "listPausesOfAll": {200: _list(_PAUSE_OF_ALL)},
     "endPause": {200: _END_OF_ANOTHER},
     "endPauseOfAll": {200: _END_OF_ANOTHER},
-    "endHold": {200: {"changes": []}},
+    "endHold": {200: _changes()},
     "pauseAllShoots": {200: _PAUSE_OF_ALL},
-    "listResources": {200: _list(_LIVE_RESOURCE)},
+    "listResources": {200: _list(_LIVE)},
     "ignoreResource": {200: _IGNORED},
     "heedResource": {200: _HEEDED},
     "listOperations": {200: _list(_OPERATION)},
     "readOperation": {200: _OPERATION},
-    "cancelOperation": {200: _END_OF_RUN, 202: _CANCELLED},
-    "listWeeders": {200: _list(_WEEDER)},
-    "readWeeder": {200: _WEEDER},
-    "weedNow": {200: _WEEDING, 202: _ASKED},
-    "readStatus": {
-        200: {
-            "version": "1.2.3",
-            "identity": "dwd-7f9",
-            "startedAt": "2026-11-20T09:12:33Z",
-            "role": "leader",
-            "dryRun": False,
-            "leaders": {"prober": {"identity": "dwd-7f9", "address": None}},
-            "counts": {"Protected": 1, "Healthy": 111},
-            "pause": None,
-            "featuresOff": [],
-            "missingPermissions": [],
-            "configWarnings": [],
-            "foundUnconfigured": [],
-            "selectorsWithoutPods": [],
-        }
+    "cancelOperation": {
+        200: _changes(
+            _change(f"operation {_OPERATION['id']}, scaling up", "Running", "Cancelled"),
+            _change("Deployment/cluster-autoscaler, level 2 of that run", "Waiting", "Cancelled"),
+        ),
+        202: _OPERATION | _ENDED | {"steps": [schemas.OperationStep.example(**_ENDED)]},
     },
-    "listAudit": {
-        200: _list(
-            {
-                "time": "2026-11-20T14:10:00Z",
-                "firstTime": "2026-11-20T14:10:00Z",
-                "times": 1,
-                "request": "6a1f0c",
-                "method": "PUT",
-                "path": f"/api/v1/shoots/{_NAMESPACE}/pause",
-                "peer": "10.4.7.21",
-                "caller": "system:serviceaccount:garden:dependency-watchdog-operator",
-                "claimed": "alice@example.org",
-                "action": "pause",
-                "namespace": _NAMESPACE,
-                "target": None,
-                "reason": _PAUSE["reason"],
-                "status": 200,
-                "problem": None,
-                "before": None,
-                "after": _PAUSE,
-            },
-            since="2026-11-20T09:12:33Z",
-        )
+    "listWeeders": {200: _list(schemas.Weeder.example())},
+    "readWeeder": _of(schemas.Weeder),
+    "weedNow": {
+        200: _changes(
+            _change(
+                f"recovery of {_NAMESPACE}/kube-apiserver",
+                None,
+                {"cause": "Asked", "until": "2026-11-20T14:26:30Z", "despite": None},
+            )
+        ),
+        202: _ASKED,
     },
-    "readConfig": {
-        200: {
-            "logLevel": "info",
-            "flags": {"kube-api-qps": 5, "dry-run": False, "config-file": "/etc/dwd/prober.yaml"},
-            "prober": _PROBER_FILE,
-            "weeder": None,
-            "warnings": [{"path": "name", "line": 3, "message": "obsolete; it is not used"}],
-        }
-    },
-    "setLogLevel": {200: {"level": "debug"}},
+    "readStatus": _of(schemas.Status),
+    "listAudit": {200: _list(schemas.AuditEntry.example(), schemas.AuditMetadata)},
+    "readConfig": _of(Config),
+    "setLogLevel": _of(schemas.LogLevelNow),
     "livez": {200: "ok"},
     "readyz": {200: "ok", 503: "[-]clusters-synced failed: not listed yet\nreadyz check failed\n"},
     "healthz": {200: "ok"},

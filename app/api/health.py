@@ -7,7 +7,7 @@ once. Later troubles show with `?verbose` but do not make the process unready, a
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from fastapi import APIRouter, Request
@@ -15,7 +15,10 @@ from fastapi.responses import PlainTextResponse
 
 from app.core.clock import Clock
 from app.core.errors import MAX_MESSAGE, trimmed
-from app.core.ports import SeedCluster, Watched, WatchState
+from app.core.ports import Watched, WatchState
+
+if TYPE_CHECKING:
+    from app.core.kube.seed import SeedCluster
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +63,7 @@ class Health:
     ready: Sequence[Check] = ()
 
 
-def seed_checks(seed: SeedCluster, clock: Clock) -> list[Check]:
+def seed_checks(seed: "SeedCluster", clock: Clock) -> list[Check]:
     """Readiness checks of each watch of the seed: one that it was listed once, and an advisory one of its contact."""
     states = {what: partial(seed.watch_state, what) for what in Watched}
     synced = [synced_check(what, state) for what, state in states.items()]

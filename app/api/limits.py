@@ -28,7 +28,7 @@ from app.core.web.peers import peer_of
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Methods that change nothing (RFC 9110, section 9.2.1)."""
 STREAMS: Final = frozenset({"/api/v1/events"})
-"""Paths of endless answers; `app.api.streaming.streams` limits them, not the cap on concurrent requests."""
+"""Paths of endless answers; `app.api.stream` limits them, not the cap on concurrent requests."""
 # Callers that are remembered; beyond that, the one idle for longest is forgotten, and starts with a full bucket.
 _MOST_CALLERS: Final = 4_096
 

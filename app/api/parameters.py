@@ -20,7 +20,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.middleware import has_body
-from app.api.problems import invalid
+from app.api.problems import Problem, ProblemType, invalid
+from app.api.schemas import ListMetadata
 
 Wrong = Mapping[str, Any]
 """A mistake, as pydantic describes it: `loc` and `msg`."""
@@ -150,38 +151,31 @@ class ListPage(Generic[T]):
     """One page of a list."""
 
     items: list[T]
-    total: int
-    """Number of items on all pages."""
-    token: str | None
-    """Token of the next page; None on the last."""
-
-
-class TokenRefused(ValueError):
-    """A page token that is unreadable, or from another list or order."""
+    metadata: ListMetadata
 
 
 def cut(
-    items: Iterable[T], key: Callable[[T], PageKey], order: str, limit: int, token: str | None
+    items: Iterable[T], key: Callable[[T], PageKey], order: str, query: PageQuery
 ) -> ListPage[T]:
-    """Cut the page after `token` out of a list.
+    """Cut the page that the caller asks for out of a list.
 
     Args:
         items: All items, in any order; no two with the same key.
         key: Returns the sort key of an item.
         order: Name of list and order; a token of another one is refused.
-        limit: Most items on the page.
-        token: Token of the page before; None for the first page.
+        query: Most items on the page, and the token of the page before.
 
     Raises:
-        TokenRefused: The token is unreadable, or from another list or order.
+        Problem: 400: the token is unreadable, or from another list or order.
     """
-    after = None if token is None else _read(token, order)
+    after = None if query.token is None else _read(query.token, order)
     placed = [(key(item), item) for item in items]
     behind = placed if after is None else [each for each in placed if each[0] > after]
-    chosen = heapq.nsmallest(limit, behind, key=lambda each: each[0])
+    chosen = heapq.nsmallest(query.limit, behind, key=lambda each: each[0])
     more = len(behind) > len(chosen)
     following = _write(chosen[-1][0], order) if more and chosen else None
-    return ListPage([item for _, item in chosen], len(placed), following)
+    metadata = ListMetadata(total=len(placed), continue_=following)
+    return ListPage([item for _, item in chosen], metadata)
 
 
 def _write(key: PageKey, order: str) -> str:
@@ -191,12 +185,16 @@ def _write(key: PageKey, order: str) -> str:
 
 def _read(token: str, order: str) -> PageKey:
     if len(token) > _MAX_TOKEN:
-        raise TokenRefused("too long")
+        raise _refused("too long")
     try:
         packed = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
         made_for, rank, name = msgspec.json.decode(packed, type=tuple[str, float, str])
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise TokenRefused("not readable") from error
+        raise _refused("not readable") from error
     if made_for != order or not math.isfinite(rank):
-        raise TokenRefused("made for another list or order")
+        raise _refused("made for another list or order")
     return PageKey(rank, name)
+
+
+def _refused(why: str) -> Problem:
+    return Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {why}")

@@ -1,34 +1,32 @@
-"""Translates records of the prober into schemas of the API: shoots, endpoint probes, history, audit, nodes; pure."""
+"""Makes schemas of records where a schema is more than the record's own attributes; pure."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from itertools import groupby
+from typing import Any, Final, NamedTuple
 
 from app.api import schemas
-from app.core.config.scalars import format_duration
-from app.core.errors import trimmed
 from app.core.model import workloads
-from app.core.model import workloads as ann
+from app.core.model.endpoints import CachedResult
 from app.core.model.instants import rfc3339
 from app.core.model.nodes import NodeView
-from app.core.model.overrides import EffectiveOverrides, Hold, Pause
-from app.core.model.policy import ConfigWarning, DependentPolicy, ProberPolicy
+from app.core.model.overrides import EffectiveOverrides, Pause
+from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.probing import Judgement
+from app.core.model.scaling_runs import OperationPhase, ScalingPlan, ScalingRunStatus, StepPhase
+from app.core.model.weeding import RecoveryStatus, ServiceStatus
 from app.core.model.workloads import WorkloadView
 from app.core.reporting.audit import AuditRecord
 from app.core.reporting.history import HistoryRecord
-from app.prober.endpoints.results import EndpointResultView, GateView, ProbeTarget
+from app.prober.endpoints.results import EndpointResultView, GateView
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.probe_worker import CachedResult
-from app.prober.status import ShootCondition, ShootStatus
+from app.prober.status import ShootStatus
 
-# Endpoint probes.
+# Shoots.
 
 
 MOST: Final = 50
 """Most results of endpoint probes in one shoot, as a page has up to 500 shoots."""
-_MESSAGE: Final = 300
 _WORST: Final = {CachedResult.FAILURE: 0, CachedResult.UNKNOWN: 1, CachedResult.SUCCESS: 2}
 
 
@@ -44,70 +42,6 @@ class Endpoints(NamedTuple):
 NOTHING: Final = Endpoints()
 
 
-def probes(found: Endpoints) -> list[schemas.EndpointProbe]:
-    """The results by name and target; only the worst `MOST`, if there are more."""
-    worst = sorted(found.probes, key=lambda each: (_rank(each), _place(each)))[:MOST]
-    return [_endpoint_probe(each) for each in sorted(worst, key=_place)]
-
-
-def _rank(view: EndpointResultView) -> tuple[bool, int]:
-    """Sort key for `probes`: closed gates first, then failures."""
-    return not view.closed, _WORST[view.result]
-
-
-def _place(view: EndpointResultView) -> tuple[str, str]:
-    return view.name, str(view.target)
-
-
-def _endpoint_probe(view: EndpointResultView) -> schemas.EndpointProbe:
-    return schemas.EndpointProbe(
-        name=view.name,
-        type=view.type,
-        effect=view.effect,
-        target=_target(view.target),
-        result=view.result,
-        counted=view.counted,
-        since=time(view.since),
-        last_time=time(view.last_run),
-        last_result=view.last_outcome,
-        message=trimmed(view.message, _MESSAGE),
-        waiting=view.waiting,
-        gate=None if view.closed is None else _state(closed=view.closed),
-    )
-
-
-def _target(target: ProbeTarget) -> schemas.EndpointTarget:
-    return schemas.EndpointTarget(
-        host=target.host or None, pod=target.pod or None, container=target.container or None
-    )
-
-
-def _state(*, closed: bool) -> schemas.GateState:
-    return schemas.GateState.CLOSED if closed else schemas.GateState.OPEN
-
-
-def gates(found: Endpoints) -> list[schemas.Gate]:
-    """The gates by name: whether each is closed, and why."""
-    return [
-        schemas.Gate(
-            name=each.name,
-            state=_state(closed=each.closed),
-            reason=each.reason,
-            message=trimmed(each.message, _MESSAGE),
-            since=rfc3339(each.since),
-        )
-        for each in sorted(found.gates, key=lambda gate: gate.name)
-    ]
-
-
-# Shoots.
-
-
-def time(instant: float | None) -> str | None:
-    """An instant in RFC 3339; None for None."""
-    return None if instant is None else rfc3339(instant)
-
-
 def shoot(
     status: ShootStatus,
     policy: ProberPolicy,
@@ -115,80 +49,34 @@ def shoot(
     endpoints: Endpoints = NOTHING,
 ) -> schemas.Shoot:
     """A shoot with its conditions, overrides and results of endpoint probes."""
-    return schemas.Shoot(
-        namespace=status.namespace,
-        state=status.state,
-        reason=str(status.reason),
-        message=status.message,
-        since=rfc3339(status.since),
-        conditions=[_condition(each) for each in status.conditions],
+    covering = effective.covering
+    return schemas.Shoot.of(
+        status,
+        conditions=[
+            schemas.Condition.of(each, last_transition_time=each.since)
+            for each in status.conditions
+        ],
         probe=_probe(status),
         leases=_leases(status, policy),
         resources=[resource(each, status.resources.get(each.ref)) for each in policy.dependents],
-        pause=_covering(status.namespace, effective),
+        pause=None if covering is None else pause(covering, status.namespace),
         pauses=len(effective.pauses),
-        hold=None if effective.hold is None else hold(effective.hold),
+        hold=effective.hold,
         endpoint_probes=probes(endpoints),
         endpoint_probes_total=len(endpoints.probes),
-        gates=gates(endpoints),
-    )
-
-
-def _covering(namespace: str, effective: EffectiveOverrides) -> schemas.Pause | None:
-    covering = effective.covering
-    return None if covering is None else pause(covering, namespace)
-
-
-def pause(found: Pause, namespace: str | None) -> schemas.Pause:
-    """A pause of a shoot, or of all shoots, which is in another namespace (None: in whatever namespace it is)."""
-    of_shoot = found.id.namespace == namespace
-    return schemas.Pause(
-        name=found.id.name,
-        covers=schemas.Covers.SHOOT if of_shoot else schemas.Covers.ALL,
-        scope=found.scope,
-        reason=found.reason,
-        author=found.author,
-        verified=found.verified,
-        created_at=rfc3339(found.created_at),
-        until=rounded_up(found.until),
-    )
-
-
-def rounded_up(instant: float) -> str:
-    """An end in RFC 3339: a part of a second counts as a whole one, as nothing ends before the time that is shown."""
-    return rfc3339(math.ceil(instant))
-
-
-def hold(found: Hold) -> schemas.Hold:
-    """A hold."""
-    return schemas.Hold(
-        direction=found.direction,
-        operation=found.operation,
-        force=found.force,
-        done=found.done,
-        reason=found.reason,
-        author=found.author,
-        verified=found.verified,
-        created_at=rfc3339(found.created_at),
-        until=rounded_up(found.until),
-    )
-
-
-def _condition(condition: ShootCondition) -> schemas.Condition:
-    return schemas.Condition(
-        type=condition.type,
-        status=condition.status,
-        reason=str(condition.reason),
-        message=condition.message,
-        last_transition_time=rfc3339(condition.since),
+        gates=[
+            schemas.Gate.of(each, state=_state(closed=each.closed))
+            for each in sorted(endpoints.gates, key=lambda gate: gate.name)
+        ],
     )
 
 
 def _probe(status: ShootStatus) -> schemas.ProbeInfo:
     decision = status.decision
-    return schemas.ProbeInfo(
-        last_time=time(status.last_probe),
-        next_time=time(status.next_probe),
+    return schemas.ProbeInfo.of(
+        status,
+        last_time=status.last_probe,
+        next_time=status.next_probe,
         duration_seconds=None if status.probe_seconds is None else round(status.probe_seconds, 6),
         verdict=None if decision is None else decision.verdict,
         would_be=None if decision is None else decision.would_be,
@@ -203,47 +91,79 @@ def _leases(status: ShootStatus, policy: ProberPolicy) -> schemas.Leases | None:
     if tally is None or policy.endpoint_mode is not None:
         return None
     found = tally.candidates
-    return schemas.Leases(
-        as_of=time(status.read_at),
+    return schemas.Leases.of(
+        found,
+        as_of=status.read_at,
         candidates=found.total,
-        expired=found.expired,
-        unknown=found.unknown,
-        candidates_as_of=None if status.candidacy is None else rfc3339(status.candidacy.at),
+        candidates_as_of=None if status.candidacy is None else status.candidacy.at,
         fraction=round(found.expired_fraction, 6),
         threshold=policy.limit,
-        expiry_after=None if status.expiry is None else format_duration(status.expiry),
+        expiry_after=status.expiry,
         excluded={str(why): number for why, number in sorted(tally.excluded.items())},
     )
 
 
+def probes(found: Endpoints) -> list[schemas.EndpointProbe]:
+    """The results by name and target; only the worst `MOST`, if there are more: closed gates first, then failures."""
+
+    def place(view: EndpointResultView) -> tuple[str, str]:
+        return view.name, str(view.target)
+
+    def rank(view: EndpointResultView) -> tuple[bool, int, tuple[str, str]]:
+        return not view.closed, _WORST[view.result], place(view)
+
+    return [
+        schemas.EndpointProbe.of(
+            each,
+            last_time=each.last_run,
+            last_result=each.last_outcome,
+            gate=None if each.closed is None else _state(closed=each.closed),
+        )
+        for each in sorted(sorted(found.probes, key=rank)[:MOST], key=place)
+    ]
+
+
+def _state(*, closed: bool) -> schemas.GateState:
+    return schemas.GateState.CLOSED if closed else schemas.GateState.OPEN
+
+
+def pause(found: Pause, namespace: str | None) -> schemas.Pause:
+    """A pause of a shoot, or of all shoots, which is in another namespace (None: in whatever namespace it is)."""
+    of_shoot = found.id.namespace == namespace
+    covers = schemas.Covers.SHOOT if of_shoot else schemas.Covers.ALL
+    return schemas.Pause.of(found, name=found.id.name, covers=covers)
+
+
 def resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.Resource:
     """A dependent as the watch last showed it; `view` is None if it does not exist."""
-    annotations = {} if view is None else view.annotations
-    ignored = ann.ignore_scaling(annotations) is ann.Ignore.YES
-    return schemas.Resource(
-        api_version=policy.ref.api_version,
-        kind=policy.ref.kind,
-        name=policy.ref.name,
-        optional=policy.optional,
-        scale_up_level=policy.scale_up.level,
-        scale_down_level=policy.scale_down.level,
-        replicas=schemas.Replicas(
-            spec=None if view is None else view.replicas,
-            ready=None if view is None else view.ready,
-            saved=ann.saved_count(annotations),
-        ),
-        ignore_scaling=None if view is None else ignored,
-        protection_active=None if view is None else view.protected,
-    )
+    return schemas.Resource(**_resource(policy, view))
 
 
 def live_resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.LiveResource:
     """A dependent from a live read, with annotations and ETag; `view` is None if it does not exist."""
     return schemas.LiveResource(
-        **dict(resource(policy, view)),
+        **_resource(policy, view),
         annotations=None if view is None else dict(view.annotations),
         etag=None if view is None else workloads.resource_etag(view),
     )
+
+
+def _resource(policy: DependentPolicy, view: WorkloadView | None) -> dict[str, Any]:
+    annotations = {} if view is None else view.annotations
+    ignored = workloads.ignore_scaling(annotations) is workloads.Ignore.YES
+    return {
+        **policy.ref._asdict(),
+        "optional": policy.optional,
+        "scale_up_level": policy.scale_up.level,
+        "scale_down_level": policy.scale_down.level,
+        "replicas": schemas.Replicas(
+            spec=None if view is None else view.replicas,
+            ready=None if view is None else view.ready,
+            saved=workloads.saved_count(annotations),
+        ),
+        "ignore_scaling": None if view is None else ignored,
+        "protection_active": None if view is None else view.protected,
+    }
 
 
 def history_entry(entry: HistoryRecord) -> schemas.HistoryEntry:
@@ -251,42 +171,13 @@ def history_entry(entry: HistoryRecord) -> schemas.HistoryEntry:
     message = entry.message
     if entry.times > 1:
         message += f" (result of {entry.times} probes since {rfc3339(entry.since)})"
-    return schemas.HistoryEntry(
-        time=rfc3339(entry.at),
-        type=entry.kind,
-        verdict=entry.verdict,
-        reason=entry.reason,
-        message=message,
-        resource=None if entry.resource is None else str(entry.resource),
-    )
-
-
-def finding(warning: ConfigWarning) -> schemas.ConfigFinding:
-    """A warning about flags or files."""
-    return schemas.ConfigFinding(path=warning.path, line=warning.line, message=warning.message)
+    return schemas.HistoryEntry.of(entry, time=entry.at, type=entry.kind, message=message)
 
 
 def audit_entry(record: AuditRecord) -> schemas.AuditEntry:
     """An attempt to change something."""
-    said = record.attempt
-    return schemas.AuditEntry(
-        time=rfc3339(record.at),
-        first_time=rfc3339(record.first),
-        times=record.times,
-        request=said.request,
-        method=said.method,
-        path=said.path,
-        peer=said.peer,
-        caller=said.caller,
-        claimed=said.claimed,
-        action=said.action or None,
-        namespace=said.namespace,
-        target=said.target,
-        reason=said.reason,
-        status=said.status,
-        problem=said.problem,
-        before=said.before,
-        after=said.after,
+    return schemas.AuditEntry.of(
+        record.attempt, time=record.at, first_time=record.first, times=record.times
     )
 
 
@@ -312,14 +203,12 @@ class NodeRow:
         """The schema of the API."""
         node, lease = self.node, self.judgement
         age = None if lease is None else lease.age
-        return schemas.Node(
-            name=self.name,
+        return schemas.Node.of(
+            self,
             pool=None if node is None else node.pool,
             zone=None if node is None else node.zone,
-            candidate=self.candidate,
-            reason=self.reason,
             lease=MISSING if lease is None else lease.state,
-            renew_time=None if lease is None else time(lease.renew_time),
+            renew_time=None if lease is None else lease.renew_time,
             age_seconds=None if age is None else round(age, 3),
             clock_offset_seconds=None if lease is None else round(lease.offset, 3),
         )
@@ -356,3 +245,90 @@ def _newer(status: ShootStatus, candidacy: Candidacy) -> Iterator[Judgement]:
             continue
         if each.renew_time is None or each.renew_time + each.offset > candidacy.at:
             yield each
+
+
+# Scaling runs.
+
+
+def plan(found: ScalingPlan) -> schemas.Plan:
+    """The plan of a scaling run, its levels in ascending order."""
+    ordered = sorted(found.steps, key=lambda each: each.level)
+    levels = [
+        schemas.PlannedLevel(level=level, steps=[schemas.PlannedStep.of(each) for each in steps])
+        for level, steps in groupby(ordered, key=lambda each: each.level)
+    ]
+    return schemas.Plan.of(found, levels=levels)
+
+
+def cancelled(found: ScalingRunStatus) -> list[schemas.PlannedChange]:
+    """What its cancellation would change: the run, and each resource whose write has not been sent."""
+    run = schemas.PlannedChange(
+        object=f"operation {found.id}, scaling {found.direction}",
+        before=str(found.phase),
+        after=str(OperationPhase.CANCELLED),
+    )
+    left = [each for each in found.steps if each.ended is None and each.written is None]
+    return [run] + [
+        schemas.PlannedChange(
+            object=f"{each.resource}, level {each.level} of that run",
+            before=str(each.phase),
+            after=str(StepPhase.CANCELLED),
+        )
+        for each in left
+    ]
+
+
+# Services of the weeder and their recoveries.
+
+
+# Decimals of a back-off in seconds; more would be noise, as its start is known in whole seconds only.
+_DECIMALS = 3
+
+
+def weeder(status: ServiceStatus) -> schemas.Weeder:
+    """A service with its recoveries."""
+    return schemas.Weeder.of(
+        status,
+        namespace=status.key.namespace,
+        service=status.key.service,
+        recoveries=[recovery(each) for each in status.recoveries],
+    )
+
+
+def pods(status: ServiceStatus) -> int:
+    """Number of pods in the recoveries of a service, which determines the cost of rendering it."""
+    return sum(len(each.deletions) + len(each.spared) for each in status.recoveries)
+
+
+def recovery(status: RecoveryStatus) -> schemas.Recovery:
+    """A recovery with the pods that it deleted and those that it spared."""
+    return schemas.Recovery.of(
+        status,
+        deletions=[
+            schemas.WeededPod.of(
+                each,
+                time=each.at,
+                spared_backoff=None if each.remaining is None else round(each.remaining, _DECIMALS),
+            )
+            for each in status.deletions
+        ],
+        spared=[schemas.SparedPod.of(each, time=each.at) for each in status.spared],
+    )
+
+
+def weeder_change(status: ServiceStatus) -> schemas.WeederChange:
+    """A service with its newest recovery, of which the pods are only counted."""
+    newest = next(iter(status.recoveries), None)
+    return schemas.WeederChange.of(
+        status,
+        namespace=status.key.namespace,
+        service=status.key.service,
+        recovery=None
+        if newest is None
+        else schemas.NewestRecovery.of(
+            newest,
+            author=None if newest.asked is None else newest.asked.author,
+            deletions=len(newest.deletions),
+            spared=len(newest.spared),
+        ),
+    )

@@ -1,15 +1,17 @@
-"""The command line's client: commands that call the REST API of a running watchdog, and depend only on its JSON.
+"""The command line's client: commands that call the REST API of a running watchdog, and depend only on its schemas.
 
-    program     one command from start to end: streams, signals, exit code
-    session     what every command needs: complete lists, repeated display (`--watch`)
-    reading, writing, following
-                one function for each command: the request, and the presentation of its answer
-    client      requests and answers; the source of the token; redirection to the leader or the peer
+    program     one command from start to end: streams, signals, exit code; the table of commands
+    shoots, overrides, operations, weeders, process, events, api
+                the commands of one subject: each a function that asks and prints, and what people see
+    page_proxy  `dwd page`; whom it serves is decided in page_gate
+    session     what every command needs: answers that are read, complete lists, repeated display (`--watch`)
+    client      requests and answers; the source of the token (service_account); redirection to the leader or the peer
     transports  the ways to a server: `--server`, or `kubectl port-forward` (portforward); where a token may be sent
-    answers     the parts of the API's JSON that are shown; ignores what a newer server adds
+    answers     reads JSON into the API's schemas, whatever the version of the server
     problems    exit codes, and the errors that carry them, such as a problem in answer to a request
-    views       shoots, scaling runs, recoveries, processes, events as lines for people; pure
+    tables      lines, tables and fields for people
     printing    output of lines, JSON or YAML to a terminal, a file or a pipe
+    completion  of command lines in shells
 
 Two guarantees: control characters in what a server sends never reach the terminal (threat T13), and a token is sent
 only to the server that the operator named, or that this server named as leader or peer.

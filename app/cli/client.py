@@ -210,6 +210,8 @@ _MAX_PROBLEM: Final = 1 << 20
 _CHUNK: Final = 1 << 16
 CONNECTIONS: Final = 4
 """Most connections of a command at a time."""
+PAGE_CONNECTIONS: Final = 64
+"""Those of `dwd page`: a browser has six, and each page that is looked at keeps one."""
 _API: Final = "/api/v1/"
 EVENT_STREAM: Final = "text/event-stream"
 """The media type of a stream of events."""

@@ -156,32 +156,29 @@ def names_of_api(
 ) -> Sequence[str]:
     """Ask the API for the names that may stand for a positional argument; none where it does not answer."""
     # Imported here: commands and flags are completed without the HTTP client, whose import takes a while.
+    from app.api.schemas import Operation, Resource, Shoot, Weeder  # noqa: PLC0415 - see above
     from app.cli import answers, program, session  # noqa: PLC0415 - see above
     from app.cli.client import ApiCall  # noqa: PLC0415 - see above
 
     async def ask(within: session.Session) -> Sequence[str]:
-        async def listed(*parts: str, **query: str) -> Sequence[object]:
+        async def listed(
+            kind: type[answers.Schema], *parts: str, **query: str
+        ) -> list[answers.Schema]:
             call = ApiCall("GET", session.path(*parts), {**query, "limit": str(_MOST)})
-            data = answers.read(await within.client.ask(call))
-            return answers.of(answers.Page[object], data).items
+            _, page = await within.ask(answers.Page, call)
+            return [answers.of(kind, each) for each in page.items]
 
         match argument:
             case "NAME":
-                found = await listed("shoots", q=words[-1])
-                return [answers.of(answers.Shoot, each).namespace for each in found]
+                return [each.namespace for each in await listed(Shoot, "shoots", q=words[-1])]
             case "ID":
-                return [
-                    answers.of(answers.Operation, each).id for each in await listed("operations")
-                ]
+                return [each.id for each in await listed(Operation, "operations")]
             case "SERVICE":
-                found = await listed("weeders", namespace=words[0])
-                return [answers.of(answers.Weeder, each).service for each in found]
+                found = await listed(Weeder, "weeders", namespace=words[0])
+                return [each.service for each in found]
             case "RESOURCE":
-                parsed = [
-                    answers.of(answers.Resource, each)
-                    for each in await listed("shoots", words[0], "resources")
-                ]
-                return [f"{each.kind}/{each.name}" for each in parsed]
+                resources = await listed(Resource, "shoots", words[0], "resources")
+                return [f"{each.kind}/{each.name}" for each in resources]
             case _:
                 return ()
 

@@ -50,8 +50,6 @@ from app.core.errors import ConfigurationError
 from app.core.limits import Backoff
 from app.core.model.instants import rfc3339
 
-CONNECTIONS: Final = 64
-"""Most connections to the API at a time: a browser has six, and each page that is looked at keeps one."""
 _PACE: Final = Backoff(1.0, 30.0)
 _MAX_BODY: Final = 1 << 16
 """Most bytes of a request's body; the API takes 16 KiB, and says so itself."""

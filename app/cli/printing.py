@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from app.cli.problems import CommandFailed, Exit
-from app.cli.views.layout import said
+from app.cli.tables import said
 from app.core.config.client_settings import OutputFormat
 
 _INDENT: Final = 2
@@ -65,7 +65,18 @@ class Printer:
         self, out: TextIO, err: TextIO, output: OutputFormat, environ: Mapping[str, str]
     ) -> None:
         self._out, self._err, self._output = out, err, output
-        self._console = _console(out, environ) if out.isatty() else None
+        self._console = (
+            Console(
+                file=out,
+                highlight=False,
+                markup=False,
+                emoji=False,
+                no_color=bool(environ.get("NO_COLOR")),
+                _environ=environ,
+            )
+            if out.isatty()
+            else None
+        )
 
     @property
     def for_people(self) -> bool:
@@ -82,31 +93,17 @@ class Printer:
         self._err.write(f"{line}\n")
         self._err.flush()
 
-    def show(self, shown: Answer) -> None:
-        """Write the only answer of a command."""
+    def show(self, shown: Answer, *, one_of_many: bool = False) -> None:
+        """Write an answer; of many, JSON has one line for each, and YAML one document."""
         match self._output:
             case OutputFormat.TABLE | OutputFormat.WIDE:
                 self.lines(shown.lines)
             case OutputFormat.NAME:
                 self._write("".join(f"{said(each)}\n" for each in shown.names))
             case OutputFormat.JSON:
-                self._write(as_json(shown.data, indent=_INDENT) + "\n")
+                self._write(as_json(shown.data, None if one_of_many else _INDENT) + "\n")
             case OutputFormat.YAML:
-                self._write(as_yaml(shown.data))
-            case _:
-                assert_never(self._output)
-
-    def next(self, shown: Answer) -> None:
-        """Write one of many answers: JSON on one line each, YAML as one document each."""
-        match self._output:
-            case OutputFormat.TABLE | OutputFormat.WIDE:
-                self.lines(shown.lines)
-            case OutputFormat.NAME:
-                self._write("".join(f"{said(each)}\n" for each in shown.names))
-            case OutputFormat.JSON:
-                self._write(as_json(shown.data) + "\n")
-            case OutputFormat.YAML:
-                self._write("---\n" + as_yaml(shown.data))
+                self._write("---\n" * one_of_many + as_yaml(shown.data))
             case _:
                 assert_never(self._output)
 
@@ -118,7 +115,7 @@ class Printer:
         for line in lines:
             if (
                 line.no_wrap
-            ):  # a row of a table; rich's print ignores the attributes of the line itself
+            ):  # a row of a table; print ignores what the line itself says of wrapping
                 self._console.print(line, no_wrap=True, overflow=line.overflow)
             else:
                 self._console.print(line, soft_wrap=True)
@@ -163,7 +160,7 @@ class _Succession:
             return
         parted = shown.lines if self._last is None else [Text(), *shown.lines]
         self._last = shown.data
-        self._printer.next(Answer(shown.data, parted))
+        self._printer.show(Answer(shown.data, parted), one_of_many=True)
 
     def trouble(self, text: str) -> None:
         if text != self._said:
@@ -193,17 +190,6 @@ class _InPlace:
             left_out = len(lines) - room + 1
             lines = [*lines[: room - 1], Text(f"… {left_out} more lines", "dim")]
         self._live.update(Group(head, *lines), refresh=True)
-
-
-def _console(out: TextIO, environ: Mapping[str, str]) -> Console:
-    return Console(
-        file=out,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        no_color=bool(environ.get("NO_COLOR")),
-        _environ=environ,
-    )
 
 
 def as_json(data: object, indent: int | None = None) -> str:

@@ -14,8 +14,8 @@ from http import HTTPStatus
 from typing import Any, Final, TextIO
 
 from app import commands, own_version
-from app.cli import following, page_proxy, raw, reading, writing
-from app.cli.client import CONNECTIONS, Client, Reach, TokenSource, token_source
+from app.cli import api, events, operations, overrides, process, shoots, weeders
+from app.cli.client import CONNECTIONS, PAGE_CONNECTIONS, Client, Reach, TokenSource, token_source
 from app.cli.portforward import Kubectl
 from app.cli.printing import OutputGone, Printer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
@@ -90,7 +90,7 @@ def run_client(
     printer = Printer(out, err, command.settings.output, environ)
     try:
         if isinstance(command.settings, ApiCommandSettings):
-            command = replace(command, settings=raw.with_body(command.settings))
+            command = replace(command, settings=api.with_body(command.settings))
         prepared = _prepare(command.settings, environ)
         with asyncio.Runner() as runner:
             return runner.run(_until_ended(lambda: _run(command, prepared, printer)))
@@ -201,7 +201,7 @@ async def _suggestions(
     if error.status != HTTPStatus.NOT_FOUND or word is None or len(command.words) <= word:
         return []
     try:
-        found = await reading.similar(session, command.words[word])
+        found = await shoots.similar(session, command.words[word])
     except CommandFailed:
         return []  # the caller may have the right to see single shoots only
     more = f" and {len(found) - _SUGGESTED} more" if len(found) > _SUGGESTED else ""
@@ -214,24 +214,30 @@ def _transport(settings: ClientSettings, kubectl: Kubectl | None, tasks: Tasks) 
     return ForwardedTransport(settings.server, kubectl, tasks)
 
 
+async def _page(session: Session, settings: PageSettings, words: tuple[str, ...]) -> None:
+    from app.cli.page_proxy import page  # noqa: PLC0415 - the server in it is for this command alone
+
+    await page(session, settings, words)
+
+
 # `Any`, as each function takes the settings of its own command.
 COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str, ...]], _Work]]] = {
-    ShootsSettings: reading.shoots,
-    OperationsSettings: reading.operations,
-    PauseSettings: writing.pause,
-    ResumeSettings: writing.resume,
-    IgnoreSettings: writing.ignore,
-    UnignoreSettings: writing.unignore,
-    ScaleSettings: writing.scale,
-    ProbeSettings: writing.probe,
-    WeedSettings: writing.weed,
-    PageSettings: page_proxy.page,
-    EventsSettings: following.events,
-    WeedersSettings: reading.weeders,
-    StatusSettings: reading.status,
-    AuditSettings: reading.audit,
-    ConfigSettings: reading.config,
-    ApiCommandSettings: raw.api,
+    ShootsSettings: shoots.shoots,
+    ProbeSettings: shoots.probe,
+    PauseSettings: overrides.pause,
+    ResumeSettings: overrides.resume,
+    IgnoreSettings: overrides.ignore,
+    UnignoreSettings: overrides.unignore,
+    ScaleSettings: operations.scale,
+    OperationsSettings: operations.operations,
+    WeedersSettings: weeders.weeders,
+    WeedSettings: weeders.weed,
+    StatusSettings: process.status,
+    AuditSettings: process.audit,
+    ConfigSettings: process.config,
+    EventsSettings: events.events,
+    ApiCommandSettings: api.api,
+    PageSettings: _page,
 }
 
 
@@ -245,7 +251,7 @@ def _prepare(settings: ClientSettings, environ: Mapping[str, str]) -> _Prepared:
         settings.timeout,
         f"dwd/{own_version()}",
         settings.allow_plain_http,
-        page_proxy.CONNECTIONS if isinstance(settings, PageSettings) else CONNECTIONS,
+        PAGE_CONNECTIONS if isinstance(settings, PageSettings) else CONNECTIONS,
     )
     found = settings.port_forward
     return _Prepared(reach, None if found is None else _kubectl(found, settings, environ))

@@ -21,7 +21,7 @@ from app.cli.problems import (
     ServerRefused,
 )
 from app.core.config.client_values import Origin, origin
-from app.core.config.scalars import is_label, is_subdomain
+from app.core.model.names import is_label, is_subdomain
 from app.core.tasks import Tasks
 
 # Addresses that may be followed, and names of pods and Services in them; pure.

@@ -9,13 +9,11 @@ import asyncio
 from app.core.model.shoots import ClusterView, ShootView
 from app.core.ports import Preparation, SeedChange, Watched
 from app.prober import messages
-from app.prober.dependents import Dependents
 from app.prober.environment import ProberEnvironment
-from app.prober.manual import ManualScaling
 from app.prober.registry import ShootRegistry
-from app.prober.releases import Releases
 from app.prober.rules import lifecycle, protection
-from app.prober.scale_requests import ScaleRequests
+from app.prober.scaling.manual import Releases, ScaleRequests
+from app.prober.scaling.operations import Dependents, ManualScaling
 from app.prober.shoot_session import ProbedShoot
 from app.prober.verdicts import listed
 

@@ -7,26 +7,23 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
 from app.core.clock import Clock
 from app.core.errors import OperationGone
 from app.core.model.policy import ProberPolicy
 from app.core.model.scaling_runs import ScalingRunStatus
-from app.core.ports import (
-    EndpointMeter,
-    Handlers,
-    Leadership,
-    OverridesService,
-    OverridesView,
-    ProbedPods,
-    SeedCluster,
-    ShootConnector,
-    Unmetered,
-)
+from app.core.overrides.cache import OverrideCache
+from app.core.overrides.service import OverrideService
+from app.core.ports import EndpointMeter, Handlers, Leadership, Unmetered
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
+
+if TYPE_CHECKING:
+    from app.core.kube.pods import ProbedPods
+    from app.core.kube.seed import SeedCluster
+    from app.core.kube.shoot import ShootConnector
 
 # How many ended automatic scaling runs are kept: a seed-wide outage of 1,000 shoots, down and up again.
 _PAST: Final = 2_000
@@ -188,7 +185,7 @@ class EndpointAdapters:
     """The adapters that endpoint probes need."""
 
     handlers: Handlers
-    pods: ProbedPods
+    pods: "ProbedPods"
     meter: EndpointMeter = UNMETERED
 
 
@@ -197,8 +194,8 @@ class ProberEnvironment:
     """What everything in the prober that does IO is given."""
 
     policy: ProberPolicy
-    seed: SeedCluster
-    connector: ShootConnector
+    seed: "SeedCluster"
+    connector: "ShootConnector"
     leadership: Leadership
     clock: Clock
     tasks: Tasks
@@ -206,8 +203,8 @@ class ProberEnvironment:
     chance: random.Random
     slots: ProbeSlots
     scale_ups: ScaleUpRateLimit
-    overrides: OverridesView
-    override_service: OverridesService
+    overrides: OverrideCache
+    override_service: OverrideService
     dry_run: bool = False
     identity: str = ""
     """Of this process, as in its Lease."""

@@ -6,13 +6,13 @@ Kubernetes does not have. All functions are pure.
 
 from typing import Final
 
-from app.core.config.scalars import format_duration
 from app.core.model import workloads as ann
-from app.core.model.scaling_runs import OURSELVES, ScaleSpec
+from app.core.model.durations import format_duration
+from app.core.model.scaling_runs import OURSELVES, ScaleSpec, ScalingRunStatus, ScalingStep
 from app.core.model.workloads import Direction
-from app.prober.resource import ResourceRun
-from app.prober.rules.scaling import ScalingStep, Task, Why
-from app.prober.scaling_context import ScalingOrder, StepResult
+from app.prober.rules.scaling import Task, Why
+from app.prober.scaling.context import StepResult
+from app.prober.scaling.resource import ResourceRun
 
 ANNOTATIONS: Final = {
     "InvalidReplicasAnnotation": f"The annotation {ann.REPLICAS} has no valid number of replicas: 1 is used instead.",
@@ -67,7 +67,7 @@ def _change(task: Task | None) -> str:
 # For Events.
 
 
-def note(order: ScalingOrder, run: ResourceRun) -> str:
+def note(order: ScalingRunStatus, run: ResourceRun) -> str:
     """What became of the resource, for an Event on the object itself."""
     task = run.task
     if task is not None and task.why is Why.LEFT_AT_ZERO:
@@ -79,7 +79,7 @@ def note(order: ScalingOrder, run: ResourceRun) -> str:
     return f"{text} Its pods were not awaited: {run.message}." if written_only(run) else text
 
 
-def _occasion(order: ScalingOrder, task: Task | None) -> str:
+def _occasion(order: ScalingRunStatus, task: Task | None) -> str:
     if order.manual and order.author != OURSELVES:
         return f" for {order.author}: {order.reason}"
     if order.manual:

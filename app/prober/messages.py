@@ -9,6 +9,7 @@ from typing import Any, Final
 from app.core.model.probing import (
     Decision,
     Failure,
+    NoticeKind,
     ProbeResult,
     RequestKind,
     Tally,
@@ -17,7 +18,7 @@ from app.core.model.probing import (
 )
 from app.core.model.scaling_runs import ScaleSpec
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Notice, NoticeKind, Severity
+from app.core.reporting.notices import Notice, Severity
 from app.prober import event_texts
 from app.prober.environment import ProberEnvironment
 from app.prober.path_probe import PROBES

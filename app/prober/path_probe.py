@@ -8,18 +8,20 @@ the next; those of the external path are counted with the verdict.
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.core.errors import Unauthorized
 from app.core.model.probing import Failure, PathReading, PathView, RequestKind, Tally, VerdictReason
 from app.core.model.shoots import Route
-from app.core.ports import ShootCluster
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import paths
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.consecutive import PendingWrites
 from app.prober.rules.paths import InternalPath
 from app.prober.shoot_session import LiveReads, ProbedShoot, ProbeError, Reading, ShootSession
+
+if TYPE_CHECKING:
+    from app.core.kube.shoot import ShootCluster
 
 PROBES: Final[Mapping[Route, RequestKind]] = {
     Route.INTERNAL: RequestKind.INTERNAL,
@@ -123,7 +125,7 @@ class PathProbe:
         within = self._limit - min(_SPARE, self._limit / 10)
         ends = asyncio.get_running_loop().time() + self._limit
 
-        async def version(shoot: ShootCluster) -> str:
+        async def version(shoot: "ShootCluster") -> str:
             try:
                 return await shoot.version(new_connection=route is Route.EXTERNAL, within=within)
             except Unauthorized:

@@ -13,7 +13,7 @@ from app.prober.environment import ProberEnvironment
 from app.prober.rules import protection
 from app.prober.rules.lifecycle import Lifecycle
 from app.prober.runner import ShootRunner
-from app.prober.scaler import Scalers
+from app.prober.scaling.run import Scalers
 from app.prober.shoot_session import ProbedShoot
 from app.prober.status import ShootStatus, ShootSummary
 

@@ -30,8 +30,8 @@ from app.prober.probe_schedule import ProbeSchedule
 from app.prober.rules import paths, state
 from app.prober.rules.schedule import ScheduleInputs, TimeBalance
 from app.prober.rules.verdict import Obstacle
-from app.prober.scaler import Scaler
-from app.prober.scaling_context import ScalingResult, one_line_each
+from app.prober.scaling.context import ScalingResult, one_line_each
+from app.prober.scaling.run import Scaler
 from app.prober.shoot_session import ProbedShoot, Reading, ShootProbe
 from app.prober.status import ShootStatus, ShootSummary, StatusTracker
 from app.prober.verdicts import Judge, OverrideEnforcer, ProtectionWatch, VerdictContext

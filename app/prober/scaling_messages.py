@@ -4,16 +4,17 @@ from typing import Final
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import API_VERSION, ScaleRequest
-from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus
+from app.core.model.probing import NoticeKind
+from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, ScalingStep
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.overrides.rules import hold_end
-from app.core.reporting.notices import Notice, NoticeKind, Severity
+from app.core.reporting.notices import Notice, Severity
 from app.prober import event_texts
 from app.prober.environment import ProberEnvironment
 from app.prober.messages import on_each
-from app.prober.resource import ResourceRun
-from app.prober.rules.scaling import ScalingStep, Why
-from app.prober.scaling_context import ScalingContext, ScalingOrder, ScalingResult, StepResult
+from app.prober.rules.scaling import Why
+from app.prober.scaling.context import ScalingContext, ScalingResult, StepResult
+from app.prober.scaling.resource import ResourceRun
 
 _REASONS: Final = {
     StepResult.DONE: "Scaled",
@@ -31,7 +32,7 @@ _WARNINGS: Final = {
 }
 
 
-def run_began(environment: ProberEnvironment, namespace: str, order: ScalingOrder) -> None:
+def run_began(environment: ProberEnvironment, namespace: str, order: ScalingRunStatus) -> None:
     """Reports that a scaling run begins."""
     by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
     notice = Notice(
@@ -43,7 +44,7 @@ def run_began(environment: ProberEnvironment, namespace: str, order: ScalingOrde
         numbers={
             "direction": order.direction,
             "flow": "started",
-            "operation": order.operation,
+            "operation": order.id,
             "trigger": order.trigger,
         },
     )
@@ -187,7 +188,7 @@ def resource_ended(
                 "direction": direction,
                 "result": result,
                 "trigger": context.order.trigger,
-                "operation": context.order.operation,
+                "operation": context.order.id,
                 "before": None if task is None else task.before,
                 "after": None if task is None else task.after,
                 "requested_at": run.requested_at,

@@ -7,7 +7,7 @@ that is another kubeconfig. The one that was read live is then used until the wa
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from app.core import errors
 from app.core.model.policy import ProberPolicy
@@ -21,12 +21,15 @@ from app.core.model.probing import (
     VerdictReason,
 )
 from app.core.model.shoots import Route, SecretView, ShootView
-from app.core.ports import ShootCluster, Watched
+from app.core.ports import Watched
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import candidates, lifecycle
 from app.prober.rules.candidates import Candidacy, PoolConditions
 from app.prober.rules.consecutive import PendingWrites
 from app.prober.rules.timings import READING, Timings
+
+if TYPE_CHECKING:
+    from app.core.kube.shoot import ShootCluster
 
 T = TypeVar("T")
 
@@ -82,7 +85,7 @@ class ShootSession:
 
     async def read(
         self,
-        request: Callable[[ShootCluster], Awaitable[T]],
+        request: "Callable[[ShootCluster], Awaitable[T]]",
         otherwise: VerdictReason,
         probe: RequestKind = RequestKind.LEASE,
     ) -> T:
@@ -133,7 +136,7 @@ class ShootSession:
         self._live, self._outdated = live, None if watched is None else watched.resource_version
         return True
 
-    async def _connect(self, secret: SecretView | None) -> ShootCluster:
+    async def _connect(self, secret: SecretView | None) -> "ShootCluster":
         self._secret = secret
         if secret is None and not self._env.seed.watch_state(Watched.SECRETS).synced:
             text = "the kubeconfig Secrets of the seed have not been listed yet"

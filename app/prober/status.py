@@ -23,7 +23,7 @@ from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.rules import schedule, state
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.state import NOTHING_KNOWN, StateInputs
-from app.prober.scaling_context import ScalingResult
+from app.prober.scaling.context import ScalingResult
 
 
 class ConditionStatus(StrEnum):

@@ -24,7 +24,7 @@ from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import consecutive, paths, protection, schedule, verdict
 from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults, PendingWrites
-from app.prober.scaler import Scaler
+from app.prober.scaling.run import Scaler
 from app.prober.shoot_session import ProbedShoot, Reading, ShootProbe
 
 # A protection that begins within this many seconds after a scale-down of ours counts as begun by us.

@@ -5,15 +5,18 @@ Both loops read them, the API of any replica writes them, and the prober's leade
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.api.health import Check
 from app.core.overrides.cache import OverrideCache, WeederPauses
 from app.core.overrides.notices import OverrideGauges
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.service import OverrideService
-from app.core.ports import SeedCluster, Watched
+from app.core.ports import Watched
 from app.service.parts import Cluster, Core, ProberAdapters
+
+if TYPE_CHECKING:
+    from app.core.kube.seed import SeedCluster
 
 
 class OverrideFeature:
@@ -101,6 +104,6 @@ def _troubles(cache: OverrideCache) -> str | None:
     return "; ".join(troubles) or None
 
 
-def _names(seed: SeedCluster) -> Collection[str] | None:
+def _names(seed: "SeedCluster") -> Collection[str] | None:
     """Names of all Clusters; None before they were listed once."""
     return seed.clusters().keys() if seed.watch_state(Watched.CLUSTERS).synced else None

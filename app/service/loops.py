@@ -6,10 +6,10 @@ from functools import partial
 from itertools import product
 from typing import Final, Protocol
 
+from app.api.context import ProberView
 from app.api.health import Check, contact_check, listed, seed_checks, synced_check
-from app.api.views import NoEndpoints, ProberView
 from app.core.metrics import Metrics
-from app.core.model.endpoints import ProbeType
+from app.core.model.endpoints import CachedResult, ProbeType, Waiting
 from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.probing import ProbeResult
 from app.core.model.scaling_runs import Trigger
@@ -31,13 +31,11 @@ from app.prober.environment import (
     ScaleUpRateLimit,
 )
 from app.prober.registry import ShootRegistry
-from app.prober.rules.probe_worker import CachedResult, Waiting
-from app.prober.scaling_context import StepResult
+from app.prober.scaling.context import StepResult
 from app.prober.status import ShootStatus, ShootSummary
 from app.service.decisions import OverrideFeature
 from app.service.parts import Configured, Core, ProberAdapters, WeederAdapters
 from app.service.seed_checks import MeltdownScan
-from app.service.selfview import ShootViews
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
 
@@ -212,14 +210,14 @@ class ProberLoop:
     def view(self, history: History) -> ProberView:
         """The prober as the API sees it."""
         prober = self.prober
-        shoots = ShootViews(prober.registry, history)
         return ProberView(
-            shoots,
+            prober.registry,
+            history,
             self._policy,
             self._overrides,
             prober.scaling_runs,
             prober.dependents,
-            endpoints=prober.registry.endpoints or NoEndpoints(),
+            endpoints=prober.registry.endpoints,
         )
 
     def follow_endpoints(self, changed: Callable[[str], None]) -> None:

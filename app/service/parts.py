@@ -4,29 +4,25 @@ import platform
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from app.core.clock import Clock
 from app.core.config.settings import ServiceSettings
 from app.core.metrics import Metrics
-from app.core.model.overrides import Pause, ScaleRequest
 from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
 from app.core.model.weeding import WeederPolicy
-from app.core.ports import (
-    AccessReviewer,
-    CustomObjects,
-    EventSink,
-    Leadership,
-    Permission,
-    Preparation,
-    Reviewer,
-    SeedCluster,
-    ShootConnector,
-    WeederSeed,
-)
+from app.core.ports import EmitEvent, Leadership, Permission, Preparation
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.prober.environment import EndpointAdapters
+
+if TYPE_CHECKING:
+    from app.core.kube.custom_objects import CustomObjects
+    from app.core.kube.reviews import AccessReviewer, Reviewer
+    from app.core.kube.seed import SeedCluster
+    from app.core.kube.shoot import ShootConnector
+    from app.core.kube.weeder_view import WeederSeed
+    from app.core.model.overrides import Pause, ScaleRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,7 @@ class Rights(Protocol):
     """The permissions that the configuration needs, and the reviewer that finds the missing ones."""
 
     @property
-    def reviewer(self) -> AccessReviewer:
+    def reviewer(self) -> "AccessReviewer":
         """Finds out which permissions are missing."""
         ...
 
@@ -113,8 +109,8 @@ def _no_features() -> Mapping[str, str]:
 class ProberAdapters:
     """The prober's adapters to a seed and its shoots."""
 
-    seed: SeedCluster
-    connector: ShootConnector
+    seed: "SeedCluster"
+    connector: "ShootConnector"
     leadership: Election
     scan: Scan | None = None
     endpoints: EndpointAdapters | None = None
@@ -127,7 +123,7 @@ class ProberAdapters:
 class WeederAdapters:
     """The weeder's adapters to a seed."""
 
-    seed: WeederSeed
+    seed: "WeederSeed"
     leadership: Election
 
 
@@ -145,15 +141,15 @@ class Cluster:
     """Identity of this replica, as written into the Lease."""
     home: str = "garden"
     """The process's own namespace: a Pause in it is of all shoots."""
-    pauses: CustomObjects[Pause]
-    requests: CustomObjects[ScaleRequest] | None = None
+    pauses: "CustomObjects[Pause]"
+    requests: "CustomObjects[ScaleRequest] | None" = None
     """The ScaleRequests; None where the prober does not run, as the weeder has no right to them."""
     leader: LeaderAddressView | None = None
     """Address of the leader of this process's first loop; None: it is neither read nor published."""
-    reviewer: Reviewer | None = None
+    reviewer: "Reviewer | None" = None
     """Sends token and access reviews; None: callers cannot be reviewed."""
     rights: Rights | None = None
-    events: EventSink | None = None
+    events: EmitEvent | None = None
     troubles: Callable[[], Mapping[str, str]] = field(default=dict)
     """Current troubles of the watches, by name."""
     close: Callable[[], Awaitable[None]] = _nothing

@@ -1,14 +1,17 @@
 """Checks of the seed: missing permissions (at start and hourly), and forgotten meltdown keys (once, at start)."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Forbidden
 from app.core.metrics import Metrics
-from app.core.ports import AccessReviewer, Permission
+from app.core.ports import Permission
+
+if TYPE_CHECKING:
+    from app.core.kube.reviews import AccessReviewer
 
 log = structlog.get_logger(__name__)
 
@@ -21,7 +24,7 @@ class PermissionCheck:
 
     def __init__(
         self,
-        reviewer: AccessReviewer,
+        reviewer: "AccessReviewer",
         needed: Callable[[], Awaitable[tuple[Permission, ...]]],
         clock: Clock,
         metrics: Metrics,

@@ -7,45 +7,11 @@ from functools import partial
 from app.api.health import Check, Health, listed
 from app.core.clock import Clock
 from app.core.config.settings import ApiSettings
-from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import ConfigWarning, Loop
 from app.core.ports import Permission
 from app.core.reporting.event_writer import FEATURE, EventWriter
-from app.core.reporting.history import History, HistoryRecord
-from app.prober.registry import ShootRegistry
-from app.prober.status import ShootStatus, ShootSummary
 from app.service.parts import Cluster, Configured, Election, LeaderAddressView
 from app.service.seed_checks import MeltdownScan, PermissionCheck
-
-
-class ShootViews:
-    """The shoots and their histories, as the API reads them."""
-
-    def __init__(self, registry: ShootRegistry, history: History) -> None:
-        self._registry = registry
-        self._history = history
-
-    @property
-    def listed(self) -> bool:
-        """Whether the Clusters were listed once, so that all shoots are known."""
-        return self._registry.listed
-
-    def statuses(self) -> Sequence[ShootStatus]:
-        """Every shoot, probed or not, in no order."""
-        return self._registry.statuses()
-
-    def summaries(self) -> Sequence[ShootSummary]:
-        """A summary of every shoot, in no order."""
-        return self._registry.summaries()
-
-    def status(self, namespace: str) -> ShootStatus | None:
-        """One shoot; None if the seed has none in this namespace."""
-        return self._registry.status(namespace)
-
-    def history(self, namespace: str) -> Sequence[HistoryRecord]:
-        """Records of one shoot and of what concerns all shoots, newest first."""
-        entries = [*self._history.of(namespace), *self._history.of(ALL_SHOOTS)]
-        return sorted(entries, key=lambda entry: entry.number, reverse=True)
 
 
 class LeaderInfo:
@@ -113,7 +79,7 @@ class Finders:
 
 
 class SelfView:
-    """This process and its troubles; implements `app.api.views.ProcessView`."""
+    """This process and its troubles, as the API and the health checks show them."""
 
     def __init__(
         self, configured: Configured, cluster: Cluster, clock: Clock, finders: Finders

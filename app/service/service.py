@@ -28,19 +28,20 @@ from prometheus_client import Histogram
 
 from app.api.application import create_api, create_health_app, create_metrics_app
 from app.api.auth.gate import AccessGate, open_gate
+from app.api.context import Context
 from app.api.health import Check, Health
 from app.api.middleware import ApiMiddleware
-from app.api.streaming.streams import EventStreams
-from app.api.views import Context
+from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.config.flag_values import ListenAddress
 from app.core.config.settings import ApiSettings
+from app.core.model.probing import NoticeKind
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.event_writer import EventWriter
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import Notice, NoticeKind, journal
+from app.core.reporting.notices import Notice, journal
 from app.core.tasks import SharedLoopDied
 from app.core.web.peers import Network
 from app.core.web.serving import HttpServer

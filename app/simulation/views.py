@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from app.core.config.scalars import parse_duration
 from app.core.errors import NotFound
+from app.core.model.durations import parse_duration
 from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
 from app.core.model.nodes import LeaseView, MachineView, NodeView

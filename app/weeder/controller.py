@@ -4,9 +4,16 @@ A service that became ready while this instance did not lead, or during a gap in
 left of its time. Its pods tell since when it has been ready (`ReadySince`).
 """
 
-from collections.abc import Collection
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Final
 
-from app.core.errors import LeadershipLost, NotFound, NotKnownYet, Refused
+import structlog
+
+from app.core.errors import ClusterError, Forbidden, LeadershipLost, NotFound, NotKnownYet, Refused
+from app.core.limits import Backoff
 from app.core.model.weeding import (
     Cause,
     End,
@@ -16,12 +23,149 @@ from app.core.model.weeding import (
     WeedRequest,
 )
 from app.core.ports import Preparation, Relisted
+from app.weeder import rules
 from app.weeder.environment import WeederEnvironment
-from app.weeder.recovery_log import Question, ReadySince
 from app.weeder.registry import RecoveryRegistry
-from app.weeder.rules import readiness
-from app.weeder.rules.readiness import Readiness, ReadinessChange
+from app.weeder.rules import Readiness, ReadinessChange
 from app.weeder.selector_check import SelectorCheck
+
+log = structlog.get_logger(__name__)
+
+_WORKERS: Final = 8
+_TRIES: Final = 5
+# After how many refusals in a row a request is sent again: an API server that has just started refuses for a moment
+# what it is about to allow (rules 6).
+_IN_PASSING: Final = 2
+_BACKOFF: Final = Backoff(first=1.0, most=10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """For which service it is to be found out since when it is ready, and why."""
+
+    key: ServiceKey
+    cause: Cause
+    heard: float | None = None
+    """After a gap: the last contact before it."""
+
+    def until(self, since: float, now: float, watch_duration: float) -> float | None:
+        """Until when to weed for a service that became ready at `since`; None to leave it alone."""
+        if self.cause is Cause.GAP:
+            return rules.after_gap(since, self.heard, now, watch_duration)
+        return rules.at_start(since, now, watch_duration)
+
+
+@dataclass(slots=True)
+class _Inquiry:
+    """The progress of one question."""
+
+    question: Question
+    asked: float
+    pods: deque[str] = field(default_factory=deque)
+    """The names of pods behind the service's ready endpoints that have not been read yet."""
+    since: float | None = None
+    """The earliest Ready transition of the pods that have been read."""
+    failures: int = 0
+    """How many times in a row reading the next pod has failed."""
+
+
+class ReadySince:
+    """Finds out since when services have been ready, by reading the pods behind them.
+
+    After one pod of a service it is the turn of another service. So neither slices with thousands of pods, real or
+    not, nor a server that asks for a long pause keep other services waiting.
+    """
+
+    def __init__(
+        self, environment: WeederEnvironment, found: Callable[[Question, float], None]
+    ) -> None:
+        """`found` is called with the question and the instant at which the service became ready, if that was found."""
+        self._env, self._found = environment, found
+        self._questions: OrderedDict[ServiceKey, _Inquiry] = OrderedDict()
+        """Questions of which no pod has been read yet."""
+        self._begun: deque[_Inquiry] = deque()
+        self._more = asyncio.Event()
+
+    def ask(self, question: Question) -> None:
+        """Queues a question; if one about this service is queued already, that stays, as it reaches further back."""
+        self._questions.setdefault(question.key, _Inquiry(question, self._env.clock.now()))
+        self._more.set()
+
+    async def run(self) -> None:
+        """Works on questions, for ever."""
+        await asyncio.gather(*(self._work() for _ in range(_WORKERS)))
+
+    async def _work(self) -> None:
+        while True:
+            while not self._questions and not self._begun:
+                self._more.clear()
+                await self._more.wait()
+            inquiry = self._next()
+            try:
+                goes_on = await self._read_one(inquiry)
+            except ClusterError as error:
+                self._failed(inquiry, error)
+                continue
+            if goes_on:
+                self._go_on(inquiry)
+            elif inquiry.since is not None:
+                self._found(inquiry.question, inquiry.since)
+
+    def _next(self) -> _Inquiry:
+        """The inquiry to work on next: the first pod of every service goes before the second pod of any."""
+        if not self._questions:
+            return self._begun.popleft()
+        key, inquiry = self._questions.popitem(last=False)
+        inquiry.pods.extend(rules.pods_behind(self._env.seed.slices(key)))
+        return inquiry
+
+    def _go_on(self, inquiry: _Inquiry) -> None:
+        self._begun.append(inquiry)
+        self._more.set()
+
+    async def _read_one(self, inquiry: _Inquiry) -> bool:
+        """Reads the next pod; returns whether others are still to be read.
+
+        Raises:
+            ClusterError: the pod could not be read.
+        """
+        question = inquiry.question
+        if not inquiry.pods:
+            return False
+        if self._too_long_ago(question, inquiry.asked):
+            # The service was ready when the question was asked, so no pod can show a later instant.
+            inquiry.since = None
+            return False
+        await self._env.openings.turn(question.key.namespace)
+        pod = await self._env.seed.read_pod(question.key.namespace, inquiry.pods[0])
+        inquiry.pods.popleft()
+        inquiry.failures = 0
+        found = rules.became_ready([pod] if pod is not None else [])
+        if found is not None and (inquiry.since is None or found < inquiry.since):
+            inquiry.since = found
+        over = inquiry.since is not None and self._too_long_ago(question, inquiry.since)
+        # The earliest transition counts, so no other pod can make it later.
+        return bool(inquiry.pods) and not over
+
+    def _too_long_ago(self, question: Question, since: float) -> bool:
+        now, duration = self._env.clock.now(), self._env.policy.watch_duration
+        return question.until(since, now, duration) is None
+
+    def _failed(self, inquiry: _Inquiry, error: ClusterError) -> None:
+        """Schedules another try after an error that may be transient, as long as an answer could matter."""
+        inquiry.failures += 1
+        pause = error.retry_after or _BACKOFF.delay(inquiry.failures)
+        most = _IN_PASSING + 1 if isinstance(error, Forbidden) else _TRIES
+        if inquiry.failures < most and pause < self._env.policy.watch_duration:
+            asyncio.get_running_loop().call_later(pause, self._go_on, inquiry)
+            return
+        key = inquiry.question.key
+        log.warning(
+            "not known since when a service is ready; its dependants are left alone",
+            namespace=key.namespace,
+            service=key.service,
+            error=str(error),
+        )
 
 
 class WeederController:
@@ -55,7 +199,7 @@ class WeederController:
         if not self._listed:
             self._listed = True
             for key in self._env.seed.services():
-                self._known[key] = readiness.first_seen(self._env.seed.slices(key))
+                self._known[key] = rules.first_seen(self._env.seed.slices(key))
             self._take_up()
             return
         for key in relisted.changed:
@@ -74,7 +218,7 @@ class WeederController:
 
     def _step(self, key: ServiceKey, cause: Cause) -> ReadinessChange:
         now, slices = self._env.clock.now(), self._env.seed.slices(key)
-        after, change = readiness.step(self._known.get(key), slices, now)
+        after, change = rules.next_readiness(self._known.get(key), slices, now)
         self._known[key] = after
         if not slices:
             del self._known[key]

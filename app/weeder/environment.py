@@ -1,21 +1,56 @@
 """What all recoveries share: adapters to the seed, clock, records of deletions, budgets, and the notice bus."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.pods import PodView
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Judgement, WeederPolicy
-from app.core.ports import Leadership, Pauses, WeederSeed
+from app.core.overrides.cache import WeederPauses
+from app.core.ports import Leadership
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
-from app.weeder.deletion_queue import FairRateLimiter, RetryWaits
-from app.weeder.rules import deletion
-from app.weeder.rules.caps import Ledger
-from app.weeder.rules.deletion import DeletionAnswer
+from app.weeder import rules
+from app.weeder.rate_limiter import FairRateLimiter
+from app.weeder.rules import DeletionAnswer, Ledger
+
+_MOST_KEYS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RetryWait:
+    """Until when, and after how many failures, a pod has to wait."""
+
+    until: float
+    failures: int = 0
+    version: str | None = None
+    """A resourceVersion that is outdated: only another one is asked for again."""
+
+
+class RetryWaits:
+    """The waits of pods, by uid; shared by all recoveries, as two of them may want to delete the same pod."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[str, RetryWait] = OrderedDict()
+
+    def of(self, pod: PodView) -> RetryWait | None:
+        """The wait of this pod; None if it need not wait."""
+        return self._of.get(pod.uid)
+
+    def put(self, pod: PodView, wait: RetryWait) -> None:
+        """Makes the pod wait; beyond `_MOST_KEYS` entries the oldest is forgotten."""
+        self._of[pod.uid] = wait
+        self._of.move_to_end(pod.uid)
+        if len(self._of) > _MOST_KEYS:
+            self._of.popitem(last=False)
+
+
+if TYPE_CHECKING:
+    from app.core.kube.weeder_view import WeederSeed
 
 
 class DeletionRecords:
@@ -39,7 +74,7 @@ class DeletionRecords:
         deleted_before = (
             self._ledger.deleted_before_retry if again else self._ledger.deleted_before
         )(pod, now)
-        return deletion.judge(pod, selectors, self._policy, deleted_before, now)
+        return rules.judge(pod, selectors, self._policy, deleted_before, now)
 
     def sending(self, pod: PodView, now: float) -> None:
         """Counts a deletion that is about to be sent."""
@@ -82,9 +117,9 @@ class WeederEnvironment:
     """What everything in the weeder that does IO is given."""
 
     policy: WeederPolicy
-    seed: WeederSeed
+    seed: "WeederSeed"
     leadership: Leadership
-    pauses: Pauses
+    pauses: WeederPauses
     clock: Clock
     tasks: Tasks
     notice_bus: NoticeBus
@@ -98,10 +133,10 @@ class WeederEnvironment:
     def create(  # noqa: PLR0913  every part has its name
         cls,
         policy: WeederPolicy,
-        seed: WeederSeed,
+        seed: "WeederSeed",
         leadership: Leadership,
         *,
-        pauses: Pauses,
+        pauses: WeederPauses,
         clock: Clock,
         tasks: Tasks,
         notice_bus: NoticeBus,

@@ -7,19 +7,20 @@ from typing import Any, Final
 from app.core.errors import ClusterError, trimmed
 from app.core.model.instants import rfc3339
 from app.core.model.pods import OwnerView, PodView
+from app.core.model.probing import NoticeKind
 from app.core.model.weeding import (
     DeletedPod,
     DeletionResult,
     End,
     Keep,
+    RecoveryStart,
     RecoveryStatus,
     ServiceKey,
     WeedRequest,
 )
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Notice, NoticeKind, Severity
+from app.core.reporting.notices import Notice, Severity
 from app.weeder.environment import WeederEnvironment
-from app.weeder.recovery_log import RecoveryStart
 
 _LOOP: Final = "weeder"
 # How many characters of a person's name messages have.

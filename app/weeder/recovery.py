@@ -8,7 +8,7 @@ is still queued is dropped, and deletions that were sent are finished.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.core.errors import Forbidden
 from app.core.model.pods import PodView
@@ -19,14 +19,15 @@ from app.core.model.weeding import (
     Keep,
     KeepReason,
     Phase,
+    RecoveryStart,
     RecoveryStatus,
 )
-from app.core.ports import PodWatch
-from app.weeder import messages
-from app.weeder.deletion_queue import DeletionQueue
-from app.weeder.deletions import CalledOff, Deletions
+from app.weeder import messages, rules
+from app.weeder.deletions import CalledOff, DeletionQueue, Deletions, RecoveryLog
 from app.weeder.environment import WeederEnvironment
-from app.weeder.recovery_log import RecoveryLog, RecoveryStart
+
+if TYPE_CHECKING:
+    from app.core.kube.weeder_view import PodWatch
 
 # Seconds after which all pods are judged again: caps become free as time passes, and no watch event tells of that.
 _JUDGED_AGAIN: Final = 10.0
@@ -85,35 +86,28 @@ class RecoveryRunner:
             self.finish(End.COMPLETED)
             return
         self._phase, self._deletions.failure, end = Phase.OPENING, None, End.COMPLETED
-        watch_duration = asyncio.timeout(begun.until - clock.now())
-        try:
-            async with watch_duration:
-                await self._watch_and_work()
-        except TimeoutError:
-            if not watch_duration.expired():
-                raise
-        except Forbidden as error:
-            self._refusal, end = error, End.FORBIDDEN
-        self.finish(end)
-
-    async def _watch_and_work(self) -> None:
-        """Runs the watch and the work on its pods; raises what either of them raises."""
         watch = self._watch = self._env.seed.watch_pods(
-            self.begun.key.namespace,
+            begun.key.namespace,
             self._selectors[0] if len(self._selectors) == 1 else None,
             self._pod_changed,
             self._admitted,
         )
         self._env.metrics.weeder_watches.inc()
         try:
-            async with asyncio.TaskGroup() as both:
+            async with asyncio.timeout(begun.until - clock.now()), asyncio.TaskGroup() as both:
                 both.create_task(watch.run())
                 both.create_task(self._work(watch))
+        except TimeoutError:
+            pass  # its time is over; what the tasks raise comes as a group
         except ExceptionGroup as failed:
-            raise failed.exceptions[0] from None  # the first error has cancelled the other task
+            error = failed.exceptions[0]  # which has cancelled the other task
+            if not isinstance(error, Forbidden):
+                raise error from None
+            self._refusal, end = error, End.FORBIDDEN
         finally:
             self._watch = None
             self._env.metrics.weeder_watches.dec()
+        self.finish(end)
 
     async def _admitted(self) -> None:
         await self._env.openings.turn(self.begun.key.namespace)
@@ -124,21 +118,17 @@ class RecoveryRunner:
         """Ends the recovery; what is still queued is dropped, and reported. Further calls do nothing."""
         if self._ended is not None:
             return
-        self._ended = (self._env.clock.now(), end)
-        self._phase = Phase.ENDED
-        self._drop_queued()
+        now, forbidden = self._env.clock.now(), self._deletions.refusal is not None
+        self._ended, self._phase = (now, end), Phase.ENDED
+        reason = KeepReason.FORBIDDEN if forbidden else KeepReason.DROPPED
+        keep = Keep(reason, "it still waited for its turn when the recovery ended")
+        for name in self._queue.names():
+            self._recovery_log.dropped(name, keep, now)
         self._recovery_log.close()
         if self.settled:
             self._tell_end()
         else:
             _ = self._env.tasks.once(self.settle, f"end of weeding {self.begun.key}")
-
-    def _drop_queued(self) -> None:
-        now, forbidden = self._env.clock.now(), self._deletions.refusal is not None
-        reason = KeepReason.FORBIDDEN if forbidden else KeepReason.DROPPED
-        for name in self._queue.names():
-            keep = Keep(reason, "it still waited for its turn when the recovery ended")
-            self._recovery_log.dropped(name, keep, now)
 
     def _tell_end(self) -> None:
         if not self._told_end:
@@ -170,10 +160,12 @@ class RecoveryRunner:
         self._judged_all_at = None
         self._awake.set()
 
-    async def _work(self, watch: PodWatch) -> None:
+    async def _work(self, watch: "PodWatch") -> None:
         while not watch.synced:
             await self._sleep(_SYNC_POLL)
-        self._opened(watch)
+        self._phase, self.failing, self._judged_all_at = Phase.WATCHING, None, None
+        found = [pod for pod in watch.pods().values() if rules.selected(pod, self._selectors)]
+        self._env.records.opened(self._env.clock.now(), found)
         while True:
             self._judge_pods(watch)
             wait = self._next_in()
@@ -185,14 +177,6 @@ class RecoveryRunner:
             if not self._send_first(watch):
                 self._env.deletions.give_back(turn)
 
-    def _opened(self, watch: PodWatch) -> None:
-        self._phase, self.failing, self._judged_all_at = Phase.WATCHING, None, None
-        pods = watch.pods().values()
-        self._env.records.opened(self._env.clock.now(), filter(self._selects, pods))
-
-    def _selects(self, pod: PodView) -> bool:
-        return any(each.matches(pod.labels) for each in self._selectors)
-
     def _next_in(self) -> float:
         """Seconds until a deletion is due, or all pods are to be judged again."""
         at = self._queue.next_at()
@@ -201,7 +185,7 @@ class RecoveryRunner:
         idle = (self._judged_all_at or 0.0) + _JUDGED_AGAIN
         return (idle if at is None else min(at, idle)) - self._env.clock.now()
 
-    def _judge_pods(self, watch: PodWatch) -> None:
+    def _judge_pods(self, watch: "PodWatch") -> None:
         """Judges the pods that have changed; from time to time all, those included that are gone without an event.
 
         Raises:
@@ -249,7 +233,7 @@ class RecoveryRunner:
             first = self._recovery_log.first_of_owner(pod)
             messages.capped(self._env, self.begun.key, pod, judged, event=first)
 
-    def _send_first(self, watch: PodWatch) -> bool:
+    def _send_first(self, watch: "PodWatch") -> bool:
         """Sends the most urgent deletion that is due; returns False if there is none."""
         now, pods = self._env.clock.now(), watch.pods()
         # A deletion may have been refused while this one waited for its turn.

@@ -4,14 +4,19 @@ import asyncio
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final, TypeGuard
+from typing import Final
 
-from app.core.model.weeding import Cause, End, RecoveryStatus, ServiceKey, WeedRequest
-from app.weeder import messages
+from app.core.model.weeding import (
+    Cause,
+    End,
+    RecoveryStart,
+    RecoveryStatus,
+    ServiceKey,
+    WeedRequest,
+)
+from app.weeder import messages, rules
 from app.weeder.environment import WeederEnvironment
 from app.weeder.recovery import RecoveryRunner
-from app.weeder.recovery_log import RecoveryStart
-from app.weeder.rules import caps
 
 # How many past recoveries of a service are kept.
 _PAST: Final = 5
@@ -39,7 +44,10 @@ class _ServiceRecoveries:
 
     def leave(self) -> None:
         """Moves the current recovery to the past."""
-        past = [each.status() if _is_over(each) else each for each in self.past]
+        past = [
+            each.status() if isinstance(each, RecoveryRunner) and each.over else each
+            for each in self.past
+        ]
         self.past.clear()
         self.past.extend(past if self.current is None else [*past, self.current])
         self.current = self.task = None
@@ -47,10 +55,6 @@ class _ServiceRecoveries:
     def newest_first(self) -> list[RecoveryStatus]:
         found = ([self.current] if self.current else []) + list(reversed(self.past))
         return [each.status() if isinstance(each, RecoveryRunner) else each for each in found]
-
-
-def _is_over(recovery: RecoveryRunner | RecoveryStatus) -> TypeGuard[RecoveryRunner]:
-    return isinstance(recovery, RecoveryRunner) and recovery.over
 
 
 class RecoveryRegistry:
@@ -74,7 +78,7 @@ class RecoveryRegistry:
     ) -> RecoveryRunner | None:
         """Begins a recovery, which replaces the one that is under way for the service.
 
-        After too many within a short time it waits first (`rules.caps.wait`).
+        After too many within a short time it waits first (`rules.recovery_wait`).
 
         Args:
             key: the service.
@@ -87,11 +91,12 @@ class RecoveryRegistry:
         """
         if self._stopped:
             return None
-        waited = self._waits_until(key)
+        replaced = self.running(key)
+        waited = replaced.begun.due if replaced is not None and replaced.waiting else None
         self.end(key, End.REPLACED)
         story = self._story(key)
         now = self._env.clock.now()
-        due = now + caps.wait(tuple(story.begun), now, self._env.policy.watch_duration)
+        due = now + rules.recovery_wait(tuple(story.begun), now, self._env.policy.watch_duration)
         if asked is not None and waited is not None:
             due = min(due, waited)  # asking again must not postpone a recovery that waits already
         begun = RecoveryStart(next(self._ids), key, cause, now, due, due + seconds, asked)
@@ -102,11 +107,6 @@ class RecoveryRegistry:
             recovery.run, f"weed {key}", lambda error: self._failed(recovery, error)
         )
         return recovery
-
-    def _waits_until(self, key: ServiceKey) -> float | None:
-        """When the recovery that waits is due; None if none waits."""
-        running = self.running(key)
-        return running.begun.due if running is not None and running.waiting else None
 
     def _story(self, key: ServiceKey) -> _ServiceRecoveries:
         story = self._stories.setdefault(key, _ServiceRecoveries())

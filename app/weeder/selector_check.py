@@ -35,27 +35,19 @@ class SelectorCheck:
         while True:
             while not self._env.leadership.leading:
                 await self._env.clock.sleep(_POLL)
-            answered = await self._check()
-            await self._env.clock.sleep(_HOUR if answered else _AFTER_FAILURE)
+            pause = _HOUR
+            for service, selectors in self._env.policy.services.items():
+                for number, selector in enumerate(selectors):
+                    try:
+                        await self._check(service, number, selector)
+                    except ClusterError as error:
+                        log.warning(
+                            "a selector could not be checked", service=service, error=str(error)
+                        )
+                        pause = _AFTER_FAILURE
+            await self._env.clock.sleep(pause)
 
-    async def _check(self) -> bool:
-        """Checks each selector, also after the failure of another; returns whether all were answered."""
-        answered = [
-            await self._answered(service, number, selector)
-            for service, selectors in self._env.policy.services.items()
-            for number, selector in enumerate(selectors)
-        ]
-        return all(answered)
-
-    async def _answered(self, service: str, number: int, selector: LabelSelector) -> bool:
-        try:
-            await self._ask(service, number, selector)
-        except ClusterError as error:
-            log.warning("a selector could not be checked", service=service, error=str(error))
-            return False
-        return True
-
-    async def _ask(self, service: str, number: int, selector: LabelSelector) -> None:
+    async def _check(self, service: str, number: int, selector: LabelSelector) -> None:
         matches = await self._env.seed.any_pod(selector)
         self._env.metrics.weeder_selector_matches.labels(service, str(number)).set(int(matches))
         which, now = (service, number), self._env.clock.now()
@@ -63,13 +55,10 @@ class SelectorCheck:
             self._empty_since.pop(which, None)
             self._reported.discard(which)
         elif now - self._empty_since.setdefault(which, now) >= _HOUR:
-            self._report(which, selector)
-
-    def _report(self, which: tuple[str, int], selector: LabelSelector) -> None:
-        self._reported.add(which)
-        log.warning(
-            "a selector has matched no pod anywhere for an hour: what it should select is not weeded",
-            service=which[0],
-            selector=which[1],
-            labels=str(selector) or "(all pods)",
-        )
+            self._reported.add(which)
+            log.warning(
+                "a selector has matched no pod anywhere for an hour: what it should select is not weeded",
+                service=service,
+                selector=number,
+                labels=str(selector) or "(all pods)",
+            )

@@ -8,10 +8,9 @@ from unittest.mock import patch
 
 from app.core.errors import ClusterError, Expired
 from app.core.kube import decoding
-from app.core.kube.byte_budget import MAX_BODY, Claim
-from app.core.kube.election_lease import LeaseRecord, LeaseStore, LeaseUpdate
-from app.core.kube.reflector import Reflector
-from app.core.kube.replica import ObjectKey, Replica
+from app.core.kube.connections import MAX_BODY, Claim
+from app.core.kube.election import LeaseRecord, LeaseStore, LeaseUpdate
+from app.core.kube.reflector import ObjectKey, Reflector, Replica
 from app.core.kube.resources import LEASES
 from app.core.model.workloads import ResourceRef, WorkloadView
 

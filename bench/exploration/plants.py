@@ -7,13 +7,13 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from app.core.kube import custom_objects, reflector
-from app.core.kube.custom_objects import KubeCustomObjects
+from app.core.kube.custom_objects import CustomObjects
 from app.core.kube.election import LeaseElection
 from app.core.kube.reflector import Reflector
 from app.core.model import workloads as ann
 from app.core.model.overrides import EffectiveOverrides, Hold, Pause, ScaleRequest
 from app.core.model.probing import Decision, Verdict
-from app.core.model.scaling_runs import OperationPhase
+from app.core.model.scaling_runs import OperationPhase, ScalingStep
 from app.core.model.workloads import Direction, Patch, WorkloadView
 from app.core.overrides import reconciler
 from app.core.overrides import rules as overrides_rules
@@ -22,11 +22,11 @@ from app.core.ports import WatchState
 from app.prober.rules import leases, manual, scaling
 from app.prober.rules.leases import Contacts
 from app.prober.rules.manual import ManualContext, RequestStep
-from app.prober.rules.scaling import Case, ScalingStep, Task, Why
+from app.prober.rules.scaling import Task, Why
 from app.prober.rules.timings import Timings
 from app.prober.rules.verdict import VerdictOutcome
-from app.prober.scale_requests import ScaleRequests
-from app.prober.scaler import Scaler
+from app.prober.scaling.manual import ScaleRequests
+from app.prober.scaling.run import Scaler
 from app.prober.shoot_session import Reading
 from app.prober.verdicts import Judge
 from bench.exploration import adapter_plants, path_plants
@@ -128,8 +128,8 @@ def count_not_kept() -> Any:  # noqa: ANN401  a patch
     """A renewed scale-down keeps what there is now, although more was saved."""
     original = scaling.decide
 
-    def decide(case: Case, direction: Direction, now: float) -> Task:
-        task = original(case, direction, now)
+    def decide(view: WorkloadView | None, direction: Direction, now: float, **more: bool) -> Task:
+        task = original(view, direction, now, **more)
         if direction is Direction.UP or task.step is not ScalingStep.WRITE or task.patch is None:
             return task
         keys = {**task.patch.annotations, ann.REPLICAS: str(task.before)}
@@ -140,7 +140,7 @@ def count_not_kept() -> Any:  # noqa: ANN401  a patch
 
 def old_consent() -> Any:  # noqa: ANN401  a patch
     """A process that was stopped goes on with the verdict of before."""
-    from app.prober.run_guard import RunGuard  # noqa: PLC0415  only here
+    from app.prober.scaling.context import RunGuard  # noqa: PLC0415  only here
 
     def held(self: RunGuard) -> bool:
         return not self._confirmed
@@ -170,11 +170,11 @@ def newer_version_unheeded() -> Any:  # noqa: ANN401  a patch
 def acknowledged_pause_forgotten() -> Any:  # noqa: ANN401  a patch
     """What was written is not in force before the watch shows it."""
 
-    def learn(self: KubeCustomObjects[Any], known: Any, *, gone: bool = False) -> Any:  # noqa: ANN401  of either kind
+    def learn(self: CustomObjects[Any], known: Any, *, gone: bool = False) -> Any:  # noqa: ANN401  of either kind
         del self, gone
         return known
 
-    return patch.object(KubeCustomObjects, "_learn", learn)
+    return patch.object(CustomObjects, "_learn", learn)
 
 
 def pause_of_all_unheeded() -> Any:  # noqa: ANN401  a patch

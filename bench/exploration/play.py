@@ -14,7 +14,7 @@ import structlog
 
 from app.core import clock as clock_module
 from app.core.clock import Clock
-from app.core.kube import shoot, sources
+from app.core.kube import resources, shoot
 from app.core.tasks import Job
 from app.prober import environment
 from app.simulation.builders import World
@@ -146,8 +146,8 @@ class Play(ABC, Generic[P, R]):
     def _in_pages(self, most: int) -> Iterator[None]:
         """Lists come in pages of so many objects, so that a small world has several."""
         with (
-            patch.object(sources, "CLUSTER_PAGE", min(most, sources.CLUSTER_PAGE)),
-            patch.object(sources, "POD_PAGE", min(most, sources.POD_PAGE)),
+            patch.object(resources, "CLUSTER_PAGE", min(most, resources.CLUSTER_PAGE)),
+            patch.object(resources, "POD_PAGE", min(most, resources.POD_PAGE)),
             patch.object(shoot, "PAGE", min(most, shoot.PAGE)),
         ):
             yield

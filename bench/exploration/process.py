@@ -21,7 +21,8 @@ from bench.exploration.timeline import Machine
 from bench.exploration.wishes import Told
 
 if TYPE_CHECKING:
-    from app.core.ports import OverridesService, OverridesView
+    from app.core.overrides.cache import OverrideCache
+    from app.core.overrides.service import OverrideService
 
 LEASE: Final = ("garden", "dwd-prober-leader-election")
 
@@ -54,8 +55,8 @@ class Process(Life):
         self._surroundings = around
         self.prober: Prober | None = None
         """None before its start."""
-        self.overrides: OverridesView
-        self.override_service: OverridesService
+        self.overrides: OverrideCache
+        self.override_service: OverrideService
         """There as soon as the prober is, both."""
 
     def failed(self, text: str) -> None:

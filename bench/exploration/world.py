@@ -7,7 +7,8 @@ from typing import Final, NoReturn
 from app.core.clock import Clock
 from app.core.model import workloads as ann
 from app.core.model.endpoints import EndpointProbeSpec, Ran, TargetAddress
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.model.probing import NoticeKind
+from app.core.reporting.notices import Notice
 from app.prober.rules.consecutive import flapping_span
 from app.prober.rules.verdict import QUORUM
 from app.simulation.builders import World

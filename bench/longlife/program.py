@@ -10,7 +10,8 @@ from prometheus_client import generate_latest
 from app.core.config.flag_values import AuthMode
 from app.core.errors import WatchdogError
 from app.core.metrics import Format, Metrics
-from app.core.ports import OverridesService, OverridesView
+from app.core.overrides.cache import OverrideCache
+from app.core.overrides.service import OverrideService
 from app.core.reporting.notices import Notice
 from app.prober.controller import Prober
 from app.service.parts import Configured
@@ -78,12 +79,12 @@ class Program:
     # What operators ask of it, as through its API; they take it for a process of the random worlds.
 
     @property
-    def override_service(self) -> OverridesService:
+    def override_service(self) -> OverrideService:
         """Writes Pauses and ScaleRequests."""
         return self._decisions.override_service
 
     @property
-    def overrides(self) -> OverridesView:
+    def overrides(self) -> OverrideCache:
         """The Pauses and ScaleRequests that it knows."""
         return self._decisions.view
 

@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
-from app.api.views import Context
+from app.api.context import Context
 from app.core.metrics import Metrics
 from app.core.model.policy import ProberPolicy
 from app.core.reporting.audit import AuditLog

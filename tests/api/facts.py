@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.model import workloads as ann
-from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType
+from app.core.model.endpoints import CachedResult, Effect, GateReason, ProbeOutcome, ProbeType
 from app.core.model.nodes import NodeView
 from app.core.model.overrides import API_PAUSE, Hold, ObjectId, Pause, ScaleRequest
 from app.core.model.overrides import Scope as PauseScope
@@ -25,8 +25,6 @@ from app.core.model.weeding import Cause, End, Phase, RecoveryStatus, ServiceKey
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.endpoints.results import EndpointResultView, GateView, ProbeTarget
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.gates import GateReason
-from app.prober.rules.probe_worker import CachedResult
 from app.prober.status import ConditionStatus, ShootCondition, ShootStatus
 
 NOW = 1_800_000_000.0

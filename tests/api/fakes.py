@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.application import create_api
 from app.api.auth.authorization import Call
+from app.api.context import Context, ProberView
 from app.api.health import Health
 from app.api.middleware import ApiMiddleware
-from app.api.views import Context, ProberView
 from app.core.config.settings import ServiceSettings
 from app.core.errors import FeatureUnavailable, NotFound, Refused
 from app.core.metrics import Metrics
@@ -75,9 +75,6 @@ class FakeShoots:
 
     def status(self, namespace):
         return self.known.get(namespace)
-
-    def history(self, namespace):
-        return self.past.of(namespace)
 
 
 @dataclass
@@ -448,9 +445,9 @@ class FakeProcess:
 
 
 def context(
-    shoots: FakeShoots | None = None,
-    process: FakeProcess | None = None,
-    weeders: FakeWeeders | None = None,
+    shoots: Any = None,
+    process: Any = None,
+    weeders: Any = None,
     **more: Any,
 ) -> Context:
     """What the API is given; what is left out is empty.
@@ -462,24 +459,28 @@ def context(
         more: `overrides`, `flows`, `resources`, `endpoints`, `authority`: the fakes above; `audit`: an `AuditLog`;
             `policy`: of the prober.
     """
-    overrides = more.get("overrides") or FakeOverrides()
-    scaling_runs = more.get("scaling_runs") or FakeFlows()
-    resources = more.get("resources") or FakeResources()
+    overrides: Any = more.get("overrides") or FakeOverrides()
+    scaling_runs: Any = more.get("scaling_runs") or FakeFlows()
+    resources: Any = more.get("resources") or FakeResources()
+    endpoints: Any = more.get("endpoints") or FakeEndpoints()
+    process, weeders = process or FakeProcess(), weeders or FakeWeeders()
+    shoots = shoots or FakeShoots()
     return Context(
-        process or FakeProcess(),
+        process,
         overrides,
         overrides,
         more.get("authority") or FakeAuthority(),
         more.get("audit") or AuditLog(lambda: NOW),
         ProberView(
-            shoots or FakeShoots(),
+            shoots,
+            shoots.past,
             more.get("policy") or POLICY,
             overrides,
             scaling_runs,
             resources,
-            more.get("endpoints") or FakeEndpoints(),
+            endpoints,
         ),
-        weeders or FakeWeeders(),
+        weeders,
     )
 
 

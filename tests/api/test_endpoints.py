@@ -5,13 +5,18 @@ from dataclasses import replace
 import pytest
 
 from app.api import presenting
+from app.api.context import RenderedShoots
 from app.api.presenting import Endpoints
-from app.api.views import RenderedShoots
-from app.core.model.endpoints import Effect, ProbeOutcome, ProbeType
+from app.core.model.endpoints import (
+    CachedResult,
+    Effect,
+    GateReason,
+    ProbeOutcome,
+    ProbeType,
+    Waiting,
+)
 from app.core.model.overrides import NOTHING
 from app.core.model.policy import EndpointMode
-from app.prober.rules.gates import GateReason
-from app.prober.rules.probe_worker import CachedResult, Waiting
 from app.prober.status import ConditionStatus, ShootCondition
 from tests.api.facts import NAMESPACE, NOW, POLICY, container, endpoint, gate, healthy, not_probed
 

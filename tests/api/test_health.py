@@ -8,7 +8,8 @@ from fastapi.testclient import TestClient
 from app.api.application import create_health_app
 from app.api.health import Check, Health, seed_checks
 from app.core.clock import Clock
-from app.core.ports import SeedCluster, Watched, WatchState
+from app.core.kube.seed import SeedCluster
+from app.core.ports import Watched, WatchState
 
 
 def client(live=(), ready=()) -> TestClient:

@@ -18,7 +18,7 @@ from app.core.errors import Throttled
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller
 from app.core.reporting.audit import AuditLog
-from app.prober.dependents import READS_IN_FLIGHT
+from app.prober.scaling.operations import READS_IN_FLIGHT
 from tests.api.facts import KCM, NAMESPACE, NOW, healthy, workload
 from tests.api.fakes import FakeResources, FakeShoots, Identified, context
 

@@ -1,24 +1,19 @@
 """Pauses through the API of two replicas and kubectl, on one seed: what one takes, the other has at once."""
 
+from dataclasses import replace
+from typing import Any
+
 import httpx2
 import pytest
 
-from app.api.views import Context, ProberView
 from app.core.clock import Clock
 from app.core.model.overrides import API_PAUSE
 from app.core.reporting.audit import AuditLog
 from app.core.tasks import Tasks
 from app.service.decisions import OverrideFeature
 from app.simulation.identities import WATCHDOG
-from tests.api.facts import HOME, NAMESPACE, POLICY, healthy, protected
-from tests.api.fakes import (
-    FakeAuthority,
-    FakeFlows,
-    FakeProcess,
-    FakeResources,
-    FakeShoots,
-    application,
-)
+from tests.api.facts import HOME, NAMESPACE, healthy, protected
+from tests.api.fakes import FakeProcess, FakeShoots, application, context
 from tests.support.harness import GARDENER
 from tests.support.seed_lab import SeedLab
 
@@ -50,11 +45,11 @@ class Replica:
         self.view = feature.view
         self.shoots = FakeShoots()
         self.shoots.add(healthy())
-        process = Ticking(core.clock, leading=leading)
-        prober = ProberView(self.shoots, POLICY, self.view, FakeFlows(), FakeResources())
+        process: Any = Ticking(core.clock, leading=leading)
+        given = context(self.shoots, overrides=self.view)
         audit = AuditLog(core.clock.now)
-        given = Context(
-            process, self.view, feature.override_service, FakeAuthority(), audit, prober
+        given = replace(
+            given, process=process, override_service=feature.override_service, audit=audit
         )
         transport = httpx2.ASGITransport(application(given, audit=audit))
         self.client = httpx2.AsyncClient(transport=transport, base_url="http://localhost")

@@ -19,8 +19,10 @@ from app.api.page import site
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
+from app.core.model.endpoints import GateReason
 from app.core.model.pods import OwnerView
 from app.core.model.policy import ConfigWarning, Loop
+from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.weeding import (
     DeletedPod,
@@ -34,8 +36,7 @@ from app.core.model.weeding import (
 from app.core.model.workloads import Direction
 from app.core.ports import Permission
 from app.core.reporting.audit import Attempt, AuditLog
-from app.core.reporting.notices import Notice, NoticeKind
-from app.prober.rules.gates import GateReason
+from app.core.reporting.notices import Notice
 from tests.api.facts import (
     HOME,
     NAMESPACE,

@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from app.api.page.plots import BUCKETS, STEP, Column, Mark, Plots, Series, drawn
-from app.core.model.probing import ProbeResult, RequestKind
+from app.core.model.probing import NoticeKind, ProbeResult, RequestKind
 from app.core.model.workloads import Direction
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 from tests.api.facts import NAMESPACE, NOW
 
 NOTHING = Column(None, Mark(0))

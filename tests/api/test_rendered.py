@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.api.views import RenderedShoots
+from app.api.context import RenderedShoots
 from app.core.model.overrides import NOTHING, EffectiveOverrides
 from app.core.model.probing import ShootState
 from tests.api.facts import NOW, POLICY, healthy, not_probed, protected

@@ -20,6 +20,7 @@ from app.core.model.scaling_runs import (
     PlannedResource,
     ScaleSpec,
     ScalingPlan,
+    ScalingStep,
 )
 from app.core.model.workloads import Direction
 from tests.api.facts import (
@@ -96,9 +97,9 @@ def test_if_match_is_handed_on(client, scaling_runs):
 @pytest.fixture
 def planned(scaling_runs, monkeypatch):
     steps = (
-        PlannedResource(MCM, 1, "Skip", "IgnoreScaling", 3, 3, 0.0, '"m"'),
-        PlannedResource(KCM, 0, "Write", "ScaledUp", 0, 2, 90.0, '"k"'),
-        PlannedResource(CA, 1, "Skip", "Gone", None, None, 0.0, None),
+        PlannedResource(MCM, 1, ScalingStep.SKIP, "IgnoreScaling", 3, 3, 0.0, '"m"'),
+        PlannedResource(KCM, 0, ScalingStep.WRITE, "ScaledUp", 0, 2, 90.0, '"k"'),
+        PlannedResource(CA, 1, ScalingStep.SKIP, "Gone", None, None, 0.0, None),
     )
     orders = []
 

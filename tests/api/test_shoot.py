@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from app.core.model import workloads as ann
-from app.core.model.probing import Exclusion, LeaseState, ShootState
+from app.core.model.probing import Exclusion, LeaseState, NoticeKind, ShootState
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 from tests.api.facts import (
     KCM,
     MCM,

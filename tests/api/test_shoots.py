@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.api.parameters import ListPage, PageKey, TokenRefused, cut
+from app.api.parameters import ListPage, PageKey, PageQuery, cut
+from app.api.problems import Problem
 from app.core.model.overrides import Scope
 from app.core.model.probing import ShootState
 from tests.api.facts import HOME, NAMESPACE, NOW, healthy, not_probed, pause, protected, request
@@ -158,18 +159,23 @@ def test_an_item_that_keeps_its_place_is_returned_exactly_once(stays, others, li
     while round_ == 0 or token is not None:
         passing = others[round_ % len(others)] if others else {}
         items = list({**passing, **stays}.items())
-        page = cut(items, lambda item: PageKey(item[1], item[0]), "order", limit, token)
+        page = cut(
+            items,
+            lambda item: PageKey(item[1], item[0]),
+            "order",
+            PageQuery(limit=limit, token=token),
+        )
         found += [name for name, rank in page.items if stays.get(name) == rank]
-        assert page.total == len(items)
-        token, round_ = page.token, round_ + 1
+        assert page.metadata.total == len(items)
+        token, round_ = page.metadata.continue_, round_ + 1
     assert sorted(found) == sorted(stays)
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_refused_token_or_an_empty_page(text):
     try:
-        page: ListPage[str] = cut([], lambda _: PageKey(0.0, ""), "order", 10, text)
-    except TokenRefused:
+        page: ListPage[str] = cut([], lambda _: PageKey(0.0, ""), "order", PageQuery(token=text))
+    except Problem:
         return
     assert page.items == []
 
@@ -180,10 +186,11 @@ def test_any_text_is_a_refused_token_or_an_empty_page(text):
 )
 def test_a_token_gives_back_its_key_to_the_bit(rank, name):
     items = [(rank, name), (rank, name + "z")]
-    first = cut(items, lambda item: PageKey(*item), "order", 1, None)
-    second = cut(items, lambda item: PageKey(*item), "order", 1, first.token)
+    first = cut(items, lambda item: PageKey(*item), "order", PageQuery(limit=1))
+    following = PageQuery(limit=1, token=first.metadata.continue_)
+    second = cut(items, lambda item: PageKey(*item), "order", following)
     assert [*first.items, *second.items] == items
-    assert second.token is None
+    assert second.metadata.continue_ is None
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ class Records:
         self.events = []
         show_shoots(self.metrics, self.metering, self)
         writer = EventWriter(
-            self,
+            self.emit,
             leading=lambda: True,
             uid_of=lambda *_: None,
             identity="test",

@@ -19,8 +19,8 @@ from app.core.clock import Clock
 from app.core.errors import ClusterError, CredentialRefused, LimitExceeded
 from app.core.kube import decoding
 from app.core.kube.client import ResponseLimits
-from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy, parse_kubeconfig
+from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.probing import Verdict
 from app.core.model.shoots import SecretView
@@ -28,7 +28,7 @@ from app.core.model.workloads import Direction
 from app.core.web.serving import HttpServer
 from app.prober.rules import schedule
 from app.prober.rules.timings import Timings
-from app.prober.run_guard import RunAborted, RunGuard
+from app.prober.scaling.context import RunAborted, RunGuard
 from tests.core.kube.server import AUTHORITY, serving
 
 NAMESPACE = "shoot--dev--one"
@@ -49,7 +49,7 @@ def kubeconfig(origin, user='{"token": "t"}'):
 
 @asynccontextmanager
 async def shoot_at(origin, **limits):
-    connector = KubeConnector(Clock.system(), Metrics(), ServerPolicy(pattern=".*"))
+    connector = ShootConnector(Clock.system(), Metrics(), ServerPolicy(pattern=".*"))
     if limits:
         connector._limits = ResponseLimits(**limits)
     try:

@@ -22,8 +22,8 @@ from app.core.errors import ClusterError
 from app.core.handlers.http_get import HttpGets
 from app.core.handlers.lookup import Lookup
 from app.core.handlers.runs import HandlerRun
-from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy
+from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.endpoints import EndpointProbeSpec, HttpGet, Scheme, TargetAddress
 from app.core.model.shoots import SecretView
@@ -158,7 +158,7 @@ async def asked(port, ca):
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
         "users": [{"name": "c", "user": {"token": "t"}}],
     }
-    connector = KubeConnector(Clock.system(), Metrics(), ServerPolicy(pattern=".*"))
+    connector = ShootConnector(Clock.system(), Metrics(), ServerPolicy(pattern=".*"))
     secret = SecretView("shoot--dev--one", "1", json.dumps(config).encode())
     found = None
     with watched() as dog:

@@ -7,8 +7,8 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import CredentialRefused
-from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy
+from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.shoots import SecretView
 from tests.support.kubeconfigs import ACCEPTED, HOSTILE, NAMESPACE
@@ -23,7 +23,7 @@ WITHIN = 2.0
 
 async def connected(raw):
     """What the loop worked for it, and how long it took; whether it is accepted."""
-    connector = KubeConnector(Clock.system(), Metrics(), ServerPolicy())
+    connector = ShootConnector(Clock.system(), Metrics(), ServerPolicy())
     begun, worked = time.perf_counter(), time.thread_time()
     try:
         await connector.connect(SecretView(NAMESPACE, "1", raw))
@@ -49,7 +49,7 @@ async def test_a_kubeconfig_keeps_the_loop_for_10_ms_at_most(name):
     "name", ["100 authorities", "a key of DSA that is as long as may be"], ids=["taken", "refused"]
 )
 async def test_what_a_thread_works_for_a_kubeconfig_is_taken_from_the_share_of_its_shoot(name):
-    connector = KubeConnector(Clock.system(), Metrics(), ServerPolicy())
+    connector = ShootConnector(Clock.system(), Metrics(), ServerPolicy())
     with suppress(CredentialRefused):
         await connector.connect(SecretView(NAMESPACE, "1", HOSTILE[name]()))
     assert connector.consumer(NAMESPACE).spent > 0.001

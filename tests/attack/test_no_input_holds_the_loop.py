@@ -27,12 +27,12 @@ from app.commands import parse
 from app.core.clock import Clock
 from app.core.config.files import read_prober_file, read_weeder_file
 from app.core.errors import CredentialRefused
-from app.core.kube import sources
-from app.core.kube.connector import KubeConnector
+from app.core.kube import resources
 from app.core.kube.kubeconfig import ServerPolicy
 from app.core.kube.reflector import Reflector
 from app.core.kube.resources import Resources
 from app.core.kube.seed_api import SeedApi
+from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.probing import VerdictReason
 from app.core.model.selectors import LabelSelector
@@ -103,7 +103,7 @@ def hostile_servers(kinds, folder):
             process.kill()
 
 
-class HostileConnector(KubeConnector):
+class HostileConnector(ShootConnector):
     """Connects to the port of the kind that a namespace is named after, whatever its kubeconfig says."""
 
     def __init__(self, ports, clock):
@@ -199,7 +199,7 @@ def test_a_hundred_shoots_that_answer_in_the_same_instant_do_not_hold_the_loop(k
 
 
 async def connected(raw):
-    connector = KubeConnector(Clock.system(), Metrics(), ServerPolicy())
+    connector = ShootConnector(Clock.system(), Metrics(), ServerPolicy())
     with watched() as dog:
         with suppress(CredentialRefused):
             await connector.connect(SecretView(NAMESPACE, "1", raw))
@@ -353,16 +353,16 @@ async def reflected(origin, seed):
     server = cast("Any", SimpleNamespace(origin=origin))
     api = SeedApi(FakeCredentials(server), clock, metrics, qps=1000.0, burst=1000)
     found: tuple[Any, ...] = (
-        sources.clusters(),
-        sources.machines(),
-        sources.secrets("kubeconfig"),
-        sources.dependent(KCM, Resources(cast("Any", api))),
-        sources.dependent(ETCD, Resources(cast("Any", api))),
-        sources.slices(["kube-apiserver"]),
-        sources.pods(NAMESPACE, None),
-        sources.probed_pods(LabelSelector()),
-        sources.pauses(),
-        sources.scale_requests(),
+        resources.clusters(),
+        resources.machines(),
+        resources.secrets("kubeconfig"),
+        resources.dependent(KCM, Resources(cast("Any", api))),
+        resources.dependent(ETCD, Resources(cast("Any", api))),
+        resources.slices(["kube-apiserver"]),
+        resources.pods(NAMESPACE, None),
+        resources.probed_pods(LabelSelector()),
+        resources.pauses(),
+        resources.scale_requests(),
     )
     tasks = Tasks(clock)
     with watched() as dog:

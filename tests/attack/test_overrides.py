@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from app.core.clock import Clock
-from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
+from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, CustomObjects
 from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
@@ -116,7 +116,7 @@ async def followed(origin, number):
     api = SeedApi(FakeCredentials(server), clock, metrics, qps=1000.0, burst=1000)
     tasks = Tasks(clock)
     shared = (api, "dwd-1", clock, tasks, metrics, Random(1))
-    known, orders = KubeCustomObjects(PAUSE, *shared), KubeCustomObjects(SCALE_REQUEST, *shared)
+    known, orders = CustomObjects(PAUSE, *shared), CustomObjects(SCALE_REQUEST, *shared)
     for subscriber in (Metering(metrics).note, History().note):
         notice_bus.subscribe(subscriber)
     with watched() as dog:

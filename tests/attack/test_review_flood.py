@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.core.clock import Clock
-from app.core.kube.reviews import KubeReviewer
+from app.core.kube.reviews import Reviewer
 from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
 from app.core.web.serving import HttpServer
@@ -44,7 +44,7 @@ async def api_of_a_seed():
         metrics, shoots = Metrics(), FakeShoots()
         shoots.add(*(healthy(each) for each in SHOOTS))
         api = SeedApi(FakeCredentials(seed), Clock.system(), metrics)
-        gate = await gate_of("--auth-mode=kubernetes", reviewer=KubeReviewer(api), metrics=metrics)
+        gate = await gate_of("--auth-mode=kubernetes", reviewer=Reviewer(api), metrics=metrics)
         server = HttpServer("api", api_behind(gate, metrics, shoots=shoots), "127.0.0.1", 0)
         running = asyncio.ensure_future(server.run())
         yield server

@@ -13,7 +13,7 @@ from app.core.kube.weeder_view import ONE_POD
 from app.core.model.pods import SliceEndpoint, SliceView
 from app.core.tasks import Tasks
 from app.simulation.workloads import API_SERVER, Workload
-from app.weeder.rules.caps import Ledger
+from app.weeder.rules import Ledger
 from tests.core.kube.test_weeder_view import World, delete, seed_of
 from tests.core.kube.weeding import NS, a_slice, endpoint
 from tests.support.weeding import API, NAMESPACE, WeederLab

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema_rs import Draft7Validator
 
-from app.core.config import scalars
 from app.core.config.files import parse_prober
 from app.core.errors import ConfigurationError
+from app.core.model import names
 from tests.chart.rendering import CHART, Json, Renderer
 from tests.chart.valuesfiles import defaults, over_defaults, schema
 
@@ -249,13 +249,13 @@ HOSTS = st.one_of(
 @given(HOSTS)
 def test_a_host_is_one_for_both_or_for_none(text: str) -> None:
     allowed = Draft7Validator(schema()["definitions"]["probeHost"]).is_valid(text)
-    assert allowed is scalars.is_host(text.replace("{namespace}", "shoot--a--b"))
+    assert allowed is names.is_host(text.replace("{namespace}", "shoot--a--b"))
 
 
 @given(st.from_regex(r"\A[aA1_-]{0,16}\Z"))
 def test_a_name_of_a_port_is_one_for_both_or_for_none(text: str) -> None:
     allowed = Draft7Validator(schema()["definitions"]["probePort"]).is_valid(text)
-    assert allowed is scalars.is_port_name(text)
+    assert allowed is names.is_port_name(text)
 
 
 @real

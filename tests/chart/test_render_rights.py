@@ -8,8 +8,8 @@ import pytest
 
 from app.api.auth.authorization import Call
 from app.core.config.files import parse_prober
-from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions
 from app.core.kube.resources import ApiResource
+from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions
 from app.core.model.callers import Role
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef

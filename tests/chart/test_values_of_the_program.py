@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema_rs import Draft7Validator
 
-from app.core.config import scalars
 from app.core.config.endpoint_probes import (
     EXEC_KEYS,
     GRPC_KEYS,
@@ -26,9 +25,10 @@ from app.core.config.prober_file import (
     REF_KEYS,
     SCALE_KEYS,
 )
-from app.core.config.scalars import parse_duration
 from app.core.config.settings import ProberSettings, ServeSettings, WeederSettings
 from app.core.config.weeder_file import SERVICE_KEYS, WEEDER_KEYS
+from app.core.model import names
+from app.core.model.durations import parse_duration
 from tests.chart.rendering import CHART
 from tests.chart.valuesfiles import at, defaults, resolved, schema
 
@@ -204,13 +204,13 @@ def test_a_name_is_one_for_both_or_for_none(text: str) -> None:
     requirement = definition("labelRequirement")["properties"]
     services = definition("weederConfig")["properties"]["servicesAndDependantSelectors"]
     for found, is_one in [
-        (dependent["name"], scalars.is_subdomain),
-        (dependent["kind"], scalars.is_kind),
-        (dependent["apiVersion"], scalars.is_api_version),
-        (requirement["key"], scalars.is_label_key),
-        (requirement["values"]["items"], scalars.is_label_value),
+        (dependent["name"], names.is_subdomain),
+        (dependent["kind"], names.is_kind),
+        (dependent["apiVersion"], names.is_api_version),
+        (requirement["key"], names.is_label_key),
+        (requirement["values"]["items"], names.is_label_value),
     ]:
         assert Draft7Validator(found).is_valid(text) is is_one(text)
     of_a_service: dict[str, Any] = {text: {"podSelectors": [{}]}}
     whole = {**services, "definitions": schema()["definitions"]}
-    assert Draft7Validator(whole).is_valid(of_a_service) is scalars.is_service(text)
+    assert Draft7Validator(whole).is_valid(of_a_service) is names.is_service(text)

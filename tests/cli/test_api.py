@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.cli import raw
+from app.cli.api import with_body
 from app.core.config.client_settings import ApiCommandSettings
 from app.core.errors import ConfigurationError
 from tests.cli.conftest import run
@@ -67,7 +67,7 @@ def test_a_body_that_is_too_long_is_refused(tmp_path):
     file.write_bytes(b" " * ((1 << 20) + 1))
     settings = ApiCommandSettings(data=f"@{file}")
     with pytest.raises(ConfigurationError, match="longer than 1048576 bytes"):
-        raw.with_body(settings)
+        with_body(settings)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
 """What people see of endpoint probes, gates and endpoint mode."""
 
-from app.cli import answers
-from app.cli.answers import Shoot
-from app.cli.views import events, shoots
+from app.api.schemas import Shoot
+from app.cli import answers, events, shoots
 from app.core.model.instants import parse_rfc3339
 from tests.cli import examples
 

@@ -69,7 +69,7 @@ def test_data_is_what_the_api_said():
 def test_one_of_many_is_a_line_or_a_document():
     out = io.StringIO()
     for output in (OutputFormat.JSON, OutputFormat.YAML, OutputFormat.TABLE):
-        Printer(out, io.StringIO(), output, {}).next(SHOWN)
+        Printer(out, io.StringIO(), output, {}).show(SHOWN, one_of_many=True)
     assert out.getvalue() == '{"a": 1}\n---\na: 1\nword\n'
 
 

@@ -4,12 +4,12 @@ import asyncio
 import io
 import json
 import random
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 
 import pytest
 
-from app.cli import following, reading, writing
+from app.cli import events, operations, shoots
 from app.cli.printing import Printer
 from app.cli.problems import CommandFailed, Exit, NoAnswer, ProblemBody, ServerRefused
 from app.cli.session import Session
@@ -21,6 +21,7 @@ from app.core.config.client_settings import (
     ScaleSettings,
     ShootsSettings,
 )
+from app.core.model.instants import parse_rfc3339
 from tests.cli import examples
 from tests.cli.server import page
 
@@ -97,7 +98,7 @@ def make():
 async def test_a_list_is_read_to_its_end_and_shown_as_one_page(make):
     first, second = page(examples.SHOOT, following="t", total=2), page(examples.HEALTHY, total=2)
     session, client, out, _ = make(first, second, output=OutputFormat.JSON)
-    await reading.shoots(session, ShootsSettings(), ())
+    await shoots.shoots(session, ShootsSettings(), ())
     assert json.loads(out.getvalue()) == page(examples.SHOOT, examples.HEALTHY, total=2)
     queries = [dict(call.query) for _, call in client.asked]
     assert queries == [{"limit": "500"}, {"limit": "500", "continue": "t"}]
@@ -106,13 +107,13 @@ async def test_a_list_is_read_to_its_end_and_shown_as_one_page(make):
 async def test_a_list_that_leads_back_to_itself_is_not_read_for_ever(make):
     session, client, _, _ = make(page(following="t"), page(following="u"), page(following="t"))
     with pytest.raises(CommandFailed, match="does not end"):
-        await reading.shoots(session, ShootsSettings(), ())
+        await shoots.shoots(session, ShootsSettings(), ())
     assert len(client.asked) == 3
 
 
 async def test_names_are_quoted_in_a_path(make):
     session, client, _, _ = make(examples.operation())
-    await reading.operations(session, OperationsSettings(), ("../pause?x#y",))
+    await operations.operations(session, OperationsSettings(), ("../pause?x#y",))
     assert client.asked[0][1].path == "operations/..%2Fpause%3Fx%23y"
 
 
@@ -122,7 +123,7 @@ async def test_names_are_quoted_in_a_path(make):
 async def test_watching_probes_every_two_seconds_until_it_is_interrupted(make):
     session, client, out, _ = make(page(), page(), page(examples.SHOOT))
     with pytest.raises(asyncio.CancelledError):
-        await reading.shoots(session, ShootsSettings(watch=True), ())
+        await shoots.shoots(session, ShootsSettings(watch=True), ())
     assert client.times() == [0, 2, 4, 6]
     assert out.getvalue().count("no shoots") == 1, "what has not changed is not shown again"
     assert "shoot--acme--prod" in out.getvalue()
@@ -131,10 +132,41 @@ async def test_watching_probes_every_two_seconds_until_it_is_interrupted(make):
 async def test_watching_goes_on_where_there_is_no_answer_for_a_while(make):
     session, client, out, err = make(page(), AWAY, STANDBY, page(examples.SHOOT))
     with pytest.raises(asyncio.CancelledError):
-        await reading.shoots(session, ShootsSettings(watch=True), ())
+        await shoots.shoots(session, ShootsSettings(watch=True), ())
     assert len(client.asked) == 5
     assert ["it does not answer" in line for line in err.getvalue().splitlines()] == [True, False]
     assert "shoot--acme--prod" in out.getvalue()
+
+
+async def test_watching_says_once_since_when_there_is_no_answer(make):
+    session, client, _, err = make(page(), AWAY, AWAY, AWAY, page(), AWAY)
+    with pytest.raises(asyncio.CancelledError):
+        await shoots.shoots(session, ShootsSettings(watch=True), ())
+    since = [line.split()[4].rstrip(":") for line in err.getvalue().splitlines()]
+    begun = client.asked[0][0]
+    assert [round((parse_rfc3339(each) or 0.0) % 100_000 - begun) for each in since] == [0, 8]
+
+
+async def test_on_a_terminal_it_stays_said_while_there_is_no_answer(make):
+    session, _, _, _ = make(page(examples.SHOOT), AWAY, AWAY)
+    drawn = []
+
+    class Screen:
+        def show(self, shown, title):
+            drawn.append(title.split()[-2:])
+
+        def trouble(self, text):
+            drawn.append(text.split()[:3])
+
+    @contextmanager
+    def watching():
+        yield Screen()
+
+    session.printer.watching = watching
+    with pytest.raises(asyncio.CancelledError):
+        await shoots.shoots(session, ShootsSettings(watch=True), ())
+    assert drawn[-1] == ["no", "new", "answer"]
+    assert len(drawn) == 3
 
 
 @pytest.mark.parametrize(
@@ -143,14 +175,14 @@ async def test_watching_goes_on_where_there_is_no_answer_for_a_while(make):
 async def test_watching_ends_where_going_on_is_of_no_use(answers, make):
     session, client, _, _ = make(*answers)
     with pytest.raises(CommandFailed):
-        await reading.shoots(session, ShootsSettings(watch=True), ())
+        await shoots.shoots(session, ShootsSettings(watch=True), ())
     assert len(client.asked) == len(answers)
 
 
 async def test_watching_as_json_is_a_line_for_each_change(make):
     session, _, out, _ = make(page(), page(), page(examples.SHOOT), output=OutputFormat.JSON)
     with pytest.raises(asyncio.CancelledError):
-        await reading.shoots(session, ShootsSettings(watch=True), ())
+        await shoots.shoots(session, ShootsSettings(watch=True), ())
     assert [json.loads(line) for line in out.getvalue().splitlines()] == [
         page(),
         page(examples.SHOOT),
@@ -159,7 +191,7 @@ async def test_watching_as_json_is_a_line_for_each_change(make):
 
 async def test_watching_a_run_ends_with_it(make):
     session, client, out, _ = make(examples.operation(), examples.operation("Done"))
-    await reading.operations(session, OperationsSettings(watch=True), ("op-1",))
+    await operations.operations(session, OperationsSettings(watch=True), ("op-1",))
     assert client.times() == [0, 2]
     assert "op-1  Done" in out.getvalue()
 
@@ -168,14 +200,14 @@ async def test_one_answer_at_a_time_is_shown_as_json(make):
     nodes = page(examples.NODE, candidatesAsOf=None)
     session, client, out, _ = make(nodes, output=OutputFormat.JSON)
     settings = ShootsSettings(nodes=True, output=OutputFormat.JSON)
-    await reading.shoots(session, settings, (NAME,))
+    await shoots.shoots(session, settings, (NAME,))
     assert json.loads(out.getvalue()) == nodes
     assert [call.path for _, call in client.asked] == [f"shoots/{NAME}/nodes"]
 
 
 async def test_people_see_nodes_and_history_below_the_shoot(make):
     session, _, out, _ = make(examples.SHOOT, page(examples.NODE), page(examples.ENTRY))
-    await reading.shoots(session, ShootsSettings(nodes=True, history=True), (NAME,))
+    await shoots.shoots(session, ShootsSettings(nodes=True, history=True), (NAME,))
     found = out.getvalue()
     assert found.index("CONDITION") < found.index("node-1") < found.index("ScaledDown")
 
@@ -189,7 +221,7 @@ SCALE = ScaleSettings(reason="because", wait=True)
 async def scaled(make, *answers, output=OutputFormat.TABLE):
     session, client, out, err = make(examples.operation(), *answers, output=output)
     try:
-        await writing.scale(session, SCALE, ("up", NAME))
+        await operations.scale(session, SCALE, ("up", NAME))
     except CommandFailed as error:
         return client, out.getvalue(), err.getvalue(), error
     return client, out.getvalue(), err.getvalue(), None
@@ -247,7 +279,7 @@ async def test_waiting_ends_where_one_may_not_probe(make):
 async def test_whoever_stops_waiting_is_told_that_the_run_goes_on(make):
     session, _, _, err = make(examples.operation())
     with pytest.raises(asyncio.CancelledError):
-        await writing.scale(session, SCALE, ("up", NAME))
+        await operations.scale(session, SCALE, ("up", NAME))
     assert err.getvalue() == "The scaling run continues: dwd operations op-1 [--cancel]\n"
 
 
@@ -268,7 +300,7 @@ async def followed(make, *answers, words=(), output=OutputFormat.TABLE):
     session, client, out, err = make(*answers, output=output)
     error = None
     try:
-        await following.events(session, EventsSettings(), words)
+        await events.events(session, EventsSettings(), words)
     except asyncio.CancelledError:
         pass  # there was no more to answer
     except CommandFailed as failed:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.following import MAX_EVENT, Event, EventReader, EventTooLong
+from app.cli.events import MAX_EVENT, Event, EventReader
+from app.cli.problems import CommandFailed
 
 
 def read(*lines):
@@ -60,7 +61,7 @@ def test_what_was_cut_off_is_forgotten_with_its_id():
 def test_an_event_without_end_is_given_up():
     reader = EventReader()
     reader.feed(b"data: " + b"x" * MAX_EVENT)
-    with pytest.raises(EventTooLong):
+    with pytest.raises(CommandFailed):
         reader.feed(b"data: x")
 
 

@@ -1,8 +1,7 @@
 """What people see: golden tables of answers, at an instant that is known."""
 
-from app.cli import answers
-from app.cli.answers import (
-    Audit,
+from app.api.schemas import (
+    AuditList,
     HistoryEntry,
     Node,
     Operation,
@@ -13,7 +12,7 @@ from app.cli.answers import (
     Status,
     Weeder,
 )
-from app.cli.views import events, layout, scaling, shoots, weeders
+from app.cli import answers, events, operations, overrides, process, shoots, tables, weeders
 from app.core.model.instants import parse_rfc3339
 from tests.cli import examples
 
@@ -64,7 +63,7 @@ def test_an_unknown_author_is_not_called_unverified():
 def test_pauses_are_a_table():
     kubectl = {"name": "night-shift", "covers": "shoot", "scope": "all", "verified": False}
     found = [examples.SHOOT["pause"], {**examples.SHOOT["pause"], **kubectl}]
-    assert text(shoots.pauses([answers.of(Pause, each) for each in found], NOW)) == (
+    assert text(overrides.pauses([answers.of(Pause, each) for each in found], NOW)) == (
         "PAUSE        COVERS      SCOPE      LEFT      AUTHOR             REASON\n"
         "api          all shoots  scaleDown  43m left  jane               hands off\n"
         "night-shift  this shoot  all        43m left  jane (unverified)  hands off\n"
@@ -156,11 +155,11 @@ def test_operations_are_a_table_and_one_is_step_by_step():
             holdUntil="2027-01-15T08:30:00Z",
         ),
     )
-    assert text(scaling.listed([found], NOW + 60)) == (
+    assert text(operations.listed([found], NOW + 60)) == (
         "ID    NAMESPACE    DIRECTION  BY    PHASE   AGE   REASON\n"
         "op-1  shoot--a--b  up         jane  Failed  1m0s  back now\n"
     )
-    assert text(scaling.detailed(found, NOW + 60)) == (
+    assert text(operations.detailed(found, NOW + 60)) == (
         "op-1  Failed  scale up of shoot--a--b\n"
         "  by          jane\n"
         "  reason      back now\n"
@@ -173,17 +172,17 @@ def test_operations_are_a_table_and_one_is_step_by_step():
         "0      Deployment/kube-controller-manager  Done     0 → 1     08:00:01  08:00:09  -\n"
         "0      Deployment/x                        Skipped  1         08:00:01  08:00:09  ignored\n"
     )
-    assert text(scaling.listed([], NOW)) == "no operations\n"
+    assert text(operations.listed([], NOW)) == "no operations\n"
 
 
 def test_a_plan_is_level_by_level_and_says_how_to_do_exactly_that():
-    assert text(scaling.planned(answers.of(Plan, examples.PLAN))) == (
+    assert text(operations.planned(answers.of(Plan, examples.PLAN))) == (
         "LEVEL  RESOURCE                            WOULD  REPLICAS  DELAY  WHY\n"
         "0      Deployment/kube-controller-manager  Write  0 → 1     10s    ScaledUp\n"
         "The automatic scaling run op-0 would end.\n"
         "Nothing was written. To do exactly this: --if-match '\"all\"'\n"
     )
-    assert text(scaling.planned(Plan())) == "nothing would be done\n"
+    assert text(operations.planned(answers.of(Plan, {}))) == "nothing would be done\n"
 
 
 def test_services_are_a_table_of_their_newest_recoveries():
@@ -230,7 +229,7 @@ def test_a_service_that_never_came_back_says_so():
 
 def test_a_process_says_who_leads_and_what_deserves_a_look():
     found = answers.of(Status, examples.STATUS | {"pause": examples.SHOOT["pause"]})
-    assert text(events.status(found, NOW)) == (
+    assert text(process.told(found, NOW)) == (
         "leader  dependency-watchdog 1.2.3, since 2027-01-15T07:00:00Z, 1h0m ago\n"
         "  prober    led by dwd-7f9_1 at 10.0.0.7:8080\n"
         "  weeder    no leader\n"
@@ -247,11 +246,11 @@ def test_a_process_says_who_leads_and_what_deserves_a_look():
 
 def test_a_standby_does_not_know_the_shoots_and_a_dry_run_says_what_it_is():
     standby = {**examples.STATUS, "role": "standby", "dryRun": True, "counts": None}
-    found = text(events.status(answers.of(Status, standby), NOW))
+    found = text(process.told(answers.of(Status, standby), NOW))
     assert found.startswith("standby, in a dry run  dependency-watchdog 1.2.3, since ")
     assert "  shoots    only the prober's leader knows\n" in found
     assert "  shoots    none\n" in text(
-        events.status(answers.of(Status, {**standby, "counts": {"Healthy": 0}}), NOW)
+        process.told(answers.of(Status, {**standby, "counts": {"Healthy": 0}}), NOW)
     )
 
 
@@ -265,7 +264,7 @@ def test_attempts_are_a_table_and_it_is_said_since_when():
         "times": 1,
     }
     data = {"items": [examples.ATTEMPT, early], "metadata": {"since": "2027-01-15T07:00:00Z"}}
-    assert text(events.audit(answers.of(Audit, data))) == (
+    assert text(process.attempts(answers.of(AuditList, data))) == (
         "TIME                  CALLER  CLAIMED               FROM      "
         "ACTION                                SHOOT        TARGET  STATUS  TIMES  REASON\n"
         "2027-01-15T07:59:00Z  jane    jane.doe@example.org  10.0.0.1  "
@@ -274,12 +273,12 @@ def test_attempts_are_a_table_and_it_is_said_since_when():
         "PUT /api/v1/shoots/shoot--a--b/pause  shoot--a--b  -       -       1      hands off\n"
         "All since 2027-01-15T07:00:00Z; the log has what came before.\n"
     )
-    assert text(events.audit(Audit())).startswith("All since -;")
+    assert text(process.attempts(answers.of(AuditList, {}))).startswith("All since -;")
 
 
 def test_a_recovery_says_until_when():
     found = answers.of(Recovery, {**examples.RECOVERY, "until": "2027-01-15T08:05:00Z"})
-    assert text(scaling.recovery("a/b", found, NOW)) == (
+    assert text(weeders.begun("a/b", found, NOW)) == (
         "recovery of a/b: Opening, until 2027-01-15T08:05:00Z (5m0s left)\n"
     )
 
@@ -354,8 +353,8 @@ def test_control_characters_are_shown_in_no_view():
         *shoots.listed([found], NOW),
         *shoots.detailed(found, NOW),
         *shoots.history([entry]),
-        *scaling.listed([flow], NOW),
-        *scaling.detailed(flow, NOW),
+        *operations.listed([flow], NOW),
+        *operations.detailed(flow, NOW),
         events.told(nasty, {}, "08:00:00"),
         events.told("shoot", shoot, "08:00:00"),
     ]
@@ -363,16 +362,16 @@ def test_control_characters_are_shown_in_no_view():
 
 
 def test_columns_fit_wide_characters():
-    rows = layout.table(("A", "B"), [("日本", "x"), ("abc", "y")])
+    rows = tables.table(("A", "B"), [("日本", "x"), ("abc", "y")])
     assert [line.plain for line in rows] == ["A     B", "日本  x", "abc   y"]
 
 
 def test_spans_are_as_exact_as_people_want_them():
-    shown = [layout.span(each) for each in (0, 42.9, 310, 720, 3600, 5400, 30_000, 200_000)]
+    shown = [tables.span(each) for each in (0, 42.9, 310, 720, 3600, 5400, 30_000, 200_000)]
     assert shown == ["0s", "42s", "5m10s", "12m", "1h0m", "1h30m", "8h", "2d"]
 
 
 def test_times_that_are_none_are_nothing():
-    assert layout.since(None, NOW) == layout.since("soon", NOW) == layout.clock("x") == "-"
-    assert layout.since("2027-01-15T09:00:00Z", NOW) == "0s", "our clock is behind"
-    assert layout.until("2027-01-15T07:00:00Z", NOW) == "2027-01-15T07:00:00Z"
+    assert tables.since(None, NOW) == tables.since("soon", NOW) == tables.clock("x") == "-"
+    assert tables.since("2027-01-15T09:00:00Z", NOW) == "0s", "our clock is behind"
+    assert tables.until("2027-01-15T07:00:00Z", NOW) == "2027-01-15T07:00:00Z"

@@ -9,15 +9,13 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.kube import kubeconfig, reflector
-from app.core.kube.access import KubeAccessReviewer
-from app.core.kube.connector import KubeConnector
-from app.core.kube.election import LeaseElection
-from app.core.kube.election_lease import LeaseStore
-from app.core.kube.event_sink import KubeEvents
+from app.core.kube.election import LeaseElection, LeaseStore
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
-from app.core.kube.seed import KubeSeed
+from app.core.kube.reviews import AccessReviewer
+from app.core.kube.seed import SeedCluster
 from app.core.kube.seed_api import SeedApi
 from app.core.kube.seed_credentials import SeedIdentity
+from app.core.kube.shoot import ShootConnector
 from app.core.limits import Backoff
 from app.core.metrics import Metrics
 from app.core.model.policy import ProberPolicy
@@ -60,16 +58,16 @@ class Adapter:
         self._clock, self._proxy = clock, proxy
         self.metrics = Metrics()
         self.api = SeedApi(Fixed(identity), clock, self.metrics, qps=1000.0, burst=1000)
-        self.seed = KubeSeed(self.api, policy, clock, tasks, self.metrics, Random(1))
-        self.connector = KubeConnector(
+        self.seed = SeedCluster(self.api, policy, clock, tasks, self.metrics, Random(1))
+        self.connector = ShootConnector(
             clock,
             self.metrics,
             ServerPolicy(pattern=_LOCAL),
             external=ExternalServerPolicy(_LOCAL),
             probe_timeout=PROBE_TIMEOUT,
         )
-        self.access = KubeAccessReviewer(self.api)
-        self.events = KubeEvents(self.api)
+        self.access = AccessReviewer(self.api)
+        self.events = self.api.create_event
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:

@@ -14,19 +14,14 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.kube.election import ElectionTimes
+from app.core.kube.reviews import AccessReviewer
+from app.core.kube.seed import SeedCluster
+from app.core.kube.shoot import ShootConnector
 from app.core.model.callers import GROUP
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.model.workloads import ResourceRef
-from app.core.ports import (
-    AccessReviewer,
-    EventSink,
-    Permission,
-    SeedChange,
-    SeedCluster,
-    ShootConnector,
-    Watched,
-)
+from app.core.ports import EmitEvent, Permission, SeedChange, Watched
 from app.simulation.traffic import ConnectionLoss
 from tests.e2e.objects import KCM as KCM_NAME
 from tests.e2e.objects import SECRET
@@ -214,8 +209,8 @@ class Arena(Protocol):
         ...
 
     @property
-    def events(self) -> EventSink:
-        """Takes Events."""
+    def events(self) -> EmitEvent:
+        """Creates Events."""
         ...
 
     async def shoot(self) -> ShootArena:

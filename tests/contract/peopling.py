@@ -7,8 +7,8 @@ from random import Random
 from typing import Any, Protocol
 
 from app.core.clock import Clock
-from app.core.kube.access import permissions_needed, process_permissions
-from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
+from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, CustomObjects
+from app.core.kube.reviews import permissions_needed, process_permissions
 from app.core.model.overrides import Pause, ScaleRequest
 from app.core.ports import Permission
 from tests.contract.arena import KINDS, POLICY, Json, until
@@ -36,12 +36,12 @@ class Peopling(Protocol):
     """The custom resources of one cluster."""
 
     @property
-    def pauses(self) -> KubeCustomObjects[Pause]:
+    def pauses(self) -> CustomObjects[Pause]:
         """The port; it is watched within `open`."""
         ...
 
     @property
-    def requests(self) -> KubeCustomObjects[ScaleRequest]:
+    def requests(self) -> CustomObjects[ScaleRequest]:
         """The same for ScaleRequests."""
         ...
 
@@ -102,8 +102,8 @@ class _Both:
         self._arena, self.clock, adapter = arena, Later(), arena.adapter
         shared = (adapter.api, PROCESS, self.clock, arena.tasks, adapter.metrics, Random(1))
         self.pauses, self.requests = (
-            KubeCustomObjects(PAUSE, *shared),
-            KubeCustomObjects(SCALE_REQUEST, *shared),
+            CustomObjects(PAUSE, *shared),
+            CustomObjects(SCALE_REQUEST, *shared),
         )
 
     @asynccontextmanager

@@ -6,10 +6,9 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Final
 
-from app.core.kube.pod_watches import KubeProbedPods
+from app.core.kube.pods import ProbedPods
 from app.core.model.endpoints import ProbedPod
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.core.ports import ProbedPods
 from tests.contract.arena import Arena, until
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena
@@ -95,15 +94,13 @@ class RealProbing(RealWeeding):
         return sum(int(line.rpartition(" ")[2]) for line in lines if _WATCHES.match(line))
 
 
-def _adapted(arena: ServedArena | RealArena) -> KubeProbedPods:
+def _adapted(arena: ServedArena | RealArena) -> ProbedPods:
     adapter = arena.adapter
-    return KubeProbedPods(
-        adapter.api, SELECTORS, arena.clock, arena.tasks, adapter.metrics, Random(1)
-    )
+    return ProbedPods(adapter.api, SELECTORS, arena.clock, arena.tasks, adapter.metrics, Random(1))
 
 
 @asynccontextmanager
-async def _started(pods: KubeProbedPods) -> AsyncIterator[None]:
+async def _started(pods: ProbedPods) -> AsyncIterator[None]:
     await pods.start()
     try:
         yield

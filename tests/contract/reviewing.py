@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from app.core.kube.reviews import KubeReviewer
+from app.core.kube.reviews import Reviewer
 from app.core.model.callers import AUDIENCE, GROUP, Access, Caller
-from app.core.ports import Reviewer
 from app.simulation.identities import API_SERVER
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena
@@ -68,7 +67,7 @@ class ServedReviewing:
     def __init__(self, arena: ServedArena) -> None:
         self._world = arena.world
         self.namespace = arena.namespace
-        self.reviewer = KubeReviewer(arena.adapter.api)
+        self.reviewer = Reviewer(arena.adapter.api)
         self._tokens: list[str] = []
 
     @asynccontextmanager
@@ -110,7 +109,7 @@ class RealReviewing:
         self._arena, self._api = arena, arena.api
         self.namespace = arena.namespace
         self.user = f"system:serviceaccount:{arena.garden}:{ACCOUNT}"
-        self.reviewer = KubeReviewer(arena.adapter.api)
+        self.reviewer = Reviewer(arena.adapter.api)
         self._accounts = f"/api/v1/namespaces/{arena.garden}/serviceaccounts"
         self._granted = 0
         self._tokens: list[str] = []

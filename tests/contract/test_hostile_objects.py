@@ -7,9 +7,9 @@ from random import Random
 import pytest
 import structlog
 
-from app.core.kube import sources
+from app.core.kube import resources
 from app.core.kube.reflector import Reflector
-from app.core.kube.seed import KubeSeed
+from app.core.kube.seed import SeedCluster
 from app.core.model.shoots import ShootView
 from tests.contract.arena import KCM, REAL_ALONE, REAL_TIME, SCALER, until, whole
 from tests.contract.wire import MERGE
@@ -81,7 +81,9 @@ def seen(seed, namespace):
 async def restarted(arena):
     """The watches of a process that starts now."""
     adapter = arena.adapter
-    made = KubeSeed(adapter.api, arena.policy, arena.clock, arena.tasks, adapter.metrics, Random(2))
+    made = SeedCluster(
+        adapter.api, arena.policy, arena.clock, arena.tasks, adapter.metrics, Random(2)
+    )
     await made.start()
     try:
         yield made
@@ -124,7 +126,7 @@ async def test_pages_become_shorter_and_of_what_is_too_long_alone_the_server_tel
     for name, size in names.items():
         body = objects.cluster(name, {"spec": {"ballast": "x" * (size - 55) * 1_000}})
         await arena.api.create(CLUSTERS, whole("Cluster", body, ""))
-    source = replace(sources.clusters(), most=200_000)
+    source = replace(resources.clusters(), most=200_000)
     reflector = Reflector(
         source, arena.adapter.api, arena.clock, arena.adapter.metrics, Random(3), lambda *_: None
     )

@@ -3,7 +3,7 @@
 import pytest
 import pytest_asyncio
 
-from app.core.kube import reflector, selected_pods
+from app.core.kube import pods, reflector
 from app.core.limits import Backoff
 from app.core.model.endpoints import ProbedContainer
 from app.core.model.instants import parse_rfc3339
@@ -31,9 +31,9 @@ def hasty(monkeypatch):
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def probing(arena, monkeypatch):
-    monkeypatch.setattr(selected_pods, "IDLE_TIMEOUT", 0.3)
-    monkeypatch.setattr(selected_pods, "START_DELAY", 0.05)
-    monkeypatch.setattr(selected_pods, "_BACKOFF", Backoff(first=0.05, most=0.2))
+    monkeypatch.setattr(pods, "IDLE_TIMEOUT", 0.3)
+    monkeypatch.setattr(pods, "START_DELAY", 0.05)
+    monkeypatch.setattr(pods, "_BACKOFF", Backoff(first=0.05, most=0.2))
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
     made = probing_of(arena)
     async with made.ready():

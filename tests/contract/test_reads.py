@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.errors import NotFound
-from app.core.kube.sources import machines
+from app.core.kube.resources import machines
 from app.core.model.instants import rfc3339
 from app.core.model.nodes import MachineView
 from app.core.model.shoots import LastOperation, ShootView, Undecodable, WorkerPool

@@ -84,6 +84,6 @@ async def test_an_event_is_created_in_its_namespace(arena):
         "note": "7 of 10 leases are expired",
         "type": "Normal",
     }
-    await arena.events.emit(arena.namespace, event)
+    await arena.events(arena.namespace, event)
     found = await arena.admin.find("Event", "scaled.1")
     assert (found["reason"], found["note"]) == ("ScaledDown", "7 of 10 leases are expired")

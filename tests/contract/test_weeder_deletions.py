@@ -10,7 +10,7 @@ from app.core.errors import (
     Throttled,
     Unreachable,
 )
-from app.core.kube.access import weeder_permissions
+from app.core.kube.reviews import weeder_permissions
 from app.core.ports import Permission
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import crash_looping, pod

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
 
-from app.core.kube.weeder_view import KubeWeederSeed
-from app.core.ports import Permission, WeederSeed
+from app.core.kube.weeder_view import WeederSeed
+from app.core.ports import Permission
 from app.simulation.traffic import Trouble
 from tests.contract.arena import until
 from tests.contract.real import RealArena
@@ -169,15 +169,13 @@ def _permissions() -> tuple[Permission, ...]:
     )
 
 
-def _adapted(arena: ServedArena | RealArena) -> KubeWeederSeed:
+def _adapted(arena: ServedArena | RealArena) -> WeederSeed:
     adapter = arena.adapter
-    return KubeWeederSeed(
-        adapter.api, SERVICES, arena.clock, arena.tasks, adapter.metrics, Random(1)
-    )
+    return WeederSeed(adapter.api, SERVICES, arena.clock, arena.tasks, adapter.metrics, Random(1))
 
 
 @asynccontextmanager
-async def _opened(seed: KubeWeederSeed, heard: Heard) -> AsyncIterator[None]:
+async def _opened(seed: WeederSeed, heard: Heard) -> AsyncIterator[None]:
     heard.to(seed)
     async with AsyncExitStack() as stack:
         await seed.start()

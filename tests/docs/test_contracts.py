@@ -49,7 +49,7 @@ MORE: Final = {  # other ways to break the same contracts
     "app/prober/rules/candidates.py": "app.core.redaction",
     "app/service/loops.py": "aiohttp",
     "app/core/tasks.py": "aiohttp",
-    "app/cli/following.py": "app.core.handlers.runs",
+    "app/cli/events.py": "app.core.handlers.runs",
 }
 
 

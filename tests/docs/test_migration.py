@@ -16,7 +16,7 @@ from app.core.config.flag_values import AuthMode, LogLevel
 from app.core.config.go_flags import ORIGINAL_FLAGS
 from app.core.config.prober_file import PROBER_KEYS
 from app.core.config.weeder_file import WEEDER_KEYS
-from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions
+from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions
 from app.core.model.weeding import WeederPolicy
 from tests.docs.pages import DOCS, ROOT, Page
 from tests.e2e import gardener, objects

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from app.core.config.files import parse_prober
-from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions
+from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions
 from app.realcluster import LEASES
 from tests.docs.pages import DOCS, ROOT, Page
 

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+from app.core.model.endpoints import GateReason
 from app.core.model.nodes import NodeView
 from app.core.model.pods import OwnerView
 from app.core.model.policy import ConfigWarning, Loop
-from app.core.model.probing import Exclusion, LeaseState
+from app.core.model.probing import Exclusion, LeaseState, NoticeKind
 from app.core.model.scaling_runs import (
     OperationPhase,
     RunStep,
@@ -24,9 +25,8 @@ from app.core.model.weeding import (
 from app.core.model.workloads import Direction
 from app.core.ports import Permission
 from app.core.reporting.audit import Attempt, AuditLog
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.gates import GateReason
 from tests.api.facts import (
     KCM,
     NOW,

@@ -21,7 +21,7 @@ from app.core.model.overrides import IgnoreRequest
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
-from app.prober.dependents import PATIENCE, Dependents
+from app.prober.scaling.operations import PATIENCE, Dependents
 from app.simulation.traffic import Trouble
 from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
 

@@ -6,11 +6,18 @@ from types import SimpleNamespace
 import pytest
 
 from app.core.model import workloads as ann
-from app.core.model.scaling_runs import OURSELVES, ScaleSpec, Trigger
+from app.core.model.scaling_runs import (
+    OURSELVES,
+    OperationPhase,
+    ScaleSpec,
+    ScalingRunStatus,
+    ScalingStep,
+    Trigger,
+)
 from app.core.model.workloads import Direction, Patch
 from app.prober import event_texts
-from app.prober.rules.scaling import ScalingStep, Task, Why
-from app.prober.scaling_context import ScalingOrder, StepResult
+from app.prober.rules.scaling import Task, Why
+from app.prober.scaling.context import StepResult
 from tests.support.harness import CA, KCM, MCM, SHOOT
 
 OURS = re.compile(
@@ -116,8 +123,16 @@ async def test_a_shoot_that_is_left_alone_in_an_outage_says_so_on_all_that_stays
 
 
 def order(direction=Direction.DOWN, author=None, trigger=Trigger.AUTO):
-    return ScalingOrder(
-        "f-1", direction, 0.0, trigger, "the load balancer is replaced", author, hold_until=60.0
+    return ScalingRunStatus(
+        "f-1",
+        SHOOT,
+        direction,
+        trigger,
+        OperationPhase.RUNNING,
+        0.0,
+        "the load balancer is replaced",
+        author,
+        hold_until=60.0,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.core import errors
-from app.core.kube.seed import KubeSeed
+from app.core.kube.seed import SeedCluster
 from app.core.model import workloads as ann
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState
@@ -250,7 +250,7 @@ async def test_forbidden_scale_of_another_kind_fails_with_its_count_kept(lab):
 async def test_a_write_whose_answer_was_cut_off_was_carried_out_and_is_no_failure(
     lab, monkeypatch, method, error
 ):
-    write = getattr(KubeSeed, method)
+    write = getattr(SeedCluster, method)
     cut: list[object] = []
 
     async def cut_off(seed, *given, **more):
@@ -263,7 +263,7 @@ async def test_a_write_whose_answer_was_cut_off_was_carried_out_and_is_no_failur
     harness = await shoot(
         lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )
-    monkeypatch.setattr(KubeSeed, method, cut_off)
+    monkeypatch.setattr(SeedCluster, method, cut_off)
     with harness.world.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(20)
@@ -286,7 +286,7 @@ async def test_a_write_that_is_answered_with_a_redirect_fails_at_once(lab, monke
         raise errors.BadAnswer("a redirect (302), which is never followed", status=302)
 
     harness = await shoot(lab)
-    monkeypatch.setattr(KubeSeed, "patch_dependent", redirected)
+    monkeypatch.setattr(SeedCluster, "patch_dependent", redirected)
     with harness.world.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.told("ScalingFailed"), within=60)
         began = harness.told("FlowStarted")[0].at
@@ -309,7 +309,7 @@ def pods_shown_by_scale_alone(monkeypatch):
         return read
 
     for name, hide in (("dependent", sync), ("read_dependent", live), ("patch_dependent", live)):
-        monkeypatch.setattr(KubeSeed, name, hide(getattr(KubeSeed, name)))
+        monkeypatch.setattr(SeedCluster, name, hide(getattr(SeedCluster, name)))
 
 
 async def test_a_scale_that_cannot_be_read_for_a_moment_fails_no_run(lab, monkeypatch):

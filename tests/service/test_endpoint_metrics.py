@@ -2,9 +2,8 @@
 
 import pytest
 
-from app.core.model.endpoints import Effect, ProbeType
+from app.core.model.endpoints import CachedResult, Effect, ProbeType, Waiting
 from app.prober.endpoints.results import EndpointResultView, ProbeTarget
-from app.prober.rules.probe_worker import CachedResult, Waiting
 from app.service.loops import succeeded
 
 WELL, ILL, UNKNOWN = CachedResult.SUCCESS, CachedResult.FAILURE, CachedResult.UNKNOWN

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 from app.core.model.probing import RequestKind, ShootState
 from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import Direction
-from app.prober.scaling_context import StepResult
+from app.prober.scaling.context import StepResult
 from tests.e2e.processes import eventually
 from tests.service.seeded import SHOOTS, seeded
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from app.api.parameters import PageKey, cut
+from app.api.parameters import PageKey, PageQuery, cut
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.model.probing import VerdictReason
+from app.core.model.probing import NoticeKind, VerdictReason
 from app.core.reporting.history import History
-from app.core.reporting.notices import Notice, NoticeKind
-from app.service.selfview import ShootViews
+from app.core.reporting.notices import Notice
 from app.simulation.store import ObjectKey
 from tests.core.kube.server import until
 from tests.prober.people import newer_version
@@ -72,8 +71,7 @@ async def test_what_was_decided_about_all_stands_between_what_happened_to_the_sh
     history = History()
     for number, namespace in enumerate((SHOOT, ALL_SHOOTS, "shoot--other", SHOOT)):
         history.note(Notice(NoticeKind.OVERRIDE, namespace, 0.0, "OverrideSet", str(number)))
-    registry: Any = None  # nothing of it is asked
-    found = ShootViews(registry, history).history(SHOOT)
+    found = history.about(SHOOT)
     assert [each.message for each in found] == ["3", "1", "0"]
 
 
@@ -86,7 +84,6 @@ def tell(history, *told):
 
 async def test_like_probes_before_and_after_what_was_decided_about_all_stand_newest_first():
     history = History()
-    registry: Any = None  # nothing of it is asked
     probes = [(float(at), NoticeKind.LOOK) for at in range(10)]
     tell(
         history,
@@ -96,7 +93,7 @@ async def test_like_probes_before_and_after_what_was_decided_about_all_stand_new
         (7.5, NoticeKind.OVERRIDE),
         *probes[8:],
     )
-    found = ShootViews(registry, history).history(SHOOT)
+    found = history.about(SHOOT)
     assert [(each.at, each.times) for each in found] == [
         (9.0, 2),
         (7.5, 1),
@@ -108,17 +105,16 @@ async def test_like_probes_before_and_after_what_was_decided_about_all_stand_new
 
 async def test_pages_of_a_history_that_goes_on_have_each_entry_once():
     history = History()
-    registry: Any = None
-    shoots, token, seen = ShootViews(registry, history), None, []
+    token, seen = None, []
     tell(
         history,
         *((float(at), NoticeKind.OVERRIDE if at % 3 == 2 else NoticeKind.LOOK) for at in range(20)),
     )
-    before = {each.number for each in shoots.history(SHOOT)}
+    before = {each.number for each in history.about(SHOOT)}
     for page in range(20, 60):
-        found = cut(shoots.history(SHOOT), _place, "history", 2, token)
+        found = cut(history.about(SHOOT), _place, "history", PageQuery(limit=2, token=token))
         seen += [each.number for each in found.items]
-        token = found.token
+        token = found.metadata.continue_
         tell(
             history,
             (page, NoticeKind.LOOK),

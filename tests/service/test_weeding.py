@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
-from app.api import operations_view
+from app.api import presenting
 from app.core.kube.election import SoleOwner
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Preparation
@@ -55,14 +55,14 @@ def value(found, name, **labels):
 def weeded(found):
     """The service as the API shows it, and the pods that were deleted."""
     status = found.service.weeder.weeder.controller.status(ServiceKey(SHOOT, SERVICE))
-    shown = operations_view.weeder(status)
+    shown = presenting.weeder(status)
     return shown, [each.pod for each in shown.recoveries[0].deletions]
 
 
 @SHAPES
 async def test_a_deletion_is_the_same_story_in_every_record(loops, lines):
     sink = Sink()
-    found = life(loops=loops, events=sink)
+    found = life(loops=loops, events=sink.emit)
     await comes_back(found)
     await asyncio.sleep(30)
     shown, pods = weeded(found)

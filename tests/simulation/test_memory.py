@@ -20,7 +20,7 @@ from app.core.errors import (
 from app.core.kube.client import ApiClient, ApiRequest
 from app.core.kube.connections import ConnectionPool
 from app.core.kube.failures import RequestedRight
-from app.core.kube.pod_exec import KubeExec
+from app.core.kube.pod_exec import ContainerExec
 from app.core.metrics import Metrics
 from app.core.model.policy import EndpointMode
 from app.core.model.shoots import Route
@@ -256,7 +256,7 @@ async def test_a_command_runs_in_a_container_over_a_websocket():
         made.world.add_control_plane(SHOOT)
         pod = made.world.parts.store.list("Pod", SHOOT)[0]
         made.servers.commands.say("true", script=Script(stdout=b"well"))
-        execs = KubeExec(made.process.api)
+        execs = ContainerExec(made.process.api)
         name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
         async with execs.open(SHOOT, name, container, ("true",)) as opened:
             found = [frame async for frame in opened]

@@ -14,9 +14,9 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import NotFound
+from app.core.kube.shoot import ShootCluster
 from app.core.model.policy import EndpointMode, ProberPolicy
 from app.core.model.shoots import Route
-from app.core.ports import ShootCluster
 from app.core.tasks import Tasks
 from app.simulation import manifests
 from app.simulation.builders import World

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from app.core.clock import Clock
 from app.core.model.endpoints import (
@@ -228,7 +228,7 @@ class Bench:
             scale_ups=missing,
             overrides=missing,
             override_service=missing,
-            endpoints=EndpointAdapters(self.handlers, self.pods, self.meter),
+            endpoints=EndpointAdapters(self.handlers, cast("Any", self.pods), self.meter),
             runs_together=together,
         )
         self.probes = EndpointProbes(environment)

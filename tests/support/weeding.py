@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from app.core.clock import Clock
+from app.core.kube.weeder_view import WeederSeed
 from app.core.metrics import Metrics
 from app.core.model.pods import PodView
 from app.core.model.selectors import LabelSelector, Operator, Requirement
@@ -15,7 +16,8 @@ from app.core.model.weeding import (
     ServiceStatus,
     WeederPolicy,
 )
-from app.core.ports import Leadership, Pauses, Starting, WeederSeed
+from app.core.overrides.cache import WeederPauses
+from app.core.ports import Leadership, Starting
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
@@ -248,7 +250,7 @@ class WeederLab(SeedLab):
         policy: WeederPolicy = GARDENER_WEEDER,
         *,
         leadership: Leadership | None = None,
-        pauses: Pauses | None = None,
+        pauses: WeederPauses | None = None,
         dry_run: bool = False,
         deletions_a_second: float = 20.0,
         **changes,
@@ -261,9 +263,9 @@ class WeederLab(SeedLab):
         seed = RecordingSeed(adapters.seed, world)
         environment = WeederEnvironment.create(
             changed,
-            seed,
+            cast("WeederSeed", seed),
             leadership or self.leadership,
-            pauses=pauses or self.pauses,
+            pauses=cast("WeederPauses", pauses or self.pauses),
             clock=self.clock,
             tasks=core.tasks,
             notice_bus=core.notice_bus,

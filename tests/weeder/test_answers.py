@@ -2,7 +2,7 @@ import pytest
 
 from app.core import errors
 from app.core.model.weeding import DeletionResult
-from app.weeder.rules.deletion import DeletionAnswer, answer
+from app.weeder.rules import DeletionAnswer, answer
 
 
 def test_a_success_counts_and_is_the_end():

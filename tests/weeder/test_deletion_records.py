@@ -7,7 +7,7 @@ from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Delete, KeepReason, WeederPolicy
 from app.weeder.deletions import RefusalCount
 from app.weeder.environment import DeletionRecords
-from app.weeder.rules.deletion import UNKNOWN, answer
+from app.weeder.rules import UNKNOWN, answer
 from tests.weeder.rules.facts import NOW, crashed, pod
 
 ALL = (LabelSelector(),)

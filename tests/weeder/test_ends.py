@@ -96,7 +96,7 @@ async def test_a_clean_stop_finishes_what_was_sent_and_sends_nothing_more(slow):
 async def test_a_clean_stop_waits_for_deletions_of_recoveries_long_replaced(harness, monkeypatch):
     """A service that comes and goes many times a second pushes them out of what is remembered."""
     monkeypatch.setattr("app.weeder.registry._PAST", 1)
-    monkeypatch.setattr("app.weeder.rules.caps._FREE", 100)
+    monkeypatch.setattr("app.weeder.rules._FREE", 100)
     trouble = harness.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE))
     await harness.recover(SCHEDULER, settle=0.2)
     assert len(harness.seed.sent) == 1

@@ -8,7 +8,7 @@ from app.core.model.pods import PodView
 from app.core.model.weeding import Delete, DeletionResult, End, Keep, KeepReason
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
-from app.weeder.recovery_log import RecoveryLog
+from app.weeder.deletions import RecoveryLog
 from tests.support.weeding import NAMESPACE
 
 SCHEDULER = "kube-scheduler"

@@ -2,8 +2,9 @@
 
 import re
 
+from app.core.model.probing import NoticeKind
 from app.core.model.weeding import Cause, End, KeepReason, Phase
-from app.core.reporting.notices import NoticeKind, Severity
+from app.core.reporting.notices import Severity
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from tests.support.weeding import API, ETCD, NAMESPACE
@@ -158,7 +159,7 @@ async def test_a_clean_stop_tells_the_end_after_what_was_answered(harness):
 
 
 async def test_the_end_tells_of_all_deletions_also_where_not_all_are_kept(lab, monkeypatch):
-    monkeypatch.setattr("app.weeder.recovery_log._MOST", 2)
+    monkeypatch.setattr("app.weeder.deletions._MOST", 2)
     world = lab.world()
     world.add_control_plane(NAMESPACE)
     harness = lab.weeder(world)

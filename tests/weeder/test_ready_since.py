@@ -7,7 +7,7 @@ from app.core.model.weeding import Cause
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import API_SERVER
-from app.weeder.recovery_log import Question, ReadySince
+from app.weeder.controller import Question, ReadySince
 from tests.support.weeding import API, NAMESPACE
 from tests.weeder.test_start import GET, came_back, gap
 

@@ -273,7 +273,7 @@ async def test_the_pace_of_services_beyond_those_that_are_remembered_is_not_forg
 
 
 async def test_a_long_namespace_keeps_what_it_tells_within_bounds(lab, monkeypatch):
-    monkeypatch.setattr("app.weeder.recovery_log._MOST", 2)
+    monkeypatch.setattr("app.weeder.deletions._MOST", 2)
     world = lab.world()
     world.add_control_plane(NAMESPACE)
     harness = lab.weeder(world)

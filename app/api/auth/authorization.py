@@ -1,13 +1,13 @@
 """Authorization: whether a caller may make a call, by its role or by the seed's RBAC (SubjectAccessReview)."""
 
 from enum import Enum, StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from app.api.auth.reviews import ReviewService, Trust
 from app.api.problems import Problem, ProblemType
-from app.core.config.scalars import is_label
 from app.core.metrics import Metrics
 from app.core.model.callers import GROUP, Access, Caller, Role
+from app.core.model.names import is_label
 
 # The metric of decisions.
 
@@ -100,6 +100,33 @@ _AT_HOME: Final = {Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL, Call.RESUME_ALL, Call.
 
 # Rank of each role; `Role` declares them from the least to the most powerful.
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
+
+
+class AccessAuthority(Protocol):
+    """Decides whether a caller may make a call."""
+
+    async def check(
+        self, caller: Caller, call: Call, namespace: str = "", *, again: bool = False
+    ) -> None:
+        """Raise a `Problem` unless the caller may make this call; counts the decision.
+
+        Args:
+            caller: The authenticated caller.
+            call: The kind of call.
+            namespace: The control plane; empty for all.
+            again: Check during a long-running answer, for which a recent yes does not count.
+
+        Raises:
+            Problem: 403; or 503 or 429 if the seed cannot be asked.
+        """
+        ...
+
+    async def may(self, caller: Caller, call: Call, namespace: str = "") -> bool:
+        """Whether the caller may make this call, for pages that show only permitted actions.
+
+        Does not count as a decision; False also if the seed cannot be asked.
+        """
+        ...
 
 
 class ByRole:

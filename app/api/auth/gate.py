@@ -3,7 +3,7 @@
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 import structlog
 from starlette.types import ASGIApp
@@ -16,10 +16,9 @@ from app.api.auth.authentication import (
     SeedAuthenticator,
     TokenFileAuthenticator,
 )
-from app.api.auth.authorization import ByRole, BySeed, DecisionCounter
+from app.api.auth.authorization import AccessAuthority, ByRole, BySeed, DecisionCounter
 from app.api.auth.reviews import FEATURE as REVIEW_FEATURE
 from app.api.auth.reviews import ReviewService
-from app.api.views import AccessAuthority
 from app.core.clock import Clock
 from app.core.config.api_values import FEATURE as API_FEATURE
 from app.core.config.api_values import Exposure
@@ -27,9 +26,11 @@ from app.core.config.flag_values import AuthMode
 from app.core.config.settings import ApiSettings, ServiceSettings
 from app.core.config.token_file import TokenFile, load_token_file
 from app.core.metrics import Metrics
-from app.core.ports import Reviewer
 from app.core.tasks import Tasks
 from app.core.tls import TlsFiles, load_tls, server_context
+
+if TYPE_CHECKING:
+    from app.core.kube.reviews import Reviewer
 
 log = structlog.get_logger(__name__)
 
@@ -80,7 +81,7 @@ class AccessGate:
 
 
 async def open_gate(
-    settings: ServiceSettings, reviewer: Reviewer | None, clock: Clock, metrics: Metrics
+    settings: ServiceSettings, reviewer: "Reviewer | None", clock: Clock, metrics: Metrics
 ) -> AccessGate:
     """Create the gate of a process, and read the files that the settings name.
 

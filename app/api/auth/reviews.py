@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 import structlog
 
@@ -34,7 +34,9 @@ from app.core.clock import Clock
 from app.core.errors import ClusterError, Forbidden, Throttled
 from app.core.metrics import Metrics
 from app.core.model.callers import Access, Caller
-from app.core.ports import Reviewer
+
+if TYPE_CHECKING:
+    from app.core.kube.reviews import Reviewer
 
 # The cache of answers: bounded, and with one review for concurrent requests that need the same answer.
 
@@ -176,7 +178,7 @@ class ReviewService:
         metrics: Shows whether the feature `token-review` is off.
     """
 
-    def __init__(self, reviewer: Reviewer | None, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, reviewer: "Reviewer | None", clock: Clock, metrics: Metrics) -> None:
         self._reviewer, self._clock, self._metrics = reviewer, clock, metrics
         self._key = secrets.token_bytes(32)
         self._callers: ReviewCache[Caller | None] = ReviewCache()
@@ -288,7 +290,7 @@ class ReviewService:
             return False
         return now - self._answered_at.get(kind, _NEVER) >= FRESH
 
-    def _who_to_ask(self) -> Reviewer:
+    def _who_to_ask(self) -> "Reviewer":
         off = self.off
         if self._reviewer is None or (off is not None and self._clock.now() < self._ask_again_at):
             raise self._problem_off()

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from app.api import schemas
 from app.api.auth.authorization import Call
-from app.api.views import Context, ProberView
+from app.api.context import Context, ProberView
 from app.core.model.callers import Caller
 from app.core.model.overrides import API_PAUSE, Pause
 from app.core.model.scaling_runs import ScalingRunStatus, Trigger

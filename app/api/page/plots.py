@@ -10,9 +10,9 @@ from enum import IntFlag
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from app.core.model.probing import ProbeResult, VerdictReason
+from app.core.model.probing import NoticeKind, ProbeResult, VerdictReason
 from app.core.model.workloads import Direction
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 
 STEP: Final = 15.0
 """Seconds in a bucket."""

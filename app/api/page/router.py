@@ -14,8 +14,9 @@ from zlib import crc32
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
-from app.api import operations_view, presenting, schemas
+from app.api import presenting, schemas
 from app.api.auth.authorization import Call
+from app.api.context import Context, ProberView
 from app.api.dependencies import (
     AnyContext,
     LeadingProber,
@@ -29,15 +30,14 @@ from app.api.page import actions, site
 from app.api.page.plots import BUCKETS, STEP, Plot, drawn
 from app.api.routers import status
 from app.api.routers.shoots import ShootOrder
-from app.api.views import Context, ProberView, WeedersView
 from app.core.model.instants import rfc3339
 from app.core.model.policy import Loop
-from app.core.model.probing import ShootState
+from app.core.model.probing import NoticeKind, ShootState
 from app.core.model.weeding import ServiceKey
-from app.core.ports import OverridesView
-from app.core.reporting.notices import NoticeKind
+from app.core.overrides.cache import OverrideCache
 from app.prober.rules.state import severity
 from app.prober.status import ShootStatus, ShootSummary
+from app.weeder.controller import WeederController
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -213,7 +213,7 @@ def _decided(
         effective = context.overrides.effective(summary.namespace)
         own = effective.pause
         pause = None if own is None else presenting.pause(own, summary.namespace)
-        hold = None if effective.hold is None else presenting.hold(effective.hold)
+        hold = None if effective.hold is None else schemas.Hold.of(effective.hold)
         if pause is not None or hold is not None:
             found.append((summary.namespace, pause, hold))
     return sorted(found)
@@ -230,7 +230,7 @@ def _order(shoot: ShootSummary, sort: ShootOrder) -> tuple[float, str]:
 
 
 def _matches(
-    shoot: ShootStatus, overrides: OverridesView, q: str, states: Sequence[ShootState]
+    shoot: ShootStatus, overrides: OverrideCache, q: str, states: Sequence[ShootState]
 ) -> bool:
     """Whether a shoot matches the filter; `static/page.js` searches the same texts of a row, and must keep to it."""
     if states and shoot.state not in states:
@@ -292,7 +292,7 @@ async def read_shoot(
     found, now = known_shoot(prober, namespace), common["now"]
     effective = prober.overrides.effective(namespace)
     shoot = presenting.shoot(found, prober.policy, effective, prober.endpoints_of(namespace))
-    history = prober.shoots.history(namespace)
+    history = prober.history.about(namespace)
     entries = [each for each in history if kind in {None, each.kind}]
     operations = [each for each in prober.scaling_runs.operations() if each.namespace == namespace]
     return site.rendered(
@@ -320,7 +320,7 @@ async def read_shoot(
         history=[presenting.history_entry(each) for each in entries[:_HISTORY]],
         history_total=len(entries),
         operations=[
-            operations_view.operation(each)
+            schemas.Operation.of(each)
             for each in sorted(operations, key=lambda each: -each.created)
         ],
         actions=await actions.permitted(
@@ -370,7 +370,7 @@ async def list_operations(
         **await _common(request, context, "operations"),
         namespace=namespace,
         total=len(found),
-        operations=[operations_view.operation(each) for each in found[:_OPERATIONS]],
+        operations=[schemas.Operation.of(each) for each in found[:_OPERATIONS]],
     )
 
 
@@ -385,10 +385,10 @@ async def list_weeders(request: Request, context: AnyContext, namespace: Search 
     shown: list[schemas.Weeder] = []
     pods = 0
     for each in chosen[:_SERVICES]:
-        pods += operations_view.pods(each)
+        pods += presenting.pods(each)
         if pods > _PODS and shown:
             break
-        shown.append(operations_view.weeder(each))
+        shown.append(presenting.weeder(each))
     if weeders is not None and namespace:
         shown += _quiet_services(context, weeders, namespace)
     weed = actions.on_services(context, [(each.namespace, each.service) for each in shown])
@@ -403,14 +403,14 @@ async def list_weeders(request: Request, context: AnyContext, namespace: Search 
     )
 
 
-def _quiet_services(context: Context, weeders: WeedersView, namespace: str) -> list[schemas.Weeder]:
+def _quiet_services(
+    context: Context, weeders: WeederController, namespace: str
+) -> list[schemas.Weeder]:
     """The services of a control plane that have had no recovery: they can be weeded all the same."""
     policy = context.process.configured.weeder
     names = () if policy is None else policy.services
     found = (weeders.status(ServiceKey(namespace, each)) for each in names)
-    return [
-        operations_view.weeder(each) for each in found if each is not None and not each.recoveries
-    ]
+    return [presenting.weeder(each) for each in found if each is not None and not each.recoveries]
 
 
 @router.get("/audit", dependencies=[allowed(Call.READ_AUDIT)])

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from importlib.resources import files
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
@@ -15,10 +15,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.problems import MEDIA_TYPE
 from app.api.schemas import Leader
-from app.api.views import ProcessView
 from app.core.clock import stopwatch
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
+
+if TYPE_CHECKING:
+    from app.service.selfview import SelfView
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -235,12 +237,12 @@ _SLICE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.05
 
 
-def rendered(name: str, process: ProcessView, **values: Any) -> Response:  # noqa: ANN401 - what a template takes
+def rendered(name: str, process: "SelfView", **values: Any) -> Response:  # noqa: ANN401 - what a template takes
     """Render the template `name` as a page, in slices."""
     return paced(TEMPLATES.get_template(name).generate(values), process)
 
 
-def paced(parts: Iterable[str], process: ProcessView) -> Response:
+def paced(parts: Iterable[str], process: "SelfView") -> Response:
     """A page of these parts; after each slice of work it leaves the event loop alone for as long as that took."""
 
     async def slices() -> AsyncIterator[str]:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.auth.authentication import still_authenticated
 from app.api.auth.authorization import Call
+from app.api.context import Context
 from app.api.dependencies import (
     AnyContext,
     allowed,
@@ -18,10 +19,8 @@ from app.api.dependencies import (
     leading_weeder,
     leads,
 )
-from app.api.streaming.changes import MEDIA_TYPE
-from app.api.streaming.stream import Listening
-from app.api.streaming.streams import EventResponse, EventStreams, streams_of
-from app.api.views import Context
+from app.api.publisher import MEDIA_TYPE
+from app.api.stream import EventResponse, EventStreams, Listening, streams_of
 from app.core.model.policy import Loop
 from app.core.reporting.changes import USUAL, ChangeKind, Wanted
 

@@ -6,7 +6,7 @@ from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from app.api import operations_view, presenting, schemas
+from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
 from app.api.dependencies import (
@@ -22,10 +22,10 @@ from app.api.dependencies import (
     listed_in_time,
     refuse_in_dry_run,
 )
-from app.api.parameters import PageKey, PageQuery, TokenRefused, cut, refuse_unknown
+from app.api.parameters import PageKey, PageQuery, cut, refuse_unknown
 from app.api.problems import Problem, ProblemType
-from app.core.config.scalars import parse_duration
 from app.core.errors import NotKnownYet, OperationGone, trimmed
+from app.core.model.durations import parse_duration
 from app.core.model.overrides import Hold
 from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus, Trigger
 from app.prober.status import ShootStatus
@@ -85,20 +85,18 @@ async def scale_shoot(
     _ = await listed_in_time(context, lambda: context.overrides.synced)
     status = known_shoot(prober, namespace)
     if body.dry_run:
-        plan = operations_view.plan(await prober.scaling_runs.plan(namespace, spec, if_match=seen))
+        plan = presenting.plan(await prober.scaling_runs.plan(namespace, spec, if_match=seen))
         return _json(plan, 200, {"ETag": plan.etag})
     refuse_in_dry_run(context)
     draft.before = _before(status, context.overrides.effective(namespace).hold)
-    begun = operations_view.operation(
-        await prober.scaling_runs.begin(namespace, spec, if_match=seen)
-    )
+    begun = schemas.Operation.of(await prober.scaling_runs.begin(namespace, spec, if_match=seen))
     draft.after = begun.model_dump(mode="json", by_alias=True)
     return _json(begun, 202, {"Location": f"/api/v1/operations/{begun.id}"})
 
 
 def _before(status: ShootStatus, hold: Hold | None) -> object:
     """State for the audit: the hold that acts so far, and the replicas of the dependents as the watches show them."""
-    shown = None if hold is None else presenting.hold(hold)
+    shown = None if hold is None else schemas.Hold.of(hold)
     return {
         "hold": None if shown is None else shown.model_dump(mode="json", by_alias=True),
         "replicas": {
@@ -137,20 +135,8 @@ async def list_operations(
 ) -> schemas.OperationList:
     """All scaling runs, newest first: each ScaleRequest, and the automatic ones that this leader remembers."""
     chosen = [each for each in prober.scaling_runs.operations() if _matches(each, query)]
-    try:
-        page = cut(
-            chosen,
-            lambda each: PageKey(-each.created, each.id),
-            "operations",
-            query.limit,
-            query.token,
-        )
-    except TokenRefused as error:
-        raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
-    return schemas.OperationList(
-        items=[operations_view.operation(each) for each in page.items],
-        metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
-    )
+    page = cut(chosen, lambda each: PageKey(-each.created, each.id), "operations", query)
+    return schemas.OperationList.of(page)
 
 
 def _matches(operation: ScalingRunStatus, query: OperationQuery) -> bool:
@@ -178,7 +164,7 @@ class Permitted:
         prober: LeadingProber,
         name: Annotated[str, Path(alias="id", description="As in `Location` and in the list.")],
     ) -> ScalingRunStatus:
-        """Return the operation; raises the errors of `ScalingRunsView.operation`, and a `Problem` (403, 404)."""
+        """Return the operation; raises the errors of `ManualScaling.operation`, and a `Problem` (403, 404)."""
         found: ScalingRunStatus | None = None
         gone: OperationGone | NotKnownYet | None = None
         try:
@@ -202,7 +188,7 @@ Cancellable = Annotated[ScalingRunStatus, Depends(Permitted(Call.CANCEL))]
 @router.get(_ONE)
 async def read_operation(operation: Readable) -> schemas.Operation:
     """One scaling run, step by step."""
-    return operations_view.operation(operation)
+    return schemas.Operation.of(operation)
 
 
 @router.delete(
@@ -239,11 +225,11 @@ async def cancel_operation(
         if not operation.running:
             detail = f"operation {operation.id} has ended: {operation.phase}"
             raise Problem(ProblemType.CONFLICT, detail)
-        return _json(schemas.Changes(changes=operations_view.cancelled(operation)), 200, {})
+        return _json(schemas.Changes(changes=presenting.cancelled(operation)), 200, {})
     refuse_in_dry_run(context)
     cancelled = await prober.scaling_runs.cancel(operation.id, by=caller_of(request).name)
     draft.after = _drafted(cancelled)
-    return operations_view.operation(cancelled)
+    return schemas.Operation.of(cancelled)
 
 
 def _drafted(operation: ScalingRunStatus) -> dict[str, str]:

@@ -9,6 +9,7 @@ from fastapi import Depends, Path, Query, Request, Response
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
+from app.api.context import Context
 from app.api.dependencies import (
     AnyContext,
     AnyProber,
@@ -26,12 +27,12 @@ from app.api.dependencies import (
     refuse_in_dry_run,
     until_listed,
 )
-from app.api.parameters import PageKey, PageQuery, TokenRefused, cut, refuse_unknown
+from app.api.parameters import PageKey, PageQuery, cut, refuse_unknown
 from app.api.problems import Problem, ProblemType
-from app.api.views import Context
-from app.core.config.scalars import is_label, is_subdomain, parse_duration
 from app.core.errors import FeatureUnavailable, trimmed
 from app.core.model import workloads as ann
+from app.core.model.durations import parse_duration
+from app.core.model.names import is_label, is_subdomain
 from app.core.model.overrides import API_PAUSE, Hold, ObjectId, Pause, ScaleRequest, Scope
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
@@ -311,13 +312,9 @@ def _listed_pauses(
         rank = (0.0 if pause.scope is Scope.ALL else _LATEST) - pause.until
         return PageKey(rank, f"{pause.id.name} {pause.id.namespace}")
 
-    try:
-        page = cut(found, key, "pauses", query.limit, query.token)
-    except TokenRefused as error:
-        raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
+    page = cut(found, key, "pauses", query)
     return schemas.PauseList(
-        items=[presenting.pause(each, namespace) for each in page.items],
-        metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
+        items=[presenting.pause(each, namespace) for each in page.items], metadata=page.metadata
     )
 
 
@@ -530,4 +527,4 @@ async def end_hold(
 
 
 def _audited_hold(hold: Hold | None) -> object:
-    return None if hold is None else presenting.hold(hold).model_dump(mode="json", by_alias=True)
+    return None if hold is None else schemas.Hold.of(hold).model_dump(mode="json", by_alias=True)

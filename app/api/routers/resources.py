@@ -9,6 +9,7 @@ from fastapi import Depends, Header, Query, Request, Response
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
+from app.api.context import Context, ProberView
 from app.api.dependencies import (
     AnyContext,
     AnyProber,
@@ -22,9 +23,8 @@ from app.api.dependencies import (
     refuse_in_dry_run,
 )
 from app.api.limits import name_of
-from app.api.parameters import PageKey, PageQuery, TokenRefused, cut
+from app.api.parameters import PageKey, PageQuery, cut
 from app.api.problems import Problem, ProblemType, wait
-from app.api.views import Context, ProberView
 from app.core import redaction
 from app.core.errors import Throttled, trimmed
 from app.core.model import workloads
@@ -67,18 +67,13 @@ async def list_resources(
     known_shoot(prober, namespace)
     numbered = list(enumerate(prober.policy.dependents))
     order = f"resources {namespace}"
-    try:
-        page = cut(
-            numbered, lambda each: PageKey(float(each[0]), ""), order, query.limit, query.token
-        )
-    except TokenRefused as error:
-        raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
+    page = cut(numbered, lambda each: PageKey(each[0], ""), order, query)
     async with prober.looks.turn(name_of(request.scope)):
         views = await _live(prober, namespace)
     response.headers["ETag"] = workloads.list_etag(views)
     return schemas.ResourceList(
         items=[presenting.live_resource(each, views.get(each.ref)) for _, each in page.items],
-        metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
+        metadata=page.metadata,
     )
 
 

@@ -9,14 +9,13 @@ from pydantic import Field
 from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
+from app.api.context import ProberView
 from app.api.dependencies import LeadingProber, OptionalReason, allowed, api_router, known_shoot
-from app.api.parameters import PageKey, PageQuery, TokenRefused, cut
-from app.api.presenting import time
+from app.api.parameters import PageKey, PageQuery, cut
 from app.api.problems import Problem, ProblemType
-from app.api.views import ProberView
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
-from app.core.ports import OverridesView
+from app.core.overrides.cache import OverrideCache
 from app.prober.rules.state import severity
 from app.prober.status import ShootSummary
 
@@ -50,15 +49,9 @@ async def list_shoots(prober: LeadingProber, query: Annotated[ShootQuery, Query(
     shoots = prober.shoots.summaries()
     prober.rendered.keep(shoots)
     chosen = [each for each in shoots if _matches(each, query, prober.overrides)]
-    try:
-        page = cut(
-            chosen, lambda each: _key(each, query.sort), query.sort, query.limit, query.token
-        )
-    except TokenRefused as error:
-        raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
+    page = cut(chosen, lambda each: _key(each, query.sort), query.sort, query)
     items = b",".join(_drawn(each.namespace, prober) for each in page.items)
-    metadata = schemas.ListMetadata(total=page.total, continue_=page.token)
-    about = metadata.model_dump_json(by_alias=True).encode()
+    about = page.metadata.model_dump_json(by_alias=True).encode()
     body = b'{"items":[' + items + b'],"metadata":' + about + b"}"
     return Response(body, media_type="application/json")
 
@@ -70,7 +63,7 @@ def _drawn(namespace: str, prober: ProberView) -> bytes:
     return prober.rendered.shoot(status, prober.policy, effective, endpoints)
 
 
-def _matches(status: ShootSummary, query: ShootQuery, overrides: OverridesView) -> bool:
+def _matches(status: ShootSummary, query: ShootQuery, overrides: OverrideCache) -> bool:
     if query.state and status.state not in query.state:
         return False
     if query.paused is not None:
@@ -115,24 +108,14 @@ async def list_nodes(
     status = known_shoot(prober, namespace)
     if prober.policy.endpoint_mode is not None:
         raise Problem(ProblemType.NOT_FOUND, _NO_NODES)
-    try:
-        page = cut(
-            presenting.rows(status),
-            lambda row: PageKey(0.0, row.name),
-            f"nodes {namespace}",
-            query.limit,
-            query.token,
-        )
-    except TokenRefused as error:
-        raise _refused(error) from error
-    as_of = None if status.candidacy is None else status.candidacy.at
+    rows, key = presenting.rows(status), lambda row: PageKey(0.0, row.name)
+    page = cut(rows, key, f"nodes {namespace}", query)
     return schemas.NodeList(
         items=[row.shown() for row in page.items],
-        metadata=schemas.NodeMetadata(
-            total=page.total,
-            continue_=page.token,
-            candidates_as_of=time(as_of),
-            leases_as_of=time(status.read_at),
+        metadata=schemas.NodeMetadata.of(
+            page.metadata,
+            candidates_as_of=None if status.candidacy is None else status.candidacy.at,
+            leases_as_of=status.read_at,
         ),
     )
 
@@ -143,24 +126,11 @@ async def list_history(
 ) -> schemas.HistoryList:
     """The history of a shoot, newest first; failures and actions are kept longer than uneventful probes."""
     known_shoot(prober, namespace)
-    try:
-        page = cut(
-            prober.shoots.history(namespace),
-            lambda entry: PageKey(-float(entry.number), ""),
-            f"history {namespace}",
-            query.limit,
-            query.token,
-        )
-    except TokenRefused as error:
-        raise _refused(error) from error
+    entries = prober.history.about(namespace)
+    page = cut(entries, lambda each: PageKey(-each.number, ""), f"history {namespace}", query)
     return schemas.HistoryList(
-        items=[presenting.history_entry(entry) for entry in page.items],
-        metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
+        items=[presenting.history_entry(entry) for entry in page.items], metadata=page.metadata
     )
-
-
-def _refused(error: TokenRefused) -> Problem:
-    return Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}")
 
 
 # POST /api/v1/shoots/{namespace}/probe requests a probe.

@@ -9,16 +9,14 @@ from pydantic import Field
 from app.api import config_view, presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
+from app.api.context import Context
 from app.api.dependencies import AnyContext, allowed, api_router
-from app.api.parameters import PageKey, PageQuery, TokenRefused, cut
-from app.api.problems import Problem, ProblemType
-from app.api.views import Context, ProcessView
+from app.api.parameters import PageKey, PageQuery, cut
 from app.core import log
 from app.core.config.flag_values import LogLevel
 from app.core.model.instants import rfc3339
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
-from app.core.ports import Permission
 from app.core.reporting.audit import AuditRecord
 
 router = api_router("status")
@@ -41,9 +39,14 @@ async def read_status(context: AnyContext) -> schemas.Status:
         },
         counts=_counts(context),
         pause=None if pause is None else presenting.pause(pause, None),
-        features_off=_features_off(process),
-        missing_permissions=[_permission(each) for each in process.missing_permissions()],
-        config_warnings=[presenting.finding(each) for each in process.config_warnings()],
+        features_off=[
+            schemas.FeatureOff(feature=name, reason=why)
+            for name, why in sorted(process.features_off().items())
+        ],
+        missing_permissions=[
+            schemas.MissingPermission.of(each) for each in process.missing_permissions()
+        ],
+        config_warnings=[schemas.ConfigFinding.of(each) for each in process.config_warnings()],
         found_unconfigured=list(process.found_unconfigured()),
         selectors_without_pods=sorted(process.selectors_without_pods()),
     )
@@ -58,22 +61,6 @@ def _counts(context: Context) -> dict[str, int] | None:
     return {str(state): found[state] for state in ShootState}
 
 
-def _features_off(process: ProcessView) -> list[schemas.FeatureOff]:
-    found = process.features_off()
-    return [schemas.FeatureOff(feature=name, reason=found[name]) for name in sorted(found)]
-
-
-def _permission(lacking: Permission) -> schemas.MissingPermission:
-    return schemas.MissingPermission(
-        verb=lacking.verb,
-        group=lacking.group,
-        resource=lacking.resource,
-        name=lacking.name or None,
-        namespace=lacking.namespace or None,
-        feature=lacking.feature or None,
-    )
-
-
 # /api/v1/config: the effective configuration and the log level; the processes of both loops answer, each about itself.
 
 
@@ -83,16 +70,16 @@ _PATH: Final = "/api/v1/config"
 
 
 @config_router.get(_PATH, dependencies=[allowed(Call.READ_CONFIG)])
-async def read_config(context: AnyContext) -> schemas.Config:
+async def read_config(context: AnyContext) -> config_view.Config:
     """The effective configuration: flags, files and defaults, in the words of the command line and of the files."""
     configured = context.process.configured
     prober, weeder = configured.prober, configured.weeder
-    return schemas.Config(
+    return config_view.Config(
         log_level=LogLevel(log.level()),
         flags=config_view.flags(configured.settings),
         prober=None if prober is None else config_view.prober(prober),
         weeder=None if weeder is None else config_view.weeder(weeder),
-        warnings=[presenting.finding(each) for each in context.process.config_warnings()],
+        warnings=[schemas.ConfigFinding.of(each) for each in context.process.config_warnings()],
     )
 
 
@@ -133,22 +120,13 @@ async def list_audit(
     same reason) are one entry.
     """
     chosen = [each for each in context.audit.entries() if _matches(each, query)]
-    try:
-        page = cut(chosen, _key, "audit", query.limit, query.token)
-    except TokenRefused as error:
-        raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
+    page = cut(chosen, lambda each: PageKey(-each.number, ""), "audit", query)
     return schemas.AuditList(
         items=[presenting.audit_entry(each) for each in page.items],
-        metadata=schemas.AuditMetadata(
-            total=page.total, continue_=page.token, since=rfc3339(context.audit.since)
-        ),
+        metadata=schemas.AuditMetadata.of(page.metadata, since=context.audit.since),
     )
 
 
 def _matches(record: AuditRecord, query: AuditQuery) -> bool:
     said = record.attempt
     return query.caller in {None, said.caller} and query.namespace in {None, said.namespace}
-
-
-def _key(record: AuditRecord) -> PageKey:
-    return PageKey(-float(record.number), "")

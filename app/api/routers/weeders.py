@@ -7,9 +7,10 @@ from typing import Annotated, Final
 from fastapi import Body, Query, Request, Response
 from pydantic import Field
 
-from app.api import operations_view, schemas
+from app.api import presenting, schemas
 from app.api.auditing import draft_of
 from app.api.auth.authorization import Call
+from app.api.context import Context
 from app.api.dependencies import (
     AnyContext,
     LeadingWeeder,
@@ -21,9 +22,7 @@ from app.api.dependencies import (
     planned,
     refuse_in_dry_run,
 )
-from app.api.parameters import ListPage, PageKey, PageQuery, TokenRefused, cut
-from app.api.problems import Problem, ProblemType
-from app.api.views import Context
+from app.api.parameters import ListPage, PageKey, PageQuery, cut
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import Cause, ServiceKey, ServiceStatus
 
@@ -55,20 +54,16 @@ async def list_weeders(
 
     A page with very many pods has fewer items than `limit`.
     """
-    try:
-        page = _page([each for each in weeders.statuses() if _matches(each, query)], query)
-    except TokenRefused as error:
-        raise Problem(ProblemType.INVALID_PAGE_TOKEN, f"continue: {error}") from error
+    page = _page([each for each in weeders.statuses() if _matches(each, query)], query)
     return schemas.WeederList(
-        items=[operations_view.weeder(each) for each in page.items],
-        metadata=schemas.ListMetadata(total=page.total, continue_=page.token),
+        items=[presenting.weeder(each) for each in page.items], metadata=page.metadata
     )
 
 
 @router.get(_ONE, dependencies=[allowed(Call.READ_SHOOT)])
 async def read_weeder(weeders: LeadingWeeder, namespace: str, service: str) -> schemas.Weeder:
     """One service with its recoveries: each pod deleted, and why others were not."""
-    return operations_view.weeder(known_service(weeders, ServiceKey(namespace, service)))
+    return presenting.weeder(known_service(weeders, ServiceKey(namespace, service)))
 
 
 _NOTHING_SAID: Final = schemas.WeedOrder()
@@ -113,7 +108,7 @@ async def weed_now(
     begun = weeders.weed_now(key, author=author, reason=body.reason, force=body.force)
     draft.after = {"recovery": begun.id, "force": body.force}
     response.headers["Location"] = f"{_PATH}/{namespace}/{service}"
-    return operations_view.recovery(begun)
+    return presenting.recovery(begun)
 
 
 def _watch_duration(context: Context) -> float:
@@ -131,12 +126,12 @@ def _before(status: ServiceStatus) -> object:
 
 def _page(chosen: Sequence[ServiceStatus], query: PageQuery) -> ListPage[ServiceStatus]:
     """A page of services, cut short if it would have more than `_PODS` pods."""
-    page = cut(chosen, _key, "weeders", query.limit, query.token)
-    totals = accumulate(operations_view.pods(each) for each in page.items)
+    page = cut(chosen, _key, "weeders", query)
+    totals = accumulate(presenting.pods(each) for each in page.items)
     fitting = sum(total <= _PODS for total in totals) or 1
     if fitting >= len(page.items):
         return page
-    return cut(chosen, _key, "weeders", fitting, query.token)
+    return cut(chosen, _key, "weeders", PageQuery(limit=fitting, token=query.token))
 
 
 def _matches(status: ServiceStatus, query: WeederQuery) -> bool:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from app.core.config.scalars import format_duration
 from app.core.errors import trimmed
+from app.core.model.durations import format_duration
 from app.core.model.endpoints import EndpointProbeSpec
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement

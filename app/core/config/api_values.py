@@ -14,7 +14,7 @@ from app.core.config.flag_values import (
     one_of,
     quoted,
 )
-from app.core.config.scalars import is_subdomain
+from app.core.model.names import is_subdomain
 
 _SCHEMES: Final = ("http", "https")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}

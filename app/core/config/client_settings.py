@@ -22,8 +22,8 @@ from app.core.config.client_values import (
 )
 from app.core.config.env_variables import CommandSettings, FlagOnly, unexpected
 from app.core.config.flag_values import FlagType, LogLevel
-from app.core.config.scalars import is_label, is_service, is_subdomain
 from app.core.errors import Mistake, trimmed
+from app.core.model.names import is_label, is_service, is_subdomain
 from app.core.model.overrides import DEFAULT_HOLD, DEFAULT_PAUSE, Scope
 from app.core.model.workloads import Direction
 

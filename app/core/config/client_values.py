@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from app.core.config.scalars import is_label, is_subdomain
 from app.core.errors import trimmed
+from app.core.model.names import is_label, is_subdomain
 
 Scheme = Literal["http", "https"]
 

@@ -14,8 +14,9 @@ from typing import Annotated, Final, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator
 
-from app.core.config.scalars import format_duration, is_label, is_subdomain, parse_duration
 from app.core.errors import trimmed
+from app.core.model.durations import format_duration, parse_duration
+from app.core.model.names import is_label, is_subdomain
 
 N = TypeVar("N", int, float)
 

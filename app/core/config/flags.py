@@ -20,7 +20,7 @@ from app.core.config.env_variables import (
 )
 from app.core.config.flag_values import FlagType, ShownDefault
 from app.core.config.go_flags import ORIGINAL_FLAGS, Flags, mapped, spelled, take_apart, warnings
-from app.core.config.scalars import format_duration, nearest
+from app.core.config.scalars import nearest
 from app.core.config.settings import (
     CheckConfigSettings,
     DemoSettings,
@@ -32,6 +32,7 @@ from app.core.config.settings import (
     WeederSettings,
 )
 from app.core.errors import ConfigurationError, Mistake, trimmed
+from app.core.model.durations import format_duration
 from app.core.model.policy import ConfigWarning
 
 S = TypeVar("S", bound=CommandSettings)

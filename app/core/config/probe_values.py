@@ -9,19 +9,10 @@ from typing import Final
 import yaml
 
 from app.core.config.flag_values import NAMESPACE_HOLE
-from app.core.config.scalars import (
-    choice,
-    is_header,
-    is_host,
-    is_label,
-    is_port_name,
-    quotable,
-    shaped,
-    string,
-    whole,
-)
+from app.core.config.scalars import choice, quotable, shaped, string, whole
 from app.core.config.yaml_nodes import NodeKind, describe, kind
 from app.core.model.endpoints import Effect, Port, ProbeType, Scheme
+from app.core.model.names import is_header, is_host, is_label, is_port_name
 
 MAX_PORT: Final = 65535
 # A sample control-plane namespace, substituted for the placeholder before a host is checked.

@@ -15,13 +15,13 @@ from app.core.config.scalars import (
     api_version,
     boolean,
     duration,
-    format_duration,
     fraction,
     object_name,
     on_failure,
     resource_kind,
     whole,
 )
+from app.core.model.durations import format_duration
 from app.core.model.overrides import LONGEST
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef

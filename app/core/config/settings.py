@@ -14,7 +14,8 @@ from app.core.config import flag_values as values
 from app.core.config.api_values import Exposure, check_mode, check_transport, exposure
 from app.core.config.env_variables import AlsoFrom, CommandSettings, variable
 from app.core.config.flag_values import AuthMode, ListenAddress, LogFormat, LogLevel, ShownDefault
-from app.core.config.scalars import format_duration, is_label
+from app.core.model.durations import format_duration
+from app.core.model.names import is_label
 
 # Flags of all commands that serve: logs, addresses, authentication of callers.
 

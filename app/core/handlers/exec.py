@@ -1,6 +1,6 @@
 """The exec handler: passes if a command in the container exits with code 0; the API server of the seed runs it."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -8,7 +8,10 @@ from app.core.clock import Clock
 from app.core.errors import ClusterError
 from app.core.handlers.runs import MOST_READ, CannotRun, HandlerRun, error, failure, success
 from app.core.model.endpoints import Exec, Ran
-from app.core.ports import ContainerExec, Frame
+from app.core.ports import Frame
+
+if TYPE_CHECKING:
+    from app.core.kube.pod_exec import ContainerExec
 
 A_SECOND: Final = 10
 """Commands that are started per second (rules 4.3)."""
@@ -62,7 +65,7 @@ class RateLimit:
 class ExecCommands:
     """Runs commands, at most 10 per second."""
 
-    def __init__(self, container_exec: ContainerExec, clock: Clock) -> None:
+    def __init__(self, container_exec: "ContainerExec", clock: Clock) -> None:
         self._container_exec, self._clock = container_exec, clock
         self._pace = RateLimit(A_SECOND)
 

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from app.core.clock import Clock
 from app.core.handlers.exec import ExecCommands
@@ -23,7 +23,9 @@ from app.core.model.endpoints import (
     TargetAddress,
     TcpSocket,
 )
-from app.core.ports import ContainerExec
+
+if TYPE_CHECKING:
+    from app.core.kube.pod_exec import ContainerExec
 
 
 class RunSlots:
@@ -136,7 +138,10 @@ class NetworkHandlers:
     """Runs endpoint probes over the network (`ports.Handlers`)."""
 
     def __init__(
-        self, clock: Clock, execs: ContainerExec | None = None, limits: HandlerLimits | None = None
+        self,
+        clock: Clock,
+        execs: "ContainerExec | None" = None,
+        limits: HandlerLimits | None = None,
     ) -> None:
         """Opens no connection yet; needs a running event loop.
 

@@ -1,15 +1,14 @@
-"""Adapters to Kubernetes API servers: the implementation of `app.core.ports`.
+"""Adapters to Kubernetes API servers: the only code that speaks to one.
 
 From the bottom up:
 
-- `connections` (pools), `client` (requests, watches, WebSockets), `responses` (reads answers under limits, with
-  `byte_budget`), `failures` and `decoding` (pure: errors and records of our own, with `nesting`);
-- the shoots: `kubeconfig` (parses credentials), `addresses` (which servers may be reached), `connector` (one `shoot`
-  for each kubeconfig; the hot path);
-- the seed: `seed_credentials` (our identity), `seed_api` (requests within budgets), `resources` (discovery),
-  `reflector` with `replica` and `sources` (list and watch), `seed` (what the prober watches, reads and writes);
-- the weeder: `weeder_view` and `pod_watches`; endpoint probes: `selected_pods` with `replica`, and `pod_exec`;
+- `connections` (pools, the network below them, the bytes that answers may hold), `client` (requests, watches and
+  WebSockets, under limits), `failures` and `decoding` (pure: errors and records of our own, with `nesting`);
+- the shoots: `kubeconfig` (which credentials, servers and addresses are accepted), `shoot` (one for each kubeconfig;
+  the hot path);
+- the seed: `seed_credentials` (our identity), `seed_api` (requests within budgets), `resources` (which kinds there are,
+  and how each is watched), `reflector` (list and watch), `seed` (what the prober watches, reads and writes);
+- the weeder: `weeder_view`; endpoint probes: `pods` and `pod_exec`;
 - what people decide: `custom_objects` (Pauses and ScaleRequests);
-- the process itself: `election_lease`, `election` and `leader_slice`, `access` and `reviews` (permissions),
-  `event_sink`.
+- the process itself: `election` and `leader_slice`, `reviews` (permissions).
 """

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -28,11 +29,128 @@ from app import NAME, own_version
 from app.core.bounded_http import READ_AHEAD, BoundedConnector, asks_once
 from app.core.clock import Clock
 from app.core.errors import LIMITS
-from app.core.kube.addresses import AddressRule
-from app.core.kube.byte_budget import ByteBudget
-from app.core.kube.network import Network
+from app.core.fair_queue import Consumer
+from app.core.kube.kubeconfig import AddressRule, ClientCertificate
 from app.core.metrics import Metrics
 from app.core.name_lookup import Found, Lookups
+
+MIB: Final = 1 << 20
+MAX_BODY: Final = 64 * MIB
+MAX_TOTAL: Final = 256 * MIB
+
+
+class ByteBudget:
+    """A total that all answers share; an answer that does not fit waits.
+
+    Answers grow while they are read, so two that wait for each other's bytes could deadlock. The banker's algorithm
+    prevents that: bytes are lent only if what remains still lets the largest answer be read to its end.
+    """
+
+    def __init__(self, total: int = MAX_TOTAL, largest: int = MAX_BODY) -> None:
+        if total < largest:
+            raise ValueError("the largest body must fit")
+        self._total, self._largest = total, largest
+        self._held: dict[Claim, int] = {}
+        self._used = 0
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def used(self) -> int:
+        """Bytes that are lent now."""
+        return self._used
+
+    def claim(self) -> "Claim":
+        """Returns the claim of one answer, a context manager that gives its bytes back."""
+        claim = Claim(self)
+        self._held[claim] = 0
+        return claim
+
+    def give_back(self, claim: "Claim") -> None:
+        """Frees the bytes of `claim`."""
+        self._used -= self._held.pop(claim)
+        self._wake()
+
+    async def lend(self, claim: "Claim", amount: int) -> None:
+        """Waits until `claim` may hold `amount` more bytes."""
+        while not self._fits(claim, amount):
+            freed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(freed)
+            await freed
+        self._held[claim] += amount
+        self._used += amount
+
+    def _fits(self, claim: "Claim", amount: int) -> bool:
+        left = self._total - self._used - amount
+        if left >= self._largest:
+            return True
+        most = max(*self._held.values(), self._held[claim] + amount)
+        return left >= self._largest - most
+
+    def _wake(self) -> None:
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+
+class Claim:
+    """The bytes of one answer."""
+
+    __slots__ = ("_budget",)
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self._budget = budget
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._budget.give_back(self)
+
+    async def grow(self, amount: int) -> None:
+        """Waits until `amount` more bytes may be held."""
+        await self._budget.lend(self, amount)
+
+
+class Network(Protocol):
+    """Resolves names, says whom to trust, and connects."""
+
+    async def find(self, host: str) -> Found:
+        """Returns the addresses of a name.
+
+        Raises:
+            OSError: the name has no address.
+        """
+        ...
+
+    async def trusting(
+        self, ca: str, client: ClientCertificate | None, consumer: Consumer | None
+    ) -> ssl.SSLContext:
+        """Returns a context that trusts the CA bundle `ca` and nothing else; it identifies the server in the pools.
+
+        Raises:
+            CredentialRefused: the bundle, or the client certificate, cannot be used.
+        """
+        ...
+
+    async def connect(
+        self, address: str, port: int, context: ssl.SSLContext | None, reader: asyncio.Protocol
+    ) -> asyncio.Transport:
+        """Connects `reader` to an address; returns the transport, which `reader` knows already.
+
+        Raises:
+            ssl.SSLCertVerificationError: the server shows a certificate that `context` does not trust.
+            OSError: no connection could be made.
+        """
+        ...
+
 
 _AGENT: Final = f"{NAME}/{own_version()}"
 NO_ANSWER: Final = "<error>"

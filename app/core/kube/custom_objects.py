@@ -1,4 +1,4 @@
-"""Watches, reads and writes the custom resources of one kind (`ports.CustomObjects`)."""
+"""Watches, reads and writes the custom resources of one kind: Pauses or ScaleRequests."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,14 +10,12 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import BadAnswer, ClusterError, Conflict, NotFound
-from app.core.kube import decoding, sources
-from app.core.kube.client import ApiRequest
+from app.core.kube import decoding, resources
+from app.core.kube.client import JSON, MERGE_PATCH, ApiRequest
 from app.core.kube.decoding import overrides as codec
 from app.core.kube.failures import RequestedRight
-from app.core.kube.reflector import Reflector, RefusalWatch, WatchSource
-from app.core.kube.replica import ObjectKey
-from app.core.kube.resources import PAUSES, SCALE_REQUESTS, ApiResource
-from app.core.kube.responses import JSON, MERGE_PATCH
+from app.core.kube.reflector import ObjectKey, Reflector, RefusalWatch
+from app.core.kube.resources import PAUSES, SCALE_REQUESTS, ApiResource, WatchSource
 from app.core.kube.seed_api import URGENT_WITHIN, WITHIN, Budget, SeedApi
 from app.core.metrics import Metrics
 from app.core.model.overrides import API_VERSION, Pause, ScaleRequest
@@ -46,19 +44,19 @@ class Kind(Generic[T]):
 
 
 PAUSE: Final = Kind(
-    "Pause", PAUSES, sources.pauses, codec.pause, codec.pause_spec, codec.pause_status
+    "Pause", PAUSES, resources.pauses, codec.pause, codec.pause_spec, codec.pause_status
 )
 SCALE_REQUEST: Final = Kind(
     "ScaleRequest",
     SCALE_REQUESTS,
-    sources.scale_requests,
+    resources.scale_requests,
     codec.scale_request,
     codec.scale_spec,
     codec.scale_status,
 )
 
 
-class KubeCustomObjects(Generic[T]):
+class CustomObjects(Generic[T]):
     """The objects of one kind, with a copy of them.
 
     A write of this process, or a live read, may know a version before the watch shows it. That version counts until the

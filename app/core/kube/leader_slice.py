@@ -18,12 +18,12 @@ from app.core.errors import (
     NotFound,
     Unreachable,
 )
-from app.core.kube.access import ADDRESS_FEATURE
-from app.core.kube.byte_budget import MIB
 from app.core.kube.client import ApiRequest
+from app.core.kube.connections import MIB
 from app.core.kube.decoding import Raw
 from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import ENDPOINT_SLICES
+from app.core.kube.reviews import ADDRESS_FEATURE
 from app.core.kube.seed_api import WITHIN, SeedApi
 from app.core.metrics import Metrics
 from app.core.ports import Leadership, Starting

@@ -26,7 +26,7 @@ MOST_OUTPUT: Final = 4 << 20
 _EMPTY: Final = 64
 
 
-class KubeExec:
+class ContainerExec:
     """Runs commands in containers of the seed."""
 
     def __init__(self, api: SeedApi) -> None:

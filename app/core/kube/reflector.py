@@ -7,14 +7,14 @@ was too long to read, and after several failures in a row whose cause may be the
 
 It survives a server that closes, cuts, stalls, sends garbage, refuses, or asks for a pause. An object vanishes from the
 copy only if the server says so: a failed list leaves the copy as it was, and an object that cannot be decoded keeps its
-last good record (`replica.Replica`).
+last good record (`Replica`).
 
 `state` tells readers how far to trust the copy: whether there was a list, and when the server was last heard of. A
 watch without contact for 90 s counts as stale (rules 4.1).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -37,17 +37,131 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import decoding
-from app.core.kube.byte_budget import MIB
-from app.core.kube.client import ApiRequest, Decode
+from app.core.kube.client import JSON, ApiRequest, Decode, WatchSilent
 from app.core.kube.decoding.envelope import METADATA_LIST, RawPage
 from app.core.kube.failures import RequestedRight
 from app.core.kube.nesting import CUT, DEEPEST, shallow
-from app.core.kube.replica import ObjectKey, Replica
-from app.core.kube.responses import JSON, WatchSilent
+from app.core.kube.resources import WatchSource
 from app.core.kube.seed_api import WITHIN
 from app.core.limits import Backoff
 from app.core.metrics import Metrics
 from app.core.ports import WatchState
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ObjectKey = tuple[str, str]
+"""Namespace and name; cluster-scoped objects have the namespace ''."""
+
+
+class Replica(Generic[T]):
+    """The copy of a reflector: records of the objects of one kind."""
+
+    def __init__(
+        self,
+        label: str,
+        decode: Callable[[decoding.Raw], T],
+        problem: Callable[[T], str | None],
+    ) -> None:
+        """Creates an empty copy.
+
+        Args:
+            label: the name of the watch in the log.
+            decode: turns an object into a record.
+            problem: returns which part of a record could not be understood, if any.
+        """
+        self._label, self._record_of, self._problem_of = label, decode, problem
+        self._objects: dict[str, dict[str, T]] = {}
+        self._warned: dict[ObjectKey, str] = {}
+
+    @property
+    def empty(self) -> bool:
+        """Whether there are no objects."""
+        return not self._objects
+
+    def of(self, namespace: str) -> Mapping[str, T]:
+        """Returns the objects of a namespace by name."""
+        return self._objects.get(namespace, {})
+
+    def everything(self) -> Iterator[T]:
+        """Yields the objects of all namespaces."""
+        return (each for objects in self._objects.values() for each in objects.values())
+
+    def list_begins(self) -> None:
+        """Announces that what is decoded until `replace` belongs to a new list."""
+
+    def keeps(self, namespace: str) -> bool:  # noqa: ARG002  a copy of all namespaces asks for none
+        """Returns whether objects of this namespace are kept; others are not decoded."""
+        return True
+
+    def decode(
+        self, raw: decoding.Raw, problem: str | None = None
+    ) -> tuple[ObjectKey, str | None, T | None]:
+        """Decodes an object to its key, resourceVersion and record.
+
+        The record is the last good one (or None) if the object cannot be decoded, and None if it is not kept.
+
+        Args:
+            raw: the object; its metadata suffices if there is a problem.
+            problem: why it is not to be decoded.
+
+        Raises:
+            msgspec.MsgspecError: not even its name can be decoded.
+            RecursionError: it is nested too deeply.
+        """
+        meta = decoding.identity(raw)
+        key = (meta.namespace or "", meta.name)
+        if not self.keeps(key[0]):
+            return key, meta.resource_version, None
+        record = self.of(key[0]).get(key[1])
+        if problem is None:
+            try:
+                record = self._record_of(raw)
+                problem = self._problem_of(record)
+            except (msgspec.MsgspecError, UnicodeDecodeError, BadAnswer) as error:
+                problem = str(error)
+        if problem is not None:
+            text = "an object cannot be decoded; its last known state stays in use"
+            self.warn(key, meta.resource_version, text, error=problem)
+        return key, meta.resource_version, record
+
+    def warn(self, key: ObjectKey, version: str | None, text: str, **more: object) -> None:
+        """Logs a warning about an object, once for each of its versions."""
+        if self._warned.get(key) != (version or ""):
+            self._warned[key] = version or ""
+            log.warning(text, watch=self._label, namespace=key[0], name=key[1], **more)
+
+    def put(self, key: ObjectKey, record: T) -> bool:
+        """Stores a record; returns whether it differs from the one before."""
+        objects = self._objects.setdefault(key[0], {})
+        if objects.get(key[1]) == record:
+            return False
+        objects[key[1]] = record
+        return True
+
+    def remove(self, key: ObjectKey) -> bool:
+        """Removes an object; returns whether it was there."""
+        self._warned.pop(key, None)
+        objects = self._objects.get(key[0], {})
+        if objects.pop(key[1], None) is None:
+            return False
+        if not objects:
+            del self._objects[key[0]]
+        return True
+
+    def drop(self, namespace: str) -> None:
+        """Drops all objects of a namespace."""
+        self._objects.pop(namespace, None)
+        for key in [key for key in self._warned if key[0] == namespace]:
+            del self._warned[key]
+
+    def replace(self, found: Mapping[ObjectKey, T]) -> tuple[ObjectKey, ...]:
+        """Replaces all objects; returns the keys of those that changed, appeared or vanished."""
+        before = [(ns, name) for ns, objects in self._objects.items() for name in objects]
+        gone = [key for key in before if key not in found and self.remove(key)]
+        news = [key for key, record in found.items() if self.put(key, record)]
+        return (*gone, *news)
+
 
 # Consecutive failures, which decide how long to wait and when to list anew.
 
@@ -89,9 +203,6 @@ class ConsecutiveFailures:
 
 log = structlog.get_logger(__name__)
 
-T = TypeVar("T")
-R = TypeVar("R")
-
 _SHORTEST, _LONGEST = 45, 60
 """Range of `timeoutSeconds`, random so that not all watches end together. Short, because a quiet watch proves nothing
 (bookmarks are not guaranteed, and kube-apiserver sends none while nothing changes): only its end proves that the server
@@ -111,8 +222,6 @@ _LONGEST_PAUSE: Final = 60.0
 # Consecutive failures after which the reflector lists anew instead of resuming the watch.
 _LIST_ANEW_AFTER: Final = 5
 _BACKOFF: Final = Backoff(first=1.0, most=30.0)
-MOST_PAGE: Final = 4 * MIB
-"""Bytes of one page: splitting it blocks the event loop for 35 ms at worst. etcd accepts objects of 1.5 MiB."""
 DECODED_AT_ONCE: Final = 256 * 1024
 """Bytes of objects that are decoded before the event loop gets a turn."""
 _TURNS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
@@ -131,43 +240,6 @@ async def _turn_for(size: int, clock: Clock) -> AsyncIterator[None]:
         await clock.sleep(0)
         yield
         await clock.sleep(0)
-
-
-@dataclass(frozen=True, slots=True)
-class WatchSource(Generic[T]):
-    """Which objects a reflector copies, and how it decodes them."""
-
-    label: str
-    """Name of the watch in metrics and log."""
-    kind: str
-    resource: str
-    path: Callable[[], Awaitable[str]]
-    """Returns the URL path of the collection; may have to ask the discovery API for it."""
-    decode: Callable[[decoding.Raw], T]
-    complaint: Callable[[T], str | None] = lambda _: None
-    """Returns which part of a decoded object could not be understood, if any."""
-    name: str = ""
-    """Restricts the copy to objects of this name, in all namespaces."""
-    selector: str = ""
-    """Restricts the copy to objects that match this `labelSelector`."""
-    where: str = ""
-    """The namespace that `path` is limited to; empty for all."""
-    page: int = 500
-    most: int = MOST_PAGE
-    """Maximum size of a page in bytes."""
-    may_be_unserved: bool = False
-    """Whether a kind that the seed does not serve counts as listed and empty (docs/decisions/0012)."""
-    lists_when_stale: bool = False
-    """Whether a stale copy is listed anew instead of resuming its watch: the first line of a quiet watch may take a
-    minute, and what depends on this copy waits for a contact. For few and small objects only."""
-    short_lived: bool = False
-    """Whether this is one of many watches that live for minutes: a persistent refusal ends it, and its last contact is
-    not exported as a metric."""
-    dispensable: bool = False
-    """Whether a persistent refusal, or a kind that is not served, only switches off one feature; that is reported
-    elsewhere, so it is not logged repeatedly here."""
-    goes_with_kind: bool = False
-    """Whether the objects are gone once the seed persistently answers that it does not serve their kind."""
 
 
 class WatchRequests(Protocol):

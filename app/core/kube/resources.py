@@ -1,21 +1,32 @@
-"""URL paths of objects; the path of a kind that is not well known is found by discovery."""
+"""The kinds of objects in the seed: where they are served, and how each is watched.
 
-from contextlib import suppress
+The path of a kind that is not well known is found by discovery. There is one watch for each kind, by name if possible,
+so that RBAC can restrict it to that name.
+"""
+
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+)
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-import msgspec
-
-from app.core.clock import Clock
-from app.core.errors import LimitExceeded, NotFound
+from app.core.errors import (
+    NotFound,
+)
 from app.core.kube import decoding
 from app.core.kube.client import ApiRequest
-from app.core.kube.decoding.envelope import METADATA_LIST, name_if_protected, raw_page
+from app.core.kube.connections import MIB
 from app.core.kube.failures import RequestedRight
-from app.core.kube.reflector import DECODED_AT_ONCE, MOST_PAGE
-from app.core.kube.seed_api import WITHIN, Budget, SeedApi, within
-from app.core.model.policy import ProberPolicy
-from app.core.model.workloads import ResourceRef
+from app.core.kube.seed_api import Budget, SeedApi, within
+from app.core.model.endpoints import ProbedPod
+from app.core.model.nodes import MachineView
+from app.core.model.overrides import Pause, ScaleRequest
+from app.core.model.pods import PodView, SliceView
+from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.shoots import ClusterView, Route, SecretView, Undecodable
+from app.core.model.workloads import ResourceRef, WorkloadView
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,80 +118,194 @@ class Resources:
         }
 
 
-# Finds objects that have the meltdown key but are not configured: one metadata list for each kind.
+T = TypeVar("T")
 
 
-_PAGE: Final = 500
+MOST_PAGE: Final = 4 * MIB
+"""Bytes of one page: splitting it blocks the event loop for 35 ms at worst. etcd accepts objects of 1.5 MiB."""
 
 
-class UnconfiguredScan:
-    """Scans the kinds of the configured dependents."""
+@dataclass(frozen=True, slots=True)
+class WatchSource(Generic[T]):
+    """Which objects a reflector copies, and how it decodes them."""
 
-    def __init__(
-        self, api: SeedApi, resources: Resources, policy: ProberPolicy, clock: Clock
-    ) -> None:
-        self._api, self._resources, self._policy, self._clock = api, resources, policy, clock
+    label: str
+    """Name of the watch in metrics and log."""
+    kind: str
+    resource: str
+    path: Callable[[], Awaitable[str]]
+    """Returns the URL path of the collection; may have to ask the discovery API for it."""
+    decode: Callable[[decoding.Raw], T]
+    complaint: Callable[[T], str | None] = lambda _: None
+    """Returns which part of a decoded object could not be understood, if any."""
+    name: str = ""
+    """Restricts the copy to objects of this name, in all namespaces."""
+    selector: str = ""
+    """Restricts the copy to objects that match this `labelSelector`."""
+    where: str = ""
+    """The namespace that `path` is limited to; empty for all."""
+    page: int = 500
+    most: int = MOST_PAGE
+    """Maximum size of a page in bytes."""
+    may_be_unserved: bool = False
+    """Whether a kind that the seed does not serve counts as listed and empty (docs/decisions/0012)."""
+    lists_when_stale: bool = False
+    """Whether a stale copy is listed anew instead of resuming its watch: the first line of a quiet watch may take a
+    minute, and what depends on this copy waits for a contact. For few and small objects only."""
+    short_lived: bool = False
+    """Whether this is one of many watches that live for minutes: a persistent refusal ends it, and its last contact is
+    not exported as a metric."""
+    dispensable: bool = False
+    """Whether a persistent refusal, or a kind that is not served, only switches off one feature; that is reported
+    elsewhere, so it is not logged repeatedly here."""
+    goes_with_kind: bool = False
+    """Whether the objects are gone once the seed persistently answers that it does not serve their kind."""
 
-    async def __call__(self) -> tuple[str, ...]:
-        """Returns the objects as `namespace/Kind/name`.
 
-        Raises:
-            Forbidden: a kind may not be listed.
-            ClusterError: the seed did not answer.
-        """
-        kinds = {
-            (each.ref.api_version, each.ref.kind): each.ref for each in self._policy.dependents
-        }
-        found: list[str] = []
-        for ref in kinds.values():
-            found += await self._of_kind(ref)
-        return tuple(sorted(found))
+CLUSTER_PAGE: Final = 50
+"""A Cluster embeds the whole CloudProfile, about 70 kB."""
+POD_PAGE: Final = 100
+"""A pod takes about 20 kB; most control planes fit into one page."""
+PROBED_POD_PAGE: Final = 250
+"""For the pods of all control planes together, which fill many pages."""
 
-    async def _of_kind(self, ref: ResourceRef) -> list[str]:
-        try:
-            resource = await self._resources.find(ref)
-        except NotFound:  # the seed does not serve it
-            return []
-        configured = {
-            each.ref.name
-            for each in self._policy.dependents
-            if (each.ref.api_version, each.ref.kind) == (ref.api_version, ref.kind)
-        }
-        return [
-            f"{namespace}/{ref.kind}/{name}"
-            for namespace, name in await self._protected(resource)
-            if name not in configured
-        ]
+DECIDED_PAGE: Final = 100
+"""For Pauses and ScaleRequests: a seed may have kept thousands that are over."""
 
-    async def _protected(self, resource: ApiResource) -> list[tuple[str, str]]:
-        """Lists the metadata of all objects, decoded one by one with turns of the loop in between (threat T18).
 
-        A page that is too long is requested again with fewer objects, as metadata may be as long as objects are.
-        """
-        asked = RequestedRight("list", resource.plural)
-        found: list[tuple[str, str]] = []
-        limit, continues, read = _PAGE, "", raw_page("PartialObjectMetadata")
-        while True:
-            params = {"limit": str(limit)} | ({"continue": continues} if continues else {})
-            request = ApiRequest(
-                asked, resource.path(), WITHIN, params, most=MOST_PAGE, accept=METADATA_LIST
-            )
-            try:
-                page = await self._api.call(request, read)
-            except LimitExceeded as error:
-                if error.limit != "size" or limit == 1:
-                    raise
-                limit = max(limit // 4, 1)
-                continue
-            size = 0
-            for item in page.items:
-                # what cannot be decoded must not hide the others
-                with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                    if (protected := name_if_protected(item)) is not None:
-                        found.append(protected)
-                if (size := size + len(item)) >= DECODED_AT_ONCE:
-                    size = 0
-                    await self._clock.sleep(0)
-            if not page.continues:
-                return found
-            limit, continues = min(2 * limit, _PAGE), page.continues
+def clusters() -> WatchSource[ClusterView]:
+    """Returns the source of all Clusters."""
+    return WatchSource(
+        label="clusters",
+        kind="Cluster",
+        resource=CLUSTERS.plural,
+        path=_at(CLUSTERS),
+        decode=decoding.cluster,
+        complaint=_complaint,
+        page=CLUSTER_PAGE,
+    )
+
+
+def _complaint(view: ClusterView) -> str | None:
+    return view.shoot.reason if isinstance(view.shoot, Undecodable) else None
+
+
+def machines() -> WatchSource[MachineView]:
+    """Returns the source of the Machines of all control-plane namespaces."""
+    return WatchSource("machines", "Machine", MACHINES.plural, _at(MACHINES), decoding.machine)
+
+
+def secrets(name: str, route: Route = Route.INTERNAL) -> WatchSource[SecretView]:
+    """Returns the source of the Secrets of this name, whose kubeconfigs belong to this route."""
+    return WatchSource(
+        secrets_label(route),
+        "Secret",
+        SECRETS.plural,
+        _at(SECRETS),
+        decoding.secret_of(route),
+        name=name,
+    )
+
+
+def secrets_label(route: Route) -> str:
+    """Returns the name of that watch in metrics, log and status."""
+    return "secrets" if route is Route.INTERNAL else f"{route}-secrets"
+
+
+def dependent(
+    ref: ResourceRef, resources: Resources, *, optional: bool = False
+) -> WatchSource[WorkloadView]:
+    """Returns the source of the dependents of this kind and name; its path may have to be discovered."""
+
+    async def path() -> str:
+        return (await resources.find(ref)).path()
+
+    return WatchSource(
+        str(ref),
+        ref.kind,
+        ref.kind,
+        path,
+        decoding.workload(ref),
+        name=ref.name,
+        may_be_unserved=optional,
+    )
+
+
+def slices(services: Collection[str]) -> WatchSource[SliceView]:
+    """Returns the source of the EndpointSlices of services with these names, in all namespaces."""
+    of_services = Requirement(decoding.SERVICE_LABEL, Operator.IN, frozenset(services))
+    return WatchSource(
+        "endpointslices",
+        "EndpointSlice",
+        ENDPOINT_SLICES.plural,
+        _at(ENDPOINT_SLICES),
+        decoding.endpoint_slice,
+        selector=str(of_services),
+        lists_when_stale=True,
+    )
+
+
+def pods(namespace: str, selector: LabelSelector | None) -> WatchSource[PodView]:
+    """Returns the source of the pods of a namespace that match `selector` (None: all), for the time of a recovery."""
+    return WatchSource(
+        "pods",
+        "Pod",
+        PODS.plural,
+        _at(PODS, namespace),
+        decoding.pod,
+        selector=str(selector or ""),
+        where=namespace,
+        page=POD_PAGE,
+        short_lived=True,
+    )
+
+
+def probed_pods(selector: LabelSelector) -> WatchSource[ProbedPod]:
+    """Returns the source of the pods that match `selector` in all namespaces; the replica keeps some of them."""
+    return WatchSource(
+        f"pods {selector}".rstrip(),
+        "Pod",
+        PODS.plural,
+        _at(PODS),
+        decoding.probed_pod,
+        selector=str(selector),
+        page=PROBED_POD_PAGE,
+        dispensable=True,
+    )
+
+
+def pauses() -> WatchSource[Pause]:
+    """Returns the source of the Pauses of all namespaces."""
+    return WatchSource(
+        PAUSES.plural,
+        "Pause",
+        PAUSES.plural,
+        _at(PAUSES),
+        decoding.pause,
+        complaint=lambda found: found.problem,
+        page=DECIDED_PAGE,
+        dispensable=True,
+        goes_with_kind=True,
+    )
+
+
+def scale_requests() -> WatchSource[ScaleRequest]:
+    """Returns the source of the ScaleRequests of all namespaces."""
+    return WatchSource(
+        SCALE_REQUESTS.plural,
+        "ScaleRequest",
+        SCALE_REQUESTS.plural,
+        _at(SCALE_REQUESTS),
+        decoding.scale_request,
+        complaint=lambda found: found.problem,
+        page=DECIDED_PAGE,
+        dispensable=True,
+        goes_with_kind=True,
+    )
+
+
+def _at(resource: ApiResource, namespace: str = "") -> Callable[[], Awaitable[str]]:
+    async def path() -> str:
+        return resource.path(namespace)
+
+    return path

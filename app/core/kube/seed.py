@@ -1,24 +1,35 @@
-"""The seed as the prober needs it (`ports.SeedCluster`): watches, live reads and writes.
+"""The seed as the prober needs it: watches, live reads and writes.
 
 One reflector per kind covers all namespaces. Secrets and dependents are watched with a `metadata.name` field selector,
 one watch for each name, and every object is decoded to the few fields that rules read (rules 3.2).
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from random import Random
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+import msgspec
 import structlog
 
 from app.core.clock import Clock
-from app.core.errors import NotFound
-from app.core.kube import decoding, sources
+from app.core.errors import LimitExceeded, NotFound
+from app.core.kube import decoding, resources
 from app.core.kube.client import MERGE_PATCH, ApiRequest, Decode
+from app.core.kube.decoding.envelope import METADATA_LIST, name_if_protected, raw_page
 from app.core.kube.failures import RequestedRight
-from app.core.kube.reflector import Reflector, WatchSource
-from app.core.kube.resources import CLUSTERS, MACHINES, SECRETS, ApiResource, Resources
-from app.core.kube.seed_api import Budget, SeedApi, within
+from app.core.kube.reflector import DECODED_AT_ONCE, Reflector
+from app.core.kube.resources import (
+    CLUSTERS,
+    MACHINES,
+    MOST_PAGE,
+    SECRETS,
+    ApiResource,
+    Resources,
+    WatchSource,
+)
+from app.core.kube.seed_api import WITHIN, Budget, SeedApi, within
 from app.core.metrics import Metrics
 from app.core.model.nodes import MachineView
 from app.core.model.policy import ProberPolicy
@@ -35,7 +46,7 @@ R = TypeVar("R")
 MAX_MACHINES: Final = 20_000
 
 
-class KubeSeed:
+class SeedCluster:
     """The seed's API server, with a copy of those of its objects that the prober needs."""
 
     def __init__(
@@ -66,18 +77,18 @@ class KubeSeed:
         def reflect(what: Watched, source: WatchSource[T]) -> Reflector[T]:
             return Reflector(source, api, clock, metrics, random, self._teller(what))
 
-        self._clusters = reflect(Watched.CLUSTERS, sources.clusters())
-        self._machine_lists = reflect(Watched.MACHINES, sources.machines())
+        self._clusters = reflect(Watched.CLUSTERS, resources.clusters())
+        self._machine_lists = reflect(Watched.MACHINES, resources.machines())
         # endpoint mode watches no Machines, and must work without the right to
         self._machines = self._machine_lists if policy.endpoint_mode is None else None
         self._secrets = {
-            route: reflect(Watched.SECRETS, sources.secrets(name, route))
+            route: reflect(Watched.SECRETS, resources.secrets(name, route))
             for route, name in self._secret_names.items()
         }
         self._dependents = {
             each.ref: reflect(
                 Watched.DEPENDENTS,
-                sources.dependent(each.ref, self.resources, optional=each.optional),
+                resources.dependent(each.ref, self.resources, optional=each.optional),
             )
             for each in policy.dependents
         }
@@ -102,7 +113,7 @@ class KubeSeed:
         named: dict[str, Reflector[Any]] = {"clusters": self._clusters}
         if self._machines is not None:
             named["machines"] = self._machines
-        named |= {sources.secrets_label(route): each for route, each in self._secrets.items()}
+        named |= {resources.secrets_label(route): each for route, each in self._secrets.items()}
         return named | {str(ref): reflector for ref, reflector in self._dependents.items()}
 
     def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
@@ -144,7 +155,7 @@ class KubeSeed:
         """Returns why nothing can be known of a configured dependent (docs/decisions/0012)."""
         return self._dependents[ref].unavailable
 
-    # From the watches.
+    # From the watches; these send no request.
 
     def clusters(self) -> Mapping[str, ClusterView]:
         """Returns all Clusters by name."""
@@ -162,7 +173,9 @@ class KubeSeed:
     def dependent(self, namespace: str, ref: ResourceRef) -> WorkloadView | None:
         return self._dependents[ref].of(namespace).get(ref.name)
 
-    # Live.
+    # Live reads, one request each. `urgent` requests are charged to the budget of scale-downs (`--scale-down-qps`) and
+    # overtake everything else; a `spare` read uses only what the others leave, and raises `Throttled` if that is
+    # nothing.
 
     async def read_cluster(self, namespace: str, *, urgent: bool = False) -> ClusterView | None:
         """Reads the Cluster; returns None if it does not exist."""
@@ -225,7 +238,8 @@ class KubeSeed:
         except NotFound:
             return None
 
-    # Writes.
+    # Writes. `starting` is called once the request budget has admitted the write, immediately before it is sent. If it
+    # raises, nothing is sent and the call ends with that error.
 
     async def patch_dependent(
         self,
@@ -304,3 +318,82 @@ def _worst(states: list[WatchState]) -> WatchState:
     heard = [contact for contact in contacts if contact is not None]
     oldest = min(heard) if heard and len(heard) == len(contacts) else None
     return WatchState(all(state.synced for state in states), oldest)
+
+
+# Finds objects that have the meltdown key but are not configured: one metadata list for each kind.
+
+
+_PAGE: Final = 500
+
+
+class UnconfiguredScan:
+    """Scans the kinds of the configured dependents."""
+
+    def __init__(
+        self, api: SeedApi, resources: Resources, policy: ProberPolicy, clock: Clock
+    ) -> None:
+        self._api, self._resources, self._policy, self._clock = api, resources, policy, clock
+
+    async def __call__(self) -> tuple[str, ...]:
+        """Returns the objects as `namespace/Kind/name`.
+
+        Raises:
+            Forbidden: a kind may not be listed.
+            ClusterError: the seed did not answer.
+        """
+        kinds = {
+            (each.ref.api_version, each.ref.kind): each.ref for each in self._policy.dependents
+        }
+        found: list[str] = []
+        for ref in kinds.values():
+            found += await self._of_kind(ref)
+        return tuple(sorted(found))
+
+    async def _of_kind(self, ref: ResourceRef) -> list[str]:
+        try:
+            resource = await self._resources.find(ref)
+        except NotFound:  # the seed does not serve it
+            return []
+        configured = {
+            each.ref.name
+            for each in self._policy.dependents
+            if (each.ref.api_version, each.ref.kind) == (ref.api_version, ref.kind)
+        }
+        return [
+            f"{namespace}/{ref.kind}/{name}"
+            for namespace, name in await self._protected(resource)
+            if name not in configured
+        ]
+
+    async def _protected(self, resource: ApiResource) -> list[tuple[str, str]]:
+        """Lists the metadata of all objects, decoded one by one with turns of the loop in between (threat T18).
+
+        A page that is too long is requested again with fewer objects, as metadata may be as long as objects are.
+        """
+        asked = RequestedRight("list", resource.plural)
+        found: list[tuple[str, str]] = []
+        limit, continues, read = _PAGE, "", raw_page("PartialObjectMetadata")
+        while True:
+            params = {"limit": str(limit)} | ({"continue": continues} if continues else {})
+            request = ApiRequest(
+                asked, resource.path(), WITHIN, params, most=MOST_PAGE, accept=METADATA_LIST
+            )
+            try:
+                page = await self._api.call(request, read)
+            except LimitExceeded as error:
+                if error.limit != "size" or limit == 1:
+                    raise
+                limit = max(limit // 4, 1)
+                continue
+            size = 0
+            for item in page.items:
+                # what cannot be decoded must not hide the others
+                with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                    if (protected := name_if_protected(item)) is not None:
+                        found.append(protected)
+                if (size := size + len(item)) >= DECODED_AT_ONCE:
+                    size = 0
+                    await self._clock.sleep(0)
+            if not page.continues:
+                return found
+            limit, continues = min(2 * limit, _PAGE), page.continues

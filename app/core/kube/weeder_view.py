@@ -1,20 +1,19 @@
-"""The seed as the weeder needs it (`ports.WeederSeed`): watches services, reads and deletes pods."""
+"""The seed as the weeder needs it: watches services and pods, reads and deletes pods."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from app.core.clock import Clock
-from app.core.errors import NotFound
-from app.core.kube import decoding, sources
-from app.core.kube.byte_budget import MIB
-from app.core.kube.client import ApiRequest
+from app.core.errors import Forbidden, NotFound, Unauthorized
+from app.core.kube import decoding, resources
+from app.core.kube.client import ApiRequest, Decode
+from app.core.kube.connections import MIB
 from app.core.kube.failures import RequestedRight
-from app.core.kube.pod_watches import AdmittedRequests, KubePodWatch
-from app.core.kube.reflector import Reflector
-from app.core.kube.replica import ObjectKey
+from app.core.kube.reflector import ObjectKey, Reflector
 from app.core.kube.resources import PODS
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 from app.core.metrics import Metrics
@@ -68,6 +67,63 @@ class ServiceIndex:
             del self._slices[key]
 
 
+R = TypeVar("R")
+
+
+class AdmittedRequests:
+    """`reflector.WatchRequests` on the caller's budget: each request waits until it is admitted."""
+
+    def __init__(self, api: SeedApi, admitted: Admission) -> None:
+        self._api, self._admitted = api, admitted
+
+    async def call(self, request: ApiRequest, decode: Decode[R]) -> R:
+        """Sends the request and decodes the answer."""
+        await self._admitted()
+        return await self._api.call(request, decode, Budget.PACED)
+
+    @asynccontextmanager
+    async def watch(
+        self, request: ApiRequest, *, silence: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Opens a watch and yields its lines as they arrive."""
+        await self._admitted()
+        opened = self._api.watch(request, silence=silence, budget=Budget.PACED)
+        async with opened as lines:
+            yield lines
+
+
+class PodWatch:
+    """A copy of the pods of one namespace, kept up to date by `run`."""
+
+    def __init__(self, namespace: str, reflector: Reflector[PodView]) -> None:
+        self._namespace, self._reflector = namespace, reflector
+
+    @property
+    def synced(self) -> bool:
+        """Whether the pods have been listed."""
+        return self._reflector.state.synced
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the watch does not work; None while it does."""
+        return self._reflector.trouble
+
+    def pods(self) -> Mapping[str, PodView]:
+        """Returns a snapshot of the pods by name, from the watch."""
+        return dict(self._reflector.of(self._namespace))
+
+    async def run(self) -> None:
+        """Lists once, then watches until it is cancelled.
+
+        Raises:
+            Forbidden: the right to list or watch pods is missing, or our credentials are not accepted.
+        """
+        try:
+            await self._reflector.run()
+        except Unauthorized as error:
+            raise Forbidden(str(error), status=error.status) from error
+
+
 log = structlog.get_logger(__name__)
 
 DELETED_WITHIN: Final = 5.0
@@ -77,7 +133,7 @@ ONE_POD: Final = 4 * MIB
 flight, and each could be answered with endless nonsense."""
 
 
-class KubeWeederSeed:
+class WeederSeed:
     """The seed's API server, with a copy of the EndpointSlices of the configured services."""
 
     def __init__(
@@ -105,7 +161,7 @@ class KubeWeederSeed:
         self._running: list[Any] = []
         self._index = ServiceIndex(services)
         self._slices = Reflector(
-            sources.slices(services), api, clock, metrics, random, self._slice_changed
+            resources.slices(services), api, clock, metrics, random, self._slice_changed
         )
         self._slices.tell_lists(self._slices_listed)
 
@@ -174,17 +230,17 @@ class KubeWeederSeed:
         selector: LabelSelector | None,
         changed: Callable[[str], None],
         admitted: Admission,
-    ) -> KubePodWatch:
+    ) -> PodWatch:
         """Creates a watch of the pods of a namespace that match `selector` (None: all), to be started by `run`."""
         reflector = Reflector(
-            sources.pods(namespace, selector),
+            resources.pods(namespace, selector),
             AdmittedRequests(self._api, admitted),
             self._clock,
             self._metrics,
             self._random,
             lambda _, name: changed(name),
         )
-        return KubePodWatch(namespace, reflector)
+        return PodWatch(namespace, reflector)
 
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
         """Reads a pod live, on the caller's budget; returns None if it does not exist."""

@@ -162,3 +162,49 @@ class TargetAddress:
     container: str = ""
     ports: Mapping[str, int] = field(default_factory=dict)
     """The container's named ports."""
+
+
+class CachedResult(StrEnum):
+    """A result in the results cache."""
+
+    SUCCESS = "Success"
+    FAILURE = "Failure"
+    UNKNOWN = "Unknown"
+
+
+class Waiting(StrEnum):
+    """Why a worker lets a period pass without a run."""
+
+    NO_POD = "NoPod"
+    """Nothing is known of its pod."""
+    NOT_CREATED = "NotCreated"
+    """Its container has no id yet."""
+    HELD = "Held"
+    """Its container has failed a Liveness or Startup probe: the worker waits for the next container."""
+    NOT_RUNNING = "NotRunning"
+    INITIAL_DELAY = "InitialDelay"
+    STARTED = "Started"
+    """It is a Startup probe that has passed."""
+    STARTUP = "Startup"
+    """A Startup probe of its container has not passed yet."""
+    NO_ADDRESS = "NoAddress"
+    """Its pod has no IP yet."""
+
+
+class GateReason(StrEnum):
+    """Why a gate is closed or open."""
+
+    FAILING = "Failing"
+    """Every target has a counted Failure: the only reason to be closed."""
+    PASSING = "Passing"
+    """At least one target is well."""
+    NO_TARGET = "NoTarget"
+    NO_RESULT = "NoResult"
+    """No target is known to be well, and some have no counted result, or none for three periods."""
+    TARGETS_UNKNOWN = "TargetsUnknown"
+    """It is not known which pods there are: their watch has not listed them, or is stale."""
+
+    @property
+    def blind(self) -> bool:
+        """Whether the gate is open only because too little is known."""
+        return self not in {GateReason.FAILING, GateReason.PASSING}

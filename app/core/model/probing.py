@@ -237,3 +237,15 @@ class Decision:
     message: str
     would_be: Verdict
     """The verdict on the leases or the two paths alone; differs from `verdict` only if something prevents that."""
+
+
+class NoticeKind(StrEnum):
+    """The kind of a notice, as the history shows it."""
+
+    LOOK = "Look"
+    VERDICT = "Verdict"
+    SCALE = "Scale"
+    OVERRIDE = "Override"
+    LIFECYCLE = "Lifecycle"
+    WEED = "Weed"
+    """What the weeder did (rules 6)."""

@@ -38,6 +38,20 @@ class OperationPhase(StrEnum):
         return self is OperationPhase.PENDING or self is OperationPhase.RUNNING
 
 
+class ScalingStep(StrEnum):
+    """What kind of action a resource needs."""
+
+    WRITE = "Write"
+    """Replicas change."""
+    TIDY = "Tidy"
+    """Only our annotations change."""
+    NOTHING = "Nothing"
+    """The resource is as it should be."""
+    SKIP = "Skip"
+    """The resource is left alone, for the reason given."""
+    FAILED = "Failed"
+
+
 class StepPhase(StrEnum):
     """The progress of one resource in a scaling run."""
 
@@ -97,6 +111,11 @@ class ScalingRunStatus:
     """Whether the API wrote the author; otherwise somebody with kubectl did, and may have written anything."""
 
     @property
+    def manual(self) -> bool:
+        """Whether it has a hold of its own and is ended by no verdict."""
+        return self.trigger is Trigger.MANUAL
+
+    @property
     def running(self) -> bool:
         """Whether it is pending or running."""
         return self.phase.running
@@ -120,8 +139,7 @@ class PlannedResource:
 
     resource: ResourceRef
     level: int
-    action: str
-    """Write, Tidy, Nothing, Skip or Failed (`prober.rules.scaling.ScalingStep`)."""
+    action: ScalingStep
     reason: str
     """`prober.rules.scaling.Why`."""
     before: int | None

@@ -59,6 +59,22 @@ class WeedRequest:
     other."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecoveryStart:
+    """What a recovery starts with: for which service, why, and from when to when."""
+
+    id: int
+    """A number that counts the recoveries of this process."""
+    key: ServiceKey
+    cause: Cause
+    began: float
+    due: float
+    """When it begins to weed; later than `began` if there were too many recoveries before it."""
+    until: float
+    asked: WeedRequest | None = None
+    """The request of a person; None for an automatic recovery."""
+
+
 class Phase(StrEnum):
     """The progress of a recovery."""
 

@@ -6,5 +6,5 @@ service      the writes, read back where their outcome is not known
 reconciler   the prober's leader reports Pauses, shows their end, and deletes what is long over
 notices      the notices about Pauses, and the metrics of all overrides
 
-A ScaleRequest is carried out by `app.prober.scale_requests`.
+A ScaleRequest is carried out by `app.prober.scaling.manual`.
 """

@@ -6,7 +6,7 @@ the seed does not serve their kind, or does not let us read it, there are none.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -14,7 +14,9 @@ from app.core.clock import Clock
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import EffectiveOverrides, Pause, ScaleRequest, Scope
 from app.core.overrides import rules
-from app.core.ports import CustomObjects, OverridesView
+
+if TYPE_CHECKING:
+    from app.core.kube.custom_objects import CustomObjects
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +32,7 @@ _UNSYNCED: Final = 1.0
 
 
 class OverrideCache:
-    """The overrides that are known now (a `ports.OverridesView`); `run` is a loop for all shoots.
+    """The overrides that are known now ; `run` is a loop for all shoots.
 
     Args:
         pauses: all Pauses.
@@ -41,8 +43,8 @@ class OverrideCache:
 
     def __init__(
         self,
-        pauses: CustomObjects[Pause],
-        requests: CustomObjects[ScaleRequest] | None,
+        pauses: "CustomObjects[Pause]",
+        requests: "CustomObjects[ScaleRequest] | None",
         home: str,
         clock: Clock,
     ) -> None:
@@ -74,7 +76,7 @@ class OverrideCache:
     def _waited(self) -> bool:
         return self._clock.now() >= self._started + WAITED_FOR
 
-    def _of(self, kind: str) -> CustomObjects[Pause] | CustomObjects[ScaleRequest]:
+    def _of(self, kind: str) -> "CustomObjects[Pause] | CustomObjects[ScaleRequest]":
         if kind == REQUESTS and self._requests is not None:
             return self._requests
         return self._pauses
@@ -254,9 +256,9 @@ class OverrideCache:
 
 
 class WeederPauses:
-    """The pauses for the weeder (a `ports.Pauses`): one of scope `all` keeps it from deleting pods."""
+    """The pauses for the weeder: one of scope `all` keeps it from deleting pods."""
 
-    def __init__(self, overrides: OverridesView) -> None:
+    def __init__(self, overrides: OverrideCache) -> None:
         self._overrides = overrides
 
     @property

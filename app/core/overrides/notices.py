@@ -19,10 +19,11 @@ from app.core.model.overrides import (
     Pause,
     ScaleRequest,
 )
+from app.core.model.probing import NoticeKind
 from app.core.model.workloads import ResourceRef
 from app.core.overrides import rules
 from app.core.overrides.cache import OverrideCache
-from app.core.reporting.notices import Notice, NoticeKind, Severity
+from app.core.reporting.notices import Notice, Severity
 
 STARTED: Final = "PauseStarted"
 ENDED: Final = "PauseEnded"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -17,8 +17,10 @@ from app.core.model.overrides import Hold, Pause, ScaleRequest
 from app.core.overrides import notices, rules
 from app.core.overrides.cache import PAUSES, OverrideCache
 from app.core.overrides.service import OverrideService
-from app.core.ports import CustomObjects
 from app.core.reporting.notices import Notice, NoticeBus
+
+if TYPE_CHECKING:
+    from app.core.kube.custom_objects import CustomObjects
 
 log = structlog.get_logger(__name__)
 
@@ -85,7 +87,7 @@ class OverrideReconciler:
         self,
         cache: OverrideCache,
         service: OverrideService,
-        pauses: CustomObjects[Pause],
+        pauses: "CustomObjects[Pause]",
         notice_bus: NoticeBus,
         clock: Clock,
         *,

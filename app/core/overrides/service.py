@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.core.clock import Clock
 from app.core.errors import (
@@ -23,7 +23,10 @@ from app.core.errors import (
 from app.core.model.overrides import API_PAUSE, NOWHERE, ObjectId, Pause, ScaleRequest
 from app.core.model.scaling_runs import ScaleSpec
 from app.core.overrides.cache import PAUSES, REQUESTS, OverrideCache
-from app.core.ports import CustomObjects, PauseWrite, Starting
+from app.core.ports import PauseWrite, Starting
+
+if TYPE_CHECKING:
+    from app.core.kube.custom_objects import CustomObjects
 
 T = TypeVar("T")
 
@@ -35,7 +38,7 @@ _REMEMBERED: Final = 1_000
 
 
 class OverrideService:
-    """Writes Pauses and ScaleRequests (a `ports.OverridesService`).
+    """Writes Pauses and ScaleRequests.
 
     Args:
         pauses: all Pauses.
@@ -49,8 +52,8 @@ class OverrideService:
 
     def __init__(
         self,
-        pauses: CustomObjects[Pause],
-        requests: CustomObjects[ScaleRequest] | None,
+        pauses: "CustomObjects[Pause]",
+        requests: "CustomObjects[ScaleRequest] | None",
         cache: OverrideCache,
         home: str,
         clock: Clock,
@@ -168,7 +171,7 @@ class OverrideService:
                 return found
             raise
 
-    def _all(self) -> CustomObjects[ScaleRequest]:
+    def _all(self) -> "CustomObjects[ScaleRequest]":
         self.check(REQUESTS)
         assert self._requests is not None  # noqa: S101 - the feature is off without
         return self._requests
@@ -227,7 +230,7 @@ class OverrideService:
     async def _delete(
         self,
         feature: str,
-        objects: CustomObjects[Pause] | CustomObjects[ScaleRequest],
+        objects: "CustomObjects[Pause] | CustomObjects[ScaleRequest]",
         known: Pause | ScaleRequest,
         by: str,
     ) -> bool:

@@ -17,9 +17,10 @@ from app.core.errors import ClusterError, Forbidden, Throttled
 from app.core.limits import Bucket
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
+from app.core.model.probing import NoticeKind
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.ports import EventSink
-from app.core.reporting.notices import Notice, NoticeKind, Severity
+from app.core.ports import EmitEvent
+from app.core.reporting.notices import Notice, Severity
 
 log = structlog.get_logger(__name__)
 
@@ -148,7 +149,7 @@ class EventWriter:
     """Writes Events while this replica leads.
 
     Args:
-        sink: creates the Events.
+        emit: creates an Event.
         leading: returns whether this replica leads.
         uid_of: returns the uid of a dependent; `kubectl describe` shows only Events that have it.
         identity: names this replica as the reporting instance.
@@ -158,7 +159,7 @@ class EventWriter:
 
     def __init__(
         self,
-        sink: EventSink,
+        emit: EmitEvent,
         *,
         leading: Callable[[], bool],
         uid_of: Callable[[str, ResourceRef], str | None],
@@ -166,7 +167,7 @@ class EventWriter:
         clock: Clock,
         metrics: Metrics,
     ) -> None:
-        self._sink, self._leading, self._uid_of = sink, leading, uid_of
+        self._emit, self._leading, self._uid_of = emit, leading, uid_of
         self._identity, self._clock, self._metrics = identity, clock, metrics
         self._queue = _Queue(_MOST)
         self._pace = Bucket(_PER_SECOND, _BURST, clock.now())
@@ -236,7 +237,7 @@ class EventWriter:
     async def _send(self, queued: _Queued) -> None:
         try:
             async with asyncio.timeout(_SEND):
-                await self._sink.emit(queued.namespace, queued.body)
+                await self._emit(queued.namespace, queued.body)
         except Throttled as error:
             self._no_room(queued, error)
         except Forbidden as error:

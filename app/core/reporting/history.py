@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, assert_never
 
 from app.core.errors import trimmed
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.model.probing import Verdict
+from app.core.model.probing import NoticeKind, Verdict
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 
 PROBE: Final = "probe"
 """Key in the numbers of a notice: the name of the endpoint probe that it is about."""
@@ -192,6 +192,11 @@ class History:
         """Returns the entries of this shoot, newest first."""
         story = self._stories.get(namespace)
         return [] if story is None else story.newest_first()
+
+    def about(self, namespace: str) -> list[HistoryRecord]:
+        """Returns the entries of this shoot and those that concern all shoots, newest first."""
+        entries = [*self.of(namespace), *self.of(ALL_SHOOTS)]
+        return sorted(entries, key=lambda entry: entry.number, reverse=True)
 
     def forget(self, namespace: str) -> None:
         """Drops the history of a shoot that is gone from the seed."""

@@ -10,9 +10,9 @@ from prometheus_client import Counter, Histogram
 from app.core.metrics import Metrics
 from app.core.model.endpoints import ProbeOutcome
 from app.core.model.policy import Loop, ProberPolicy
-from app.core.model.probing import ProbeResult, RequestKind
+from app.core.model.probing import NoticeKind, ProbeResult, RequestKind
 from app.core.model.workloads import Direction
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 
 Series = tuple[str, str]
 """A namespace and the value of one more label."""

@@ -9,22 +9,10 @@ from typing import Any, Final
 import structlog
 
 from app.core.model.instants import rfc3339
-from app.core.model.probing import Verdict
+from app.core.model.probing import NoticeKind, Verdict
 from app.core.model.workloads import ResourceRef
 
 log = structlog.get_logger(__name__)
-
-
-class NoticeKind(StrEnum):
-    """The kind of a notice, as the history shows it."""
-
-    LOOK = "Look"
-    VERDICT = "Verdict"
-    SCALE = "Scale"
-    OVERRIDE = "Override"
-    LIFECYCLE = "Lifecycle"
-    WEED = "Weed"
-    """What the weeder did (rules 6)."""
 
 
 class Severity(StrEnum):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
+from app.core.model.endpoints import CachedResult
 from app.prober.endpoints.results import (
     EndpointResultView,
     GateView,
@@ -16,7 +17,6 @@ from app.prober.endpoints.results import (
 )
 from app.prober.endpoints.worker_manager import WorkerManager
 from app.prober.environment import ProberEnvironment
-from app.prober.rules.probe_worker import CachedResult
 
 log = structlog.get_logger(__name__)
 

@@ -4,10 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.core.model.endpoints import Effect, EndpointProbeSpec, ProbeOutcome, ProbeType
-from app.core.reporting.notices import Notice, NoticeBus, NoticeKind, Severity
-from app.prober.rules.gates import GateReason, GateVerdict
-from app.prober.rules.probe_worker import CachedResult, Waiting
+from app.core.model.endpoints import (
+    CachedResult,
+    Effect,
+    EndpointProbeSpec,
+    GateReason,
+    ProbeOutcome,
+    ProbeType,
+    Waiting,
+)
+from app.core.model.probing import NoticeKind
+from app.core.reporting.notices import Notice, NoticeBus, Severity
+from app.prober.rules.gates import GateVerdict
 
 
 class ProbeTarget(NamedTuple):

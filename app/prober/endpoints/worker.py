@@ -12,11 +12,12 @@ from app.core.model.endpoints import (
     ProbeOutcome,
     Ran,
     TargetAddress,
+    Waiting,
 )
 from app.core.ports import EndpointMeter, Handlers
 from app.prober.endpoints.results import Results, TargetResult, WorkerKey
 from app.prober.rules import probe_worker as rules
-from app.prober.rules.probe_worker import PeriodAction, Waiting, WorkerInputs, WorkerState
+from app.prober.rules.probe_worker import PeriodAction, WorkerInputs, WorkerState
 
 NOTHING = ProbedContainer("")
 

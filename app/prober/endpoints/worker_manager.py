@@ -5,9 +5,16 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
-from app.core.model.endpoints import EndpointProbeSpec, ProbedPod, ProbeType
-from app.core.ports import STALE, ProbedPods
+from app.core.model.endpoints import (
+    CachedResult,
+    EndpointProbeSpec,
+    GateReason,
+    ProbedPod,
+    ProbeType,
+)
+from app.core.ports import STALE
 from app.prober.endpoints.gate_watch import GateWatch
 from app.prober.endpoints.results import (
     EndpointResultView,
@@ -20,14 +27,17 @@ from app.prober.endpoints.results import (
 )
 from app.prober.endpoints.worker import Worker, WorkerEnvironment
 from app.prober.environment import EndpointAdapters, ProberEnvironment
-from app.prober.rules.gates import FOR_EVER, GateInputs, GateReason, GateVerdict, judge
-from app.prober.rules.probe_worker import CachedResult, first_tick
+from app.prober.rules.gates import FOR_EVER, GateInputs, GateVerdict, judge
+from app.prober.rules.probe_worker import first_tick
+
+if TYPE_CHECKING:
+    from app.core.kube.pods import ProbedPods
 
 Targets = dict[ProbeTarget, ProbedPod | None]
 """Each target, with the pod that it is a container of; None for a host."""
 
 
-def targets(probe: EndpointProbeSpec, namespace: str, pods: ProbedPods) -> Targets:
+def targets(probe: EndpointProbeSpec, namespace: str, pods: "ProbedPods") -> Targets:
     """The targets of `probe` in this namespace, as the watch of their pods shows them."""
     if probe.pods is None:
         return {ProbeTarget(host=host_of(probe, namespace)): None}
@@ -44,7 +54,7 @@ def host_of(probe: EndpointProbeSpec, namespace: str) -> str:
     return (probe.host or "").replace("{namespace}", namespace)
 
 
-def known_until(probe: EndpointProbeSpec, namespace: str, pods: ProbedPods) -> float:
+def known_until(probe: EndpointProbeSpec, namespace: str, pods: "ProbedPods") -> float:
     """The instant after which it is not known which targets there are: never for a host, always without a list."""
     if probe.pods is None:
         return FOR_EVER

@@ -7,12 +7,10 @@ Failure; whenever something is not known, it is open.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
-from app.core.model.endpoints import EndpointProbeSpec
+from app.core.model.endpoints import CachedResult, EndpointProbeSpec, GateReason
 from app.core.model.instants import rfc3339
-from app.prober.rules.probe_worker import CachedResult
 
 PERIODS: Final = 3
 """After how many periods without a result a target no longer counts as failing."""
@@ -20,25 +18,6 @@ FOR_EVER: Final = math.inf
 _OF_RUNS: Final = frozenset({CachedResult.SUCCESS, CachedResult.FAILURE})
 # How many targets a message names; the others are counted.
 _NAMED: Final = 3
-
-
-class GateReason(StrEnum):
-    """Why a gate is closed or open."""
-
-    FAILING = "Failing"
-    """Every target has a counted Failure: the only reason to be closed."""
-    PASSING = "Passing"
-    """At least one target is well."""
-    NO_TARGET = "NoTarget"
-    NO_RESULT = "NoResult"
-    """No target is known to be well, and some have no counted result, or none for three periods."""
-    TARGETS_UNKNOWN = "TargetsUnknown"
-    """It is not known which pods there are: their watch has not listed them, or is stale."""
-
-    @property
-    def blind(self) -> bool:
-        """Whether the gate is open only because too little is known."""
-        return self not in {GateReason.FAILING, GateReason.PASSING}
 
 
 @dataclass(frozen=True, slots=True)

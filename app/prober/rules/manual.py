@@ -1,18 +1,14 @@
 """What people may scale, and what is to be done about a ScaleRequest (rules 7)."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, unique
 from typing import Final
 
 from app.core.model.overrides import ScaleRequest
-from app.core.model.policy import DependentPolicy
 from app.core.model.probing import Verdict
 from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatus, StepPhase
-from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.core.model.workloads import Direction, ResourceRef
 from app.core.overrides.rules import hold_end
-from app.prober.rules import scaling
-from app.prober.rules.scaling import Case, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +35,6 @@ def objection(direction: Direction, position: ManualContext) -> str | None:
             "leases; use force to scale it anyway"
         )
     return None
-
-
-def plan(
-    dependents: Sequence[DependentPolicy],
-    views: Mapping[ResourceRef, WorkloadView | None],
-    direction: Direction,
-    now: float,
-) -> list[tuple[DependentPolicy, Task]]:
-    """What a manual scaling run would do with each resource now, in the order of the levels."""
-    return [
-        (each, scaling.decide(_case(each, views.get(each.ref)), direction, now))
-        for level in scaling.levels(dependents, direction)
-        for each in level
-    ]
-
-
-def _case(dependent: DependentPolicy, view: WorkloadView | None) -> Case:
-    return Case(view, dependent.optional, found_at_zero=True)
 
 
 @unique

@@ -12,40 +12,19 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from app.core.model.endpoints import EndpointProbeSpec, ProbeOutcome, ProbeType
+from app.core.model.endpoints import (
+    CachedResult,
+    EndpointProbeSpec,
+    ProbeOutcome,
+    ProbeType,
+    Waiting,
+)
 from app.prober.rules.schedule import begin_of
 
 MAX_RUNS: Final = 3
 """How many runs are made at once if they end in errors (the kubelet's `maxProbeRetries`)."""
 HOST: Final = "host"
 """The container id of a target that is a host: it exists from the start, and is never replaced."""
-
-
-class CachedResult(StrEnum):
-    """A result in the results cache."""
-
-    SUCCESS = "Success"
-    FAILURE = "Failure"
-    UNKNOWN = "Unknown"
-
-
-class Waiting(StrEnum):
-    """Why a worker lets a period pass without a run."""
-
-    NO_POD = "NoPod"
-    """Nothing is known of its pod."""
-    NOT_CREATED = "NotCreated"
-    """Its container has no id yet."""
-    HELD = "Held"
-    """Its container has failed a Liveness or Startup probe: the worker waits for the next container."""
-    NOT_RUNNING = "NotRunning"
-    INITIAL_DELAY = "InitialDelay"
-    STARTED = "Started"
-    """It is a Startup probe that has passed."""
-    STARTUP = "Startup"
-    """A Startup probe of its container has not passed yet."""
-    NO_ADDRESS = "NoAddress"
-    """Its pod has no IP yet."""
 
 
 class PeriodAction(StrEnum):

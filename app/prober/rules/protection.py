@@ -1,12 +1,13 @@
 """Whether protection is active, since when, and what a scaling run would write now (rules 4.3)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from app.core.model import workloads as ann
 from app.core.model.instants import parse_rfc3339
 from app.core.model.policy import DependentPolicy
+from app.core.model.scaling_runs import ScalingStep
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.rules import scaling
 from app.prober.rules.consecutive import PendingWrites
@@ -63,8 +64,8 @@ def pending_writes(
     ignored = [view for view in up if ann.ignore_scaling(view.annotations) is ann.Ignore.YES]
     protected, exposed = active(views.values()), len(up) > len(ignored)
     return PendingWrites(
-        any(_writes(each, views, Direction.UP, now) for each in dependents),
-        any(_writes(each, views, Direction.DOWN, now) for each in dependents),
+        scaling.writes(plan(dependents, views, Direction.UP, now)),
+        scaling.writes(plan(dependents, views, Direction.DOWN, now)),
         protected,
         exposed,
         ignored=bool(ignored) and not exposed and not protected,
@@ -76,10 +77,22 @@ def _is_up(view: WorkloadView) -> bool:
     return not view.protected if view.replicas is None else view.replicas > 0
 
 
-def _writes(each: DependentPolicy, views: Views, direction: Direction, now: float) -> bool:
-    view = assumed(views.get(each.ref), direction)
-    case = scaling.Case(view, each.optional, found_at_zero=True)
-    return scaling.decide(case, direction, now).writes
+def plan(
+    dependents: Iterable[DependentPolicy],
+    views: Views,
+    direction: Direction,
+    now: float,
+    *,
+    found_at_zero: Callable[[ResourceRef], bool] = lambda _: True,
+) -> scaling.Plan:
+    """The plan of a run, as far as the watch shows the dependents (`assumed`)."""
+    return scaling.plan(
+        dependents,
+        lambda ref: assumed(views.get(ref), direction),
+        direction,
+        now,
+        found_at_zero=found_at_zero,
+    )
 
 
 def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | None:
@@ -97,8 +110,8 @@ def complete(
     each: DependentPolicy, view: WorkloadView | None, direction: Direction, now: float
 ) -> bool:
     """Whether a dependent, its pods included, is as a run in `direction` leaves it, or would skip it."""
-    task = scaling.decide(scaling.Case(assumed(view, direction), each.optional), direction, now)
-    if task.step is scaling.ScalingStep.SKIP:
+    task = scaling.decide(assumed(view, direction), direction, now, optional=each.optional)
+    if task.step is ScalingStep.SKIP:
         return True
     settled = view is not None and scaling.settled(view, direction)
-    return task.step is scaling.ScalingStep.NOTHING and settled
+    return task.step is ScalingStep.NOTHING and settled

@@ -2,37 +2,24 @@
 
 A scale-down saves the replicas in an annotation and sets the meltdown key together with replicas 0; a scale-up restores
 the saved count and removes the annotations. Of Deployments, StatefulSets and ReplicaSets that is one patch, so nothing
-can be lost in between; of other kinds `app.prober.resource` writes annotations and `scale` one after the other.
-`decide` returns the patch as data.
+can be lost in between; of other kinds `app.prober.scaling.resource` writes annotations and `scale` one after the other.
+`decide` returns the patch as data, and `plan` what is decided of all dependents, level by level.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.core.model import workloads as ann
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.policy import DependentPolicy
-from app.core.model.workloads import Direction, Patch, WorkloadView
+from app.core.model.scaling_runs import ScalingStep
+from app.core.model.workloads import Direction, Patch, ResourceRef, WorkloadView
 
 FOUND_AT_ZERO_APART: Final = 15.0
 """A resource at 0 without our keys is scaled up only if two SCALE UP verdicts this many seconds apart found it so."""
-
-
-class ScalingStep(StrEnum):
-    """What kind of action a resource needs."""
-
-    WRITE = "Write"
-    """Replicas change."""
-    TIDY = "Tidy"
-    """Only our annotations change."""
-    NOTHING = "Nothing"
-    """The resource is as it should be."""
-    SKIP = "Skip"
-    """The resource is left alone, for the reason given."""
-    FAILED = "Failed"
 
 
 class Why(StrEnum):
@@ -68,22 +55,25 @@ class Task:
         return self.patch is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """The facts about one resource that a scaling run decides on."""
+def decide(
+    view: WorkloadView | None,
+    direction: Direction,
+    now: float,
+    *,
+    optional: bool = False,
+    found_at_zero: bool = False,
+) -> Task:
+    """Decides what a scaling run does with a resource now.
 
-    view: WorkloadView | None
-    """None if it does not exist."""
-    optional: bool = False
-    found_at_zero: bool = False
-    """Scale it up even if it is at 0 without our keys: it was so for long enough, or a person asks for it."""
-
-
-def decide(case: Case, direction: Direction, now: float) -> Task:
-    """Decides what a scaling run in `direction` does with this resource now."""
-    view = case.view
+    Args:
+        view: the resource; None if it does not exist.
+        direction: of the run.
+        now: the present instant.
+        optional: the resource need not exist.
+        found_at_zero: scale it up even if it is at 0 without our keys: it was so for long enough, or a person asks.
+    """
     if view is None:
-        if case.optional:
+        if optional:
             return Task(ScalingStep.SKIP, Why.GONE)
         return Task(ScalingStep.FAILED, Why.NOT_FOUND)
     ignore = ann.ignore_scaling(view.annotations)
@@ -92,7 +82,7 @@ def decide(case: Case, direction: Direction, now: float) -> Task:
     warnings = ("InvalidIgnoreScalingAnnotation",) if ignore is ann.Ignore.INVALID else ()
     if direction is Direction.DOWN:
         return _down(view, warnings, now)
-    return _up(view, warnings, found_at_zero=case.found_at_zero)
+    return _up(view, warnings, found_at_zero=found_at_zero)
 
 
 def _ignored(view: WorkloadView) -> Task:
@@ -169,13 +159,44 @@ def settled(view: WorkloadView, direction: Direction) -> bool:
     return ready is None or ready >= 1
 
 
-Level = tuple[DependentPolicy, ...]
+class Planned(NamedTuple):
+    """What a scaling run does with one dependent, and what that was decided on."""
+
+    dependent: DependentPolicy
+    view: WorkloadView | None
+    task: Task
 
 
-def levels(dependents: Iterable[DependentPolicy], direction: Direction) -> tuple[Level, ...]:
-    """Groups the dependents by their level in this direction, ascending; those of one level are scaled at once."""
+Plan = tuple[tuple[Planned, ...], ...]
+"""What a scaling run does, level by level; all of one level at once."""
+
+
+def plan(
+    dependents: Iterable[DependentPolicy],
+    view_of: Callable[[ResourceRef], WorkloadView | None],
+    direction: Direction,
+    now: float,
+    *,
+    found_at_zero: Callable[[ResourceRef], bool] = lambda _: True,
+) -> Plan:
+    """Plans a run over these dependents: whatever begins, shows or makes a run asks this, and does what it says.
+
+    A resource is decided on anew only after a wait or a conflict, or where it is another one than was planned for.
+    `found_at_zero` says of a resource at 0 without our keys whether it is to be scaled up.
+    """
 
     def level(dependent: DependentPolicy) -> int:
         return dependent.scale(direction).level
 
-    return tuple(tuple(group) for _, group in groupby(sorted(dependents, key=level), key=level))
+    def planned(each: DependentPolicy) -> Planned:
+        view, found = view_of(each.ref), found_at_zero(each.ref)
+        task = decide(view, direction, now, optional=each.optional, found_at_zero=found)
+        return Planned(each, view, task)
+
+    groups = groupby(sorted(dependents, key=level), key=level)
+    return tuple(tuple(map(planned, group)) for _, group in groups)
+
+
+def writes(plan: Iterable[Iterable[Planned]]) -> bool:
+    """Whether these levels of a plan would change the cluster."""
+    return any(each.task.writes for level in plan for each in level)

@@ -12,9 +12,10 @@ import yaml
 
 from app.core.config.fields import FileLocation, Findings, Keys, Section
 from app.core.config.files import read_text
-from app.core.config.scalars import boolean, duration, format_duration, fraction, nearest, whole
+from app.core.config.scalars import boolean, duration, fraction, nearest, whole
 from app.core.config.yaml_nodes import NodeKind, compose, describe, kind, line_of
 from app.core.errors import ConfigurationError, Mistake, trimmed
+from app.core.model.durations import format_duration
 from app.simulation.scenarios.actions import ACTIONS, Options, ScenarioAction, label, one_of, text
 from app.simulation.scenarios.casting import cast, spread, zones_of
 from app.simulation.scenarios.model import (

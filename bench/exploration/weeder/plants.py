@@ -14,15 +14,13 @@ from app.core.kube.election import SoleOwner
 from app.core.model.pods import PodView
 from app.core.model.weeding import DeletionResult, End, Judgement, Keep, KeepReason, ServiceKey
 from app.core.ports import Relisted
-from app.weeder import deletions, environment
+from app.weeder import deletions, environment, rules
 from app.weeder.controller import WeederController
-from app.weeder.deletion_queue import FairRateLimiter
 from app.weeder.environment import WeederEnvironment
+from app.weeder.rate_limiter import FairRateLimiter
 from app.weeder.recovery import RecoveryRunner
 from app.weeder.registry import RecoveryRegistry
-from app.weeder.rules import deletion
-from app.weeder.rules.caps import Ledger
-from app.weeder.rules.deletion import DeletedBefore, DeletionAnswer, answer
+from app.weeder.rules import DeletedBefore, DeletionAnswer, Ledger, answer
 
 Plant = Callable[[], Any]
 _PLENTY: Final = 1_000_000
@@ -141,12 +139,12 @@ def budget_ignored() -> Any:  # noqa: ANN401  a patch
 
 def terminating_ignored() -> Any:  # noqa: ANN401  a patch
     """What is terminating already, by somebody else's hand, is deleted once more."""
-    original = deletion.judge
+    original = rules.judge
 
     def judge(pod: PodView, *rest: Any) -> Judgement:  # noqa: ANN401  as it has them
         return original(replace(pod, terminating=False), *rest)
 
-    return patch.object(deletion, "judge", judge)
+    return patch.object(rules, "judge", judge)
 
 
 def bare_pods_deleted() -> Any:  # noqa: ANN401  a patch
@@ -156,16 +154,16 @@ def bare_pods_deleted() -> Any:  # noqa: ANN401  a patch
 
 def short_waits_deleted() -> Any:  # noqa: ANN401  a patch
     """Pods that would be started again as soon without us are deleted."""
-    return patch.object(deletion, "too_short", lambda *_: False)
+    return patch.object(rules, "too_short", lambda *_: False)
 
 
 def _judged_with(**changes: Any) -> Any:  # noqa: ANN401  members of the policy, a patch
-    original = deletion.judge
+    original = rules.judge
 
     def judge(pod: PodView, selectors: Any, policy: Any, *rest: Any) -> Judgement:  # noqa: ANN401  as it has them
         return original(pod, selectors, replace(policy, **changes), *rest)
 
-    return patch.object(deletion, "judge", judge)
+    return patch.object(rules, "judge", judge)
 
 
 def replaced_not_ended() -> Any:  # noqa: ANN401  a patch

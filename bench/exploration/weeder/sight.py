@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from app.core.kube.weeder_view import WeederSeed
 from app.core.model.pods import SliceView
 from app.core.model.weeding import ServiceKey
-from app.core.ports import Leadership, Relisted, WeederSeed
+from app.core.ports import Leadership, Relisted
 
 PACE: Final = 120.0
 """A recovery waits for no longer than this after too many others, seconds."""

@@ -9,12 +9,13 @@ from typing import Any
 from app.api.application import create_api
 from app.api.health import Health
 from app.api.middleware import ApiMiddleware
-from app.api.streaming.streams import EventStreams
+from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
+from app.core.model.probing import NoticeKind
 from app.core.reporting.audit import AuditLog
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from tests.api.fakes import context
 

@@ -10,6 +10,7 @@ from app.api import presenting
 from app.core.model import workloads as ann
 from app.core.model.overrides import API_PAUSE
 from app.core.model.policy import Loop
+from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import (
     OperationPhase,
     RunStep,
@@ -30,7 +31,6 @@ from app.core.model.weeding import (
 from app.core.model.workloads import Direction
 from app.core.ports import SeedChange, Watched
 from app.core.reporting.audit import Attempt
-from app.core.reporting.notices import NoticeKind
 from tests.api.facts import (
     HOME,
     KCM,

@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.endpoints import ProbeOutcome
-from app.prober.rules.gates import GateReason
-from app.prober.rules.probe_worker import CachedResult, Waiting
+from app.core.model.endpoints import CachedResult, GateReason, ProbeOutcome, Waiting
 from tests.api.facts import CANARY, NAMESPACE, NOW, container, endpoint, gate, healthy
 
 OPEN = (gate(),)

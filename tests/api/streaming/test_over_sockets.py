@@ -129,7 +129,7 @@ async def test_a_client_that_does_not_read_is_cut_off_and_the_others_hear_everyt
     await until(lambda: len(harness.streams) == 2)
     for number in range(20):  # far more than the buffers on the way
         body = f"event: x\ndata: {number}\n: {'x' * 300_000}\n\n".encode()
-        harness.streams.sources.feed.publish("shoot", NAMESPACE, body)
+        harness.streams.feed.publish("shoot", NAMESPACE, body)
         async with asyncio.timeout(1):
             while not (await reader.readline()).startswith(b"data: %d\n" % number):
                 pass

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -9,14 +10,14 @@ from app.api.auth.authentication import StillAuthenticated
 from app.api.auth.authorization import BySeed, Call, DecisionCounter
 from app.api.auth.reviews import ReviewService
 from app.api.problems import Problem, ProblemType
-from app.api.streaming.streams import MOST
+from app.api.stream import MOST
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.overrides import API_PAUSE
 from app.core.model.policy import Loop
+from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OperationPhase
 from app.core.model.weeding import End, Phase
-from app.core.reporting.notices import NoticeKind
 from tests.api.auth.conftest import FakeReviewer
 from tests.api.facts import (
     HOME,
@@ -185,7 +186,7 @@ async def test_whoever_missed_more_than_is_remembered_gets_a_gap(harness, shoots
     client = await harness.listen()
     await client.leave()
     for _ in range(5_000):
-        harness.streams.sources.feed.publish("shoot", NAMESPACE, b"")
+        harness.streams.feed.publish("shoot", NAMESPACE, b"")
     back = await harness.listen(last_id=client.last_id)
     assert back.names[0] == "gap"
 
@@ -223,7 +224,7 @@ async def test_the_caller_is_reviewed_again_every_minute(harness, authority):
 
 async def test_the_seed_is_asked_each_time_and_a_denial_ends_the_stream_within_a_minute(shoots):
     reviewer, metrics = FakeReviewer({("tester", Call.LIST.access(""))}), Metrics()
-    reviews = ReviewService(reviewer, Clock.of_loop(), metrics)
+    reviews = ReviewService(cast("Any", reviewer), Clock.of_loop(), metrics)
     harness = Harness.create(shoots=shoots, authority=BySeed(reviews, DecisionCounter(metrics)))
     client = await harness.listen()
     await harness.run(601)
@@ -351,7 +352,7 @@ async def test_a_client_that_reads_too_slowly_is_dropped_when_what_it_needs_is_f
     slow.reading.clear()
     await change(harness, shoots, "first")
     for _ in range(5_000):
-        harness.streams.sources.feed.publish("shoot", NAMESPACE, b"event: shoot\ndata: {}\n\n")
+        harness.streams.feed.publish("shoot", NAMESPACE, b"event: shoot\ndata: {}\n\n")
     slow.reading.set()
     await harness.run(0.1)
     assert slow.task.done()

@@ -2,12 +2,11 @@
 
 import pytest
 
-from app.api.views import ProberView
+from app.api.context import ProberView
 from app.core.clock import Clock
 from app.core.model.policy import Loop
 from app.core.reporting.history import History
 from app.core.tasks import Tasks
-from app.service.selfview import ShootViews
 from tests.api.fakes import FakeProcess
 from tests.api.streaming.listening import Harness
 from tests.support.harness import KCM, SHOOT, Lab
@@ -24,7 +23,8 @@ async def loop():
     prober = lab.prober(world)
     environment, overrides = prober.environment, prober.environment.overrides
     view = ProberView(
-        ShootViews(prober.prober.registry, History()),
+        prober.prober.registry,
+        History(),
         environment.policy,
         overrides,
         prober.prober.scaling_runs,

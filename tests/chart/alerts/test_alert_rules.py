@@ -8,8 +8,8 @@ import yaml
 from app.core import errors
 from app.core.config.files import parse_prober
 from app.core.errors import ClusterError
-from app.core.kube.access import permissions_needed, process_permissions, weeder_permissions
 from app.core.kube.kubeconfig import NO_TOKEN
+from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions
 from app.core.model.probing import ShootState
 from tests.chart.alerts.rules import (
     BEYOND,

@@ -11,7 +11,7 @@ import msgspec
 
 from app.core.clock import Clock
 from app.core.errors import BadAnswer, Expired, Unreachable
-from app.core.kube.pod_watches import KubeProbedPods
+from app.core.kube.pods import ProbedPods
 from app.core.kube.seed_api import Budget
 from app.core.metrics import Metrics
 from app.core.model.selectors import LabelSelector, Operator, Requirement
@@ -173,7 +173,7 @@ class Probed:
     def __init__(self, server: PodServer, selectors: tuple[LabelSelector, ...]) -> None:
         self.server, self.clock, self.metrics = server, Clock.of_loop(), Metrics()
         self.tasks = Tasks(self.clock)
-        self.pods = KubeProbedPods(
+        self.pods = ProbedPods(
             cast("Any", server), selectors, self.clock, self.tasks, self.metrics, Random(1)
         )
         self.told: list[tuple[str, str]] = []

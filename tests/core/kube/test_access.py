@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.kube.access import permissions_needed, process_permissions
+from app.core.kube.reviews import permissions_needed, process_permissions
 from app.core.model.endpoints import EndpointProbeSpec, Exec, TcpSocket
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
 from app.core.model.selectors import LabelSelector

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from app.core.kube.byte_budget import ByteBudget
+from app.core.kube.connections import ByteBudget
 
 
 async def test_what_fits_does_not_wait():

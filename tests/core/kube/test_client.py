@@ -22,12 +22,10 @@ from app.core.errors import (
 )
 from app.core.fair_queue import Consumer
 from app.core.kube import decoding, kubeconfig
-from app.core.kube.byte_budget import ByteBudget
-from app.core.kube.client import ApiClient, ApiRequest, ResponseLimits
-from app.core.kube.connections import ConnectionPool
+from app.core.kube.client import ApiClient, ApiRequest, ResponseLimits, WatchSilent
+from app.core.kube.connections import ByteBudget, ConnectionPool
 from app.core.kube.failures import RequestedRight
 from app.core.kube.kubeconfig import ClientCertificate
-from app.core.kube.responses import WatchSilent
 from app.core.metrics import Metrics
 from tests.core.kube.server import AUTHORITY, is_ended, server_context, serving, until
 from tests.support.certs import Authority
@@ -641,7 +639,7 @@ async def test_a_silent_watch_is_given_up():
 
 
 async def test_an_event_without_end_is_cut(monkeypatch):
-    monkeypatch.setattr("app.core.kube.responses.MAX_LINE", 50_000)
+    monkeypatch.setattr("app.core.kube.client.MAX_LINE", 50_000)
 
     async def stream(asked):
         await asked.begin_stream()

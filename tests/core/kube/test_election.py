@@ -11,8 +11,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import Conflict, Forbidden, LeadershipLost, NotFound, ServerFault, Unreachable
-from app.core.kube.election import ElectionTimes, LeaseElection, SoleOwner
-from app.core.kube.election_lease import LeaseRecord
+from app.core.kube.election import ElectionTimes, LeaseElection, LeaseRecord, SoleOwner
 from app.core.metrics import Metrics
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.ports import Preparation

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.core.kube.election_lease import LeaseStore
+from app.core.kube.election import LeaseStore
 
 STAMPED = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 SPEC = {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 3}

@@ -24,9 +24,9 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import addresses
-from app.core.kube.connector import KubeConnector
+from app.core.kube import kubeconfig as kubeconfig_module
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
+from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.shoots import Route, SecretView
 from tests.core.kube.server import serving, until
@@ -59,7 +59,7 @@ def internal(server, version="1", **more) -> SecretView:
 async def connecting(policy=LOCAL, **more):
     metrics = Metrics()
     inner = ServerPolicy(pattern=r"(127\.0\.0\.1|localhost):[0-9]+")
-    connector = KubeConnector(Clock.system(), metrics, inner, external=policy, **more)
+    connector = ShootConnector(Clock.system(), metrics, inner, external=policy, **more)
     connector.metrics = metrics  # type: ignore[attr-defined]  # for the tests to look at
     try:
         yield connector
@@ -73,7 +73,7 @@ def dns(monkeypatch):
     """The DNS: addresses by name, and who asked; loopback is allowed, but for 127.0.0.2."""
     found = Dns()
     monkeypatch.setattr(name_lookup, "look_up", found)
-    monkeypatch.setattr(addresses, "is_forbidden", lambda text: text != "127.0.0.1")
+    monkeypatch.setattr(kubeconfig_module, "is_forbidden", lambda text: text != "127.0.0.1")
     yield found
     found.open.set()
 

@@ -12,7 +12,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import LimitExceeded, ServerFault, Throttled
-from app.core.kube import sources
+from app.core.kube import resources
 from app.core.kube.decoding.envelope import METADATA_LIST
 from app.core.kube.reflector import Reflector
 from app.core.kube.resources import Resources
@@ -24,16 +24,16 @@ from app.core.model.workloads import ResourceRef
 NS = "shoot--dev--one"
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 SOURCES: dict[str, Any] = {
-    "clusters": sources.clusters(),
-    "machines": sources.machines(),
-    "secrets": sources.secrets("kubeconfig"),
-    "external secrets": sources.secrets("kubeconfig", Route.EXTERNAL),
-    "dependents": sources.dependent(KCM, Resources(cast("Any", None))),
-    "slices": sources.slices(["etcd-main-client"]),
-    "pods of a recovery": sources.pods(NS, None),
-    "pods of probes": sources.probed_pods(LabelSelector()),
-    "pauses": sources.pauses(),
-    "scale requests": sources.scale_requests(),
+    "clusters": resources.clusters(),
+    "machines": resources.machines(),
+    "secrets": resources.secrets("kubeconfig"),
+    "external secrets": resources.secrets("kubeconfig", Route.EXTERNAL),
+    "dependents": resources.dependent(KCM, Resources(cast("Any", None))),
+    "slices": resources.slices(["etcd-main-client"]),
+    "pods of a recovery": resources.pods(NS, None),
+    "pods of probes": resources.probed_pods(LabelSelector()),
+    "pauses": resources.pauses(),
+    "scale requests": resources.scale_requests(),
 }
 CUT_SHORT = "an object is nested too deeply; its deeper parts are not read"
 UNDECODABLE = "an object cannot be decoded; its last known state stays in use"

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from app.core.errors import LimitExceeded
+from app.core.kube.client import MAX_LINE, WatchSilent, lines_of
 from app.core.kube.failures import RequestedRight
-from app.core.kube.responses import MAX_LINE, WatchSilent, lines_of
 
 ASKED = RequestedRight("watch", "pods")
 

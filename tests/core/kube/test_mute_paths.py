@@ -11,11 +11,11 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import Unreachable
-from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, KubeCustomObjects
-from app.core.kube.pod_watches import KubeProbedPods
-from app.core.kube.responses import WatchSilent
-from app.core.kube.seed import KubeSeed
-from app.core.kube.weeder_view import KubeWeederSeed
+from app.core.kube.client import WatchSilent
+from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, CustomObjects
+from app.core.kube.pods import ProbedPods
+from app.core.kube.seed import SeedCluster
+from app.core.kube.weeder_view import WeederSeed
 from app.core.metrics import Metrics
 from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
@@ -119,11 +119,11 @@ class Watcher:
         self.tasks = Tasks(self.clock)
         rest: Any = (self.clock, self.tasks, metrics, Random(1))
         api = cast("Any", server)
-        self.seed = KubeSeed(api, policy, *rest)
-        self.weeder = KubeWeederSeed(api, [SERVICE], *rest)
-        self.probed = KubeProbedPods(api, [SELECTOR], *rest)
-        self.pauses = KubeCustomObjects(PAUSE, api, "", *rest)
-        self.requests = KubeCustomObjects(SCALE_REQUEST, api, "", *rest)
+        self.seed = SeedCluster(api, policy, *rest)
+        self.weeder = WeederSeed(api, [SERVICE], *rest)
+        self.probed = ProbedPods(api, [SELECTOR], *rest)
+        self.pauses = CustomObjects(PAUSE, api, "", *rest)
+        self.requests = CustomObjects(SCALE_REQUEST, api, "", *rest)
         self._parts = (self.seed, self.weeder, self.probed, self.pauses, self.requests)
 
     async def admitted(self) -> None:

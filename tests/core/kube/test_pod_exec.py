@@ -20,7 +20,7 @@ from app.core.errors import (
 from app.core.kube import kubeconfig, pod_exec
 from app.core.kube.client import ApiRequest
 from app.core.kube.failures import RequestedRight
-from app.core.kube.pod_exec import KubeExec
+from app.core.kube.pod_exec import ContainerExec
 from app.core.kube.seed_api import URGENT_IN_FLIGHT, Budget, SeedApi
 from app.core.kube.seed_credentials import SeedIdentity
 from app.core.metrics import Metrics
@@ -62,7 +62,7 @@ async def api_at(origin, *tokens, **budgets):
 @asynccontextmanager
 async def execs_at(origin, *tokens):
     async with api_at(origin, *tokens) as (api, metrics):
-        yield KubeExec(api), metrics
+        yield ContainerExec(api), metrics
 
 
 def message(data, opcode=2, *, rsv=0):
@@ -328,4 +328,4 @@ async def test_a_command_begins_at_once_though_another_budget_is_used_up(budget)
         used_up(api, server, budget),
         asyncio.timeout(3),
     ):
-        assert await frames(KubeExec(api)) == [(3, WELL[1:])]
+        assert await frames(ContainerExec(api)) == [(3, WELL[1:])]

@@ -23,8 +23,9 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import decoding
-from app.core.kube.reflector import Reflector, WatchSource
-from app.core.kube.responses import WatchSilent
+from app.core.kube.client import WatchSilent
+from app.core.kube.reflector import Reflector
+from app.core.kube.resources import WatchSource
 from app.core.metrics import Metrics
 
 FOREVER = 10**9

@@ -3,7 +3,7 @@
 import json
 
 from app.core.kube import decoding
-from app.core.kube.replica import NamespacedReplica
+from app.core.kube.pods import NamespacedReplica
 from tests.core.kube.podserver import A, B, C, pod_of
 
 

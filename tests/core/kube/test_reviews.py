@@ -23,7 +23,7 @@ from app.core.errors import (
 from app.core.kube import reviews
 from app.core.kube.client import ApiRequest
 from app.core.kube.failures import RequestedRight
-from app.core.kube.reviews import KubeReviewer
+from app.core.kube.reviews import Reviewer
 from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
 from app.core.model.callers import Access, Caller
@@ -66,7 +66,7 @@ class World:
 async def reviewer_on(world):
     async with serving(world.handle) as server:
         api = SeedApi(FakeCredentials(server), Clock.system(), Metrics(), qps=0.001, burst=1)
-        reviewer = KubeReviewer(api)
+        reviewer = Reviewer(api)
         try:
             yield reviewer, server
         finally:

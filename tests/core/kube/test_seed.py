@@ -22,13 +22,12 @@ from app.core.errors import (
 )
 from app.core.kube import kubeconfig
 from app.core.kube import seed as seed_module
-from app.core.kube.access import KubeAccessReviewer, permissions_needed
 from app.core.kube.client import ApiRequest
-from app.core.kube.election_lease import LeaseStore, LeaseUpdate
-from app.core.kube.event_sink import KubeEvents
+from app.core.kube.election import LeaseStore, LeaseUpdate
 from app.core.kube.failures import RequestedRight
-from app.core.kube.resources import ApiResource, UnconfiguredScan, assumed
-from app.core.kube.seed import KubeSeed
+from app.core.kube.resources import ApiResource, assumed
+from app.core.kube.reviews import AccessReviewer, permissions_needed
+from app.core.kube.seed import SeedCluster, UnconfiguredScan
 from app.core.kube.seed_api import Budget, SeedApi
 from app.core.kube.seed_credentials import SeedIdentity
 from app.core.limits import Backoff
@@ -166,7 +165,7 @@ async def seed_of(world, *, started=True, qps=1000.0, burst=1000, credentials=No
         tasks = Tasks(clock)
         credentials = credentials(server) if credentials else FakeCredentials(server)
         api = SeedApi(credentials, clock, metrics, qps=qps, burst=burst, **more)
-        seed: Any = KubeSeed(api, POLICY, clock, tasks, metrics, Random(1))
+        seed: Any = SeedCluster(api, POLICY, clock, tasks, metrics, Random(1))
         seed.server, seed.api, seed.metrics = server, api, metrics
         seed.changes = []
         seed.subscribe(seed.changes.append)
@@ -641,7 +640,7 @@ async def test_what_is_missing_is_asked_right_by_right():
     world.denied = {("patch", "deployments"), ("create", "events")}
     needed = permissions_needed(POLICY, {})
     async with seed_of(world, started=False) as seed:
-        missing = await KubeAccessReviewer(seed.api).missing(needed)
+        missing = await AccessReviewer(seed.api).missing(needed)
     assert missing == (
         Permission("patch", "apps", "deployments", KCM.name),
         Permission("create", "events.k8s.io", "events", feature="events"),
@@ -655,7 +654,7 @@ async def test_an_answer_that_is_no_review_allows_nothing_and_denies_nothing():
 
     async with seed_of(Odd(), started=False) as seed:
         with pytest.raises(BadAnswer):
-            await KubeAccessReviewer(seed.api).missing([Permission("get", "", "secrets")])
+            await AccessReviewer(seed.api).missing([Permission("get", "", "secrets")])
 
 
 def test_the_rights_are_those_of_the_threat_model():
@@ -746,7 +745,7 @@ SECOND = 0.3
 
 @pytest.mark.parametrize("released", [True, False])
 async def test_an_event_lets_urgent_requests_go_first_but_not_for_long(monkeypatch, released):
-    monkeypatch.setattr("app.core.kube.event_sink._GIVES_WAY", SECOND)
+    monkeypatch.setattr("app.core.kube.seed_api._GIVES_WAY", SECOND)
     release, written = asyncio.Event(), []
 
     class Slow(World):
@@ -761,7 +760,7 @@ async def test_an_event_lets_urgent_requests_go_first_but_not_for_long(monkeypat
         began = asyncio.get_running_loop().time()
         urgent = asyncio.ensure_future(seed.read_cluster("a", urgent=True))
         await asyncio.sleep(0)
-        event = asyncio.ensure_future(KubeEvents(seed.api).emit(NS, {"reason": "ScaledDown"}))
+        event = asyncio.ensure_future(seed.api.create_event(NS, {"reason": "ScaledDown"}))
         await asyncio.sleep(SECOND / 3)
         assert not written
         if released:
@@ -785,7 +784,7 @@ async def test_an_urgent_request_that_was_cancelled_holds_up_no_event():
         urgent.cancel()
         await asyncio.gather(urgent, return_exceptions=True)
         async with asyncio.timeout(0.5):
-            await KubeEvents(seed.api).emit(NS, {"reason": "ScaledDown"})
+            await seed.api.create_event(NS, {"reason": "ScaledDown"})
 
 
 async def test_events_take_nothing_of_the_request_budget_and_wait_for_none():
@@ -800,12 +799,11 @@ async def test_events_take_nothing_of_the_request_budget_and_wait_for_none():
                 await super().handle(asked)
 
     async with seed_of(Events(), started=False, qps=0.01, burst=1) as seed:
-        events = KubeEvents(seed.api)
         async with asyncio.timeout(2):
             for _ in range(20):
-                await events.emit(NS, {"reason": "ScaledDown"})
+                await seed.api.create_event(NS, {"reason": "ScaledDown"})
             await seed.read_cluster("a")
-            await events.emit(NS, {"reason": "ScaledDown"})
+            await seed.api.create_event(NS, {"reason": "ScaledDown"})
     path = f"/apis/events.k8s.io/v1/namespaces/{NS}/events"
     assert written == [(path, {"reason": "ScaledDown"})] * 21
 

@@ -15,9 +15,9 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import decoding, selected_pods, sources
+from app.core.kube import decoding, pods, resources
+from app.core.kube.pods import IDLE_TIMEOUT, MOST_JOINS, START_DELAY
 from app.core.kube.seed_api import Budget
-from app.core.kube.selected_pods import IDLE_TIMEOUT, MOST_JOINS, START_DELAY
 from app.core.ports import WatchState
 from tests.core.kube.podserver import ETCD, ROLE, A, B, C, PodServer, Probed, probed
 
@@ -291,7 +291,7 @@ async def test_who_leaves_and_comes_back_meanwhile_is_listed_again(server):
 
 
 async def test_who_comes_in_the_middle_of_a_list_of_many_pages_misses_none(server, monkeypatch):
-    monkeypatch.setattr(sources, "PROBED_POD_PAGE", 1)
+    monkeypatch.setattr(resources, "PROBED_POD_PAGE", 1)
     async with probed(server) as seen:
         server.after = 0.5
         seen.pods.follow(C)
@@ -304,7 +304,7 @@ async def test_who_comes_in_the_middle_of_a_list_of_many_pages_misses_none(serve
 
 
 async def test_who_leaves_in_the_middle_of_a_list_and_comes_back_misses_none(server, monkeypatch):
-    monkeypatch.setattr(sources, "PROBED_POD_PAGE", 1)
+    monkeypatch.setattr(resources, "PROBED_POD_PAGE", 1)
     async with probed(server) as seen:
         server.after = 0.5
         seen.pods.follow(B)
@@ -576,9 +576,9 @@ ROUGH = (Weather.cut, Weather.forget, Weather.fail)
 @pytest.mark.parametrize("seed", range(80))
 async def test_in_the_end_exactly_the_pods_that_there_are_are_seen(server, monkeypatch, seed):
     chance = Random(seed)
-    monkeypatch.setattr(sources, "PROBED_POD_PAGE", chance.choice((1, 2, 100)))
-    monkeypatch.setattr(selected_pods, "MOST_JOINS", chance.choice((0, 1, 10)))
-    monkeypatch.setattr(selected_pods, "LISTS_APART", chance.choice((0.0, 1.0)))
+    monkeypatch.setattr(resources, "PROBED_POD_PAGE", chance.choice((1, 2, 100)))
+    monkeypatch.setattr(pods, "MOST_JOINS", chance.choice((0, 1, 10)))
+    monkeypatch.setattr(pods, "LISTS_APART", chance.choice((0.0, 1.0)))
     async with probed(server) as seen:
         weather = Weather(server, seen, chance)
         for _ in range(6):

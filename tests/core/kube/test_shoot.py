@@ -18,8 +18,8 @@ from app.core.errors import (
 )
 from app.core.kube import shoot as shoot_module
 from app.core.kube.client import ResponseLimits
-from app.core.kube.connector import KubeConnector
 from app.core.kube.kubeconfig import ServerPolicy
+from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.nodes import NodeView
 from app.core.model.shoots import SecretView
@@ -56,7 +56,7 @@ def secret(server, version="1", **more) -> SecretView:
 async def connecting(**more):
     metrics = Metrics()
     policy = ServerPolicy(pattern=r"127\.0\.0\.1:[0-9]+")
-    connector = KubeConnector(Clock.system(), metrics, policy, **more)
+    connector = ShootConnector(Clock.system(), metrics, policy, **more)
     connector.metrics = metrics  # type: ignore[attr-defined]  # for the tests to look at
     try:
         yield connector

@@ -21,9 +21,9 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import reflector, weeder_view
-from app.core.kube.access import weeder_permissions
+from app.core.kube.reviews import weeder_permissions
 from app.core.kube.seed_api import SeedApi
-from app.core.kube.weeder_view import KubeWeederSeed
+from app.core.kube.weeder_view import WeederSeed
 from app.core.limits import Backoff
 from app.core.metrics import Metrics
 from app.core.model.selectors import LabelSelector, Operator, Requirement
@@ -93,7 +93,7 @@ async def seed_of(world, *, started=False, qps=1000.0, burst=1000):
         clock, metrics = Clock.system(), Metrics()
         tasks = Tasks(clock)
         api = SeedApi(FakeCredentials(server), clock, metrics, qps=qps, burst=burst)
-        seed: Any = KubeWeederSeed(api, SERVICES, clock, tasks, metrics, Random(1))
+        seed: Any = WeederSeed(api, SERVICES, clock, tasks, metrics, Random(1))
         seed.server, seed.heard, seed.tasks = server, Heard(seed), tasks
         seed.subscribe(seed.heard)
         try:

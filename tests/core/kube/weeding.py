@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from app.core.clock import Clock
 from app.core.kube.seed_api import Budget
-from app.core.kube.weeder_view import KubeWeederSeed
+from app.core.kube.weeder_view import WeederSeed
 from app.core.metrics import Metrics
 from app.core.model.weeding import ServiceKey
 from app.core.tasks import Tasks
@@ -73,7 +73,7 @@ class SeedScript(Script):
 class Heard:
     """A listener that remembers what it heard, and what it saw at that moment."""
 
-    def __init__(self, seed: KubeWeederSeed) -> None:
+    def __init__(self, seed: WeederSeed) -> None:
         self.seed = seed
         self.changes: list[tuple[ServiceKey, bool]] = []
         self.relisted: list[Any] = []
@@ -96,7 +96,7 @@ async def seed_on(script: SeedScript, *, started: bool = True):
     """A weeder's seed over a script, in virtual time."""
     clock, metrics = Clock.of_loop(), Metrics()
     tasks = Tasks(clock)
-    seed: Any = KubeWeederSeed(cast("Any", script), SERVICES, clock, tasks, metrics, Random(1))
+    seed: Any = WeederSeed(cast("Any", script), SERVICES, clock, tasks, metrics, Random(1))
     seed.clock, seed.metrics, seed.heard, seed.began = clock, metrics, Heard(seed), clock.now()
     seed.subscribe(seed.heard)
     try:

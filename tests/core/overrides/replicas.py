@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from app.core.kube.custom_objects import CustomObjects
 from app.core.model.overrides import API_PAUSE, Pause, ScaleRequest, Scope
 from app.core.model.scaling_runs import ScaleSpec
 from app.core.model.workloads import Direction
@@ -11,7 +12,6 @@ from app.core.overrides.cache import OverrideCache
 from app.core.overrides.notices import OverrideGauges
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.service import OverrideService
-from app.core.ports import CustomObjects
 from app.core.reporting.notices import Notice
 from app.service.parts import Core
 from app.simulation.builders import World

@@ -7,11 +7,17 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from app.core.model.endpoints import EndpointProbeSpec, ProbeOutcome, TcpSocket
 from app.core.model.policy import EndpointMode, ProberPolicy
-from app.core.model.probing import LeaseCounts, ProbeResult, RequestKind, ShootState, Tally
+from app.core.model.probing import (
+    LeaseCounts,
+    NoticeKind,
+    ProbeResult,
+    RequestKind,
+    ShootState,
+    Tally,
+)
 from app.core.reporting import metering
 from app.core.reporting.gauges import Probing
 from app.core.reporting.metering import EndpointMetering
-from app.core.reporting.notices import NoticeKind
 from app.service.loops import begin_prober
 from tests.core.reporting.test_metering import NS, Meter, Shoot
 

@@ -9,9 +9,10 @@ from structlog.testing import capture_logs
 from app.core.clock import Clock
 from app.core.errors import Forbidden, Throttled, Unreachable
 from app.core.metrics import Metrics
+from app.core.model.probing import NoticeKind
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.event_writer import EventWriter, event
-from app.core.reporting.notices import Notice, NoticeKind, Severity
+from app.core.reporting.notices import Notice, Severity
 from app.core.tasks import Tasks
 
 NS = "shoot--a"
@@ -57,7 +58,7 @@ class Harness:
         self.leads = True
         self.tasks = Tasks(self.clock)
         self.writer = EventWriter(
-            self.sink,
+            self.sink.emit,
             leading=lambda: self.leads,
             uid_of=lambda _namespace, ref: f"uid-of-{ref.name}",
             identity="dwd-7f9",

@@ -3,10 +3,10 @@
 import tracemalloc
 
 from app.core.model.overrides import ALL_SHOOTS
-from app.core.model.probing import Verdict
+from app.core.model.probing import NoticeKind, Verdict
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.history import History
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 
 NS = "shoot--a"
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")

@@ -7,12 +7,19 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from app.core.metrics import Format, Metrics
-from app.core.model.probing import Exclusion, LeaseCounts, RequestKind, ShootState, Tally
+from app.core.model.probing import (
+    Exclusion,
+    LeaseCounts,
+    NoticeKind,
+    RequestKind,
+    ShootState,
+    Tally,
+)
 from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.gauges import show_shoots
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import Notice, NoticeKind
+from app.core.reporting.notices import Notice
 from tests.support.slices import at_once
 
 NS = "shoot--a"

@@ -2,7 +2,8 @@
 
 from structlog.testing import capture_logs
 
-from app.core.reporting.notices import Notice, NoticeBus, NoticeKind
+from app.core.model.probing import NoticeKind
+from app.core.reporting.notices import Notice, NoticeBus
 
 NOTICE = Notice(NoticeKind.SCALE, "shoot--a", 1.0, "ScaledDown", "scaled")
 

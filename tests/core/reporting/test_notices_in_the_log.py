@@ -3,10 +3,10 @@
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.model.probing import Verdict
+from app.core.model.probing import NoticeKind, Verdict
 from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.reporting.notices import Notice, NoticeKind, Severity, journal
+from app.core.reporting.notices import Notice, Severity, journal
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 

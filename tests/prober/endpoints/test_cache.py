@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 from app.core.clock import Clock
-from app.core.model.endpoints import ProbeOutcome, ProbeType
+from app.core.model.endpoints import CachedResult, ProbeOutcome, ProbeType
 from app.core.tasks import Tasks
 from app.prober.endpoints.results import ProbeTarget, ResultChange, Results, TargetResult, WorkerKey
-from app.prober.rules.probe_worker import CachedResult
 from tests.support.endpointprobes import NAMESPACE, Bench, gate_probe, pod, pod_probe
 
 pytestmark = pytest.mark.looptime(

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.endpoints import Effect
+from app.core.model.endpoints import CachedResult, Effect, GateReason, Waiting
+from app.core.model.probing import NoticeKind
 from app.core.ports import WatchState
-from app.core.reporting.notices import NoticeKind, Severity
-from app.prober.rules.gates import GateReason
-from app.prober.rules.probe_worker import CachedResult, Waiting
+from app.core.reporting.notices import Severity
 from tests.support.endpointprobes import (
     ERROR,
     FAILURE,

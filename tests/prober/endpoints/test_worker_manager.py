@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.model.endpoints import ProbeType
-from app.prober.rules.probe_worker import CachedResult
+from app.core.model.endpoints import CachedResult, ProbeType
 from tests.support.endpointprobes import (
     FAILURE,
     NAMESPACE,

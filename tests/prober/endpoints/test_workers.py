@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.endpoints import Effect, ProbeType, TargetAddress
+from app.core.model.endpoints import CachedResult, Effect, ProbeType, TargetAddress, Waiting
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
 from app.prober.endpoints.results import ProbeTarget
-from app.prober.rules.probe_worker import CachedResult, Waiting
 from tests.support.endpointprobes import (
     ERROR,
     ETCD,

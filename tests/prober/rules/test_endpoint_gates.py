@@ -7,9 +7,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from app.core.model.endpoints import Effect, EndpointProbeSpec, TcpSocket
-from app.prober.rules.gates import GateInputs, GateReason, judge, lifespan
-from app.prober.rules.probe_worker import CachedResult
+from app.core.model.endpoints import CachedResult, Effect, EndpointProbeSpec, GateReason, TcpSocket
+from app.prober.rules.gates import GateInputs, judge, lifespan
 
 NOW = 1_800_000_000.0
 PROBE = EndpointProbeSpec(

@@ -8,12 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.endpoints import Effect, EndpointProbeSpec, ProbeOutcome, ProbeType, TcpSocket
+from app.core.model.endpoints import (
+    CachedResult,
+    Effect,
+    EndpointProbeSpec,
+    ProbeOutcome,
+    ProbeType,
+    TcpSocket,
+    Waiting,
+)
 from app.prober.rules.probe_worker import (
     HOST,
-    CachedResult,
     PeriodAction,
-    Waiting,
     WorkerInputs,
     WorkerState,
     WorkerStep,

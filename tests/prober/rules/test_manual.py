@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model import workloads as ann
 from app.core.model.overrides import ObjectId, ScaleRequest
 from app.core.model.probing import Verdict
 from app.core.model.scaling_runs import (
@@ -19,13 +18,12 @@ from app.core.model.scaling_runs import (
     StepPhase,
     Trigger,
 )
-from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.core.model.workloads import Direction, ResourceRef
 from app.core.overrides import rules
 from app.prober.rules import manual
 from app.prober.rules.manual import NEVER_STARTED, ManualContext, RequestStep
-from app.prober.rules.scaling import ScalingStep, Why
 from tests.prober.rules.facts import NOW
-from tests.support.harness import CA, GARDENER, KCM, MCM
+from tests.support.harness import KCM
 
 UP, DOWN = Direction.UP, Direction.DOWN
 PENDING = ScaleRequest(
@@ -62,39 +60,6 @@ def test_everything_else_needs_no_force(would_be):
     assert manual.objection(DOWN, ManualContext(probed=True, would_be=would_be)) is None
     if would_be is not Verdict.SCALE_DOWN:
         assert manual.objection(UP, ManualContext(probed=True, would_be=would_be)) is None
-
-
-# The plan.
-
-
-def view(ref: ResourceRef, replicas: int, **annotations: str) -> WorkloadView:
-    return WorkloadView(ref, "shoot--a", "uid", "7", replicas, annotations)
-
-
-def planned(direction, *views):
-    found = manual.plan(GARDENER.dependents, {each.ref: each for each in views}, direction, NOW)
-    return [(each.ref, task.step, task.why) for each, task in found]
-
-
-def test_a_plan_goes_level_by_level_and_says_of_each_resource_what_or_why_not():
-    ignored = view(CA, 1, **{ann.IGNORE_SCALING: "true"})
-    assert planned(DOWN, view(KCM, 1), view(MCM, 0), ignored) == [
-        (MCM, ScalingStep.NOTHING, Why.ALREADY),
-        (CA, ScalingStep.SKIP, Why.IGNORED),
-        (KCM, ScalingStep.WRITE, Why.SCALED_DOWN),
-    ]
-
-
-def test_what_is_at_0_without_our_keys_is_something_to_do_by_hand():
-    assert planned(UP, view(KCM, 0), view(MCM, 0)) == [
-        (KCM, ScalingStep.WRITE, Why.FOUND_AT_ZERO),
-        (MCM, ScalingStep.WRITE, Why.FOUND_AT_ZERO),
-        (CA, ScalingStep.SKIP, Why.GONE),
-    ]
-
-
-def test_a_resource_that_must_exist_and_does_not_is_a_step_that_fails():
-    assert (MCM, ScalingStep.FAILED, Why.NOT_FOUND) in planned(UP, view(KCM, 1))
 
 
 # What a leader does next.

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.model import workloads as ann
+from app.core.model.scaling_runs import ScalingStep
 from app.core.model.workloads import Direction
 from app.prober.rules import scaling
-from app.prober.rules.scaling import Case, ScalingStep, Why
+from app.prober.rules.scaling import Why
 from tests.prober.rules.facts import NOW, SINCE, protected, workload
 
 UP, DOWN = Direction.UP, Direction.DOWN
@@ -18,7 +19,7 @@ FALSE = ["0", "f", "F", "false", "False", "FALSE"]
 
 
 def decide(view, direction, **more):
-    return scaling.decide(Case(view, **more), direction, NOW)
+    return scaling.decide(view, direction, NOW, **more)
 
 
 def short(task):

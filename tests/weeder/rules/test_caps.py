@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Delete, WeederPolicy
-from app.weeder.rules import deletion
-from app.weeder.rules.caps import Ledger
-from app.weeder.rules.deletion import DeletedBefore
+from app.weeder import rules
+from app.weeder.rules import DeletedBefore, Ledger
 from tests.weeder.rules.facts import NOW, owner, pod
 
 WINDOW = 300.0
@@ -392,4 +391,4 @@ def test_no_uid_twice_and_never_more_than_the_cap_in_any_window(attempts):
 
 def judged(view, policy, made, now):
     crashing = replace(view, containers=tuple(c._replace(last_exit=now) for c in view.containers))
-    return deletion.judge(crashing, (LabelSelector(),), policy, made.deleted_before(view, now), now)
+    return rules.judge(crashing, (LabelSelector(),), policy, made.deleted_before(view, now), now)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from app.core.model.pods import CRASH_LOOP, ContainerView
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import Delete, Keep, KeepReason, WeederPolicy
-from app.weeder.rules import deletion
-from app.weeder.rules.deletion import DeletedBefore
+from app.weeder import rules
+from app.weeder.rules import DeletedBefore
 from tests.weeder.rules.facts import NOW, crashed, pod, running
 
 ALL = LabelSelector()
@@ -22,7 +22,7 @@ FREE = DeletedBefore(already=False, used=0, allowed=5)
 
 
 def judged(view, selectors=(ALL,), policy=POLICY, *, already=False, used=0, allowed=5, now=NOW):
-    return deletion.judge(view, selectors, policy, DeletedBefore(already, used, allowed), now)
+    return rules.judge(view, selectors, policy, DeletedBefore(already, used, allowed), now)
 
 
 def reason(view, *args, **more):
@@ -32,7 +32,7 @@ def reason(view, *args, **more):
 
 
 def left(restarts=6, ago=0.0, now=NOW):
-    return deletion.remaining_backoff(crashed("main", restarts, ago), now)
+    return rules.remaining_backoff(crashed("main", restarts, ago), now)
 
 
 # The remaining back-off.
@@ -70,7 +70,7 @@ def test_without_a_restart_count_or_an_exit_time_it_is_not_known(restarts, ago):
 
 @given(st.none() | st.integers(-5, 2**40), st.none() | st.floats(-1e9, 1e12), st.floats(0, 1e12))
 def test_it_is_never_negative_and_never_more_than_5_minutes(restarts, last_exit, now):
-    found = deletion.remaining_backoff(ContainerView("a", CRASH_LOOP, restarts, last_exit), now)
+    found = rules.remaining_backoff(ContainerView("a", CRASH_LOOP, restarts, last_exit), now)
     assert found is None or 0 <= found <= 300
     untold = last_exit is None or last_exit <= 0
     assert (found is None) == (restarts is None or restarts < 0 or untold)
@@ -304,7 +304,7 @@ def long_enough(container, least):
 
 @given(PODS, STANDINGS, POLICIES, st.lists(st.sampled_from([ALL, NONE]), max_size=3))
 def test_a_pod_is_deleted_if_and_only_if_the_page_says_so(view, deleted_before, policy, selectors):
-    verdict = deletion.judge(view, selectors, policy, deleted_before, NOW)
+    verdict = rules.judge(view, selectors, policy, deleted_before, NOW)
     due = (
         ALL in selectors
         and not view.terminating
@@ -319,23 +319,23 @@ def test_a_pod_is_deleted_if_and_only_if_the_page_says_so(view, deleted_before, 
 @given(PODS, STANDINGS, POLICIES)
 def test_a_pod_whose_containers_run_is_never_deleted(view, deleted_before, policy):
     up = tuple(each._replace(waiting=None) for each in view.containers)
-    verdict = deletion.judge(replace(view, containers=up), (ALL,), policy, deleted_before, NOW)
+    verdict = rules.judge(replace(view, containers=up), (ALL,), policy, deleted_before, NOW)
     assert isinstance(verdict, Keep)
     assert verdict.reason in {KeepReason.TERMINATING, KeepReason.NOT_WAITING}
 
 
 @given(PODS, POLICIES)
 def test_what_is_told_of_a_deletion_is_the_longest_wait_of_a_container_that_waits(view, policy):
-    verdict = deletion.judge(view, (ALL,), policy, FREE, NOW)
+    verdict = rules.judge(view, (ALL,), policy, FREE, NOW)
     if isinstance(verdict, Delete):
         waits = [each for each in view.containers if each.waiting == CRASH_LOOP]
         assert verdict.container in {each.name for each in waits}
         told = math.inf if verdict.remaining is None else verdict.remaining
-        known = [deletion.remaining_backoff(each, NOW) for each in waits]
+        known = [rules.remaining_backoff(each, NOW) for each in waits]
         assert told == max(math.inf if each is None else each for each in known)
 
 
 @given(PODS, STANDINGS, POLICIES)
 def test_every_reason_comes_with_a_sentence(view, deleted_before, policy):
-    verdict = deletion.judge(view, (ALL,), policy, deleted_before, NOW)
+    verdict = rules.judge(view, (ALL,), policy, deleted_before, NOW)
     assert isinstance(verdict, Delete) or 0 < len(verdict.message) <= 300

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.weeder.rules import caps
+from app.weeder import rules
 from tests.weeder.rules.facts import NOW
 
 WINDOW = 300.0
@@ -18,35 +18,39 @@ def begins(gaps, window=WINDOW):
     now = NOW
     for gap in gaps:
         now += gap
-        now += caps.wait(begun, now, window)
+        now += rules.recovery_wait(begun, now, window)
         begun.append(now)
     return begun
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_the_first_three_begin_at_once(number):
-    assert caps.wait([NOW - 1.0] * number, NOW, WINDOW) == 0
+    assert rules.recovery_wait([NOW - 1.0] * number, NOW, WINDOW) == 0
 
 
 @pytest.mark.parametrize(
     ("number", "seconds"), [(3, 30), (4, 60), (5, 120), (6, 120), (50, 120), (5_000, 120)]
 )
 def test_then_the_next_waits_30_seconds_doubling_up_to_2_minutes(number, seconds):
-    assert caps.wait([NOW - 1.0] * number, NOW, WINDOW) == seconds
+    assert rules.recovery_wait([NOW - 1.0] * number, NOW, WINDOW) == seconds
 
 
 def test_a_recovery_as_old_as_the_window_no_longer_counts():
-    assert caps.wait([NOW - 300.0, NOW - 2, NOW - 1], NOW, WINDOW) == 0
-    assert caps.wait([NOW - 299.9, NOW - 2, NOW - 1], NOW, WINDOW) == 30
+    assert rules.recovery_wait([NOW - 300.0, NOW - 2, NOW - 1], NOW, WINDOW) == 0
+    assert rules.recovery_wait([NOW - 299.9, NOW - 2, NOW - 1], NOW, WINDOW) == 30
 
 
 def test_the_order_in_which_they_are_told_does_not_matter():
     begun = [NOW - 400, NOW - 1, NOW - 350, NOW - 200, NOW - 3]
-    assert caps.wait(begun, NOW, WINDOW) == caps.wait(sorted(begun), NOW, WINDOW) == 30
+    assert (
+        rules.recovery_wait(begun, NOW, WINDOW)
+        == rules.recovery_wait(sorted(begun), NOW, WINDOW)
+        == 30
+    )
 
 
 def test_after_a_quiet_window_they_begin_at_once_again():
-    assert caps.wait([NOW - 301.0] * 9, NOW, WINDOW) == 0
+    assert rules.recovery_wait([NOW - 301.0] * 9, NOW, WINDOW) == 0
 
 
 def test_a_service_that_flaps_every_5_seconds():

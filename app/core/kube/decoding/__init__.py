@@ -4,7 +4,6 @@ Only the few needed fields are decoded; msgspec skips the rest without creating 
 for what Go omits, so every optional member may be `null`, too.
 """
 
-from app.core.kube.decoding.clusters import cluster
 from app.core.kube.decoding.envelope import (
     Meta,
     Raw,
@@ -21,6 +20,7 @@ from app.core.kube.decoding.envelope import (
 from app.core.kube.decoding.overrides import pause, scale_request
 from app.core.kube.decoding.pods import SERVICE_LABEL, accepted, endpoint_slice, pod, probed_pod
 from app.core.kube.decoding.seed_objects import (
+    cluster,
     machine,
     scale,
     secret,

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Struct
 
-from app.core.config.scalars import format_duration, parse_duration
 from app.core.errors import BadAnswer, trimmed
 from app.core.kube.decoding.envelope import FEW, Raw, expect
+from app.core.model.durations import format_duration, parse_duration
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.overrides import (
     LONGEST,

@@ -13,11 +13,11 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Struct
 
-from app.core.config.scalars import is_subdomain
 from app.core.errors import BadAnswer, trimmed
 from app.core.kube.decoding.envelope import FEW, Raw
 from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
+from app.core.model.names import is_subdomain
 from app.core.model.pods import ContainerView, OwnerView, PodView, SliceEndpoint, SliceView
 
 # Pods as the weeder reads them (owner, waiting containers), and answers to deletions.

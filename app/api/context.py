@@ -1,0 +1,125 @@
+"""What every route can use: the process, its loops, what people decided, and the caches of what was rendered.
+
+Only `ManualScaling` where it plans and acts, and `Dependents`, send requests to the seed; the rest is in memory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.api import presenting
+from app.api.auth.authorization import AccessAuthority, Call
+from app.api.limits import ReadLocks
+from app.api.page.plots import Plots
+from app.api.presenting import NOTHING, Endpoints
+from app.core.model.overrides import API_PAUSE, EffectiveOverrides, Pause
+from app.core.model.policy import ProberPolicy
+from app.core.overrides.cache import OverrideCache
+from app.core.overrides.service import OverrideService
+from app.core.reporting.audit import AuditLog
+from app.core.reporting.history import History
+from app.prober.endpoints.probes import EndpointProbes
+from app.prober.registry import ShootRegistry
+from app.prober.scaling.operations import Dependents, ManualScaling
+from app.prober.status import ShootStatus, ShootSummary
+from app.weeder.controller import WeederController
+
+if TYPE_CHECKING:
+    from app.service.selfview import SelfView
+
+# Shoots as JSON. A shoot changes with each probe and hardly ever between two, so that one rendering serves all readers.
+
+
+class _Rendered(NamedTuple):
+    status: ShootStatus
+    effective: EffectiveOverrides
+    endpoints: Endpoints
+    body: bytes
+
+
+class RenderedShoots:
+    """Cache of the last rendering of each shoot that somebody asked for; some 2 KiB for each."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Rendered] = {}
+
+    def shoot(
+        self,
+        status: ShootStatus,
+        policy: ProberPolicy,
+        effective: EffectiveOverrides,
+        endpoints: Endpoints = NOTHING,
+    ) -> bytes:
+        """The JSON of a shoot as `schemas.Shoot`; rendered only if its inputs differ from the last time."""
+        known, facts = self._known.get(status.namespace), (status, effective, endpoints)
+        if known is None or known[:-1] != facts:
+            body = presenting.shoot(status, policy, effective, endpoints).model_dump_json(
+                by_alias=True
+            )
+            known = self._known[status.namespace] = _Rendered(*facts, body.encode())
+        return known.body
+
+    def keep(self, shoots: Sequence[ShootSummary]) -> None:
+        """Drop shoots that are gone, if there are more in the cache than in `shoots`."""
+        if len(self._known) > len(shoots):
+            names = (each.namespace for each in shoots)
+            self._known = {each: self._known[each] for each in names if each in self._known}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+@dataclass(frozen=True, slots=True)
+class ProberView:
+    """The prober, as the API sees it."""
+
+    shoots: ShootRegistry
+    history: History
+    policy: ProberPolicy
+    overrides: OverrideCache
+    scaling_runs: ManualScaling
+    resources: Dependents
+    endpoints: EndpointProbes | None = None
+    """None if no endpoint probes are configured."""
+    rendered: RenderedShoots = field(default_factory=RenderedShoots)
+    looks: ReadLocks = field(default_factory=ReadLocks)
+    plots: Plots = field(default_factory=Plots)
+
+    def endpoints_of(self, namespace: str) -> Endpoints:
+        """The results of the endpoint probes of a shoot."""
+        probes = self.endpoints
+        return (
+            NOTHING
+            if probes is None
+            else Endpoints(probes.views(namespace), probes.gates(namespace))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every route can use; a loop that does not run in this process is None."""
+
+    process: "SelfView"
+    overrides: OverrideCache
+    override_service: OverrideService
+    authority: AccessAuthority
+    audit: AuditLog
+    prober: ProberView | None = None
+    weeders: WeederController | None = None
+    home: str = "garden"
+    """The watchdog's own namespace; a Pause in it is of all shoots."""
+
+    def place_of(self, call: Call, namespace: str) -> str:
+        """The namespace in which a caller needs the right to make this call on a shoot."""
+        return self.home if call.at_home else namespace
+
+    def api_pause(self, namespace: str | None) -> Pause | None:
+        """The API's own Pause of a shoot, or of all shoots (None), which may have ended."""
+        pauses = self.overrides.pauses(namespace)
+        return next((each for each in pauses if each.id.name == API_PAUSE), None)
+
+    def has_shoot(self, namespace: str) -> bool:
+        """Whether the seed has a shoot with this control plane, as far as the loops of this process know."""
+        if self.prober is not None:
+            return self.prober.shoots.status(namespace) is not None
+        return self.weeders is not None and namespace in (self.weeders.namespaces() or ())

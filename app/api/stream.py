@@ -1,0 +1,375 @@
+"""GET /api/v1/events: all streams of server-sent events of a process, and each one of them.
+
+A stream without `Last-Event-ID` begins with the next change. With one it resumes after that event or, if the feed does
+not remember it, begins with `gap`, a snapshot of everything, and `snapshot-end`. It ends with `end` and a reason when
+the client is too slow, may not listen any more, the leadership changes, or the server stops.
+
+All streams share each event that the publisher (`app.api.publisher`) has rendered, so that a further stream costs a
+position in the feed and what its socket buffers.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+import structlog
+from fastapi import Request, Response
+from starlette.types import Message, Receive, Scope, Send
+
+from app.api import publisher
+from app.api.context import Context
+from app.api.problems import Problem, ProblemType
+from app.api.publisher import Publisher, with_id
+from app.api.schemas import EventName, Gap, Schema, SnapshotEnd, StreamEnd
+from app.core.clock import Clock
+from app.core.errors import WatchdogError, trimmed
+from app.core.metrics import Metrics
+from app.core.model.callers import Caller
+from app.core.ports import SeedChange, Watched
+from app.core.reporting.changes import Feed, Follower, FollowerTooSlow, Wanted
+from app.core.reporting.notices import Notice
+from app.core.tasks import Tasks
+from app.core.web.serving import stopping_of
+
+log = structlog.get_logger(__name__)
+
+MOST: Final = 200
+"""Streams of all callers together."""
+MOST_EACH: Final = 10
+"""Streams of one caller."""
+HEARTBEAT: Final = 15.0
+"""Longest silence of a stream in seconds."""
+REVIEW: Final = 60.0
+"""Seconds between reviews of the caller, so that a revoked token or right ends its streams."""
+# Seconds that a client may take to read one batch; the server aborts a connection that reads nothing even sooner.
+_STALLED: Final = 30.0
+# Seconds for the final event: a stop of the process must not wait for a slow client.
+_FAREWELL: Final = 0.3
+# Bytes that are sent at once, which bounds what a client that does not read keeps in our memory (threat T15).
+_BATCH: Final = 65_536
+# Range of seconds after which clients reconnect; random, so that they do not all come at once.
+_RETRY: Final = (1.0, 5.0)
+_LOOP: Final = "events"
+# Kinds whose changes show in an event about a shoot; Machines do not, and change all the time.
+_SHOWN: Final = frozenset({Watched.CLUSTERS, Watched.DEPENDENTS})
+_BUSY: Final = {"Retry-After": "10"}
+_HEADERS: Final = {
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",  # otherwise nginx buffers events until there are many
+}
+
+
+class EventStreams:
+    """The streams behind GET /api/v1/events.
+
+    The service subscribes `note` to the notice bus, `seed_changed` to the prober's seed and `leadership_changed` to the
+    elections, then calls `start`. It calls `stop` before it stops the HTTP server, which would otherwise wait for the
+    streams.
+
+    Args:
+        context: The loops, process and overrides to render.
+        clock: The clock.
+        chance: Spreads reconnects and reviews, and makes event ids unique to this process.
+        metrics: Counts failures of the rendering.
+        most_each: Most streams of one caller.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        clock: Clock,
+        chance: Random,
+        metrics: Metrics,
+        most_each: int = MOST_EACH,
+    ) -> None:
+        self._context, self._metrics, self._most_each = context, metrics, most_each
+        metrics.runner_failures.labels(_LOOP)
+        self.clock, self.chance = clock, chance
+        self.feed = Feed(f"{chance.getrandbits(32):08x}")
+        self.publisher = Publisher(context, self.feed, clock, self._end_all)
+        self._open: set[asyncio.Future[str]] = set()
+        """One future for each open stream; its result is the reason to end that stream."""
+        self._by_caller: Counter[str] = Counter()
+        self._stopped: str | None = None
+
+    # Signals.
+
+    def start(self, tasks: Tasks) -> None:
+        """Start the publisher, which renders nothing until the first stream begins."""
+        self._context.overrides.subscribe(self.publisher.overrides_changed)
+        self._context.audit.subscribe(self.publisher.audit_changed)
+        _ = tasks.kept(self.publisher.run, _LOOP, self._failed)
+
+    def note(self, notice: Notice) -> None:
+        """Take a notice as a signal that something changed."""
+        self.publisher.note(notice)
+
+    def seed_changed(self, change: SeedChange) -> None:
+        """Take a change in a watch of the prober's seed as a signal."""
+        if change.what in _SHOWN:
+            self.shoot_changed(change.namespace)
+
+    def shoot_changed(self, namespace: str) -> None:
+        """Signal that a shoot may have changed."""
+        self.publisher.shoot_changed(namespace)
+
+    def leadership_changed(self) -> None:
+        """Signal that this instance may have won or lost the leadership of a loop."""
+        self.publisher.leadership_changed()
+
+    def stop(self) -> None:
+        """End all streams at once, and refuse new ones, as the process stops."""
+        self._stopped = "the process is stopping"
+        self._end_all(self._stopped)
+
+    def _failed(self, error: Exception) -> None:
+        self._metrics.runner_failures.labels(_LOOP).inc()
+        self._end_all(
+            f"the rendering of events failed and is started again: {type(error).__name__}"
+        )
+
+    def _end_all(self, reason: str) -> None:
+        for each in self._open:
+            if not each.done():
+                each.set_result(reason)
+
+    # The streams.
+
+    def __len__(self) -> int:
+        """Number of open streams."""
+        return len(self._open)
+
+    def newest(self) -> str | None:
+        """The id of the newest event, for a client to resume from; None while nothing is published."""
+        return self.feed.id_of(self.feed.position) if self.publisher.rendering else None
+
+    @contextmanager
+    def place(self, caller: str) -> Iterator[asyncio.Future[str]]:
+        """Take one of the caller's streams; yields a future that is set to a reason when the stream must end.
+
+        Raises:
+            Problem: There are too many streams, or the process stops.
+        """
+        self._check(caller)
+        ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._open.add(ended)
+        self._by_caller[caller] += 1
+        self.publisher.join()
+        try:
+            yield ended
+        finally:
+            self.publisher.leave()
+            self._open.discard(ended)
+            self._by_caller[caller] -= 1
+            if not self._by_caller[caller]:
+                del self._by_caller[caller]
+
+    def _check(self, caller: str) -> None:
+        if self._stopped is not None:
+            raise Problem(ProblemType.NOT_THE_LEADER, self._stopped, headers=_BUSY)
+        if len(self._open) >= MOST:
+            detail = f"{MOST} streams of events are open, more are not served"
+            raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=_BUSY)
+        if self._by_caller[caller] >= self._most_each:
+            detail = f"{trimmed(caller, 100)} has {self._most_each} streams of events open already"
+            raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=_BUSY)
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A caller's request for a stream."""
+
+    caller: Caller
+    wanted: Wanted
+    last_id: str | None
+    """`Last-Event-ID`: the newest event that the client knows."""
+    review: Callable[[], Awaitable[None]]
+    """Raises a `Problem` if the caller may not listen any more."""
+
+
+class _Over(Exception):
+    """Ends the stream; `reason` goes to the client, and is None if that has disconnected."""
+
+    def __init__(self, reason: str | None) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class EventStream:
+    """Sends events to one client until one of several tasks ends the stream.
+
+    Args:
+        streams: Has the parts that all streams share.
+        listening: The caller's request.
+        head: The ASGI message that starts the answer.
+        send: Takes `head` and the messages after it.
+    """
+
+    def __init__(
+        self, streams: EventStreams, listening: Listening, head: Message, send: Send
+    ) -> None:
+        self._streams, self._listening = streams, listening
+        self._head, self._send = head, send
+        self._started = False
+
+    async def run(
+        self, receive: Receive, ended: asyncio.Future[str], stopping: asyncio.Event
+    ) -> None:
+        """Send events until the stream ends.
+
+        Args:
+            receive: Delivers the client's disconnect.
+            ended: Set to a reason when the stream must end.
+            stopping: Set when the HTTP server stops.
+        """
+        reason: str | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._speak())
+                group.create_task(self._until_gone(receive))
+                group.create_task(self._until_denied())
+                group.create_task(self._until_ended(ended))
+                group.create_task(self._until_stopping(stopping))
+        except* _Over as over:
+            reason = _reason(over)
+        if reason is not None:
+            await self._say_farewell(reason)
+
+    # Sending.
+
+    async def _speak(self) -> None:
+        await self._streams.publisher.ready()
+        await self._start()
+        try:
+            await self._tell()
+        except (FollowerTooSlow, TimeoutError) as error:
+            why = str(error) or f"nothing was read for {_STALLED:.0f} s"
+            log.info("a stream was too slow", caller=self._listening.caller.name, why=why)
+            raise _Over(f"too slow: {why}") from error
+
+    async def _start(self) -> None:
+        self._started = True
+        await self._send(self._head)
+
+    async def _tell(self) -> None:
+        feed, last_id = self._streams.feed, self._listening.last_id
+        after = feed.position if last_id is None else feed.resume(last_id)
+        retry = self._streams.chance.uniform(*_RETRY)
+        await self._say(publisher.opening(retry, None if after is None else feed.id_of(after)))
+        if after is not None:
+            with feed.follow(self._listening.wanted, after) as follower:
+                await self._follow(follower)
+        with feed.follow(self._listening.wanted, feed.position) as follower:
+            await self._say_snapshot(feed.id_of(feed.position))
+            await self._follow(follower)
+
+    async def _say_snapshot(self, name: str) -> None:
+        """Send everything that exists.
+
+        Only the end of the snapshot has an id: a client that loses the connection before that starts anew.
+        """
+        gap = Gap(reason="the events after the last one that you have seen are not remembered here")
+        batch = [_body(EventName.GAP, gap)]
+        events = self._streams.publisher.snapshot(self._listening.wanted)
+        size = 0
+        for event in events:
+            batch.append(event)
+            size += len(event)
+            if size >= _BATCH:
+                await self._say(b"".join(batch))
+                batch, size = [], 0
+        end = _body(EventName.SNAPSHOT_END, SnapshotEnd(items=len(events)))
+        await self._say(b"".join([*batch, with_id(name, end)]))
+
+    async def _follow(self, follower: Follower) -> None:
+        """Send events as they come; raises FollowerTooSlow or TimeoutError if the client does not keep up."""
+        name_of = self._streams.feed.id_of
+        while True:
+            if batch := follower.take(_BATCH):
+                events = (with_id(name_of(each.number), each.body) for each in batch)
+                await self._say(b"".join(events))
+            elif not await follower.news(HEARTBEAT):
+                await self._say(publisher.heartbeat(name_of(follower.position)))
+
+    async def _say(self, text: bytes, *, more: bool = True) -> None:
+        message = {"type": "http.response.body", "body": text, "more_body": more}
+        async with asyncio.timeout(_STALLED if more else _FAREWELL):
+            await self._send(message)
+
+    async def _say_farewell(self, reason: str) -> None:
+        end = _body(EventName.END, StreamEnd(reason=reason))
+        try:
+            if not self._started:
+                await self._start()
+            await self._say(end, more=False)
+        except TimeoutError:
+            log.debug(
+                "a stream ended before its last event was read", caller=self._listening.caller.name
+            )
+
+    # The reasons to end it; each task raises `_Over`.
+
+    async def _until_gone(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        raise _Over(None)
+
+    async def _until_denied(self) -> None:
+        while True:
+            # Spread, so that streams that began together are not all reviewed at the same moment.
+            await self._streams.clock.sleep(self._streams.chance.uniform(0.9, 1.0) * REVIEW)
+            try:
+                await self._listening.review()
+            except (Problem, WatchdogError) as error:
+                raise _Over(str(error)) from error
+
+    async def _until_ended(self, ended: asyncio.Future[str]) -> None:
+        raise _Over(await asyncio.shield(ended))
+
+    async def _until_stopping(self, stopping: asyncio.Event) -> None:
+        await stopping.wait()
+        raise _Over("the server is stopping")
+
+
+def _reason(over: ExceptionGroup[_Over]) -> str | None:
+    """The first reason; None if the client has disconnected."""
+    reasons = [each.reason for each in over.exceptions if isinstance(each, _Over)]
+    return None if None in reasons else reasons[0]
+
+
+def _body(event: EventName, data: Schema) -> bytes:
+    return publisher.sse_body(event, data.model_dump_json(by_alias=True))
+
+
+class EventResponse(Response):
+    """The answer that streams events to one client."""
+
+    media_type = publisher.MEDIA_TYPE
+
+    def __init__(self, streams: EventStreams, listening: Listening) -> None:
+        self._streams, self._listening = streams, listening
+        self.status_code, self.background = 200, None
+        self.init_headers(_HEADERS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        stream = EventStream(self._streams, self._listening, head, send)
+        with self._streams.place(self._listening.caller.name) as ended:
+            await stream.run(receive, ended, stopping_of(scope))
+
+
+async def streams_of(request: Request) -> EventStreams:
+    """The streams of the application; a dependency of the route.
+
+    Raises:
+        Problem: The application has none: the feature is off.
+    """
+    found: EventStreams | None = request.app.state.streams
+    if found is None:
+        detail = "this process streams no events"
+        raise Problem(ProblemType.FEATURE_OFF, detail, extra={"feature": _LOOP})
+    return found

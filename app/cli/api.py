@@ -1,0 +1,88 @@
+"""`dwd api`: any request to the API, with the token, the leader and the exit codes of the other commands."""
+
+import json
+import sys
+from typing import Final
+
+import aiohttp
+from rich.text import Text
+
+from app.cli import answers
+from app.cli.client import EVENT_STREAM, MAX_ANSWER, ApiCall, whole
+from app.cli.events import SILENCE
+from app.cli.printing import Answer, as_json, printable
+from app.cli.session import Session
+from app.core.config.client_settings import ApiCommandSettings
+from app.core.errors import ConfigurationError, Mistake, trimmed
+
+_PREFIX: Final = "/api/v1/"
+_MAX_BODY: Final = 1 << 20
+
+
+def with_body(settings: ApiCommandSettings) -> ApiCommandSettings:
+    """Return the settings with the JSON itself in place of `@FILE` or `-`; blocks, so call it before the event loop.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or the body is too long or not JSON.
+    """
+    if settings.data is None:
+        return settings
+    text = _read(settings.data)
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(f"is not JSON: {error}") from error
+    return settings.model_copy(update={"data": text})
+
+
+def _read(given: str) -> str:
+    """The body that `--data` stands for: itself, a file, or standard input."""
+    if given != "-" and not given.startswith("@"):
+        return given
+    try:
+        if given == "-":
+            content = sys.stdin.buffer.read(_MAX_BODY + 1)
+        else:
+            with open(given.removeprefix("@"), "rb") as file:  # noqa: PTH123 - as the operator wrote it
+                content = file.read(_MAX_BODY + 1)
+        if len(content) > _MAX_BODY:
+            raise _wrong(f"is longer than {_MAX_BODY} bytes")
+        return content.decode()
+    except OSError as error:
+        raise _wrong(f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _wrong("is not UTF-8") from error
+
+
+def _wrong(message: str) -> ConfigurationError:
+    return ConfigurationError("dwd api", [Mistake(None, "--data", message)])
+
+
+async def api(session: Session, settings: ApiCommandSettings, words: tuple[str, ...]) -> None:
+    """`dwd api`: send one request and print the answer; a stream of events is printed as it comes."""
+    path = words[0].removeprefix(_PREFIX).removeprefix("/")
+    body = None if settings.data is None else json.loads(settings.data)
+    method = settings.method or ("GET" if settings.data is None else "POST")
+    headers = {} if settings.if_match is None else {"If-Match": settings.if_match}
+    call = ApiCall(method, path, body=body, headers=headers)
+    async with session.client.answered(call, SILENCE) as response:
+        if settings.include:
+            _show_head(session, response)
+        if response.content_type == EVENT_STREAM:
+            async for line in response.content:
+                session.printer.lines([Text(printable(line.decode("utf-8", "replace").rstrip()))])
+            return
+        text = await whole(response, MAX_ANSWER)
+    if response.content_type == "application/json":
+        data = answers.decode(text)
+        lines = as_json(data, indent=2).splitlines()
+        session.printer.show(Answer(data, [Text(line) for line in lines]))
+    elif text:
+        lines = printable(text.decode("utf-8", "replace")).splitlines()
+        session.printer.lines([Text(line) for line in lines])
+
+
+def _show_head(session: Session, response: aiohttp.ClientResponse) -> None:
+    lines = [f"HTTP {response.status} {response.reason or ''}".rstrip()]
+    lines += [f"{name}: {value}" for name, value in response.headers.items()]
+    session.printer.lines([*(Text(trimmed(line, 1_000)) for line in lines), Text()])

@@ -1,0 +1,276 @@
+"""`dwd events`: changes as they happen, in words; after a broken connection it resumes from the last complete event."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+from rich.text import Text
+
+from app.api.schemas import (
+    Gap,
+    Hold,
+    NewestRecovery,
+    Operation,
+    OverrideChange,
+    OverrideKind,
+    Pause,
+    Shoot,
+    ShootGone,
+    StreamEnd,
+    WeederChange,
+)
+from app.cli import answers, operations, shoots
+from app.cli.client import EVENT_STREAM, ApiCall
+from app.cli.overrides import named, written_by
+from app.cli.printing import Answer
+from app.cli.problems import CommandFailed, Exit
+from app.cli.session import Session
+from app.cli.tables import change, said
+from app.core.config.client_settings import EventsSettings
+from app.core.limits import Backoff
+from app.core.model.instants import rfc3339
+
+SILENCE: Final = 45.0
+"""Seconds of silence after which a stream counts as broken: three heartbeats of the server."""
+_PACE: Final = Backoff(1.0, 30.0)
+# Seconds after which a stream counts as steady: if it breaks then, the back-off starts anew.
+_STEADY: Final = 60.0
+MAX_EVENT: Final = 8 << 20
+"""Most bytes of one event; real ones are far smaller."""
+_MAX_ID: Final = 200
+
+
+async def events(session: Session, settings: EventsSettings, words: tuple[str, ...]) -> None:
+    """`dwd events`: show changes for ever; reconnects, once a stream has been opened.
+
+    Raises:
+        CommandFailed: The first stream cannot be opened, or a later one for a reason that will not pass.
+    """
+    del settings
+    query = {"namespace": words[0]} if words else {}
+    reader, failures, connected = EventReader(), 0, False
+    while True:
+        began = session.clock.now()
+        headers = {"Accept": EVENT_STREAM}
+        if reader.last_id is not None:
+            headers["Last-Event-ID"] = reader.last_id
+        reader.broken()
+        try:
+            call = ApiCall("GET", "events", query, headers=headers)
+            async with session.client.stream(call, SILENCE) as stream:
+                connected = True
+                async with aclosing(_lines(stream)) as lines:
+                    async for line in lines:
+                        if (event := reader.feed(line)) is not None:
+                            _show(session, event, reader.last_id)
+            trouble = "the stream has ended"
+        except CommandFailed as error:
+            if not (error.passing and connected):
+                raise
+            trouble = str(error)
+        steady = session.clock.now() - began > _STEADY
+        failures = 1 if steady else failures + 1
+        # Longer each time, and with jitter, so that the clients of a lost server spread out.
+        seconds = max(reader.retry or 0.0, _PACE.jittered(failures, session.chance.random()))
+        session.printer.tell(f"dwd events: {trouble}; connecting again in {seconds:.0f}s")
+        await session.clock.sleep(seconds)
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncGenerator[bytes]:
+    """Split the stream into lines without their ends; an incomplete last line is dropped."""
+    rest = bytearray()
+    async for chunk in stream.iter_any():
+        rest += chunk
+        *whole, tail = rest.split(b"\n")
+        rest = bytearray(tail)
+        if len(rest) > MAX_EVENT:
+            raise CommandFailed(Exit.FAILED, f"a line is longer than {MAX_EVENT >> 20} MiB")
+        for line in whole:
+            yield bytes(line).removesuffix(b"\r")
+
+
+# A parser of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html); pure.
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event."""
+
+    name: str
+    data: bytes
+
+
+class EventReader:
+    """Parses lines into events, and keeps the position to resume from."""
+
+    def __init__(self) -> None:
+        self.last_id: str | None = None
+        """The value for `Last-Event-ID`."""
+        self.retry: float | None = None
+        """Seconds to wait before a reconnect, if the server has said so."""
+        self._id: str | None = None
+        """Becomes `last_id` when its block is complete, so that an event that was cut off is sent again."""
+        self._name = ""
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, line: bytes) -> Event | None:
+        """Parse a line without its end; returns an event if the line completes one.
+
+        Raises:
+            CommandFailed: The event is longer than `MAX_EVENT`.
+        """
+        if not line:
+            return self._complete()
+        name, _, value = line.partition(b":")
+        self._take(name, value.removeprefix(b" "))
+        return None
+
+    def broken(self) -> None:
+        """Drop an incomplete event after the connection has broken."""
+        self._id, self._name, self._data, self._size = self.last_id, "", [], 0
+
+    def _take(self, name: bytes, value: bytes) -> None:
+        match name:
+            case b"data":
+                self._size += len(value)
+                if self._size > MAX_EVENT:
+                    raise CommandFailed(
+                        Exit.FAILED, f"an event is longer than {MAX_EVENT >> 20} MiB"
+                    )
+                self._data.append(value)
+            case b"event":
+                self._name = value.decode("utf-8", "replace")
+            case b"id" if (
+                len(value) <= _MAX_ID and value.isascii() and value.decode().isprintable()
+            ):
+                self._id = value.decode()
+            case b"retry" if value.isdigit() and len(value) < len(b"1000000"):
+                self.retry = int(value) / 1000
+            case _:
+                pass  # a comment, or a field of a newer format
+
+    def _complete(self) -> Event | None:
+        self.last_id, name, data = self._id, self._name, self._data
+        self.broken()
+        return Event(name or "message", b"\n".join(data)) if data else None
+
+
+# The events in words.
+
+
+def _show(session: Session, event: Event, last_id: str | None) -> None:
+    data = answers.decode(event.data)
+    line = told(event.name, data, rfc3339(session.clock.now())[11:19])
+    shown = {"id": last_id, "event": event.name, "data": data}
+    session.printer.show(Answer(shown, [] if line is None else [line]), one_of_many=True)
+
+
+class EventText(NamedTuple):
+    """An event in words."""
+
+    subject: str
+    """The shoot or service that the event is about."""
+    text: str
+    style: str = ""
+
+
+def told(name: str, data: object, clock: str) -> Text | None:
+    """The line for an event; None for `snapshot-end`, which people need not see.
+
+    Args:
+        name: The name of the event.
+        data: Its decoded JSON.
+        clock: The time of day to show.
+    """
+    if name == "snapshot-end":
+        return None
+    words = _TELLERS[name](data) if name in _TELLERS else EventText(name, _UNKNOWN, "dim")
+    line = Text.assemble((clock, "dim"), "  ", (said(words.subject), "bold"), "  ")
+    line.append(said(words.text), words.style)
+    return line
+
+
+_UNKNOWN: Final = "(unknown to this version of dwd)"
+
+
+def _shoot(data: object) -> EventText:
+    shoot = answers.of(Shoot, data)
+    probes = shoots.endpoint_summary(shoot)
+    text = "; ".join(filter(None, (f"{shoot.state} ({shoot.reason}): {shoot.message}", probes)))
+    return EventText(shoot.namespace, text, shoots.STYLES.get(shoot.state, ""))
+
+
+def _gone(data: object) -> EventText:
+    return EventText(answers.of(ShootGone, data).namespace or "?", "is gone", "dim")
+
+
+def _gap(data: object) -> EventText:
+    reason = answers.of(Gap, data).reason
+    return EventText("gap", f"{reason}; the current state follows", "yellow")
+
+
+def _end(data: object) -> EventText:
+    return EventText("end", answers.of(StreamEnd, data).reason, "yellow")
+
+
+def _operation(data: object) -> EventText:
+    operation = answers.of(Operation, data)
+    steps = [
+        f"{each.resource} {change(each.before, each.after)} {each.phase}"
+        for each in operation.steps
+        if each.phase not in {"Waiting", ""}
+    ]
+    what = f"scale {operation.direction} {operation.phase} ({operation.id})"
+    words = "; ".join(filter(None, (what, operation.message, *steps)))
+    return EventText(operation.namespace, words, operations.STYLES.get(operation.phase, ""))
+
+
+def _service(data: object) -> EventText:
+    service = answers.of(WeederChange, data)
+    ready = "is ready" if service.ready else "is not ready"
+    found = [ready, f"failing: {service.failing}" if service.failing else ""]
+    if service.recovery is not None:
+        found.append(_recovery(service.recovery))
+    return EventText(f"{service.namespace}/{service.service}", "; ".join(filter(None, found)))
+
+
+def _recovery(recovery: NewestRecovery) -> str:
+    how = recovery.end or recovery.phase
+    counts = f"{recovery.deletions} deleted, {recovery.queued} wait, {recovery.spared} spared"
+    trouble = f", {recovery.trouble}" if recovery.trouble else ""
+    return f"recovery {how}: {counts}{trouble}"
+
+
+def _override(data: Any) -> EventText:  # noqa: ANN401 - JSON
+    override = answers.of(OverrideChange, data)
+    whom = override.namespace or "all shoots"
+    what = f"{override.kind} of {override.resource}" if override.resource else override.kind
+    by = f" by {override.author}" if override.author else ""
+    if isinstance(override.after, bool | None):
+        return EventText(whom, f"{what} {'set' if override.after else 'ended'}{by}", "yellow")
+    decision: Pause | Hold
+    if override.kind == OverrideKind.PAUSE:
+        decision = pause = answers.of(Pause, data["after"])
+        kind, name = str(pause.scope), named(pause)
+    else:
+        decision = hold = answers.of(Hold, data["after"])
+        kind, name = str(hold.direction), ""
+    if override.author and override.author == decision.author:
+        by = f" by {written_by(override.author, verified=decision.verified)}"
+    shown = f" {kind}" if kind else ""
+    text = f"{what}{shown}{by} until {decision.until}: {decision.reason}{name}"
+    return EventText(whom, text, "yellow")
+
+
+_TELLERS: Final[Mapping[str, Callable[[object], EventText]]] = {
+    "shoot": _shoot,
+    "shoot-gone": _gone,
+    "operation": _operation,
+    "weeder": _service,
+    "override": _override,
+    "gap": _gap,
+    "end": _end,
+}

@@ -1,0 +1,241 @@
+"""`dwd scale` and `dwd operations`: scaling runs, their plans and their progress."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from http import HTTPStatus
+from shlex import quote
+from typing import Any, Final
+
+from rich.text import Text
+
+from app.api.schemas import Operation, Plan
+from app.cli import answers
+from app.cli.client import ApiCall
+from app.cli.overrides import written_by
+from app.cli.printing import Answer
+from app.cli.problems import CommandFailed, Exit, ServerRefused
+from app.cli.session import Session, delete, path
+from app.cli.tables import Cell, Row, change, clock, fields, said, since, table, until
+from app.core.config.client_settings import OperationsSettings, ScaleSettings
+from app.core.model.durations import format_duration
+from app.core.model.instants import rfc3339
+
+ENDED: Final = frozenset({"Done", "Failed", "Cancelled", "Refused"})
+"""Final phases of a scaling run."""
+_DONE: Final = "Done"
+# Seconds between two requests of `--wait`.
+_AGAIN: Final = 1.0
+STYLES: Final = {
+    "Pending": "yellow",
+    "Running": "cyan",
+    "Done": "green",
+    "Failed": "bold red",
+    "Cancelled": "yellow",
+    "Refused": "bold yellow",
+    "Write": "bold",
+}
+
+
+async def operations(
+    session: Session, settings: OperationsSettings, words: tuple[str, ...]
+) -> None:
+    """`dwd operations`: all scaling runs, or one; cancel it, or show it repeatedly until it has ended."""
+    fetch = partial(_operation, session, words[0]) if words else partial(_operations, session)
+    if settings.cancel:
+        body = await session.client.ask(delete("operations", words[0], reason=settings.reason))
+        cancelled = Answer(None, [Text(f"{words[0]} is being cancelled")], [words[0]])
+        session.printer.show(_shown(session, answers.decode(body)) if body else cancelled)
+    elif settings.watch:
+        title = f"{' '.join(words) or 'all operations'} at {settings.server}"
+        await session.watch(fetch, title, _has_ended if words else lambda _shown: False)
+    else:
+        session.printer.show(await fetch())
+
+
+async def _operations(session: Session) -> Answer:
+    data, found = await session.get_all(Operation, "operations")
+    lines = listed(found, session.clock.now(), wide=session.printer.wide)
+    return Answer(data, lines, [each.id for each in found])
+
+
+async def _operation(session: Session, name: str) -> Answer:
+    data, _ = await session.get(Operation, "operations", name)
+    return _shown(session, data)
+
+
+def _shown(session: Session, data: object, *more: Text) -> Answer:
+    found = answers.of(Operation, data)
+    return Answer(data, [*detailed(found, session.clock.now()), *more], [found.id])
+
+
+def _has_ended(shown: Answer) -> bool:
+    return answers.of(Operation, shown.data).phase in ENDED
+
+
+async def scale(session: Session, settings: ScaleSettings, words: tuple[str, ...]) -> None:
+    """`dwd scale`: scale by hand, or show the plan."""
+    direction, namespace = words
+    body = {
+        "direction": direction,
+        "reason": settings.reason,
+        "hold": format_duration(settings.hold),
+        "dryRun": settings.dry_run,
+        "force": settings.force,
+    }
+    headers = {} if settings.if_match is None else {"If-Match": settings.if_match}
+    call = ApiCall("POST", path("shoots", namespace, "scale"), body=body, headers=headers)
+    if settings.dry_run:
+        data, plan = await session.ask(Plan, call)
+        session.printer.show(Answer(data, planned(plan)))
+        return
+    data, begun = await session.ask(Operation, call)
+    if settings.wait:
+        await _wait(session, begun)
+    else:
+        more = f"It continues by itself: dwd operations {said(begun.id)} --watch"
+        session.printer.show(_shown(session, data, Text(), Text(more)))
+
+
+async def _wait(session: Session, begun: Operation) -> None:
+    """Show the steps of a scaling run as they progress, and the whole run when it has ended.
+
+    Raises:
+        CommandFailed: The run failed or was cancelled (NOT_DONE), or its end cannot be learnt.
+    """
+    try:
+        data, ended = await _to_its_end(session, begun)
+    except asyncio.CancelledError:
+        hint = f"The scaling run continues: dwd operations {said(begun.id)} [--cancel]"
+        session.printer.tell(hint)
+        raise
+    session.printer.show(_shown(session, data))
+    if ended.phase != _DONE:
+        why = f": {ended.message}" if ended.message else ""
+        message = f"the scaling run {ended.id} ended as {ended.phase}{why}"
+        raise CommandFailed(Exit.NOT_DONE, message)
+
+
+async def _to_its_end(session: Session, begun: Operation) -> tuple[Any, Operation]:
+    phases: dict[str, str] = {}
+    _tell_progress(session, begun, phases)
+    trouble = ""
+    while True:
+        await session.clock.sleep(_AGAIN)
+        try:
+            data, now = await session.get(Operation, "operations", begun.id)
+        except CommandFailed as error:
+            # A new leader carries the run on under the same id (rules 7). What is not there any more was cancelled:
+            # its ScaleRequest was deleted.
+            gone = {HTTPStatus.GONE, HTTPStatus.NOT_FOUND}
+            if isinstance(error, ServerRefused) and error.status in gone:
+                raise CommandFailed(Exit.NOT_DONE, str(error), error.notes) from error
+            if not error.passing:
+                raise
+            if str(error) != trouble:
+                session.printer.tell(f"no answer at the moment: {error}")
+            trouble = str(error)
+            continue
+        trouble = ""
+        _tell_progress(session, now, phases)
+        if now.phase in ENDED:
+            return data, now
+
+
+def _tell_progress(session: Session, now: Operation, phases: dict[str, str]) -> None:
+    """Print the steps whose phase is not the one in `phases`, and note it there; nothing for programs."""
+    if not session.printer.for_people:
+        return
+    subjects: dict[str, tuple[str, str]] = {}
+    for step in now.steps:
+        what = f"{step.resource} {change(step.before, step.after)}"
+        if step.phase != "Waiting":
+            subjects[step.resource] = (step.phase, f"{what}  {step.message}".strip())
+    name = f"scaling run {now.id}"
+    subjects[name] = (now.phase, f"{name}  {now.message}".strip())
+    at = rfc3339(session.clock.now())[11:19]
+    for subject, (phase, words) in subjects.items():
+        if phases.get(subject) != phase:
+            phases[subject] = phase
+            session.printer.lines([Text(f"{at}  {said(phase):<9}  {said(words)}")])
+
+
+# Scaling runs and plans as lines.
+
+
+def _word(text: str) -> Cell:
+    return Cell(text, STYLES.get(text, ""))
+
+
+def _by(operation: Operation) -> str:
+    if not operation.author:
+        return operation.trigger
+    return written_by(operation.author, verified=operation.verified)
+
+
+def listed(operations: Sequence[Operation], now: float, *, wide: bool = False) -> list[Text]:
+    """A table of scaling runs, in the given order."""
+    if not operations:
+        return [Text("no operations")]
+    heads = ["ID", "NAMESPACE", "DIRECTION", "BY", "PHASE", "AGE", "REASON"]
+    heads += ["BEGUN", "ENDED", "HELD UNTIL", "MESSAGE"] if wide else []
+    rows: list[Row] = []
+    for each in operations:
+        row: list[Cell | str] = [
+            each.id,
+            each.namespace,
+            each.direction,
+            _by(each),
+            _word(each.phase),
+        ]
+        row += [since(each.created, now), each.reason]
+        more = (each.created, each.ended or "", each.hold_until or "", each.message)
+        rows.append([*row, *more] if wide else row)
+    return table(heads, rows)
+
+
+def detailed(operation: Operation, now: float) -> list[Text]:
+    """One scaling run with its steps."""
+    head = Text.assemble((said(operation.id), "bold"), "  ")
+    head.append(said(operation.phase), STYLES.get(operation.phase, ""))
+    head.append(f"  scale {said(operation.direction)} of {said(operation.namespace)}")
+    facts: list[tuple[str, Cell | str]] = [
+        ("by", _by(operation)),
+        ("reason", operation.reason),
+        ("begun", f"{said(operation.created)}, {since(operation.created, now)} ago"),
+    ]
+    if operation.ended:
+        facts.append(("ended", operation.ended))
+    if operation.hold_until:
+        facts.append(("held until", until(operation.hold_until, now)))
+    if operation.message:
+        facts.append(("message", operation.message))
+    heads = ("LEVEL", "RESOURCE", "PHASE", "REPLICAS", "BEGUN", "ENDED", "MESSAGE")
+    steps = [
+        (
+            *(str(each.level), each.resource, _word(each.phase), change(each.before, each.after)),
+            *(clock(each.started), clock(each.ended), each.message),
+        )
+        for each in operation.steps
+    ]
+    return [head, *fields(facts), Text(), *(table(heads, steps) if steps else [Text("no steps")])]
+
+
+def planned(plan: Plan) -> list[Text]:
+    """The plan of a scaling run, level by level, with the `--if-match` that carries it out."""
+    rows = [
+        (
+            *(str(level.level), step.resource, _word(step.action)),
+            *(change(step.before, step.after), step.initial_delay, step.reason),
+        )
+        for level in plan.levels
+        for step in level.steps
+    ]
+    heads = ("LEVEL", "RESOURCE", "WOULD", "REPLICAS", "DELAY", "WHY")
+    lines = table(heads, rows) if rows else [Text("nothing would be done")]
+    if plan.replaces:
+        lines.append(Text(f"The automatic scaling run {said(plan.replaces)} would end."))
+    if plan.etag:
+        repeat = f"--if-match {quote(said(plan.etag))}"
+        lines.append(Text(f"Nothing was written. To do exactly this: {repeat}"))
+    return lines

@@ -1,0 +1,122 @@
+"""`dwd status`, `audit` and `config`: the process that answers."""
+
+from typing import Final
+
+from rich.text import Text
+
+from app.api.schemas import (
+    AuditEntry,
+    AuditList,
+    ConfigFinding,
+    LogLevelNow,
+    MissingPermission,
+    Status,
+)
+from app.cli import answers
+from app.cli.client import ApiCall
+from app.cli.overrides import paused
+from app.cli.printing import Answer, as_yaml
+from app.cli.session import Session, path
+from app.cli.tables import Cell, fields, said, since, table
+from app.core.config.client_settings import AuditSettings, ConfigSettings, StatusSettings
+
+_LOUD: Final = "yellow"
+
+
+async def status(session: Session, settings: StatusSettings, words: tuple[str, ...]) -> None:
+    """`dwd status`: the process that answers."""
+    del settings, words
+    data, found = await session.get(Status, "status")
+    session.printer.show(Answer(data, told(found, session.clock.now())))
+
+
+async def audit(session: Session, settings: AuditSettings, words: tuple[str, ...]) -> None:
+    """`dwd audit`: attempts to change something."""
+    query = {"namespace": words[0]} if words else {}
+    query |= {} if settings.caller is None else {"caller": settings.caller}
+    data, _ = await session.get_all(AuditEntry, "audit", query=query)
+    session.printer.show(Answer(data, attempts(answers.of(AuditList, data))))
+
+
+async def config(session: Session, settings: ConfigSettings, words: tuple[str, ...]) -> None:
+    """`dwd config`: the configuration of the process that answers; or a change of its log level."""
+    del words
+    if settings.log_level is not None:
+        call = ApiCall("PUT", path("config", "log-level"), body={"level": str(settings.log_level)})
+        data, now = await session.ask(LogLevelNow, call)
+        line = f"logs at level {said(now.level)} until its next start"
+        session.printer.show(Answer(data, [Text(line)]))
+        return
+    data = answers.decode(await session.client.ask(ApiCall("GET", "config")))
+    if not isinstance(data, dict):
+        raise answers.foreign("it is no configuration")
+    session.printer.show(Answer(data, [Text(line) for line in as_yaml(data).splitlines()]))
+
+
+def told(found: Status, now: float) -> list[Text]:
+    """Role, leaders, number of shoots by state, and troubles."""
+    role = f"{said(found.role)}, in a dry run" if found.dry_run else said(found.role)
+    head = Text.assemble((role, "bold"), f"  dependency-watchdog {said(found.version)}")
+    head.append(f", since {said(found.started_at)}, {since(found.started_at, now)} ago")
+    facts: list[tuple[str, Cell | str]] = []
+    for loop, leader in found.leaders.items():
+        address = f" at {leader.address}" if leader.address else ""
+        known = f"led by {leader.identity}{address}" if leader.identity else "no leader"
+        facts.append((loop, known))
+    facts.append(("shoots", _counts(found)))
+    if found.pause is not None:
+        facts.append(("pause", Cell(paused(found.pause, now), _LOUD)))
+    troubles = {
+        "off": [f"{each.feature}: {each.reason}" for each in found.features_off],
+        "no right": [_right(each) for each in found.missing_permissions],
+        "warning": [_finding(each) for each in found.config_warnings],
+        "unknown": [
+            f"{each} carries the meltdown key but is not configured"
+            for each in found.found_unconfigured
+        ],
+        "no pods": [
+            f"{each} has matched no pod for an hour" for each in found.selectors_without_pods
+        ],
+    }
+    facts += [(name, Cell(text, _LOUD)) for name, texts in troubles.items() for text in texts]
+    return [head, *fields(facts)]
+
+
+def _counts(found: Status) -> str:
+    if found.counts is None:
+        return "only the prober's leader knows"
+    there = {state: number for state, number in found.counts.items() if number}
+    return ", ".join(f"{number} {state}" for state, number in there.items()) or "none"
+
+
+def _finding(found: ConfigFinding) -> str:
+    line = "" if found.line is None else f"line {found.line}"
+    return ": ".join(filter(None, (found.path, line, found.message)))
+
+
+def _right(lacking: MissingPermission) -> str:
+    """A missing permission: `patch deployments.apps kube-controller-manager in all namespaces: needed to protect`."""
+    resource = ".".join(filter(None, (lacking.resource, lacking.group)))
+    what = " ".join(filter(None, (lacking.verb, resource, lacking.name)))
+    where = f"in {lacking.namespace}" if lacking.namespace else "in all namespaces"
+    why = f"feature {lacking.feature} is off" if lacking.feature else "needed to protect"
+    return f"{what} {where}: {why}"
+
+
+def attempts(found: AuditList) -> list[Text]:
+    """A table of audit records; the last line says since when the process has kept them."""
+    heads = ["TIME", "CALLER", "CLAIMED", "FROM", "ACTION", "SHOOT", "TARGET"]
+    heads += ["STATUS", "TIMES", "REASON"]
+    lines = table(heads, [_attempt(each) for each in found.items]) if found.items else []
+    return [*lines, Text(f"All since {said(found.metadata.since)}; the log has what came before.")]
+
+
+def _attempt(entry: AuditEntry) -> list[Cell | str]:
+    bad = entry.status is None or entry.status >= 400  # noqa: PLR2004 - the first of HTTP's errors
+    return [
+        *(entry.time, entry.caller or "", entry.claimed or "", entry.peer),
+        entry.action or f"{entry.method} {entry.path}",
+        *(entry.namespace or "", entry.target or ""),
+        Cell("" if entry.status is None else str(entry.status), "red" if bad else "green"),
+        *(str(entry.times), entry.reason or ""),
+    ]

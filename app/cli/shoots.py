@@ -1,0 +1,354 @@
+"""`dwd shoots` and `dwd probe`: all shoots in a table, one with all that is known about it, its nodes and history."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from rich.text import Text
+
+from app.api.schemas import (
+    Condition,
+    EndpointProbe,
+    HistoryEntry,
+    Leases,
+    Look,
+    Node,
+    Pause,
+    ProbeInfo,
+    Resource,
+    Shoot,
+)
+from app.cli.client import ApiCall
+from app.cli.overrides import held, paused, pauses
+from app.cli.printing import Answer
+from app.cli.session import Session, path
+from app.cli.tables import Cell, Row, clock, count, fields, said, since, span, table
+from app.core.config.client_settings import ProbeSettings, ShootsSettings
+
+_LOUD: Final = "yellow"
+_CLOSED: Final = "Closed"
+# A condition that only a shoot in endpoint mode has.
+_OF_ENDPOINT_MODE: Final = "ExternalPathReachable"
+STYLES: Final = {
+    "Unprotected": "bold white on red",
+    "Protected": "bold magenta",
+    "Protecting": "bold red",
+    "Recovering": "cyan",
+    "Unreachable": "red",
+    "Failing": "red",
+    "Suspect": "yellow",
+    "Pending": "dim",
+    "Healthy": "green",
+    "NotProbed": "dim",
+    "True": "green",
+    "False": "red",
+    "Fresh": "green",
+    "Expired": "red",
+    "Unknown": "yellow",
+    "Missing": "yellow",
+    "Success": "green",
+    "Failure": "red",
+}
+
+
+async def shoots(session: Session, settings: ShootsSettings, words: tuple[str, ...]) -> None:
+    """`dwd shoots`: all shoots, or one; repeatedly with `--watch`."""
+    fetch = partial(_shoot, session, settings, words[0]) if words else partial(_shoots, session)
+    if settings.watch:
+        await session.watch(fetch, f"{' '.join(words) or 'all shoots'} at {settings.server}")
+    else:
+        session.printer.show(await fetch())
+
+
+async def similar(session: Session, name: str) -> list[str]:
+    """Namespaces of shoots that `name` may stand for, such as `shoot--project--NAME`; none if that very one exists."""
+    _, alike = await session.get_all(Shoot, "shoots", query={"q": name})
+    found = [each.namespace for each in alike]
+    return [] if name in found else [each for each in found if each.endswith(f"--{name}")] or found
+
+
+async def _shoots(session: Session) -> Answer:
+    data, found = await session.get_all(Shoot, "shoots")
+    lines = listed(found, session.clock.now(), wide=session.printer.wide)
+    return Answer(data, lines, [each.namespace for each in found])
+
+
+async def _shoot(session: Session, settings: ShootsSettings, name: str) -> Answer:
+    """One shoot; programs get a single answer: its nodes, its history, or the shoot itself."""
+    for_people, now = session.printer.for_people, session.clock.now()
+    if settings.nodes and not for_people:
+        return await _nodes(session, name)
+    if settings.history and not for_people:
+        return await _history(session, name)
+    data, found = await session.get(Shoot, "shoots", name)
+    if not for_people:
+        return Answer(data, (), [found.namespace])
+    lines = detailed(found, now)
+    if found.pauses > 1:
+        _, in_force = await session.get_all(Pause, "shoots", name, "pauses")
+        lines += [Text(), *pauses(in_force, now)]
+    if settings.nodes:
+        lines += [Text(), *(await _nodes(session, name)).lines]
+    if settings.history:
+        lines += [Text(), *(await _history(session, name)).lines]
+    return Answer(data, lines)
+
+
+async def _nodes(session: Session, name: str) -> Answer:
+    data, found = await session.get_all(Node, "shoots", name, "nodes")
+    return Answer(data, nodes(found))
+
+
+async def _history(session: Session, name: str) -> Answer:
+    data, found = await session.get_all(HistoryEntry, "shoots", name, "history")
+    return Answer(data, history(found))
+
+
+async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...]) -> None:
+    """`dwd probe`: request a probe."""
+    query = {} if settings.reason is None else {"reason": settings.reason}
+    call = ApiCall("POST", path("shoots", words[0], "probe"), query=query)
+    data, found = await session.ask(Look, call)
+    line = f"{words[0]}: the next probe is at {said(found.at)}; then see dwd shoots {words[0]}"
+    session.printer.show(Answer(data, [Text(line)]))
+
+
+# A table of all.
+
+
+def listed(found: Sequence[Shoot], now: float, *, wide: bool = False) -> list[Text]:
+    """A table of shoots, in the given order; a wide one says how they are probed, and how large dependents are."""
+    if not found:
+        return [Text("no shoots")]
+    heads = ["NAMESPACE", "STATE", "REASON", "FOR", "LEASES", "AT 0", "OVERRIDES"]
+    heads += ["PROBED", "NEXT", "FAILED", "DEPENDENTS", "MESSAGE"] if wide else []
+    rows: list[Row] = []
+    for each in found:
+        probed = each.probe
+        row: list[Cell | str] = [
+            each.namespace,
+            _word(each.state),
+            each.reason,
+            since(each.since, now),
+        ]
+        row += [_expired(each), _at_zero(each.resources), _overrides(each, now)]
+        if wide:
+            row += [since(probed.last_time, now), clock(probed.next_time)]
+            row += [str(probed.consecutive_failures), ", ".join(map(_sized, each.resources))]
+            row += [each.message]
+        rows.append(row)
+    return table(heads, rows)
+
+
+def _word(text: str) -> Cell:
+    """A word of the API, in its colour."""
+    return Cell(text, STYLES.get(text, ""))
+
+
+def _expired(shoot: Shoot) -> str:
+    """Such as `63/100 expired, 2 unknown`; `-` if the last probe could not read the leases."""
+    leases = shoot.leases
+    if leases is None or _are_old(leases, shoot.probe):
+        return "-"
+    unknown = f", {leases.unknown} unknown" if leases.unknown else ""
+    return f"{leases.expired}/{leases.candidates} expired{unknown}"
+
+
+def _are_old(leases: Leases, probe: ProbeInfo) -> bool:
+    """Whether a later probe could not read the leases."""
+    return leases.as_of not in {None, probe.last_time}
+
+
+def _at_zero(resources: Sequence[Resource]) -> Cell:
+    """The number of existing resources at 0, such as `2/3`."""
+    there = [each for each in resources if each.replicas.spec is not None]
+    zero = sum(each.replicas.spec == 0 for each in there)
+    return Cell(f"{zero}/{len(there)}" if there else "-", _LOUD if zero else "")
+
+
+def _overrides(shoot: Shoot, now: float) -> Cell:
+    """What people decided: the pause that acts, the hold, and dependents with ignore-scaling."""
+    ignored = ", ".join(each.name for each in shoot.resources if each.ignore_scaling)
+    decided = (
+        _paused(shoot, now),
+        "" if shoot.hold is None else held(shoot.hold, now),
+        f"ignored: {ignored}" if ignored else "",
+    )
+    text = "; ".join(filter(None, decided))
+    return Cell(text, _LOUD if text else "")
+
+
+def _paused(shoot: Shoot, now: float) -> str:
+    """The pause that acts, and how many there are; empty if there is none."""
+    if shoot.pause is None:
+        return ""
+    more = f" (1 of {shoot.pauses} pauses)" if shoot.pauses > 1 else ""
+    return paused(shoot.pause, now) + more
+
+
+def _sized(resource: Resource) -> str:
+    """A dependent as `NAME REPLICAS (SAVED)`."""
+    replicas = resource.replicas
+    saved = "" if replicas.saved is None else f" ({replicas.saved})"
+    return f"{resource.name} {count(replicas.spec)}{saved}"
+
+
+# One in detail.
+
+
+def detailed(shoot: Shoot, now: float) -> list[Text]:
+    """One shoot in detail."""
+    head = Text.assemble((said(shoot.namespace), "bold"), "  ")
+    head.append(said(shoot.state), STYLES.get(shoot.state, ""))
+    head.append(f" ({said(shoot.reason)}) since {said(shoot.since)}, {since(shoot.since, now)} ago")
+    paths = any(each.type == _OF_ENDPOINT_MODE for each in shoot.conditions)
+    facts: list[tuple[str, Cell | str]] = [
+        ("last probe", _probe_line(shoot.probe, now, "paths" if paths else "leases"))
+    ]
+    if not paths:
+        facts.append(("leases", _leases(shoot.leases, shoot.probe, now)))
+    for gate in shoot.gates:
+        text = (
+            f"{said(gate.message or gate.name)} ({said(gate.state)} for {since(gate.since, now)})"
+        )
+        facts.append(("gate", Cell(text, _LOUD if gate.state == _CLOSED else "")))
+    if shoot.pause is not None:
+        facts.append(("pause", Cell(_paused(shoot, now), _LOUD)))
+    if shoot.hold is not None:
+        facts.append(("hold", Cell(held(shoot.hold, now), _LOUD)))
+    lines = [head, Text(said(shoot.message)), Text(), *fields(facts)]
+    lines += [Text(), *_resources(shoot.resources)]
+    if shoot.endpoint_probes:
+        lines += [Text(), *_endpoint_probes(shoot, now)]
+    return [*lines, Text(), *_conditions(shoot.conditions, now)]
+
+
+def _probe_line(probe: ProbeInfo, now: float, judged: str) -> str:
+    if probe.last_time is None:
+        return "not yet"
+    took = "" if probe.duration_seconds is None else f" in {probe.duration_seconds * 1000:.0f}ms"
+    verdict = said(probe.verdict)
+    if probe.would_be not in {None, probe.verdict}:
+        verdict += f" (the {judged} alone say {said(probe.would_be)})"
+    failed = f", {probe.consecutive_failures} failed in a row" if probe.consecutive_failures else ""
+    when = f"{since(probe.last_time, now)} ago{took}"
+    return f"{when}: {verdict}; {probe.count} probes{failed}; next {clock(probe.next_time)}"
+
+
+def _leases(leases: Leases | None, probe: ProbeInfo, now: float) -> Cell | str:
+    if leases is None:
+        return "not read yet"
+    share = f"{leases.fraction:.0%} (limit {leases.threshold:.0%})"
+    text = f"{leases.expired} of {leases.candidates} expired: {share}; {leases.unknown} unknown"
+    if leases.expiry_after:
+        text += f"; they expire after {leases.expiry_after}"
+    if leases.excluded:
+        left_out = ", ".join(f"{number} {why}" for why, number in sorted(leases.excluded.items()))
+        text += f"; not counted: {left_out}"
+    if _are_old(leases, probe):
+        return Cell(f"{since(leases.as_of, now)} ago, and not read since: {text}", _LOUD)
+    return text
+
+
+def _resources(resources: Sequence[Resource]) -> list[Text]:
+    heads = ("RESOURCE", "REPLICAS", "READY", "SAVED", "LEVEL UP", "LEVEL DOWN", "NOTES")
+    rows: list[Row] = []
+    for each in resources:
+        replicas = each.replicas
+        missing = replicas.spec is None and each.protection_active is None
+        notes = {
+            "optional": each.optional,
+            "scaled down by the watchdog": each.protection_active,
+            "ignored": each.ignore_scaling,
+            "does not exist": missing,
+        }
+        at_zero = _LOUD if replicas.spec == 0 else ""
+        row: list[Cell | str] = [f"{each.kind}/{each.name}", Cell(count(replicas.spec), at_zero)]
+        row += [count(replicas.ready), count(replicas.saved)]
+        row += [str(each.scale_up_level), str(each.scale_down_level), _those_that_apply(notes)]
+        rows.append(row)
+    return table(heads, rows)
+
+
+def _those_that_apply(notes: Mapping[str, bool | None]) -> str:
+    return ", ".join(note for note, applies in notes.items() if applies)
+
+
+def _endpoint_probes(shoot: Shoot, now: float) -> list[Text]:
+    heads = ("PROBE", "TARGET", "TYPE", "RESULT", "FOR", "LAST RUN", "NOTES")
+    lines = table(heads, [_endpoint_probe(each, now) for each in shoot.endpoint_probes])
+    more = shoot.endpoint_probes_total - len(shoot.endpoint_probes)
+    return [*lines, Text(f"and {more} more, which are no worse")] if more > 0 else lines
+
+
+def _endpoint_probe(probe: EndpointProbe, now: float) -> Row:
+    target = probe.target
+    outcome = f": {probe.last_result}" if probe.last_result else ""
+    notes = {
+        "gate closed": probe.gate == _CLOSED,
+        "gate": probe.gate is not None and probe.gate != _CLOSED,
+        "not counted": not probe.counted,
+        f"waits: {probe.waiting}": probe.waiting is not None,
+        probe.message: bool(probe.message),
+    }
+    return [
+        *(probe.name, target.host or "/".join(filter(None, (target.pod, target.container)))),
+        *(probe.type, _word(probe.result), since(probe.since, now)),
+        "not yet" if probe.last_time is None else f"{since(probe.last_time, now)} ago{outcome}",
+        _those_that_apply(notes),
+    ]
+
+
+def endpoint_summary(shoot: Shoot) -> str:
+    """Failing endpoint probes and closed gates in a few words; empty if all is well."""
+    failing = sum(each.counted and each.result == "Failure" for each in shoot.endpoint_probes)
+    closed = ", ".join(each.name for each in shoot.gates if each.state == _CLOSED)
+    words = (
+        f"endpoint probes: {failing} failing" if failing else "",
+        f"gate closed: {closed}" if closed else "",
+    )
+    return "; ".join(filter(None, words))
+
+
+def _conditions(conditions: Sequence[Condition], now: float) -> list[Text]:
+    heads = ("CONDITION", "STATUS", "FOR", "REASON", "MESSAGE")
+    rows = [
+        (each.type, each.status, since(each.last_transition_time, now), each.reason, each.message)
+        for each in conditions
+    ]
+    return table(heads, rows)
+
+
+# Its nodes, and its history.
+
+
+def nodes(found: Sequence[Node]) -> list[Text]:
+    """A table of nodes: which are candidates, and their leases."""
+    if not found:
+        return [Text("no nodes")]
+    rows: list[Row] = []
+    for each in found:
+        counts = {True: "yes", False: f"no: {said(each.reason)}", None: f"? {said(each.reason)}"}
+        age = "-" if each.age_seconds is None else span(each.age_seconds)
+        offset = each.clock_offset_seconds
+        row: list[Cell | str] = [
+            each.name,
+            each.pool or "",
+            each.zone or "",
+            counts[each.candidate],
+        ]
+        row += [_word(each.lease), age, "-" if offset is None else f"{offset:+.1f}s"]
+        rows.append(row)
+    return table(("NODE", "POOL", "ZONE", "COUNTS", "LEASE", "AGE", "CLOCK"), rows)
+
+
+def history(entries: Sequence[HistoryEntry]) -> list[Text]:
+    """The history, newest first; a message that does not name its dependent comes after the name."""
+    if not entries:
+        return [Text("nothing has happened yet")]
+    rows: list[Row] = []
+    for each in entries:
+        named = not each.resource or each.resource in each.message
+        message = each.message if named else f"{each.resource}: {each.message}"
+        rows.append((said(each.time), each.type, each.reason, message))
+    return table(("TIME", "WHAT", "REASON", "MESSAGE"), rows)

@@ -1,0 +1,119 @@
+"""`dwd weeders` and `dwd weed`: services of the weeder and their recoveries."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.text import Text
+
+from app.api.schemas import Recovery, Weeder
+from app.cli import answers
+from app.cli.client import ApiCall
+from app.cli.printing import Answer
+from app.cli.session import Session, path
+from app.cli.tables import Cell, Row, fields, said, since, table, until
+from app.core.config.client_settings import WeedersSettings, WeedSettings
+
+_LOUD: Final = "yellow"
+_READY: Final = {True: Cell("yes", "green"), False: Cell("no", _LOUD), None: Cell("")}
+
+
+async def weeders(session: Session, settings: WeedersSettings, words: tuple[str, ...]) -> None:
+    """`dwd weeders`: services with recoveries, or one with each pod that was deleted or spared."""
+    now = session.clock.now()
+    if words[1:]:
+        data, one = await session.get(Weeder, "weeders", *words)
+        found, lines = [one], detailed(one, now)
+    else:
+        query = {"namespace": words[0]} if words else {}
+        query |= {"running": "true"} if settings.running else {}
+        data, found = await session.get_all(Weeder, "weeders", query=query)
+        lines = listed(found, now, wide=session.printer.wide)
+    session.printer.show(
+        Answer(data, lines, [f"{each.namespace}/{each.service}" for each in found])
+    )
+
+
+async def weed(session: Session, settings: WeedSettings, words: tuple[str, ...]) -> None:
+    """`dwd weed`: begin a recovery."""
+    body: dict[str, object] = {"force": settings.force}
+    if settings.reason is not None:
+        body["reason"] = settings.reason
+    data, found = await session.ask(Recovery, ApiCall("POST", path("weeders", *words), body=body))
+    session.printer.show(Answer(data, begun("/".join(words), found, session.clock.now())))
+
+
+def listed(found: Sequence[Weeder], now: float, *, wide: bool = False) -> list[Text]:
+    """A table of services with their newest recovery, in the given order."""
+    if not found:
+        return [Text("no recoveries")]
+    heads = ["NAMESPACE", "SERVICE", "READY", "RECOVERY", "CAUSE", "AGE"]
+    heads += ["DELETED", "QUEUED", "SPARED"]
+    heads += ["READY SINCE", "BEGAN", "UNTIL", "ASKED BY", "TROUBLE"] if wide else []
+    rows: list[Row] = []
+    for each in found:
+        newest = each.recoveries[0] if each.recoveries else answers.of(Recovery, {})
+        row: list[Cell | str] = [
+            each.namespace,
+            each.service,
+            _READY[each.ready],
+            newest.end or newest.phase,
+        ]
+        row += [newest.cause, since(newest.began, now)]
+        row += [str(len(newest.deletions)), str(newest.queued), str(len(newest.spared))]
+        if wide:
+            row += [each.since or "", newest.began, newest.until]
+            row += ["" if newest.asked is None else newest.asked.author]
+            row += [Cell(each.failing or newest.trouble or "", _LOUD)]
+        rows.append(row)
+    return table(heads, rows)
+
+
+def detailed(weeder: Weeder, now: float) -> list[Text]:
+    """One service: each recovery with the pods that it deleted, and why it spared others."""
+    state = {True: "ready", False: "not ready", None: "not known to be ready"}[weeder.ready]
+    head = Text.assemble((said(f"{weeder.namespace}/{weeder.service}"), "bold"), f"  {state}")
+    if weeder.since:
+        head.append(f" since {said(weeder.since)}, {since(weeder.since, now)} ago")
+    lines = [head]
+    if weeder.failing:
+        lines += fields([("failing", Cell(weeder.failing, _LOUD))])
+    for each in weeder.recoveries:
+        lines += [Text(), *_recovery(each, now)]
+    return lines if weeder.recoveries else [*lines, Text("no recoveries")]
+
+
+def _recovery(recovery: Recovery, now: float) -> list[Text]:
+    ended = recovery.ended is not None
+    how = f"{recovery.end} at {recovery.ended}" if ended else recovery.phase
+    facts: list[tuple[str, Cell | str]] = [("state", how), ("cause", recovery.cause)]
+    if recovery.asked is not None:
+        asked = recovery.asked
+        facts.append(("asked by", f"{asked.author}: {asked.reason or 'no reason'}"))
+    facts.append(("began", f"{said(recovery.began)}, {since(recovery.began, now)} ago"))
+    if not ended:
+        facts.append(("until", until(recovery.until, now)))
+    if recovery.queued:
+        facts.append(("left" if ended else "queued", str(recovery.queued)))
+    if recovery.trouble:
+        facts.append(("trouble", Cell(recovery.trouble, _LOUD)))
+    lines = [Text(f"recovery {said(str(recovery.id))}", "bold"), *fields(facts)]
+    if recovery.deletions:
+        deleted = [
+            (each.pod, each.time, each.result, each.container, each.spared_backoff or "")
+            for each in recovery.deletions
+        ]
+        lines += table(("DELETED", "TIME", "RESULT", "CONTAINER", "SPARED BACK-OFF"), deleted, "  ")
+    if recovery.spared:
+        spared = [(each.pod, each.reason, each.message) for each in recovery.spared]
+        lines += table(("NOT DELETED", "REASON", "MESSAGE"), spared, "  ")
+    return lines
+
+
+def begun(service: str, found: Recovery, now: float) -> list[Text]:
+    """A recovery that was just begun by hand."""
+    lines = [
+        Text(f"recovery of {said(service)}: {said(found.phase)}, until {until(found.until, now)}")
+    ]
+    if found.deletions:
+        lines += table(("POD", "RESULT"), [(each.pod, each.result) for each in found.deletions])
+    return lines

@@ -1,0 +1,455 @@
+"""What the API asks of scaling: the dependents live, ignore-scaling, and scaling runs by hand (rules 7)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeVar
+
+from app.core import errors, redaction
+from app.core.errors import ClusterError, Conflict, NotFound, Refused, Throttled, VersionChanged
+from app.core.model import workloads
+from app.core.model import workloads as ann
+from app.core.model.overrides import IgnoreRequest, ScaleRequest
+from app.core.model.probing import NoticeKind, ShootState
+from app.core.model.scaling_runs import (
+    OperationPhase,
+    PlannedResource,
+    ScaleSpec,
+    ScalingPlan,
+    ScalingRunStatus,
+    Trigger,
+)
+from app.core.model.workloads import Patch, ResourceRef, WorkloadView
+from app.core.reporting.notices import Notice
+from app.prober.environment import ProberEnvironment
+from app.prober.registry import ShootRegistry
+from app.prober.rules import manual, scaling
+from app.prober.rules.manual import ManualContext
+from app.prober.scaling.context import check_probed, ordered
+from app.prober.scaling.manual import BEGIN_WITHIN, ScaleRequests
+from app.prober.scaling.resource import UNSETTLED
+
+T = TypeVar("T")
+
+Live = Callable[[str], Awaitable[Mapping[ResourceRef, WorkloadView | None]]]
+"""Reads the dependents of a shoot live."""
+# Seconds that a cancellation waits for the end of the scaling run.
+_CANCELLED_WITHIN: Final = 2.0
+_LOOK_AGAIN: Final = 0.02
+# Seconds that a person waits for a scaling run to begin, or to be refused.
+_BEGUN_WITHIN: Final = BEGIN_WITHIN + 0.5
+
+
+class ManualScaling:
+    """The scaling runs of all shoots as the API shows and starts them."""
+
+    def __init__(
+        self,
+        environment: ProberEnvironment,
+        registry: ShootRegistry,
+        requests: ScaleRequests,
+        live: Live,
+    ) -> None:
+        self._env, self._registry, self._requests, self._live = (
+            environment,
+            registry,
+            requests,
+            live,
+        )
+        self._operations = environment.operations
+        self._shown: dict[str, tuple[ScaleRequest, ScalingRunStatus]] = {}
+        """Requests that have ended, as operations, by uid."""
+
+    # Requests of people.
+
+    def operations(self) -> Sequence[ScalingRunStatus]:
+        """All operations: ScaleRequests, and the automatic runs of this process; in no order."""
+        requested = [self._of(each) for each in self._env.overrides.requests()]
+        names = {each.id for each in requested}
+        for uid in self._shown.keys() - names:
+            del self._shown[uid]
+        return (*requested, *(_alone(each) for each in self._operations if each.id not in names))
+
+    def operation(self, name: str) -> ScalingRunStatus | None:
+        """The operation with this id; None if there never was one.
+
+        Raises:
+            OperationGone: it is an automatic one of an earlier leader, or was forgotten.
+            NotKnownYet: the ScaleRequests have not been read yet.
+        """
+        request = self._request(name)
+        if request is not None:
+            return self._of(request)
+        found = self._operations.get(name)
+        if found is None:
+            self._check_known()
+            return None
+        return _alone(found)
+
+    def _request(self, uid: str, namespace: str | None = None) -> ScaleRequest | None:
+        requests = self._env.overrides.requests(namespace)
+        return next((each for each in requests if each.id.uid == uid), None)
+
+    def _of(self, request: ScaleRequest) -> ScalingRunStatus:
+        """A request as an operation; while it runs here, as the run is.
+
+        What has ended is made once: there may be five for each of thousands of shoots.
+        """
+        before = self._shown.get(request.id.uid)
+        if before is not None and before[0] is request:
+            return before[1]
+        known = self._operations.get(request.id.uid)
+        if request.open and known is not None and known.running:
+            return known
+        shown = replace(
+            ordered(request, carried_on=known is not None and known.carried_on),
+            phase=request.phase,
+            message=request.message,
+            started=request.started,
+            ended=request.ended,
+            steps=request.steps,
+        )
+        if not request.open:
+            self._shown[request.id.uid] = (request, shown)
+        return shown
+
+    def probe_now(self, namespace: str) -> float:
+        """Schedules a probe as soon as the rules allow; returns the instant of that probe.
+
+        Raises:
+            Refused: the shoot is not probed.
+        """
+        runner = self._registry.runner(namespace)
+        if runner is None:
+            raise errors.Refused(f"{namespace} is not probed: {self._why_not(namespace)}")
+        return runner.probe_now()
+
+    def _why_not(self, namespace: str) -> str:
+        status = self._registry.status(namespace)
+        return "there is no such shoot" if status is None else status.message
+
+    async def plan(
+        self, namespace: str, spec: ScaleSpec, *, if_match: str | None = None
+    ) -> ScalingPlan:
+        """What `begin` would do now; reads live, writes nothing.
+
+        Raises:
+            NotFound: there is no such shoot.
+            NotKnownYet: the overrides have not been read yet.
+            Refused: a rule forbids it; RunInProgress if another manual run is under way.
+            VersionChanged: the resources are not what the caller saw (`If-Match`).
+            ClusterError: the resources cannot be read.
+        """
+        self._check(namespace, spec)
+        return await self._planned(namespace, spec, if_match)
+
+    async def _planned(self, namespace: str, spec: ScaleSpec, if_match: str | None) -> ScalingPlan:
+        views = await self._live(namespace)
+        tag = workloads.list_etag(views)
+        if if_match is not None and not workloads.matches(if_match, tag):
+            raise errors.VersionChanged(
+                "the resources are not what If-Match names; read them again"
+            )
+        direction = spec.direction
+        plan = scaling.plan(
+            self._env.policy.dependents, views.get, direction, self._env.clock.now()
+        )
+        steps = [
+            PlannedResource(
+                each.ref,
+                each.scale(direction).level,
+                task.step,
+                task.why,
+                task.before,
+                task.after,
+                each.scale(direction).initial_delay if task.writes else 0.0,
+                None if view is None else workloads.resource_etag(view),
+            )
+            for level in plan
+            for each, view, task in level
+        ]
+        scaler = self._registry.scalers.known(namespace)
+        running = None if scaler is None or scaler.scaling_run is None else scaler.scaling_run.order
+        replaces = running.id if running is not None and not running.manual else None
+        return ScalingPlan(namespace, direction, tuple(steps), tag, replaces)
+
+    async def begin(
+        self, namespace: str, spec: ScaleSpec, *, if_match: str | None = None
+    ) -> ScalingRunStatus:
+        """Creates a ScaleRequest, and returns it when its run has begun, or after 2.5 s; raises what `plan` raises.
+
+        Raises:
+            FeatureUnavailable: there are no ScaleRequests, or nothing is written in a dry run.
+        """
+        self._requests.check_may_write()
+        self._check(namespace, spec)
+        if not spec.force:
+            await check_probed(self._env, namespace)
+        _ = await self._planned(namespace, spec, if_match)
+        # While the seed is read the verdict may turn, or probing end, so that the run would need `force`.
+        request = await self._requests.begin(namespace, spec, lambda: self._check(namespace, spec))
+        deadline = self._env.clock.now() + _BEGUN_WITHIN
+        uid = request.id.uid
+        found = self._request(uid, namespace)
+        while found is not None and found.open and uid not in self._operations:
+            if self._env.clock.now() >= deadline:
+                break
+            await self._env.clock.sleep(_LOOK_AGAIN)
+            found = self._request(uid, namespace)
+        if found is not None:
+            return self._of(found)
+        ended = self._operations.get(uid)
+        return ended or self._of(replace(request, phase=OperationPhase.CANCELLED))
+
+    async def cancel(self, name: str, *, by: str) -> ScalingRunStatus:
+        """Deletes the ScaleRequest of an operation: its run ends between two steps, and its hold with it.
+
+        Raises:
+            Refused: the run is an automatic one, or has ended.
+            OperationGone: it is an automatic one of an earlier leader.
+            NotKnownYet: the ScaleRequests have not been read yet.
+            NotFound: there never was one with this id.
+        """
+        operation = self.operation(name)
+        if operation is None:
+            raise errors.NotFound(f"there is no operation {name}")
+        if operation.trigger is not Trigger.MANUAL:
+            text = "it is an automatic one: pause the shoot, or hold it by scaling it by hand"
+            raise errors.Refused(f"operation {name} cannot be cancelled: {text}")
+        request = self._request(name)
+        if request is None or not request.open:
+            raise errors.Refused(f"operation {name} has ended: {operation.phase}")
+        _ = await self._env.override_service.delete_request(request, by=by)
+        await self._until_ended(name)
+        ended = self._operations.get(name)
+        if ended is not None and not ended.running:
+            return _alone(ended)
+        text = f"it was cancelled by {by}"
+        return replace(operation, phase=OperationPhase.CANCELLED, message=text, hold_until=None)
+
+    async def _until_ended(self, name: str) -> None:
+        """Waits for the end of the run, 2 s at most, as a request that was sent is finished first."""
+        deadline = self._env.clock.now() + _CANCELLED_WITHIN
+        while self._env.clock.now() < deadline:
+            operation = self._operations.get(name)
+            if operation is None or not operation.running:
+                return
+            await self._env.clock.sleep(_LOOK_AGAIN)
+
+    # Checks.
+
+    def _check(self, namespace: str, spec: ScaleSpec) -> None:
+        self._check_sense(namespace, spec)
+        self._check_known()
+        if (other := self._requests.open(namespace)) is not None:
+            raise errors.RunInProgress.of(other.id.uid, namespace)
+
+    def _check_sense(self, namespace: str, spec: ScaleSpec) -> None:
+        status = self._registry.status(namespace)
+        if status is None:
+            raise errors.NotFound(f"the seed has no Cluster {namespace}")
+        probed = status.state is not ShootState.NOT_PROBED
+        would_be = None if status.decision is None else status.decision.would_be
+        text = manual.objection(spec.direction, ManualContext(probed, would_be))
+        if text is not None and not spec.force:
+            raise errors.Refused(text)
+
+    def _check_known(self) -> None:
+        if not self._env.overrides.synced:
+            text = "the overrides have not been read yet; retry in a moment"
+            raise errors.NotKnownYet(text)
+
+
+def _alone(operation: ScalingRunStatus) -> ScalingRunStatus:
+    """An operation without a ScaleRequest: its hold ended with that."""
+    return operation if operation.running else replace(operation, hold_until=None)
+
+
+Views = Mapping[ResourceRef, WorkloadView | None]
+
+READS_IN_FLIGHT: Final = 2
+"""Requests in flight for all callers that only read."""
+PATIENCE: Final = 2.0
+"""Seconds that a caller which only reads waits for something to be left of the request budget."""
+_ASKED_AGAIN: Final = 0.1
+
+
+class Dependents:
+    """Reads and marks the configured dependents for the API, on the leader and on a standby alike."""
+
+    def __init__(self, environment: ProberEnvironment) -> None:
+        self._env = environment
+        self._reads = asyncio.Semaphore(READS_IN_FLIGHT)
+
+    async def live(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
+        """Reads each configured dependent, `scale` included where only that shows replicas; None if it does not exist.
+
+        It uses only what all others leave of the request budget, so that no number of readers delays a write.
+
+        Raises:
+            Throttled: nothing is left for 2 s.
+            ClusterError: one of them could not be read.
+        """
+        return await self._all(namespace, self._env.clock.now() + PATIENCE)
+
+    async def current(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
+        """The same for a caller that is about to write: it does not queue behind those that only read.
+
+        Raises:
+            ClusterError: one of them could not be read.
+        """
+        return await self._all(namespace, None)
+
+    async def _all(
+        self, namespace: str, spare_until: float | None
+    ) -> dict[ResourceRef, WorkloadView | None]:
+        refs = [each.ref for each in self._env.policy.dependents]
+        reads = (self._read(namespace, ref, spare_until=spare_until) for ref in refs)
+        # All reads are awaited, so that none goes on after this has failed because of another.
+        found = await asyncio.gather(*reads, return_exceptions=True)
+        views: dict[ResourceRef, WorkloadView | None] = {}
+        for ref, view in zip(refs, found, strict=True):
+            unserved = isinstance(view, NotFound)
+            if unserved or (isinstance(view, ClusterError) and self._env.seed.unavailable(ref)):
+                # An unavailable dependent must not hide the others; it fails in each scaling run.
+                views[ref] = None
+            elif isinstance(view, BaseException):
+                raise view
+            else:
+                views[ref] = view
+        return views
+
+    async def set_ignored(self, order: IgnoreRequest) -> tuple[WorkloadView, WorkloadView]:
+        """Writes or removes ignore-scaling; returns the resource before and after, one object if nothing was to do.
+
+        An order with `dry_run` goes through the same checks, and returns what the resource would be.
+
+        If the resource changes between check and write, both are repeated once: status updates change it too, and the
+        caller's `If-Match` does not mean those.
+
+        Raises:
+            NotFound: the resource does not exist, or is none of the configured dependents.
+            Refused: it is at 0 and would stay there, and the order has no `force`.
+            VersionChanged: it is not what the caller saw.
+            Conflict: it changed a second time.
+            ClusterError: the seed did not carry out the write.
+        """
+        try:
+            before, after = await self._mark(order)
+        except Conflict:
+            before, after = await self._mark(order)
+        if before is not after and not order.dry_run:
+            self._tell(order, after)
+        return before, after
+
+    async def _mark(self, order: IgnoreRequest) -> tuple[WorkloadView, WorkloadView]:
+        """Checks the order against a live read, and writes with the resourceVersion of that read."""
+        before = await self._wanted(order)
+        if _is_so(before, order):
+            return before, before
+        _check_not_stranded(before, order)
+        value = "true" if order.ignored else None
+        if order.dry_run:
+            others = {k: v for k, v in before.annotations.items() if k != ann.IGNORE_SCALING}
+            planned = others if value is None else {**others, ann.IGNORE_SCALING: value}
+            return before, replace(before, annotations=planned)
+        patch = Patch(before.resource_version, annotations={ann.IGNORE_SCALING: value})
+        try:
+            written = await self._env.seed.patch_dependent(order.namespace, order.ref, patch)
+        except UNSETTLED as error:
+            written = await self._done_all_the_same(order, error)
+        return before, replace(written, replicas=before.replicas)
+
+    async def _wanted(self, order: IgnoreRequest) -> WorkloadView:
+        """Reads the resource live; raises if it is none of the dependents, or does not match `If-Match`."""
+        views: Views = {}
+        if any(each.ref == order.ref for each in self._env.policy.dependents):
+            views = await self._looked_at(order)
+        view = views.get(order.ref)
+        if view is None:
+            raise NotFound(f"{order.namespace} has no dependent {order.ref}")
+        current = (workloads.resource_etag(view), workloads.list_etag(views))
+        if order.if_match is not None and not workloads.matches(order.if_match, *current):
+            raise VersionChanged(
+                f"{order.ref} is not what If-Match names; read the resources again"
+            )
+        return view
+
+    async def _looked_at(self, order: IgnoreRequest) -> Views:
+        """Reads all dependents if there is an `If-Match`, which may name the ETag of all; otherwise only the one."""
+        if order.if_match is not None:
+            return await self.current(order.namespace)
+        return {order.ref: await self._read(order.namespace, order.ref)}
+
+    async def _done_all_the_same(self, order: IgnoreRequest, lost: ClusterError) -> WorkloadView:
+        """Returns the resource if the write whose answer was lost was carried out; raises `lost` if not."""
+        try:
+            view = await self._read(order.namespace, order.ref)
+        except ClusterError as error:
+            raise lost from error
+        if view is None or not _is_so(view, order):
+            raise lost
+        return view
+
+    def _tell(self, order: IgnoreRequest, after: WorkloadView) -> None:
+        done = "set" if order.ignored else "removed"
+        why = "" if order.reason is None else f": {order.reason}"
+        notice = Notice(
+            NoticeKind.OVERRIDE,
+            order.namespace,
+            self._env.clock.now(),
+            "OverrideSet" if order.ignored else "OverrideEnded",
+            redaction.clean(f"{order.author} {done} ignore-scaling of {order.ref}{why}"),
+            resource=order.ref,
+            resource_uid=after.uid,
+            event=True,
+            numbers={
+                "action": "SetOverride" if order.ignored else "EndOverride",
+                "override": "ignore-scaling",
+                "author": order.author,
+                "replicas": after.replicas,
+            },
+        )
+        self._env.notice_bus.publish(notice)
+
+    async def _read(
+        self, namespace: str, ref: ResourceRef, *, spare_until: float | None = None
+    ) -> WorkloadView | None:
+        """Reads one dependent; with `spare_until`, on what is left of the budget, for which it waits until then."""
+        seed, spare = self._env.seed, spare_until is not None
+        ask = partial(self._ask, spare_until)
+        view = await ask(lambda: seed.read_dependent(namespace, ref, spare=spare))
+        if view is None or view.replicas is not None:
+            return view
+        scale = await ask(lambda: seed.read_scale(namespace, ref, spare=spare))
+        # The resourceVersion stays that of the view, so that a write decided on outdated annotations fails.
+        return replace(view, replicas=scale.replicas)
+
+    async def _ask(self, spare_until: float | None, read: Callable[[], Awaitable[T]]) -> T:
+        if spare_until is None:
+            return await read()
+        async with self._reads:
+            while True:
+                try:
+                    return await read()
+                except Throttled as error:
+                    sent = error.status is not None
+                    if sent or self._env.clock.now() >= spare_until:
+                        raise
+                await self._env.clock.sleep(_ASKED_AGAIN)
+
+
+def _is_so(view: WorkloadView, order: IgnoreRequest) -> bool:
+    """Whether nothing is to do: setting keeps any value that counts as true, removing removes any value."""
+    if order.ignored:
+        return ann.ignore_scaling(view.annotations) is ann.Ignore.YES
+    return ann.IGNORE_SCALING not in view.annotations
+
+
+def _check_not_stranded(view: WorkloadView, order: IgnoreRequest) -> None:
+    if order.ignored and view.replicas == 0 and not order.force:
+        raise Refused(
+            f"{order.ref} is at 0 and would stay there, as nothing scales it up any more; scale it up first, or use "
+            "force"
+        )

@@ -1,0 +1,398 @@
+"""One resource in one scaling run: wait, write, wait for its pods (rules 4.3, steps 1 to 5).
+
+What is to be done is planned by the run, and decided on again after a wait. Each write carries the resourceVersion that
+it was decided on. After a conflict the resource is read and decided on again, after an error that may be transient the
+write is repeated, until the resource's `timeout` is over. A write whose answer was lost may have been carried out: if a
+later read shows that nothing is left to do, it counts as done by this run. The run's guard is asked before each write,
+and once more after the wait for the request budget.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from app.core import errors
+from app.core.model.scaling_runs import ScalingStep
+from app.core.model.workloads import Direction, Patch, ScaleView, WorkloadView
+from app.core.ports import Watched
+from app.prober.rules import protection, scaling
+from app.prober.rules.scaling import Planned, Task, Why
+from app.prober.scaling.context import RunAborted, ScalingContext, StepResult, check_probed
+
+T = TypeVar("T")
+
+TRANSIENT: Final = (errors.Unreachable, errors.ServerFault, errors.Throttled)
+"""Errors after which another try may succeed."""
+UNSETTLED: Final = (*errors.UNSURE, errors.Throttled)
+"""Errors after which a write may have been carried out, or may succeed at another try."""
+
+
+# Seconds before the first, second and each later retry.
+_RETRY: Final = (0.2, 0.5, 1.0)
+_REDIRECTS: Final = range(300, 400)
+# Seconds between checks of a resource whose pods are awaited: not all replicas are shown by a watch.
+_POLL: Final = 2.0
+
+
+class _HeldBack(Exception):
+    """A HOLD came while a write waited for the request budget."""
+
+
+class ResourceRun:
+    """Scales one resource in one scaling run.
+
+    The events tell the run when the next level may start: `sent`, `written` and `ended`, in this order.
+    """
+
+    def __init__(
+        self,
+        context: ScalingContext,
+        planned: Planned,
+        report: Callable[["ResourceRun"], None],
+        *,
+        later_writes: bool,
+    ) -> None:
+        """Prepares the resource; `run` scales it.
+
+        Args:
+            context: what the resources of the run share.
+            planned: the resource, and what is to be done with it.
+            report: called with this object when it has ended.
+            later_writes: whether a later level has something to write.
+        """
+        self._context, self._env = context, context.environment
+        self._guard, self._memory = context.guard, context.memory
+        self._planned, self._later_writes = planned, later_writes
+        self._policy = planned.dependent.scale(context.direction)
+        self._down = context.direction is Direction.DOWN
+        self._report = report
+        self.ref = planned.dependent.ref
+        self._deadline: float | None = None
+        self._in_flight = False
+        """A write was sent and is not answered yet."""
+        self.sent = asyncio.Event()
+        """Set when the first request was sent, or there will be none."""
+        self.written = asyncio.Event()
+        """Set when the write was accepted or has failed, or there will be none."""
+        self.ended = asyncio.Event()
+        self.requested_at: float | None = None
+        """When the first write was sent."""
+        self.accepted = False
+        """A write was carried out, whether or not its pods followed in time."""
+        self.unavailable = False
+        """It failed because its kind is not served, or may not be listed (rules 4.3)."""
+        self.began_at: float | None = None
+        self.ended_at: float | None = None
+        self.task: Task | None = None
+        """What was decided last; a write that was carried out stays."""
+        self.result: StepResult | None = None
+        self.message = ""
+
+    async def run(self) -> None:
+        """Scales the resource and waits for its pods; never raises, whatever the seed answers."""
+        self.began_at = self._env.clock.now()
+        try:
+            await self._scale()
+        except RunAborted as ended:
+            self._end(StepResult.CANCELLED, ended.reason)
+        except errors.ClusterError as error:
+            self._end(StepResult.FAILED, str(error))
+        except asyncio.CancelledError:
+            self._end(StepResult.CANCELLED, "the process ends")
+            raise
+        finally:
+            if self.result is None:
+                self._end(StepResult.FAILED, "an unexpected error, see the log")
+            self.ended_at = self._env.clock.now()
+            self.sent.set()
+            self.written.set()
+            self.ended.set()
+            self._report(self)
+
+    def _end(self, result: StepResult, message: str = "") -> None:
+        self.result, self.message = result, message
+
+    async def _scale(self) -> None:
+        if (why := self._env.seed.unavailable(self.ref)) is not None:
+            # Not written even if it could be read now: without a watch nobody would see it at 0 and bring it back.
+            self.unavailable = True
+            return self._end(StepResult.FAILED, why)
+        _, view, task = self._planned
+        # The watch may lag behind a creation, so the resource does not count as gone before a live read.
+        if view is None and (view := await self._found()) is not None:
+            task = self._decide(view)
+        self.task = task
+        if task.writes:
+            await self._initial_delay()
+            task, view = await self._write()
+            if task.writes and self._env.dry_run:
+                return self._end(StepResult.DRY_RUN, "nothing is written in a dry run")
+        match task.step:
+            case ScalingStep.FAILED:
+                return self._end(
+                    StepResult.FAILED, f"{self.ref} does not exist and is not optional"
+                )
+            case ScalingStep.SKIP:
+                return self._end(StepResult.SKIPPED, task.why)
+            case ScalingStep.WRITE:
+                return await self._wait_for_pods(view)
+            case ScalingStep.TIDY | ScalingStep.NOTHING:
+                if task.why in {Why.IGNORED, Why.LEFT_AT_ZERO}:
+                    return self._end(StepResult.SKIPPED, task.why)
+                return await self._finish_unchanged(task, view)
+
+    async def _found(self) -> WorkloadView | None:
+        try:
+            return await self._live()
+        except errors.NotFound:  # the kind is not served
+            if self._planned.dependent.optional:
+                return None
+            raise
+
+    def _decide(self, view: WorkloadView | None) -> Task:
+        """Decides anew, after a wait or a conflict, as the plan was made."""
+        return scaling.decide(
+            view,
+            self._context.direction,
+            self._env.clock.now(),
+            optional=self._planned.dependent.optional,
+            found_at_zero=self._context.found_at_zero(self.ref),
+        )
+
+    # What is known of the resource. A read that is under way is cancelled when the run is ended.
+
+    def _shown(self) -> WorkloadView | None:
+        return self._env.seed.dependent(self._context.namespace, self.ref)
+
+    def _watched(self) -> WorkloadView | None:
+        """The resource as the watch shows it, or as a newer write or live read has shown it."""
+        return self._memory.newest(self._shown())
+
+    async def _live(self) -> WorkloadView | None:
+        """Reads the resource live, and remembers what was read; None if it does not exist."""
+        self.sent.set()  # the next level waits for a read no longer than for a write
+        shown, namespace, seed = self._shown(), self._context.namespace, self._env.seed
+        view = await self._guard.unless_ended(
+            seed.read_dependent(namespace, self.ref, urgent=self._down)
+        )
+        self._memory.note(self.ref, view, shown)
+        return await self._sized(view)
+
+    async def _sized(self, view: WorkloadView | None) -> WorkloadView | None:
+        """Returns `view` with its replicas; reads `scale` for a kind whose replicas only that shows."""
+        if view is None or view.replicas is not None:
+            return view
+        self.sent.set()
+        scale = await self._read_scale(urgent=self._down)
+        # The resourceVersion stays that of the view, so that a write decided on outdated annotations fails.
+        sized = replace(view, replicas=scale.replicas)
+        if scale.resource_version == view.resource_version:
+            self._memory.note_size(sized)
+        return sized
+
+    async def _read_scale(self, *, urgent: bool) -> ScaleView:
+        seed, namespace = self._env.seed, self._context.namespace
+        return await self._guard.unless_ended(seed.read_scale(namespace, self.ref, urgent=urgent))
+
+    # Step 2: initialDelay, counted once per direction (rules 4.3).
+
+    async def _initial_delay(self) -> None:
+        self._guard.check()  # a run that has ended must not leave the begin of a delay behind
+        now, key = self._env.clock.now(), (self._context.direction, self.ref)
+        could_start = now
+        if (
+            self._down
+        ):  # the seed tells when its level could first start; on the way up nothing does
+            dependents, newest = self._env.policy.dependents, self._memory.newest
+            seed, namespace = self._env.seed, self._context.namespace
+            views = {each.ref: newest(seed.dependent(namespace, each.ref)) for each in dependents}
+            could_start = protection.could_go_down(dependents, views, self._policy.level, now)
+        first = self._memory.could_start.setdefault(key, could_start)
+        await self._guard.pause(first + self._policy.initial_delay - now)
+
+    # Step 3: the write.
+
+    async def _write(self) -> tuple[Task, WorkloadView | None]:
+        """Writes once it may, what is decided then; returns that, and the resource as it has left it."""
+        view = await self._sized(self._watched()) or await self._live()
+        unanswered: Task | None = (
+            None  # the last write whose answer was lost: it may have been carried out
+        )
+        conflicts = retries = 0
+        while True:
+            await self._guard.wait_until_allowed()
+            await self._check_asked()
+            self._check_leads()
+            task = self.task = self._decide(view)
+            if unanswered is not None and task.step is ScalingStep.NOTHING:
+                self.accepted, self.task = True, unanswered
+                return unanswered, view
+            if not task.writes or self._env.dry_run:
+                return task, view
+            try:
+                view = await self._apply(task, view)
+            except _HeldBack:
+                continue
+            except (errors.Conflict, errors.NotFound) as error:
+                if self._deadline is not None and self._env.clock.now() >= self._deadline:
+                    text = f"conflicting writes did not end within {self._policy.timeout:g}s"
+                    raise errors.ClusterError(text) from error
+                if conflicts:  # somebody writes all the time
+                    await self._guard.pause(_RETRY[min(conflicts, len(_RETRY)) - 1])
+                conflicts += 1
+                view = await self._live()
+            except UNSETTLED as error:
+                if error.status in _REDIRECTS:
+                    raise
+                unanswered = task
+                wait = max(error.retry_after or 0.0, _RETRY[min(retries, len(_RETRY) - 1)])
+                if self._deadline is None or self._env.clock.now() + wait >= self._deadline:
+                    raise
+                await self._guard.pause(wait)
+                retries += 1
+            else:
+                self.accepted = True
+                self.written.set()
+                return task, view
+
+    async def _check_asked(self) -> None:
+        """Ends a manual run whose request is gone, or whose shoot is no longer probed; waits until that is known.
+
+        A stale watch shows neither, so both are read live.
+        """
+        order = self._context.order
+        while order.manual:
+            try:
+                await self._env.overrides.refresh(order.namespace, urgent=False)
+                if not order.forced:
+                    await check_probed(self._env, order.namespace)
+            except errors.Refused as gone:
+                self._guard.end(str(gone))
+            except errors.ClusterError:
+                await self._guard.pause(_RETRY[-1])
+                continue
+            return
+
+    def _check_leads(self) -> None:
+        if not self._env.leadership.leading:
+            self._guard.end("this instance is not the leader")
+        self._guard.check()
+
+    def _request_begins(self) -> None:
+        """Called right before a write is sent, as the wait for the request budget may have been long.
+
+        Raises:
+            RunAborted: the run was ended meanwhile.
+            _HeldBack: a HOLD came meanwhile.
+        """
+        self._check_leads()
+        if self._guard.held:
+            raise _HeldBack
+        self._in_flight = True
+        now = self._env.clock.now()
+        if self._deadline is None:
+            self.requested_at, self._deadline = now, now + self._policy.timeout
+        if not self._down:
+            self._memory.waiting_since[self.ref] = now
+        self.sent.set()
+
+    async def _apply(self, task: Task, view: WorkloadView | None) -> WorkloadView | None:
+        patch = task.patch
+        if patch is None or view is None:
+            return view
+        if patch.replicas is None or self.ref.has_replicas:
+            return await self._patch(patch)
+        # Annotations first on the way down, last on the way up: a process that is killed in between leaves the saved
+        # count behind (rules 4.3, step 3).
+        if self._down:
+            noted = await self._patch(replace(patch, replicas=None))
+            return await self._patch_scale(noted, noted.resource_version, patch.replicas)
+        scaled = await self._patch_scale(view, patch.resource_version, patch.replicas)
+        if not patch.annotations:
+            return scaled
+        tidy = Patch(scaled.resource_version, None, patch.annotations)
+        return replace(await self._patch(tidy), replicas=patch.replicas)
+
+    async def _patch(self, patch: Patch) -> WorkloadView:
+        shown = self._shown()
+        written = await self._sent(self._env.seed.patch_dependent, patch)
+        self._memory.note(self.ref, written, shown)
+        return written
+
+    async def _patch_scale(self, view: WorkloadView, version: str, count: int) -> WorkloadView:
+        scaled = await self._sent(self._env.seed.patch_scale, Patch(version, count))
+        return replace(view, resource_version=scaled.resource_version, replicas=scaled.replicas)
+
+    async def _sent(self, write: Callable[..., Coroutine[Any, Any, T]], patch: Patch) -> T:
+        """Makes a write; the end of the run cuts its wait for the budget short, but not a request that was sent."""
+        self._in_flight = False
+        request = write(
+            self._context.namespace,
+            self.ref,
+            patch,
+            starting=self._request_begins,
+            urgent=self._down,
+        )
+        try:
+            return await self._guard.unless_ended(request, lambda: not self._in_flight)
+        finally:
+            self._in_flight = False
+
+    # Step 5: waiting for the pods.
+
+    async def _finish_unchanged(self, task: Task, view: WorkloadView | None) -> None:
+        """Ends a resource whose replicas are as they should be; if a later level writes, waits until it is ready."""
+        ready = self._down or view is None or scaling.settled(view, Direction.UP)
+        if ready:
+            self._memory.waiting_since.pop(self.ref, None)
+        elif self._later_writes:
+            now = self._env.clock.now()
+            since = self._memory.waiting_since.setdefault(self.ref, now)
+            self._deadline = since + self._policy.timeout
+            return await self._wait_for_pods(view)
+        return self._end(StepResult.DONE if task.writes else StepResult.SKIPPED)
+
+    async def _wait_for_pods(self, view: WorkloadView | None) -> None:
+        written = view
+        deadline = self._deadline or self._env.clock.now() + self._policy.timeout
+        while view is not None and not await self._settled(view, written):
+            left = deadline - self._env.clock.now()
+            if left <= 0:
+                wanted = "no pod is left" if self._down else "a pod is ready"
+                within = f"within {self._policy.timeout:g}s"
+                return self._end(
+                    StepResult.FAILED, f"{self.ref} was scaled, but not until {wanted} {within}"
+                )
+            self._guard.check()
+            await self._guard.change(min(left, _POLL))
+            self._guard.check()
+            if self._watch_is_silent():
+                with suppress(errors.ClusterError):
+                    await self._live()
+                    view = (
+                        self._watched()
+                    )  # the watch may have shown a newer version during the read
+            else:
+                view = self._watched()
+        self._memory.waiting_since.pop(self.ref, None)
+        return self._end(StepResult.DONE)
+
+    def _watch_is_silent(self) -> bool:
+        state, now = self._env.seed.watch_state(Watched.DEPENDENTS), self._env.clock.now()
+        return state.stale(now, after=self._policy.timeout / 2)
+
+    async def _settled(self, view: WorkloadView, written: WorkloadView | None) -> bool:
+        """Whether the pods have followed the write that left the resource as `written`."""
+        if written is not None and view.generation < written.generation:
+            return False
+        if view.current is not None or view.ready is not None:
+            return scaling.settled(view, self._context.direction)
+        try:
+            scale = await self._read_scale(urgent=False)
+        except TRANSIENT:
+            return False  # the caller asks again
+        if scale.current is None:
+            return True  # nothing shows the pods of this kind: the write is the end (rules 4.3, step 5)
+        return scaling.settled(replace(view, current=scale.current), self._context.direction)
