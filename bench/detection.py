@@ -22,7 +22,7 @@ from app.core.model.workloads import ResourceRef
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
 from app.prober.environment import ProberEnvironment, ProbeSlots, ScaleUpRateLimit
-from app.service.decisions import OverrideFeature
+from app.service.loops import OverrideFeature
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.identities import WATCHDOG

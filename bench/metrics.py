@@ -34,8 +34,7 @@ from app.core.model.workloads import ResourceRef
 from app.core.reporting.metering import Metering
 from app.core.tasks import Tasks
 from app.core.web.serving import HttpServer
-from app.service.decisions import OverrideFeature
-from app.service.loops import ProberLoop
+from app.service.loops import OverrideFeature, ProberLoop
 from app.service.parts import Configured
 from app.simulation import manifests
 from app.simulation.builders import World

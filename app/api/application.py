@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_fastapi_instrumentator import Instrumentator
 
-from app.api import health
+from app.api import health, stream
 from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import allowed, operation_id
@@ -17,7 +17,7 @@ from app.api.health import Health, health_router
 from app.api.middleware import ApiMiddleware, Middleware, put_before_health, put_before_metrics
 from app.api.page.router import router as page_router
 from app.api.pages import pages_router
-from app.api.routers import events, operations, pause, resources, shoots, status, weeders
+from app.api.routers import operations, pause, resources, shoots, status, weeders
 from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.metrics import Format, Metrics, Slices
@@ -117,7 +117,7 @@ def create_api(
         pause.router,
         resources.router,
         weeders.router,
-        events.router,
+        stream.router,
         status.audit_router,
         status.config_router,
         page_router,

@@ -45,10 +45,24 @@ class AuditDraft:
     after: Any = None
 
 
-def draft_of(connection: HTTPConnection) -> AuditDraft:
-    """The draft of this request; for a request without audit, one that is thrown away."""
+def drafted(
+    connection: HTTPConnection,
+    action: str,
+    namespace: str | None = None,
+    *,
+    target: str | None = None,
+    reason: str | None = None,
+    dry_run: bool = False,
+) -> AuditDraft:
+    """The draft of this request, with what its route knows before it does anything; what is only planned is a plan.
+
+    For a request without audit, one that is thrown away.
+    """
     found = getattr(connection.state, "audit", None)
-    return found if isinstance(found, AuditDraft) else AuditDraft()
+    draft = found if isinstance(found, AuditDraft) else AuditDraft()
+    draft.action = "plan" if dry_run else action
+    draft.namespace, draft.target, draft.reason = namespace, target, reason or None
+    return draft
 
 
 class Aim(NamedTuple):

@@ -7,7 +7,6 @@ names of calls and schemas are a contract. `docs/openapi.json` is a copy, which 
 
 import re
 from collections.abc import Callable, Mapping
-from enum import Enum
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -21,24 +20,6 @@ from app.api import schemas as events
 from app.api.middleware import MAX_BODY, MAX_HEAD
 from app.api.problems import MEDIA_TYPE, ProblemType
 from app.api.schemas import ProblemDetails
-from app.core.config.flag_values import LogLevel
-from app.core.model import weeding
-from app.core.model.endpoints import (
-    CachedResult,
-    Effect,
-    GateReason,
-    ProbeOutcome,
-    ProbeType,
-    Scheme,
-    Waiting,
-)
-from app.core.model.overrides import Scope
-from app.core.model.policy import OnFailure
-from app.core.model.probing import LeaseState, NoticeKind, ShootState, Verdict
-from app.core.model.scaling_runs import OperationPhase, ScalingStep, StepPhase, Trigger
-from app.core.model.selectors import Operator
-from app.core.model.workloads import Direction
-from app.core.reporting.changes import ChangeKind
 
 # Problems: one description and one example for each status.
 
@@ -181,34 +162,21 @@ _EVENTS: Final[tuple[type[BaseModel], ...]] = (
     events.SnapshotEnd,
     events.StreamEnd,
 )
-# Public names of enumerations of the loops; classes of the API itself keep their own names.
-_NAMES: Final[Mapping[type[Enum], str]] = {
-    ChangeKind: "ChangeKind",
-    Direction: "Direction",
-    Effect: "ProbeEffect",
-    GateReason: "GateReason",
-    NoticeKind: "HistoryType",
-    LeaseState: "LeaseState",
-    LogLevel: "LogLevel",
-    OnFailure: "OnFailure",
-    OperationPhase: "OperationPhase",
-    Operator: "SelectorOperator",
-    ProbeOutcome: "ProbeOutcome",
-    ProbeType: "ProbeType",
-    Scheme: "HttpScheme",
-    Scope: "PauseScope",
-    ShootState: "ShootState",
-    ScalingStep: "PlannedAction",
-    StepPhase: "StepPhase",
-    Trigger: "OperationTrigger",
-    Verdict: "Verdict",
-    CachedResult: "ProbeResult",
-    Waiting: "ProbeWaiting",
-    weeding.Cause: "RecoveryCause",
-    weeding.End: "RecoveryEnd",
-    weeding.Phase: "RecoveryPhase",
-    weeding.KeepReason: "SparedReason",
-    weeding.DeletionResult: "DeletionResult",
+# Public names of enumerations of the loops whose own names are too general for the whole document.
+_NAMES: Final = {
+    "CachedResult": "ProbeResult",
+    "Cause": "RecoveryCause",
+    "Effect": "ProbeEffect",
+    "End": "RecoveryEnd",
+    "KeepReason": "SparedReason",
+    "NoticeKind": "HistoryType",
+    "Operator": "SelectorOperator",
+    "Phase": "RecoveryPhase",
+    "ScalingStep": "PlannedAction",
+    "Scheme": "HttpScheme",
+    "Scope": "PauseScope",
+    "Trigger": "OperationTrigger",
+    "Waiting": "ProbeWaiting",
 }
 # Media types of answers that are not JSON, by operation.
 _OTHER_MEDIA: Final = {"metrics": "text/plain"}
@@ -244,8 +212,7 @@ def complete(app: FastAPI) -> None:
 
 def completed(draft: Mapping[str, Any]) -> dict[str, Any]:
     """The completed document; `draft`, the framework's, is not changed."""
-    names = _public_names(draft["components"]["schemas"])
-    found: dict[str, Any] = _renamed(draft, names)
+    found: dict[str, Any] = _renamed(draft)
     schemas = found["components"]["schemas"] = _shapes(draft["components"]["schemas"])
     for each in _PLACEHOLDERS:
         schemas.pop(each, None)
@@ -274,37 +241,22 @@ def _of_events() -> dict[str, Any]:
     return _shapes(found["$defs"])
 
 
-def _public_names(schemas: Mapping[str, Any]) -> dict[str, str]:
-    """The public names of `_NAMES` by the name that the framework gave the schema."""
-    found = {}
-    for shape, public in _NAMES.items():
-        name, values = shape.__name__, [each.value for each in shape]
-        # The framework prefixes the names of schemas with their modules where two classes have the same name.
-        long = f"{shape.__module__}.{shape.__qualname__}".replace(".", "__")
-        if long in schemas:
-            found[long] = public
-        elif schemas.get(name, {}).get("enum") == values:
-            found[name] = public
-    return found
-
-
 def _shapes(schemas: Mapping[str, Any]) -> dict[str, Any]:
     """The schemas under their public names, also as titles: some generators use one, some the other."""
-    names = _public_names(schemas)
-    found = {names.get(name, name): _renamed(each, names) for name, each in schemas.items()}
+    found = {_NAMES.get(name, name): _renamed(each) for name, each in schemas.items()}
     return {name: {**each, "title": name} for name, each in found.items()}
 
 
-def _renamed(part: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - any part of a document
+def _renamed(part: Any) -> Any:  # noqa: ANN401 - any part of a document
     """A copy of a part of the document with references to schemas renamed."""
     match part:
         case {"$ref": str(ref)}:
             place, _, name = ref.rpartition("/")
-            return {**part, "$ref": f"{place}/{names.get(name, name)}"}
+            return {**part, "$ref": f"{place}/{_NAMES.get(name, name)}"}
         case Mapping():
-            return {key: _renamed(value, names) for key, value in part.items()}
+            return {key: _renamed(value) for key, value in part.items()}
         case list():
-            return [_renamed(each, names) for each in part]
+            return [_renamed(each) for each in part]
         case _:
             return part
 

@@ -1,17 +1,7 @@
 """The middleware between a port and its application (threats T9, T15, T17): raw ASGI.
 
-On the port of the API a request passes these layers, from the outside in; health passes all of them:
-
-    Auditing         records each attempt to change something, with the answer that the caller saw
-    RequestGuard     refuses what the head alone disqualifies; adds security headers; hides unexpected errors
-    RateLimits       limits the requests of one address
-    Browsers         serves static files to everybody, and turns problems into pages for browsers (`app.api.page`)
-    Authentication   identifies the caller (`app.api.auth`); the layers below see identified callers only
-    BodyLimit        reads the whole body: small, in time, and JSON
-    RateLimits       limits the requests of one caller that have arrived whole: a body that is late takes no place
-    SerializedRequests           runs one request at a time on the event loop, callers in turn
-
-The ports of health and metrics have a part of these layers each.
+`ApiMiddleware` has the layers of the API's port, each with what goes wrong without it in
+docs/architecture.md#one-call-of-the-api; the ports of health and metrics have a part of them.
 """
 
 import asyncio
@@ -54,7 +44,7 @@ from app.core.reporting.audit import AuditLog
 _OWN: Final = frozenset({"same-origin", "none"})
 _READS: Final = frozenset({"GET", "HEAD"})
 # Request headers that a page of a named origin may send.
-_ASKED_FOR: Final = "authorization, if-none-match, last-event-id"
+_ASKED_FOR: Final = "authorization, last-event-id"
 # Response headers that a page of a named origin may read.
 _SHOWN: Final = "etag, location, retry-after, x-request-id"
 # Seconds for which a browser may cache the answer to a preflight.

@@ -66,6 +66,10 @@ class Schema(BaseModel):
         own = {each: getattr(record, each) for each in cls.model_fields if each not in fields}
         return cls.model_validate(own | fields)
 
+    def public(self) -> dict[str, Any]:
+        """As JSON has it: values of JSON by their public names."""
+        return self.model_dump(mode="json", by_alias=True)
+
     @classmethod
     def example(cls, **fields: object) -> dict[str, Any]:
         """The example of the schema, of those of its fields; `fields`, by their public names, go first."""

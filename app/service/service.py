@@ -45,11 +45,9 @@ from app.core.reporting.notices import Notice, journal
 from app.core.tasks import SharedLoopDied
 from app.core.web.peers import Network
 from app.core.web.serving import HttpServer
-from app.service.decisions import OverrideFeature
-from app.service.loops import ProberLoop, RunningLoop, WeederLoop
+from app.service.loops import OverrideFeature, ProberLoop, RunningLoop, WeederLoop
 from app.service.parts import Cluster, Configured, Core
-from app.service.seed_checks import PermissionCheck
-from app.service.selfview import Finders, SelfView, health
+from app.service.selfview import Finders, PermissionCheck, SelfView, health
 
 # How late the event loop returns to a timer. Every probe and every answer is late by as much.
 

@@ -15,8 +15,7 @@ from app.core.clock import Clock
 from app.core.errors import LeadershipLost
 from app.core.kube.election import ElectionTimes
 from app.core.tasks import Job, SharedLoopDied, Tasks
-from app.service.decisions import OverrideFeature
-from app.service.loops import RunningLoop
+from app.service.loops import OverrideFeature, RunningLoop
 from app.service.parts import Cluster, Configured, Core
 from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.server import MemoryServers

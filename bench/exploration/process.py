@@ -11,8 +11,7 @@ from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice
 from app.prober.controller import Prober
 from app.prober.environment import EndpointAdapters
-from app.service.decisions import OverrideFeature
-from app.service.loops import ProberLoop, RunningLoop
+from app.service.loops import OverrideFeature, ProberLoop, RunningLoop
 from app.service.parts import Cluster, Configured, Core, ProberAdapters
 from app.simulation.identities import WATCHDOG
 from bench.exploration.life import Grounds, Life

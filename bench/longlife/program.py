@@ -24,7 +24,7 @@ from bench.exploration.timeline import Machine
 from bench.longlife.weather import PROBING, WEEDING
 
 if TYPE_CHECKING:
-    from app.service.decisions import OverrideFeature
+    from app.service.loops import OverrideFeature
 
 
 class Unserved(Service):

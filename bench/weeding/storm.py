@@ -24,7 +24,7 @@ from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 from app.core.reporting.metering import Metering
 from app.core.tasks import Tasks
-from app.service.decisions import OverrideFeature
+from app.service.loops import OverrideFeature
 from app.simulation.builders import World
 from app.simulation.identities import WEEDER
 from app.simulation.memory import MemoryPlace

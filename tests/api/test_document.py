@@ -14,7 +14,6 @@ from app.api.document import JSON, resolved
 from app.api.health import PATHS as HEALTH
 from app.api.pages import body
 from app.api.problems import MEDIA_TYPE, ProblemType
-from app.core.model import weeding
 from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from tests.api.facts import KCM, NAMESPACE, healthy, workload
@@ -156,17 +155,6 @@ def test_shapes_have_their_public_names_and_no_others():
 def test_the_title_of_a_shape_is_its_name():
     shapes = DOCUMENT["components"]["schemas"]
     assert {name: each["title"] for name, each in shapes.items()} == {each: each for each in SHAPES}
-
-
-@pytest.mark.parametrize("given", ["DeletionResult", "app__core__model__weeding__DeletionResult"])
-def test_the_framework_may_call_a_shape_by_its_class_or_by_its_module(given):
-    shape = {"title": "DeletionResult", "enum": [each.value for each in weeding.DeletionResult]}
-    pod = {"properties": {"result": {"$ref": f"#/components/schemas/{given}"}}}
-    draft = {"components": {"schemas": {given: shape, "WeededPod": pod}}, "paths": {}}
-    schemas = documents.completed(draft)["components"]["schemas"]
-    assert schemas["DeletionResult"]["title"] == "DeletionResult"
-    assert schemas["WeededPod"]["properties"]["result"]["$ref"].endswith("/DeletionResult")
-    assert "app__core__model__weeding__DeletionResult" not in schemas
 
 
 def test_the_data_of_events_are_among_the_shapes():

@@ -10,7 +10,7 @@ from app.core.clock import Clock
 from app.core.model.overrides import API_PAUSE
 from app.core.reporting.audit import AuditLog
 from app.core.tasks import Tasks
-from app.service.decisions import OverrideFeature
+from app.service.loops import OverrideFeature
 from app.simulation.identities import WATCHDOG
 from tests.api.facts import HOME, NAMESPACE, healthy, protected
 from tests.api.fakes import FakeProcess, FakeShoots, application, context

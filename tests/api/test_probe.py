@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from app.api.auth.authorization import Call
 from app.core.errors import Refused
 from tests.api.facts import NAMESPACE, healthy
 
@@ -42,13 +41,6 @@ def test_a_namespace_without_a_shoot_is_404(client, scaling_runs):
 def test_a_standby_does_not_probe(client, process, scaling_runs):
     process.leading = False
     assert client.post(PATH).status_code == 503
-    assert scaling_runs.probed == []
-
-
-def test_the_right_to_probe_this_shoot_is_asked_for(client, authority, scaling_runs):
-    authority.refuses = Refused("no")
-    client.post(PATH)
-    assert authority.asked == [("tester", Call.PROBE, NAMESPACE)]
     assert scaling_runs.probed == []
 
 

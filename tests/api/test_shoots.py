@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.api.parameters import ListPage, PageKey, PageQuery, cut
+from app.api.dependencies import ListPage, PageKey, PageQuery, cut
 from app.api.problems import Problem
 from app.core.model.overrides import Scope
 from app.core.model.probing import ShootState

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from app.api.auth.authorization import Call
 from app.api.problems import ProblemType
 from app.core.errors import Refused
 from app.core.model.pods import OwnerView
@@ -210,33 +209,6 @@ def test_a_recovery_that_waits_for_its_time_is_one_that_runs(client, weeders):
     assert names(client.get(LIST, params={"running": "true"})) == [NAMESPACE]
 
 
-@pytest.mark.parametrize(
-    ("params", "path"),
-    [
-        ({"limit": "0"}, "query.limit"),
-        ({"limit": "501"}, "query.limit"),
-        ({"running": "perhaps"}, "query.running"),
-        ({"namespace": ""}, "query.namespace"),
-        ({"service": "x" * 254}, "query.service"),
-        ({"serivce": API_SERVER}, "query.serivce"),
-        ({"sort": "name"}, "query.sort"),
-    ],
-)
-def test_a_wrong_parameter_is_422_and_named(client, params, path):
-    answer = client.get(LIST, params=params)
-    assert answer.status_code == 422
-    assert [each["path"] for each in answer.json()["errors"]] == [path]
-
-
-def test_a_page_token_of_another_list_is_400(client, shoots, weeders):
-    weeders.add(at("a", NOW), at("b", NOW))
-    token = client.get(LIST, params={"limit": 1}).json()["metadata"]["continue"]
-    assert names(client.get(LIST, params={"limit": 1, "continue": token})) == ["b"]
-    answer = client.get("/api/v1/shoots", params={"continue": token})
-    assert answer.json()["type"] == "urn:dependency-watchdog:problem:invalid-page-token"
-    assert client.get(LIST, params={"continue": "x"}).status_code == 400
-
-
 def pages(client, limit):
     """The namespaces of each page."""
     found, token = [], None
@@ -346,22 +318,6 @@ def test_a_standby_or_a_process_that_writes_nothing_weeds_nothing(client, weeder
     assert client.post(ONE).json()["type"] == ProblemType.DRY_RUN.urn
     process.leading = False
     assert client.post(ONE).json()["type"] == ProblemType.NOT_THE_LEADER.urn
-    assert weeders.begun == []
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "call", "namespace"),
-    [
-        ("GET", LIST, Call.LIST, ""),
-        ("GET", ONE, Call.READ_SHOOT, NAMESPACE),
-        ("POST", ONE, Call.WEED, NAMESPACE),
-    ],
-)
-def test_the_right_is_asked_for(client, weeders, authority, method, path, call, namespace):
-    weeders.add(service())
-    authority.refuses = Refused("no")
-    client.request(method, path)
-    assert authority.asked == [("tester", call, namespace)]
     assert weeders.begun == []
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.api.parameters import PageKey, PageQuery, cut
+from app.api.dependencies import PageKey, PageQuery, cut
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import NoticeKind, VerdictReason
 from app.core.reporting.history import History

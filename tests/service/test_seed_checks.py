@@ -10,7 +10,7 @@ from app.core.errors import Forbidden, Unreachable
 from app.core.metrics import Metrics
 from app.core.ports import Permission
 from app.core.tasks import Tasks
-from app.service.seed_checks import MeltdownScan, PermissionCheck
+from app.service.selfview import MeltdownScan, PermissionCheck
 
 PATCH = Permission("patch", "apps", "deployments", "kube-controller-manager")
 OTHER_PATCH = Permission("patch", "apps", "deployments", "cluster-autoscaler")

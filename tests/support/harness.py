@@ -15,7 +15,7 @@ from app.core.tasks import Tasks
 from app.prober.controller import Prober
 from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlots, ScaleUpRateLimit
 from app.prober.status import ShootStatus
-from app.service.decisions import OverrideFeature
+from app.service.loops import OverrideFeature
 from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.identities import WATCHDOG

@@ -439,7 +439,7 @@ async def list_audit(
 async def read_config(request: Request, context: AnyContext) -> Response:
     """Page of the effective configuration."""
     found = await status.read_config(context)
-    shown = found.model_dump(mode="json", by_alias=True)
+    shown = found.public()
     files = {name: shown[name] for name in ("prober", "weeder") if shown[name] is not None}
     return site.rendered(
         "config.html",

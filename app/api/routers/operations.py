@@ -7,22 +7,25 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from app.api import presenting, schemas
-from app.api.auditing import draft_of
+from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.dependencies import (
     AnyContext,
     DryRun,
     LeadingProber,
     OptionalReason,
+    PageKey,
+    PageQuery,
     allowed,
     api_router,
     authorize,
     caller_of,
+    cut,
     known_shoot,
     listed_in_time,
     refuse_in_dry_run,
+    refuse_unknown,
 )
-from app.api.parameters import PageKey, PageQuery, cut, refuse_unknown
 from app.api.problems import Problem, ProblemType
 from app.core.errors import NotKnownYet, OperationGone, trimmed
 from app.core.model.durations import parse_duration
@@ -32,6 +35,8 @@ from app.prober.status import ShootStatus
 
 router = api_router("flows")
 
+_PATH: Final = "/api/v1/operations"
+_ONE: Final = _PATH + "/{id}"
 _IF_MATCH: Final = (
     "The ETag of the plan, or of `resources`: nothing is done if they have changed since."
 )
@@ -77,28 +82,32 @@ async def scale_shoot(
     author, hold = caller_of(request).name, parse_duration(body.hold)
     spec = ScaleSpec(body.direction, body.reason, author, hold, body.force)
     seen = None if if_match is None else ", ".join(if_match)
-    draft = draft_of(request)
-    draft.action = "plan" if body.dry_run else "scale"
-    draft.namespace, draft.target, draft.reason = namespace, str(spec.direction), spec.reason
+    draft = drafted(
+        request,
+        "scale",
+        namespace,
+        target=str(spec.direction),
+        reason=spec.reason,
+        dry_run=body.dry_run,
+    )
     if spec.force:
         await authorize(request, context, Call.FORCE_SCALE)
     _ = await listed_in_time(context, lambda: context.overrides.synced)
     status = known_shoot(prober, namespace)
     if body.dry_run:
         plan = presenting.plan(await prober.scaling_runs.plan(namespace, spec, if_match=seen))
-        return _json(plan, 200, {"ETag": plan.etag})
+        return JSONResponse(plan.public(), 200, {"ETag": plan.etag})
     refuse_in_dry_run(context)
     draft.before = _before(status, context.overrides.effective(namespace).hold)
     begun = schemas.Operation.of(await prober.scaling_runs.begin(namespace, spec, if_match=seen))
-    draft.after = begun.model_dump(mode="json", by_alias=True)
-    return _json(begun, 202, {"Location": f"/api/v1/operations/{begun.id}"})
+    draft.after = begun.public()
+    return JSONResponse(draft.after, 202, {"Location": f"{_PATH}/{begun.id}"})
 
 
 def _before(status: ShootStatus, hold: Hold | None) -> object:
     """State for the audit: the hold that acts so far, and the replicas of the dependents as the watches show them."""
-    shown = None if hold is None else schemas.Hold.of(hold)
     return {
-        "hold": None if shown is None else shown.model_dump(mode="json", by_alias=True),
+        "hold": None if hold is None else schemas.Hold.of(hold).public(),
         "replicas": {
             str(ref): None if view is None else view.replicas
             for ref, view in status.resources.items()
@@ -106,15 +115,7 @@ def _before(status: ShootStatus, hold: Hold | None) -> object:
     }
 
 
-def _json(shape: schemas.Schema, status: int, headers: dict[str, str]) -> JSONResponse:
-    return JSONResponse(shape.model_dump(mode="json", by_alias=True), status, headers)
-
-
 # GET /api/v1/operations: scaling runs, running and past, step by step; DELETE cancels a manual one.
-
-
-_PATH: Final = "/api/v1/operations"
-_ONE: Final = _PATH + "/{id}"
 
 
 class OperationQuery(PageQuery):
@@ -213,10 +214,14 @@ async def cancel_operation(
     That deletes its ScaleRequest. With `dryRun` the answer names the run, and each resource that it would not come to
     any more.
     """
-    draft = draft_of(request)
-    draft.action = "plan" if dry_run else "cancel"
-    draft.namespace, draft.target = operation.namespace, operation.id
-    draft.reason = reason or None
+    draft = drafted(
+        request,
+        "cancel",
+        operation.namespace,
+        target=operation.id,
+        reason=reason,
+        dry_run=dry_run,
+    )
     draft.before = _drafted(operation)
     if operation.trigger is Trigger.AUTO:
         detail = "this is an automatic scaling run, which the next verdict would begin again: pause or hold instead"
@@ -225,7 +230,7 @@ async def cancel_operation(
         if not operation.running:
             detail = f"operation {operation.id} has ended: {operation.phase}"
             raise Problem(ProblemType.CONFLICT, detail)
-        return _json(schemas.Changes(changes=presenting.cancelled(operation)), 200, {})
+        return JSONResponse(schemas.Changes(changes=presenting.cancelled(operation)).public())
     refuse_in_dry_run(context)
     cancelled = await prober.scaling_runs.cancel(operation.id, by=caller_of(request).name)
     draft.after = _drafted(cancelled)

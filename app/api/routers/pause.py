@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Path, Query, Request, Response
 
 from app.api import presenting, schemas
-from app.api.auditing import draft_of
+from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import (
@@ -15,19 +15,22 @@ from app.api.dependencies import (
     AnyProber,
     DryRun,
     OptionalReason,
+    PageKey,
+    PageQuery,
     allowed,
     api_router,
     authorize,
     caller_of,
     check_here,
+    cut,
     known_shoot,
     listed_in_time,
     listed_prober,
     planned,
     refuse_in_dry_run,
+    refuse_unknown,
     until_listed,
 )
-from app.api.parameters import PageKey, PageQuery, cut, refuse_unknown
 from app.api.problems import Problem, ProblemType
 from app.core.errors import FeatureUnavailable, trimmed
 from app.core.model import workloads as ann
@@ -211,9 +214,7 @@ async def _pause(
     namespace: str | None,
     body: schemas.PauseOrder,
 ) -> schemas.Pause | Response:
-    draft = draft_of(request)
-    draft.action = "plan" if body.dry_run else "pause"
-    draft.namespace, draft.reason = namespace, body.reason
+    draft = drafted(request, "pause", namespace, reason=body.reason, dry_run=body.dry_run)
     _ = await listed_in_time(context, lambda: context.overrides.synced)
     there = context.api_pause(namespace)
     before = draft.before = _audited(there, context, namespace)
@@ -236,27 +237,27 @@ async def _pause(
 async def _resume_api(
     request: Request, context: Context, namespace: str | None, reason: str, *, dry_run: bool
 ) -> Response:
-    found = await _resume(request, context, namespace, API_PAUSE, reason, dry_run=dry_run)
-    if isinstance(found, Response):
-        return found
-    return planned("no pause", None, None) if dry_run else Response(status_code=204)
+    ended = await _end(request, context, namespace, API_PAUSE, reason, dry_run=dry_run)
+    if ended is None:
+        return planned("no pause", None, None) if dry_run else Response(status_code=204)
+    return ended
 
 
-async def _resume(
+async def _end(
     request: Request,
     context: Context,
     namespace: str | None,
     name: str,
     reason: str,
     *,
+    target: str | None = None,
     dry_run: bool,
-) -> Pause | Response | None:
-    """End a pause; returns it, or None if there is none, or the answer to a dry run."""
-    draft = draft_of(request)
-    draft.action = "plan" if dry_run else "resume"
-    draft.namespace, draft.reason = namespace, reason or None
+) -> Response | None:
+    """End a pause, or say what that would change; None if there is none."""
+    draft = drafted(request, "resume", namespace, target=target, reason=reason, dry_run=dry_run)
     _ = await listed_in_time(context, lambda: context.overrides.synced)
-    there = _known_pause(context, namespace, name)
+    pauses = context.overrides.pauses(namespace)
+    there = next((each for each in pauses if each.id.name == name), None)
     draft.before = _audited(there, context, namespace)
     _ = await _covered(context, namespace)
     if dry_run:
@@ -266,12 +267,7 @@ async def _resume(
     by = caller_of(request).name
     ended = await context.override_service.end_pause(namespace, name, by=by)
     draft.before = _audited(ended, context, namespace)
-    return ended
-
-
-def _known_pause(context: Context, namespace: str | None, name: str) -> Pause | None:
-    pauses = context.overrides.pauses(namespace)
-    return next((each for each in pauses if each.id.name == name), None)
+    return None if ended is None else Response(status_code=204)
 
 
 # All pauses in force, those of kubectl included, by their names.
@@ -367,16 +363,17 @@ async def _end_by_name(
     *,
     dry_run: bool,
 ) -> Response:
-    draft_of(request).target = f"Pause/{trimmed(name, 100)}"
-    found: Pause | Response | None = None
+    target = f"Pause/{trimmed(name, 100)}"
+    drafted(request, "", target=target)
     # The caller chose this text: it may be of any length and content, and must not reach the seed.
     if is_subdomain(name):
-        found = await _resume(request, context, namespace, name, reason, dry_run=dry_run)
-    if found is None:
-        whose = "of all shoots" if namespace is None else f"of {trimmed(namespace, 100)}"
-        detail = f"there is no pause {trimmed(name, 100)} {whose}"
-        raise Problem(ProblemType.NOT_FOUND, detail)
-    return found if isinstance(found, Response) else Response(status_code=204)
+        ended = await _end(
+            request, context, namespace, name, reason, target=target, dry_run=dry_run
+        )
+        if ended is not None:
+            return ended
+    whose = "of all shoots" if namespace is None else f"of {trimmed(namespace, 100)}"
+    raise Problem(ProblemType.NOT_FOUND, f"there is no pause {trimmed(name, 100)} {whose}")
 
 
 # The shoots that a pause covers.
@@ -475,7 +472,7 @@ def _audited(found: Pause | None, context: Context, namespace: str | None) -> ob
 
 
 def _shown(found: Pause, namespace: str | None) -> object:
-    return presenting.pause(found, namespace).model_dump(mode="json", by_alias=True)
+    return presenting.pause(found, namespace).public()
 
 
 # DELETE /api/v1/shoots/{namespace}/hold ends a hold, so that the automatic verdicts of the shoot act again.
@@ -501,9 +498,7 @@ async def end_hold(
     That deletes the ScaleRequest of the hold that acts; an earlier one may hold verdicts back, too, and acts then. Any
     replica accepts it; the leader, which performs the scaling run, sees it within a second.
     """
-    draft = draft_of(request)
-    draft.action = "plan" if dry_run else "end-hold"
-    draft.namespace, draft.reason = namespace, reason or None
+    draft = drafted(request, "end-hold", namespace, reason=reason, dry_run=dry_run)
     draft.before = _audited_hold(context.overrides.effective(namespace).hold)
     known_shoot(prober, namespace)
     if not dry_run:
@@ -527,4 +522,4 @@ async def end_hold(
 
 
 def _audited_hold(hold: Hold | None) -> object:
-    return None if hold is None else schemas.Hold.of(hold).model_dump(mode="json", by_alias=True)
+    return None if hold is None else schemas.Hold.of(hold).public()

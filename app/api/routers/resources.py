@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from fastapi import Depends, Header, Query, Request, Response
 
 from app.api import presenting, schemas
-from app.api.auditing import draft_of
+from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.api.dependencies import (
@@ -15,15 +15,17 @@ from app.api.dependencies import (
     AnyProber,
     DryRun,
     OptionalReason,
+    PageKey,
+    PageQuery,
     allowed,
     api_router,
     caller_of,
+    cut,
     known_shoot,
     planned,
     refuse_in_dry_run,
 )
 from app.api.limits import name_of
-from app.api.parameters import PageKey, PageQuery, cut
 from app.api.problems import Problem, ProblemType, wait
 from app.core import redaction
 from app.core.errors import Throttled, trimmed
@@ -196,9 +198,14 @@ async def heed_resource(
 async def _mark(
     request: Request, response: Response, context: Context, resource: Meant, order: IgnoreRequest
 ) -> schemas.LiveResource | Response:
-    draft = draft_of(request)
-    draft.action = "plan" if order.dry_run else "ignore" if order.ignored else "unignore"
-    draft.namespace, draft.target, draft.reason = order.namespace, str(order.ref), order.reason
+    draft = drafted(
+        request,
+        "ignore" if order.ignored else "unignore",
+        order.namespace,
+        target=str(order.ref),
+        reason=order.reason,
+        dry_run=order.dry_run,
+    )
     draft.before = None if resource.known is None else _audited(resource.known)
     if not order.dry_run:
         refuse_in_dry_run(context)

@@ -7,11 +7,19 @@ from fastapi import Query, Request, Response
 from pydantic import Field
 
 from app.api import presenting, schemas
-from app.api.auditing import draft_of
+from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.context import ProberView
-from app.api.dependencies import LeadingProber, OptionalReason, allowed, api_router, known_shoot
-from app.api.parameters import PageKey, PageQuery, cut
+from app.api.dependencies import (
+    LeadingProber,
+    OptionalReason,
+    PageKey,
+    PageQuery,
+    allowed,
+    api_router,
+    cut,
+    known_shoot,
+)
 from app.api.problems import Problem, ProblemType
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
@@ -143,8 +151,7 @@ async def probe_shoot(
     request: Request, prober: LeadingProber, namespace: str, reason: OptionalReason = ""
 ) -> schemas.Look:
     """Probe a shoot now, or as soon as the rules allow: several calls share one probe."""
-    draft = draft_of(request)
-    draft.action, draft.namespace, draft.reason = "probe", namespace, reason or None
+    draft = drafted(request, "probe", namespace, reason=reason)
     last = known_shoot(prober, namespace).last_probe
     draft.before = {"lastTime": None if last is None else rfc3339(last)}
     look = schemas.Look(at=rfc3339(prober.scaling_runs.probe_now(namespace)))

@@ -7,11 +7,10 @@ from fastapi import Query, Request
 from pydantic import Field
 
 from app.api import config_view, presenting, schemas
-from app.api.auditing import draft_of
+from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context
-from app.api.dependencies import AnyContext, allowed, api_router
-from app.api.parameters import PageKey, PageQuery, cut
+from app.api.dependencies import AnyContext, PageKey, PageQuery, allowed, api_router, cut
 from app.core import log
 from app.core.config.flag_values import LogLevel
 from app.core.model.instants import rfc3339
@@ -86,8 +85,8 @@ async def read_config(context: AnyContext) -> config_view.Config:
 @config_router.put(_PATH + "/log-level", dependencies=[allowed(Call.LOG_LEVEL)])
 async def set_log_level(request: Request, body: schemas.LogLevelOrder) -> schemas.LogLevelNow:
     """Set the log level until the next start of this process; also in a dry run and on a standby."""
-    draft = draft_of(request)
-    draft.action, draft.before = "log-level", log.level()
+    draft = drafted(request, "log-level")
+    draft.before = log.level()
     log.set_level(body.level)
     draft.after = log.level()
     return schemas.LogLevelNow(level=body.level)

@@ -8,21 +8,24 @@ from fastapi import Body, Query, Request, Response
 from pydantic import Field
 
 from app.api import presenting, schemas
-from app.api.auditing import draft_of
+from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import (
     AnyContext,
     LeadingWeeder,
+    ListPage,
+    PageKey,
+    PageQuery,
     allowed,
     api_router,
     caller_of,
+    cut,
     known_service,
     listed_in_time,
     planned,
     refuse_in_dry_run,
 )
-from app.api.parameters import ListPage, PageKey, PageQuery, cut
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import Cause, ServiceKey, ServiceStatus
 
@@ -91,10 +94,9 @@ async def weed_now(
 
     With `dryRun` nothing begins, and the answer says which recovery would be replaced.
     """
-    draft = draft_of(request)
-    draft.action = "plan" if body.dry_run else "weed"
-    draft.namespace, draft.target = namespace, service
-    draft.reason = body.reason or None
+    draft = drafted(
+        request, "weed", namespace, target=service, reason=body.reason, dry_run=body.dry_run
+    )
     key = ServiceKey(namespace, service)
     _ = await listed_in_time(context, lambda: context.overrides.synced)
     before = draft.before = _before(known_service(weeders, key))

@@ -6,7 +6,10 @@ the seed does not serve their kind, or does not let us read it, there are none.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -32,7 +35,7 @@ _UNSYNCED: Final = 1.0
 
 
 class OverrideCache:
-    """The overrides that are known now ; `run` is a loop for all shoots.
+    """The overrides that are known now; `run` is a loop for all shoots.
 
     Args:
         pauses: all Pauses.
@@ -49,18 +52,20 @@ class OverrideCache:
         clock: Clock,
     ) -> None:
         self._pauses, self._requests, self._home, self._clock = pauses, requests, home, clock
+        self._features: dict[str, CustomObjects[Any]] = {PAUSES: pauses}
+        if requests is not None:
+            self._features[REQUESTS] = requests
         self._started = clock.now()
         self._ends: dict[tuple[str, str, str], float] = {}
-        """When what is in force ends by itself, by kind, namespace and name."""
-        self._listed = {PAUSES: False} | ({} if requests is None else {REQUESTS: False})
+        """When what is in force ends by itself, by feature, namespace and name."""
+        self._listed: set[str] = set()
+        """The features that were read once."""
         self._reported: Mapping[str, str] = {}
         self._listeners: list[Callable[[str | None], None]] = []
         self._woken = asyncio.Event()
-        pauses.subscribe(lambda namespace, name: self._changed(PAUSES, namespace, name))
-        if requests is not None:
-            requests.subscribe(lambda namespace, name: self._changed(REQUESTS, namespace, name))
-        for kind in self._listed:
-            self._changed(kind, None, "")
+        for feature, objects in self._features.items():
+            objects.subscribe(partial(self._changed, feature))
+            self._changed(feature, None, "")
         self._was_synced = self.synced
 
     # Reading.
@@ -69,66 +74,52 @@ class OverrideCache:
     def synced(self) -> bool:
         """Whether the overrides were read, or count as none: they are off, or failing for a minute since the start."""
         return self._waited or all(
-            listed or self._of(kind).off is not None for kind, listed in self._listed.items()
+            feature in self._listed or objects.off is not None
+            for feature, objects in self._features.items()
         )
 
     @property
     def _waited(self) -> bool:
         return self._clock.now() >= self._started + WAITED_FOR
 
-    def _of(self, kind: str) -> "CustomObjects[Pause] | CustomObjects[ScaleRequest]":
-        if kind == REQUESTS and self._requests is not None:
-            return self._requests
-        return self._pauses
-
     def off(self, feature: str) -> str | None:
         """Why this process has no `pauses` or no `scalerequests`; None while it has."""
-        if feature not in self._listed:
-            return "the prober does not run here"
-        return self._of(feature).off
+        objects = self._features.get(feature)
+        return "the prober does not run here" if objects is None else objects.off
 
     def features_off(self) -> Mapping[str, str]:
         """The features that are off, or could not be read in the first minute, each with the reason."""
-        found: dict[str, str] = {}
-        for kind, listed in self._listed.items():
-            off = self._of(kind).off
-            if off is not None:
-                found[kind] = off
-            elif not listed and self._waited:
-                found[kind] = f"the {kind} could not be read for {WAITED_FOR:.0f} s: there are none"
-        return found
+        unread = f"could not be read for {WAITED_FOR:.0f} s: there are none"
+        waited = self._waited
+        return {
+            feature: f"the {feature} {unread}" if objects.off is None else objects.off
+            for feature, objects in self._features.items()
+            if objects.off is not None or (waited and feature not in self._listed)
+        }
 
     def gone(self) -> Mapping[str, str]:
         """The features whose objects are not there any more, with the reason: not those that are only forbidden now."""
         return {
-            kind: off
-            for kind in self._listed
-            if (off := self._of(kind).off) is not None and not self._of(kind).watch_state().synced
+            feature: objects.off
+            for feature, objects in self._features.items()
+            if objects.off is not None and not objects.watch_state().synced
         }
 
     def troubles(self) -> Mapping[str, str]:
         """Why the overrides cannot be read properly, by feature; empty if they can, and in the first minute."""
-        return {**self._stale(), **self.features_off()}
-
-    def _stale(self) -> Mapping[str, str]:
         found: dict[str, str] = {}
-        for kind, listed in self._listed.items():
-            state = self._of(kind).watch_state()
-            if listed and state.stale(self._clock.now()):
+        for feature in self._features.keys() & self._listed:
+            state = self._features[feature].watch_state()
+            if state.stale(self._clock.now()):
                 at = state.last_contact
                 since = "" if at is None else f" since {rfc3339(at)}"
-                text = (
-                    f"the watch of the {kind} has had no contact{since}: the last content applies"
-                )
-                found[kind] = text
-        return found
+                no_contact = f"the watch of the {feature} has had no contact{since}"
+                found[feature] = f"{no_contact}: the last content applies"
+        return {**found, **self.features_off()}
 
     def undecodable(self) -> Sequence[str]:
         """Returns the objects that this version cannot decode, each with the reason."""
-        objects: tuple[Pause | ScaleRequest, ...] = (
-            *self._pauses.everything(),
-            *self.requests(),
-        )
+        objects: Iterable[Pause | ScaleRequest] = chain(self._pauses.everything(), self.requests())
         return tuple(
             f"{each.id.namespace}/{each.id.name}: {each.problem}"
             for each in objects
@@ -188,25 +179,23 @@ class OverrideCache:
 
     # What changes.
 
-    def _changed(self, kind: str, namespace: str | None, name: str) -> None:
-        if self._of(kind).watch_state().synced and self._of(kind).off is None:
-            self._listed[kind] = True
+    def _changed(self, feature: str, namespace: str | None, name: str) -> None:
+        objects = self._features[feature]
+        if objects.off is None and objects.watch_state().synced:
+            self._listed.add(feature)
         if namespace is not None:
-            self._note_end(kind, namespace, name)
+            match objects.of(namespace).get(name):
+                case Pause(until=until):
+                    end: float | None = until
+                case ScaleRequest(open=False) as request:
+                    end = rules.hold_end(request)
+                case _:
+                    end = None
+            if end is not None and end > self._clock.now():
+                self._ends[feature, namespace, name] = end
+            else:
+                self._ends.pop((feature, namespace, name), None)
         self._tell(namespace)
-
-    def _note_end(self, kind: str, namespace: str, name: str) -> None:
-        end: float | None = None
-        if kind == PAUSES:
-            pause = self._pauses.of(namespace).get(name)
-            end = None if pause is None else pause.until
-        elif self._requests is not None:
-            request = self._requests.of(namespace).get(name)
-            end = None if request is None or request.open else rules.hold_end(request)
-        if end is not None and end > self._clock.now():
-            self._ends[kind, namespace, name] = end
-        else:
-            self._ends.pop((kind, namespace, name), None)
 
     def _tell(self, namespace: str | None) -> None:
         """Notifies all listeners; one that fails is logged and does not affect the others."""
@@ -227,11 +216,9 @@ class OverrideCache:
             now = self._clock.now()
             look = now + (_LOOKED_AT if self.synced else _UNSYNCED)
             until = min([*self._ends.values(), look])
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(max(until - now, 0.0)):
                     await self._woken.wait()
-            except TimeoutError:
-                continue
 
     def _expire(self) -> None:
         """Notifies if something has expired, or if overrides that cannot be read count as none from now on."""
@@ -249,10 +236,10 @@ class OverrideCache:
         """Logs each problem once."""
         troubles, before = self.troubles(), self._reported
         self._reported = troubles
-        for kind in troubles.keys() - before.keys():
-            log.warning("overrides cannot be followed", feature=kind, error=troubles[kind])
-        for kind in before.keys() - troubles.keys():
-            log.info("overrides are followed again", feature=kind)
+        for feature in troubles.keys() - before.keys():
+            log.warning("overrides cannot be followed", feature=feature, error=troubles[feature])
+        for feature in before.keys() - troubles.keys():
+            log.info("overrides are followed again", feature=feature)
 
 
 class WeederPauses:

@@ -106,7 +106,8 @@ class OverrideReconciler:
         self._off: Mapping[str, str] = {}
         self._led = False
         self._retry_at = clock.now()
-        self._failing = False
+        self._failed = self._failing = False
+        """Whether something failed at the round before, and at this one."""
         self._woken = asyncio.Event()
         cache.subscribe(lambda _namespace: self.wake())
 
@@ -121,11 +122,9 @@ class OverrideReconciler:
             self._woken.clear()
             await self._tell()
             await self._tidy()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOKED_AT):
                     await self._woken.wait()
-            except TimeoutError:
-                continue
 
     # Reports.
 
@@ -153,7 +152,10 @@ class OverrideReconciler:
         due = chain(
             (notices.lost(self._home, kind, why, now) for kind, why in lost.items() if led),
             self._notices(before, current, now),
-            self._ended_holds(over, now),
+            (
+                notices.hold_ended(namespace, hold, now, self._service.ended_by(uid))
+                for uid, (namespace, hold) in over.items()
+            ),
         )
         for number, notice in enumerate(due, 1):
             self._notice_bus.publish(notice)
@@ -183,10 +185,6 @@ class OverrideReconciler:
         found = ((each, rules.hold_of(each, now)) for each in self._cache.requests())
         return {each.id.uid: (each.id.namespace, hold) for each, hold in found if hold is not None}
 
-    def _ended_holds(self, over: Mapping[str, tuple[str, Hold]], now: float) -> Iterable[Notice]:
-        for uid, (namespace, hold) in over.items():
-            yield notices.hold_ended(namespace, hold, now, self._service.ended_by(uid))
-
     def _concerns_a_shoot(self, pause: Pause) -> bool:
         clusters = self._clusters()
         known = clusters is None or pause.id.namespace in clusters
@@ -198,26 +196,32 @@ class OverrideReconciler:
         now = self._clock.now()
         if not self._leading() or now < self._retry_at or not self._cache.synced:
             return
-        failing, self._failing = self._failing, False
+        self._failed, self._failing = self._failing, False
+        # What the status can say: a whole second, and none after the year 9999.
+        unshown = (
+            each
+            for each in tuple(self._cache.all_pauses())
+            if each.problem is None
+            and not each.deleting
+            and each.told_until != parse_rfc3339(rfc3339(each.until))
+        )
+        old: Iterable[Pause | ScaleRequest] = chain(
+            over(self._cache.all_pauses(), now), finished(self._cache.requests(), now)
+        )
         # What fails for one object, or one kind, leaves the others as they are.
-        for each in tuple(self._cache.all_pauses()):
-            # What the status can say: a whole second, and none after the year 9999.
-            shown = parse_rfc3339(rfc3339(each.until))
-            if each.problem is None and not each.deleting and each.told_until != shown:
-                await self._try(self._show_end(each), told=not failing)
-        for pause in over(self._cache.all_pauses(), now):
-            await self._try(self._delete(pause), told=not failing)
-        for request in finished(self._cache.requests(), now):
-            await self._try(self._delete(request), told=not failing)
+        for work in chain(map(self._show_end, unshown), map(self._delete, old)):
+            await self._try(work)
 
-    async def _try(self, work: Coroutine[Any, Any, None], *, told: bool) -> None:
+    async def _try(self, work: Coroutine[Any, Any, None]) -> None:
+        """Logs the first of consecutive failures; a feature that is off is reported elsewhere."""
         try:
             await work
-        except (FeatureUnavailable, LeadershipLost) as error:
-            self._postpone(error, told=False)
-        except ClusterError as error:
-            self._postpone(error, told=told and not self._failing)
-            self._failing = True
+        except (FeatureUnavailable, LeadershipLost, ClusterError) as error:
+            self._retry_at = self._clock.now() + _RETRIED_AFTER
+            if isinstance(error, ClusterError):
+                if not (self._failed or self._failing):
+                    log.warning("the overrides could not be cleaned up", error=str(error))
+                self._failing = True
 
     async def _show_end(self, pause: Pause) -> None:
         """Writes the end of a Pause into its status, which `kubectl get` shows."""
@@ -229,12 +233,6 @@ class OverrideReconciler:
     async def _delete(self, found: Pause | ScaleRequest) -> None:
         self._starting()
         await self._service.delete_over(found)
-
-    def _postpone(self, error: Exception, *, told: bool) -> None:
-        """Logs the first of consecutive failures; a feature that is off is reported elsewhere."""
-        self._retry_at = self._clock.now() + _RETRIED_AFTER
-        if told:
-            log.warning("the overrides could not be cleaned up", error=str(error))
 
     def _starting(self) -> None:
         if not self._leading():

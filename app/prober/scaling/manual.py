@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, assert_never
 from weakref import WeakValueDictionary
 
@@ -39,6 +40,7 @@ from app.prober.registry import ShootRegistry
 from app.prober.rules import manual
 from app.prober.rules.manual import ManualContext, RequestStep
 from app.prober.scaling.context import ScalingResult, check_probed, ordered
+from app.prober.status import ShootStatus
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +73,33 @@ class _Run:
     """None while it is under way."""
     end: ScalingRunStatus | None = None
     """How it was shown at its end: later it may be forgotten."""
+    shown_at: float = float("-inf")
+    shown: tuple[str, tuple[RunStep, ...]] | None = None
+    """The progress that the status shows; it has less precise times."""
+
+
+@dataclass(slots=True)
+class _Beginning:
+    """A request whose status `Running` this task has written, or tried to, and which has not begun yet."""
+
+    uid: str
+    carried_on: bool
+    """An earlier leader has begun it."""
+    since: float | None = None
+    """Since when the status is being written; None once that is over."""
+
+
+@dataclass(slots=True)
+class _Failures:
+    """Writes of statuses that have failed in a row."""
+
+    uid: str
+    """Of the request that they are of."""
+    count: int = 0
+    complained: bool = False
+    """Whether that was logged."""
+    not_before: float = 0.0
+    """When the next one is due, whatever changes meanwhile."""
 
 
 @dataclass(slots=True)
@@ -79,26 +108,9 @@ class _Shoot:
 
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     run: _Run | None = None
-    trying_since: dict[str, float] = field(default_factory=dict)
-    """Since when the status of a request that is to begin is being written, by uid."""
-    shown_at: float = float("-inf")
-    shown: tuple[str, tuple[RunStep, ...]] | None = None
-    """The progress that the status shows; it has less precise times."""
-    failures: int = 0
-    """Writes of its statuses that have failed in a row."""
-    complained: bool = False
-    """Whether that was logged."""
-    not_before: float = float("-inf")
-    """When the next one is due, whatever changes meanwhile."""
-    failing: str | None = None
-    """The uid of the request that they are of."""
-    unbegun: str | None = None
-    """The uid of a request whose status `Running` this task has written, or tried to, and which has not begun yet."""
-
-    def written(self) -> None:
-        """A status was accepted, or is not to be written any more."""
-        self.failures, self.complained = 0, False
-        self.failing, self.not_before = None, float("-inf")
+    beginning: _Beginning | None = None
+    failures: _Failures | None = None
+    """None if the last status was accepted, or is not to be written any more."""
 
 
 class ScaleRequests:
@@ -177,8 +189,12 @@ class ScaleRequests:
             self._changed.clear()
             if self._env.dry_run:
                 self._rehearse()
-            if self._acts():
-                self._attend_all()
+            for request in self._env.overrides.requests() if self._acts() else ():
+                namespace = request.id.namespace
+                if (request.open or request.unended) and namespace not in self._shoots:
+                    shoot = self._shoots[namespace] = _Shoot()
+                    attend = partial(self._attend, namespace, shoot)
+                    _ = self._env.tasks.once(attend, f"scale requests {namespace}")
             # What a rehearsal says depends on the shoots, too, and their changes do not wake this loop.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_RETRY if self._rehearsed else None):
@@ -210,29 +226,6 @@ class ScaleRequests:
             return False
         return self._env.leadership.leading and self._env.overrides.synced
 
-    def _attend_all(self) -> None:
-        for request in self._env.overrides.requests():
-            namespace = request.id.namespace
-            if (request.open or request.unended) and namespace not in self._shoots:
-                shoot = self._shoots[namespace] = _Shoot()
-                self._attend(namespace, shoot)
-
-    def _attend(self, namespace: str, shoot: _Shoot) -> None:
-        async def attend() -> None:
-            try:
-                while (wait := await self._turn(namespace, shoot)) is not None:
-                    try:
-                        async with asyncio.timeout(wait):
-                            await shoot.woken.wait()
-                    except TimeoutError:
-                        continue
-            finally:
-                del self._shoots[namespace]
-                if self._registry.runner(namespace) is None:
-                    self._registry.scalers.release(namespace)
-
-        _ = self._env.tasks.once(attend, f"scale requests {namespace}")
-
     def _rehearse(self) -> None:
         """In a dry run: says of each request what would be done, again where that has changed."""
         before, self._rehearsed = self._rehearsed, {}
@@ -252,15 +245,27 @@ class ScaleRequests:
 
     # One shoot.
 
+    async def _attend(self, namespace: str, shoot: _Shoot) -> None:
+        try:
+            while (wait := await self._turn(namespace, shoot)) is not None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await shoot.woken.wait()
+        finally:
+            del self._shoots[namespace]
+            if self._registry.runner(namespace) is None:
+                self._registry.scalers.release(namespace)
+
     async def _turn(self, namespace: str, shoot: _Shoot) -> float | None:
         """Takes one step; returns the seconds until the next one if nothing wakes it, or None if nothing is left."""
         shoot.woken.clear()
         if not self._acts():
             return None
-        if shoot.failing is not None and self._request(namespace, shoot.failing) is None:
-            shoot.written()
-        if (early := shoot.not_before - self._env.clock.now()) > 0:
-            return early
+        if (failed := shoot.failures) is not None:
+            if self._request(namespace, failed.uid) is None:
+                shoot.failures = None
+            elif (early := failed.not_before - self._env.clock.now()) > 0:
+                return early
         if (run := shoot.run) is not None:
             wait = await self._follow(namespace, shoot, run)
             if run.result is None:
@@ -271,7 +276,8 @@ class ScaleRequests:
             return await self._step(namespace, shoot, request)
         for each in self._env.overrides.requests(namespace):
             if each.unended:
-                return await self._complete(shoot, each)
+                text = f"its status was set to {phase_word(each.phase)}"
+                return await self._end(shoot, each, each.phase, text)
         return None
 
     async def _step(self, namespace: str, shoot: _Shoot, request: ScaleRequest) -> float | None:
@@ -285,9 +291,9 @@ class ScaleRequests:
                 await self._show_waiting([request], why)
                 return _LOOK_AGAIN
             case RequestStep.REFUSE:
-                return await self._conclude(shoot, request, OperationPhase.REFUSED, why)
+                return await self._end(shoot, request, OperationPhase.REFUSED, why)
             case RequestStep.CANCEL:
-                return await self._conclude(shoot, request, OperationPhase.CANCELLED, why)
+                return await self._end(shoot, request, OperationPhase.CANCELLED, why)
             case RequestStep.BEGIN | RequestStep.CARRY_ON:
                 return await self._begin(namespace, shoot, request)
             case _:
@@ -313,25 +319,25 @@ class ScaleRequests:
             # A Cluster that was listed, but on which the controller has not decided yet, is not one that is not probed.
             known = namespace not in self._env.seed.clusters()
             return ManualContext(exists=False, probed=False) if known else None
-        probed = status.state is not ShootState.NOT_PROBED
-        if status.decision is None:
-            return ManualContext(probed=probed, judged=not probed)
-        return ManualContext(probed=probed, would_be=status.decision.would_be)
+        return context_of(status)
 
     async def _begin(self, namespace: str, shoot: _Shoot, request: ScaleRequest) -> float | None:
         """Writes the status `Running`, and begins the scaling run, even if that write fails for two seconds."""
-        carried_on = _judged(shoot, request).phase is OperationPhase.RUNNING
+        uid, beginning = request.id.uid, shoot.beginning
+        if beginning is None or beginning.uid != uid:
+            carried_on = request.phase is OperationPhase.RUNNING
+            beginning = shoot.beginning = _Beginning(uid, carried_on)
         try:
             if not request.outlives_probing:
                 await check_probed(self._env, namespace)
         except errors.Refused as gone:
-            end = OperationPhase.CANCELLED if carried_on else OperationPhase.REFUSED
-            text = f"{gone}, and it was not forced"
-            return await self._conclude(shoot, request, end, text)
+            refused, cancelled = OperationPhase.REFUSED, OperationPhase.CANCELLED
+            end = cancelled if beginning.carried_on else refused
+            return await self._end(shoot, request, end, f"{gone}, and it was not forced")
         except errors.ClusterError as error:
             return self._complain(shoot, request, error)
         now = self._env.clock.now()
-        since = shoot.trying_since.setdefault(request.id.uid, now)
+        since = beginning.since = now if beginning.since is None else beginning.since
         running = replace(
             request,
             phase=OperationPhase.RUNNING,
@@ -339,13 +345,11 @@ class ScaleRequests:
             started=now if request.started is None else request.started,
             observed_by=self._env.identity,
         )
-        if not carried_on:
-            shoot.unbegun = request.id.uid
         try:
             # Even if it changes nothing: it is refused if a watch that lags shows what is over.
             async with asyncio.timeout(max(since + BEGIN_WITHIN - now, 0.0)):
                 request = await self._set_status(request, running)
-            shoot.written()
+            shoot.failures = None
         except errors.LeadershipLost:
             return None
         except (*_UNWRITTEN, TimeoutError) as error:
@@ -356,26 +360,21 @@ class ScaleRequests:
                 await self._env.overrides.refresh(namespace)
             except errors.ClusterError:
                 return wait
-        shoot.trying_since.pop(request.id.uid, None)
+        beginning.since = None
         still = self.open(namespace)
-        if not self._acts() or still is None or still.id.uid != request.id.uid:
+        if not self._acts() or still is None or still.id.uid != uid:
             return 0.0
-        if self._next_step(_judged(shoot, still))[0] not in {
-            RequestStep.BEGIN,
-            RequestStep.CARRY_ON,
-        }:
+        step, _ = self._next_step(_judged(shoot, still))
+        if step not in {RequestStep.BEGIN, RequestStep.CARRY_ON}:
             return 0.0  # the shoot has changed while the status was written
-        shoot.unbegun = None
-        scaling_messages.request_began(self._env, request, carried_on=carried_on)
-        self._order(namespace, shoot, request, carried_on=carried_on)
+        shoot.beginning = None
+        scaling_messages.request_began(self._env, request, carried_on=beginning.carried_on)
+        self._order(namespace, shoot, ordered(request, carried_on=beginning.carried_on))
         return _SHOWN_EVERY
 
-    def _order(
-        self, namespace: str, shoot: _Shoot, request: ScaleRequest, *, carried_on: bool
-    ) -> None:
+    def _order(self, namespace: str, shoot: _Shoot, order: ScalingRunStatus) -> None:
         scaler = self._registry.scalers.of(namespace)
-        run = shoot.run = _Run(request.id.uid)
-        shoot.shown = None
+        run = shoot.run = _Run(order.id)
 
         def ended(result: ScalingResult) -> None:
             if result.operation == run.uid:
@@ -384,7 +383,7 @@ class ScaleRequests:
                 shoot.woken.set()
 
         scaler.subscribe(ended)
-        scaler.order(ordered(request, carried_on=carried_on))
+        scaler.order(order)
 
     def _request(self, namespace: str, uid: str) -> ScaleRequest | None:
         requests = self._env.overrides.requests(namespace)
@@ -408,92 +407,80 @@ class ScaleRequests:
             scaling_messages.cancelled(self._env, shown, by)
 
     async def _follow(self, namespace: str, shoot: _Shoot, run: _Run) -> float | None:
-        """Shows the progress of the run under way, and its end."""
+        """Shows the progress of the run under way, and its end.
+
+        | request                                                   | run under way      | run over            |
+        |-----------------------------------------------------------|--------------------|---------------------|
+        | open                                                      | shows its progress | writes its end      |
+        | ended by somebody's hand                                  | waits for its end  | adds what is missing |
+        | gone, kept by a finalizer, or it cannot be decoded        | waits for its end  | writes nothing      |
+        """
         self._cancel_if_over(namespace, shoot)
         request = self._request(namespace, run.uid)
         shown = self._env.operations.get(run.uid) if run.end is None else run.end
-        wait: float | None = 0.0
-        if request is None or not request.open or shown is None:
-            if run.result is None:
+        if run.result is None:
+            if request is None or not request.open or shown is None:
                 return _RETRY
-            # Of one that cannot be decoded, or that a finalizer keeps, nothing is written.
-            if shown is not None and request is not None and not request.phase.running:
-                wait = await self._complete(shoot, request, shown)
-        elif run.result is None:
-            return await self._show(shoot, request, shown)
-        else:
-            wait = await self._conclude(
-                shoot, request, shown.phase, shown.message, shown, run.result
-            )
-        if shoot.run is run and wait == 0.0:
+            return await self._show(run, request, shown)
+        wait = 0.0
+        if request is not None and shown is not None:
+            if request.open:
+                unavailable = shown.phase is OperationPhase.FAILED and not run.result.failed
+                wait = await self._end(
+                    shoot, request, shown.phase, shown.message, shown, only_unavailable=unavailable
+                )
+            elif not request.phase.running:
+                text = request.message or shown.message
+                wait = await self._end(shoot, request, request.phase, text, shown)
+        if wait == 0.0:
             shoot.run = None
         return wait
 
-    async def _complete(
-        self, shoot: _Shoot, request: ScaleRequest, shown: ScalingRunStatus | None = None
-    ) -> float:
-        """Reports an end whose write got no answer; to one that somebody wrote by hand, adds what is missing there."""
-        if request.ended is None:
-            before, at = request, self._env.clock.now()
-            text = f"its status was set to {phase_word(request.phase)}"
-            if shown is not None:
-                before = manual.shown(request, shown, self._env.identity)
-                at = at if shown.ended is None else shown.ended
-                text = request.message or shown.message
-            before = replace(before, observed_by=self._env.identity)
-            wanted = manual.ended(before, request.phase, text, at)
-            try:
-                request = await self._set_status(request, wanted)
-                shoot.written()
-            except errors.LeadershipLost:
-                return _RETRY
-            except _UNWRITTEN as error:
-                return self._complain(shoot, request, error)
-        if request.observed_by == self._env.identity:
-            scaling_messages.request_ended(self._env, request)
-        return 0.0
-
-    async def _show(
-        self, shoot: _Shoot, request: ScaleRequest, shown: ScalingRunStatus
-    ) -> float | None:
+    async def _show(self, run: _Run, request: ScaleRequest, shown: ScalingRunStatus) -> float:
         """Writes the steps so far, at most once a second, and only while the budget has room."""
-        due = shoot.shown_at + _SHOWN_EVERY - self._env.clock.now()
+        due = run.shown_at + _SHOWN_EVERY - self._env.clock.now()
         if due > 0:
             return due
         wanted = manual.shown(request, shown, self._env.identity)
         progress = (wanted.message, shown.steps)
-        if progress == shoot.shown:
-            return _SHOWN_EVERY
-        shoot.shown_at = self._env.clock.now()
-        if await self._set_spare(request, wanted):
-            shoot.shown = progress
+        if progress != run.shown:
+            run.shown_at = self._env.clock.now()
+            if await self._set_spare(request, wanted):
+                run.shown = progress
         return _SHOWN_EVERY
 
-    async def _conclude(
+    async def _end(
         self,
         shoot: _Shoot,
         request: ScaleRequest,
         phase: OperationPhase,
         message: str,
         shown: ScalingRunStatus | None = None,
-        result: ScalingResult | None = None,
-    ) -> float | None:
-        """Writes how the request has ended, and reports it once that is accepted."""
-        before = request if shown is None else manual.shown(request, shown, self._env.identity)
-        only_unavailable = (
-            phase is OperationPhase.FAILED and result is not None and not result.failed
-        )
-        # The status may be accepted long after the end.
-        at = self._env.clock.now() if shown is None or shown.ended is None else shown.ended
-        wanted = manual.ended(before, phase, message, at, only_unavailable=only_unavailable)
-        try:
-            ended = await self._set_status(request, wanted)
-        except errors.LeadershipLost:
-            return None
-        except _UNWRITTEN as error:
-            return self._complain(shoot, request, error)
-        shoot.written()
-        scaling_messages.request_ended(self._env, ended)
+        *,
+        only_unavailable: bool = False,
+    ) -> float:
+        """Writes how the request has ended, and reports it once that is accepted.
+
+        What somebody has ended by hand is given what is missing there; another process reports what that has ended.
+        """
+        by_hand = not request.open
+        if request.ended is None:
+            leader = self._env.identity
+            before = request if shown is None else manual.shown(request, shown, leader)
+            if by_hand:
+                before = replace(before, observed_by=leader)
+            # The status may be accepted long after the end.
+            at = self._env.clock.now() if shown is None or shown.ended is None else shown.ended
+            wanted = manual.ended(before, phase, message, at, only_unavailable=only_unavailable)
+            try:
+                request = await self._set_status(request, wanted)
+            except errors.LeadershipLost:
+                return _RETRY
+            except _UNWRITTEN as error:
+                return self._complain(shoot, request, error)
+            shoot.failures = None
+        if not by_hand or request.observed_by == self._env.identity:
+            scaling_messages.request_ended(self._env, request)
         return 0.0
 
     async def _set_status(
@@ -516,28 +503,36 @@ class ScaleRequests:
 
     def _complain(self, shoot: _Shoot, request: ScaleRequest, error: Exception) -> float:
         """Logs one of a row of failures, conflicts aside; returns when to try again, later and later."""
-        shoot.failures, shoot.failing = shoot.failures + 1, request.id.uid
+        failures = shoot.failures = shoot.failures or _Failures(request.id.uid)
+        failures.uid, failures.count = request.id.uid, failures.count + 1
         conflict = isinstance(error, errors.Conflict)
-        if not conflict and not shoot.complained:
-            shoot.complained = True
+        if not conflict and not failures.complained:
+            failures.complained = True
             log.warning(
                 "the status of a ScaleRequest could not be written",
                 namespace=request.id.namespace,
                 request=request.id.name,
                 error=str(error) or type(error).__name__,
             )
-        wait = (_AFTER_CONFLICTS if conflict else _AFTER_FAILURES).delay(shoot.failures)
-        shoot.not_before = self._env.clock.now() + wait
+        wait = (_AFTER_CONFLICTS if conflict else _AFTER_FAILURES).delay(failures.count)
+        failures.not_before = self._env.clock.now() + wait
         return wait
+
+
+def context_of(status: ShootStatus) -> ManualContext:
+    """What of a shoot's status decides about a scaling run by hand."""
+    probed = status.state is not ShootState.NOT_PROBED
+    if status.decision is None:
+        return ManualContext(probed=probed, judged=not probed)
+    return ManualContext(probed=probed, would_be=status.decision.would_be)
 
 
 def _judged(shoot: _Shoot, request: ScaleRequest) -> ScaleRequest:
     """Returns the request as it is judged: what has not begun is not carried on, though its status says `Running`."""
-    return (
-        replace(request, phase=OperationPhase.PENDING)
-        if request.id.uid == shoot.unbegun and request.open
-        else request
-    )
+    beginning = shoot.beginning
+    if beginning is None or beginning.uid != request.id.uid or beginning.carried_on:
+        return request
+    return replace(request, phase=OperationPhase.PENDING)
 
 
 # Ends protections that have lasted for `maxProtectionDuration`, by a scale-up with a hold of the same length. A release
@@ -576,23 +571,19 @@ class Releases:
     def _due(self, namespace: str, most: float) -> bool:
         if self._env.clock.now() < self._not_before.get(namespace, 0.0):
             return False
-        return self._lasted(namespace, most) and self._may(namespace)
+        free = self._env.overrides.synced and self._requests.open(namespace) is None
+        return free and self._why_not(namespace, most) is None
 
-    def _lasted(self, namespace: str, most: float) -> bool:
+    def _why_not(self, namespace: str, most: float) -> str | None:
+        """Why the protection of a shoot is not to be released; None if it is."""
         runner = self._registry.runner(namespace)
         since = None if runner is None else runner.protected_since
-        return since is not None and self._env.clock.now() - since >= most
-
-    def _may(self, namespace: str) -> bool:
-        """Whether a release may start: no hold, no pause of scope `all`, no manual run."""
-        if not self._env.overrides.synced or self._paused_or_held(namespace):
-            return False
-        return self._requests.open(namespace) is None
-
-    def _paused_or_held(self, namespace: str) -> bool:
-        """Whether a pause or hold forbids a scale-up."""
+        if since is None or self._env.clock.now() - since < most:
+            return "the protection has ended meanwhile"
         effective = self._env.overrides.effective(namespace)
-        return effective.pause_against(Direction.UP) is not None or effective.hold is not None
+        if effective.pause_against(Direction.UP) is not None or effective.hold is not None:
+            return "somebody has paused or held the shoot meanwhile"
+        return None
 
     async def _release(self, namespace: str, most: float) -> None:
         now = self._env.clock.now()
@@ -600,10 +591,8 @@ class Releases:
         spec = ScaleSpec(Direction.UP, reason, OURSELVES, most, force=True)
 
         def check() -> None:
-            if not self._lasted(namespace, most):
-                raise errors.Refused("the protection has ended meanwhile")
-            if self._paused_or_held(namespace):
-                raise errors.Refused("somebody has paused or held the shoot meanwhile")
+            if (why := self._why_not(namespace, most)) is not None:
+                raise errors.Refused(why)
 
         try:
             _ = await self._requests.begin(namespace, spec, check, prefix=RELEASE)

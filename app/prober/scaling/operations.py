@@ -11,23 +11,21 @@ from app.core.errors import ClusterError, Conflict, NotFound, Refused, Throttled
 from app.core.model import workloads
 from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreRequest, ScaleRequest
-from app.core.model.probing import NoticeKind, ShootState
+from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import (
     OperationPhase,
     PlannedResource,
     ScaleSpec,
     ScalingPlan,
     ScalingRunStatus,
-    Trigger,
 )
 from app.core.model.workloads import Patch, ResourceRef, WorkloadView
 from app.core.reporting.notices import Notice
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual, scaling
-from app.prober.rules.manual import ManualContext
 from app.prober.scaling.context import check_probed, ordered
-from app.prober.scaling.manual import BEGIN_WITHIN, ScaleRequests
+from app.prober.scaling.manual import BEGIN_WITHIN, ScaleRequests, context_of
 from app.prober.scaling.resource import UNSETTLED
 
 T = TypeVar("T")
@@ -51,12 +49,8 @@ class ManualScaling:
         requests: ScaleRequests,
         live: Live,
     ) -> None:
-        self._env, self._registry, self._requests, self._live = (
-            environment,
-            registry,
-            requests,
-            live,
-        )
+        self._env, self._registry = environment, registry
+        self._requests, self._live = requests, live
         self._operations = environment.operations
         self._shown: dict[str, tuple[ScaleRequest, ScalingRunStatus]] = {}
         """Requests that have ended, as operations, by uid."""
@@ -142,9 +136,6 @@ class ManualScaling:
             ClusterError: the resources cannot be read.
         """
         self._check(namespace, spec)
-        return await self._planned(namespace, spec, if_match)
-
-    async def _planned(self, namespace: str, spec: ScaleSpec, if_match: str | None) -> ScalingPlan:
         views = await self._live(namespace)
         tag = workloads.list_etag(views)
         if if_match is not None and not workloads.matches(if_match, tag):
@@ -186,17 +177,14 @@ class ManualScaling:
         self._check(namespace, spec)
         if not spec.force:
             await check_probed(self._env, namespace)
-        _ = await self._planned(namespace, spec, if_match)
+        _ = await self.plan(namespace, spec, if_match=if_match)
         # While the seed is read the verdict may turn, or probing end, so that the run would need `force`.
         request = await self._requests.begin(namespace, spec, lambda: self._check(namespace, spec))
-        deadline = self._env.clock.now() + _BEGUN_WITHIN
-        uid = request.id.uid
-        found = self._request(uid, namespace)
-        while found is not None and found.open and uid not in self._operations:
-            if self._env.clock.now() >= deadline:
+        uid, deadline = request.id.uid, self._env.clock.now() + _BEGUN_WITHIN
+        while (found := self._request(uid, namespace)) is not None and found.open:
+            if uid in self._operations or self._env.clock.now() >= deadline:
                 break
             await self._env.clock.sleep(_LOOK_AGAIN)
-            found = self._request(uid, namespace)
         if found is not None:
             return self._of(found)
         ended = self._operations.get(uid)
@@ -214,46 +202,36 @@ class ManualScaling:
         operation = self.operation(name)
         if operation is None:
             raise errors.NotFound(f"there is no operation {name}")
-        if operation.trigger is not Trigger.MANUAL:
+        if not operation.manual:
             text = "it is an automatic one: pause the shoot, or hold it by scaling it by hand"
             raise errors.Refused(f"operation {name} cannot be cancelled: {text}")
         request = self._request(name)
         if request is None or not request.open:
             raise errors.Refused(f"operation {name} has ended: {operation.phase}")
         _ = await self._env.override_service.delete_request(request, by=by)
-        await self._until_ended(name)
-        ended = self._operations.get(name)
+        # A request that was sent is finished first.
+        deadline = self._env.clock.now() + _CANCELLED_WITHIN
+        while (ended := self._operations.get(name)) is not None and ended.running:
+            if self._env.clock.now() >= deadline:
+                break
+            await self._env.clock.sleep(_LOOK_AGAIN)
         if ended is not None and not ended.running:
             return _alone(ended)
         text = f"it was cancelled by {by}"
         return replace(operation, phase=OperationPhase.CANCELLED, message=text, hold_until=None)
 
-    async def _until_ended(self, name: str) -> None:
-        """Waits for the end of the run, 2 s at most, as a request that was sent is finished first."""
-        deadline = self._env.clock.now() + _CANCELLED_WITHIN
-        while self._env.clock.now() < deadline:
-            operation = self._operations.get(name)
-            if operation is None or not operation.running:
-                return
-            await self._env.clock.sleep(_LOOK_AGAIN)
-
     # Checks.
 
     def _check(self, namespace: str, spec: ScaleSpec) -> None:
-        self._check_sense(namespace, spec)
-        self._check_known()
-        if (other := self._requests.open(namespace)) is not None:
-            raise errors.RunInProgress.of(other.id.uid, namespace)
-
-    def _check_sense(self, namespace: str, spec: ScaleSpec) -> None:
         status = self._registry.status(namespace)
         if status is None:
             raise errors.NotFound(f"the seed has no Cluster {namespace}")
-        probed = status.state is not ShootState.NOT_PROBED
-        would_be = None if status.decision is None else status.decision.would_be
-        text = manual.objection(spec.direction, ManualContext(probed, would_be))
+        text = manual.objection(spec.direction, context_of(status))
         if text is not None and not spec.force:
             raise errors.Refused(text)
+        self._check_known()
+        if (other := self._requests.open(namespace)) is not None:
+            raise errors.RunInProgress.of(other.id.uid, namespace)
 
     def _check_known(self) -> None:
         if not self._env.overrides.synced:
@@ -348,7 +326,11 @@ class Dependents:
         before = await self._wanted(order)
         if _is_so(before, order):
             return before, before
-        _check_not_stranded(before, order)
+        if order.ignored and before.replicas == 0 and not order.force:
+            raise Refused(
+                f"{order.ref} is at 0 and would stay there, as nothing scales it up any more; scale it up first, or "
+                "use force"
+            )
         value = "true" if order.ignored else None
         if order.dry_run:
             others = {k: v for k, v in before.annotations.items() if k != ann.IGNORE_SCALING}
@@ -363,9 +345,12 @@ class Dependents:
 
     async def _wanted(self, order: IgnoreRequest) -> WorkloadView:
         """Reads the resource live; raises if it is none of the dependents, or does not match `If-Match`."""
-        views: Views = {}
-        if any(each.ref == order.ref for each in self._env.policy.dependents):
-            views = await self._looked_at(order)
+        if all(each.ref != order.ref for each in self._env.policy.dependents):
+            views: Views = {}
+        elif order.if_match is None:
+            views = {order.ref: await self._read(order.namespace, order.ref)}
+        else:  # it may name the ETag of all
+            views = await self.current(order.namespace)
         view = views.get(order.ref)
         if view is None:
             raise NotFound(f"{order.namespace} has no dependent {order.ref}")
@@ -375,12 +360,6 @@ class Dependents:
                 f"{order.ref} is not what If-Match names; read the resources again"
             )
         return view
-
-    async def _looked_at(self, order: IgnoreRequest) -> Views:
-        """Reads all dependents if there is an `If-Match`, which may name the ETag of all; otherwise only the one."""
-        if order.if_match is not None:
-            return await self.current(order.namespace)
-        return {order.ref: await self._read(order.namespace, order.ref)}
 
     async def _done_all_the_same(self, order: IgnoreRequest, lost: ClusterError) -> WorkloadView:
         """Returns the resource if the write whose answer was lost was carried out; raises `lost` if not."""
@@ -445,11 +424,3 @@ def _is_so(view: WorkloadView, order: IgnoreRequest) -> bool:
     if order.ignored:
         return ann.ignore_scaling(view.annotations) is ann.Ignore.YES
     return ann.IGNORE_SCALING not in view.annotations
-
-
-def _check_not_stranded(view: WorkloadView, order: IgnoreRequest) -> None:
-    if order.ignored and view.replicas == 0 and not order.force:
-        raise Refused(
-            f"{order.ref} is at 0 and would stay there, as nothing scales it up any more; scale it up first, or use "
-            "force"
-        )

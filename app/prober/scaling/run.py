@@ -153,11 +153,9 @@ class ScalingRun:
         if self.direction is Direction.UP:
             await run.ended.wait()
             return
-        try:
+        with suppress(TimeoutError):  # a slow write goes on beside the next level
             async with asyncio.timeout(_LEVEL_GOES_ON):
                 await run.written.wait()
-        except TimeoutError:
-            return  # a slow write goes on beside the next level
 
     # What the API shows.
 
@@ -228,10 +226,7 @@ class Scaler:
         """The message of the verdict that set `_wanted`."""
         self._dry_run_direction: Direction | None = None
         """Dry run: the direction of the last run, which is not repeated until the verdict has turned."""
-        self._pending: tuple[dict[ResourceRef, WorkloadView | None], PendingWrites | None] = (
-            {},
-            None,
-        )
+        self._pending: tuple[dict[ResourceRef, WorkloadView | None], PendingWrites] | None = None
         """The dependents as `pending` last saw them, and its answer for them."""
         self.memory = ScalingMemory()
         self.scaling_run: ScalingRun | None = None
@@ -281,9 +276,11 @@ class Scaler:
     def pending(self) -> PendingWrites:
         """What a scaling run of either direction would write now."""
         views = self.views()
-        before, known = self._pending
-        if known is not None and all(views[ref] is view for ref, view in before.items()):
-            return known  # each probe asks several times, while the dependents change a few times a day
+        # Each probe asks several times, while the dependents change a few times a day.
+        if self._pending is not None:
+            before, known = self._pending
+            if all(views[ref] is view for ref, view in before.items()):
+                return known
         found = protection.pending_writes(self._env.policy.dependents, views, self._env.clock.now())
         self._pending = views, found
         return found
@@ -474,10 +471,9 @@ class Scalers:
 
     def of(self, namespace: str) -> Scaler:
         """The scaler of this shoot, made if there is none yet."""
-        found = self._of.get(namespace)
-        if found is None:
-            found = self._of[namespace] = Scaler(self._env, namespace)
-        return found
+        if namespace not in self._of:
+            self._of[namespace] = Scaler(self._env, namespace)
+        return self._of[namespace]
 
     def known(self, namespace: str) -> Scaler | None:
         """The scaler of this shoot; None if there is none."""

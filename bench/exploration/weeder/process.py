@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from app.core.model.weeding import ServiceKey
 from app.core.reporting.notices import Notice
-from app.service.decisions import OverrideFeature
-from app.service.loops import RunningLoop, WeederLoop
+from app.service.loops import OverrideFeature, RunningLoop, WeederLoop
 from app.service.parts import Cluster, Configured, Core
 from app.simulation.identities import WEEDER
 from bench.exploration.life import Grounds, Life
