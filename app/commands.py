@@ -17,16 +17,14 @@ from typing import Final, NamedTuple, TextIO
 from app import own_version
 from app.core.config.client_settings import CLIENT_SETTINGS, ClientSettings
 from app.core.config.env_variables import CommandSettings
-from app.core.config.files import (
-    LoadedProber,
-    LoadedWeeder,
+from app.core.config.flag_values import FileKind
+from app.core.config.flags import WIDTH, read_flags, usage, wants_help, wrapped
+from app.core.config.policy_files import (
+    Loaded,
     file_kind,
     parse_prober,
     parse_weeder,
-    read_text,
 )
-from app.core.config.flag_values import FileKind
-from app.core.config.flags import WIDTH, read_flags, usage, wants_help, wrapped
 from app.core.config.settings import (
     CheckConfigSettings,
     CompletionSettings,
@@ -36,8 +34,10 @@ from app.core.config.settings import (
     Shell,
     WeederSettings,
 )
+from app.core.config.yaml_file import read_text
 from app.core.errors import ConfigurationError, DemoNotInstalled, Mistake, trimmed
-from app.core.model.policy import ConfigWarning
+from app.core.model.policy import ConfigWarning, ProberPolicy
+from app.core.model.weeding import WeederPolicy
 
 EXIT_DONE: Final = 0
 COMPLETE: Final = "__complete"
@@ -272,7 +272,7 @@ def _check_file(path: Path, command: CheckConfigCommand, out: TextIO, err: TextI
 
 def _parsed(
     text: str, source: str, kind: FileKind, command: CheckConfigCommand
-) -> LoadedProber | LoadedWeeder:
+) -> Loaded[ProberPolicy] | Loaded[WeederPolicy]:
     match kind:
         case FileKind.PROBER:
             return parse_prober(text, source, strict=command.strict, allow_exec=command.allow_exec)

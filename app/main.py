@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from app import commands, own_version
-from app.core.config.files import read_prober_file, read_weeder_file
+from app.core.config.policy_files import read_prober_file, read_weeder_file
 from app.core.config.settings import ProberOptions, SeedSettings, WeederOptions
 from app.core.kube.seed_credentials import (
-    InClusterCredentials,
-    KubeconfigCredentials,
+    FileCredentials,
     SeedCredentials,
 )
 from app.core.log import configure_logs
@@ -132,8 +131,8 @@ async def _credentials(
     settings: SeedSettings, core: Core, environ: Mapping[str, str]
 ) -> SeedCredentials:
     if settings.kubeconfig is not None:
-        return await KubeconfigCredentials.load(core.clock, settings.kubeconfig)
-    return await InClusterCredentials.load(core.clock, environ)
+        return await FileCredentials.of_kubeconfig(core.clock, settings.kubeconfig)
+    return await FileCredentials.in_cluster(core.clock, environ)
 
 
 async def _run(service: Service) -> None:

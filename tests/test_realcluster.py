@@ -152,8 +152,8 @@ async def test_a_dry_run_needs_no_right_to_write():
 ETCD = LabelSelector((Requirement("app", Operator.IN, frozenset({"etcd"})),))
 PODS = "/api/v1/pods"
 PROBES = (
-    EndpointProbeSpec("etcd", TcpSocket(2379), pods=ETCD),
-    EndpointProbeSpec("canary", HttpGet(80), host="127.0.0.1", timeout=30),
+    EndpointProbeSpec("etcd", tcp_socket=TcpSocket(2379), pods=ETCD),
+    EndpointProbeSpec("canary", http_get=HttpGet(80), host="127.0.0.1", timeout=30),
 )
 
 
@@ -205,7 +205,9 @@ async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
         probing_cluster(monkeypatch) as (adapters, probed, _),
     ):
         run = asyncio.ensure_future(
-            probed.handlers.run(replace(PROBES[1], handler=HttpGet(target.port)), targets.at())
+            probed.handlers.run(
+                replace(PROBES[1], tcp_socket=None, http_get=HttpGet(target.port)), targets.at()
+            )
         )
         await until(lambda: len(target.calls) == 1)
         await adapters.close()

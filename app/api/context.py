@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.api import presenting
+from app.api import presenting, schemas
 from app.api.auth.authorization import AccessAuthority, Call
 from app.api.limits import ReadLocks
 from app.api.page.plots import Plots
@@ -88,11 +88,15 @@ class ProberView:
     def endpoints_of(self, namespace: str) -> Endpoints:
         """The results of the endpoint probes of a shoot."""
         probes = self.endpoints
-        return (
-            NOTHING
-            if probes is None
-            else Endpoints(probes.views(namespace), probes.gates(namespace))
-        )
+        if probes is None:
+            return NOTHING
+        return Endpoints(probes.views(namespace), probes.gates(namespace))
+
+    def shoot(self, status: ShootStatus) -> schemas.Shoot:
+        """A shoot as it is shown, with the overrides and the results of endpoint probes that it has now."""
+        effective = self.overrides.effective(status.namespace)
+        endpoints = self.endpoints_of(status.namespace)
+        return presenting.shoot(status, self.policy, effective, endpoints)
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,8 +162,18 @@ _EVENTS: Final[tuple[type[BaseModel], ...]] = (
     events.SnapshotEnd,
     events.StreamEnd,
 )
-# Public names of enumerations of the loops whose own names are too general for the whole document.
+# Public names of records and enumerations of the loops, whose own names are too general for the whole document, or
+# belong to the program.
 _NAMES: Final = {
+    "ProberPolicy": "ProberFile",
+    "DependentPolicy": "DependentResourceInfo",
+    "ScalePolicy": "ScaleInfo",
+    "EndpointProbeSpec": "EndpointProbeInfo",
+    "HttpGet": "HttpGetAction",
+    "TcpSocket": "TcpSocketAction",
+    "Grpc": "GrpcAction",
+    "Exec": "ExecAction",
+    "WeederPolicy": "WeederFile",
     "CachedResult": "ProbeResult",
     "Cause": "RecoveryCause",
     "Effect": "ProbeEffect",

@@ -88,7 +88,7 @@ def _probe(status: ShootStatus) -> schemas.ProbeInfo:
 def _leases(status: ShootStatus, policy: ProberPolicy) -> schemas.Leases | None:
     """None before the first reading, and in endpoint mode, which reads no Leases."""
     tally = status.tally
-    if tally is None or policy.endpoint_mode is not None:
+    if tally is None or policy.endpoint_mode:
         return None
     found = tally.candidates
     return schemas.Leases.of(

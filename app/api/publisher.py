@@ -236,10 +236,7 @@ class Published:
                 status = None if prober is None else prober.shoots.status(namespace or "")
                 if prober is None or status is None:
                     return {}
-                effective = prober.overrides.effective(status.namespace)
-                endpoints = prober.endpoints_of(status.namespace)
-                shoot = presenting.shoot(status, prober.policy, effective, endpoints)
-                return {"": _ShownShoot.of(shoot)}
+                return {"": _ShownShoot.of(prober.shoot(status))}
 
     def _decisions(self, namespace: str | None) -> Mapping[str, Pause | Hold | bool]:
         """Overrides as they are shown: what else changes in an object, such as its resourceVersion, is no event."""

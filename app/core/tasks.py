@@ -5,8 +5,8 @@ serves one shoot: if it fails unexpectedly it is logged with its traceback, coun
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, ParamSpec
 
 import structlog
 
@@ -15,6 +15,7 @@ from app.core.limits import Backoff
 
 log = structlog.get_logger(__name__)
 
+P = ParamSpec("P")
 Job = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -117,7 +118,33 @@ class Tasks:
             await asyncio.wait(pending)
 
 
-async def cancelled(task: asyncio.Task[Any]) -> None:
-    """Cancels `task` and waits until it has ended; its own errors are reported elsewhere."""
-    task.cancel()
-    await asyncio.wait([task])
+async def cancelled(*tasks: asyncio.Task[Any]) -> None:
+    """Cancels tasks and waits until all have ended; their own errors are reported elsewhere."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+
+
+async def happens(event: asyncio.Event, within: float) -> bool:
+    """Waits until `event` is set, for at most so many seconds; returns whether it is."""
+    try:
+        async with asyncio.timeout(within):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def tell(
+    listeners: Iterable[Callable[P, object]],
+    log_fields: Mapping[str, object],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> None:
+    """Calls all listeners; one that fails is logged, with these fields, and does not keep the others from hearing."""
+    for listener in listeners:
+        try:
+            listener(*args, **kwargs)
+        except Exception as error:
+            log.exception("a listener failed", **log_fields, exc_info=error)

@@ -124,7 +124,7 @@ class ProbeSlots:
     @classmethod
     def of(cls, policy: ProberPolicy) -> Self:
         """Makes as many slots as the configured mode needs."""
-        return cls() if policy.endpoint_mode is None else cls(slow=SLOW_PATHS)
+        return cls() if not policy.endpoint_mode else cls(slow=SLOW_PATHS)
 
     def place(self, *, was_slow: bool) -> "ProbeSlot":
         """A slot for one probe, as an asynchronous context manager."""

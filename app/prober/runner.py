@@ -276,11 +276,11 @@ class ShootRunner:
 
     def _backoff(self, failure: Failure | None) -> float | None:
         """Endpoint mode: how many seconds to wait after a failure of the internal path; None if it did not fail."""
-        mode = self._env.policy.endpoint_mode
-        if mode is None or failure is None or failure.probe is not RequestKind.INTERNAL:
+        policy = self._env.policy
+        if not policy.endpoint_mode or failure is None or failure.probe is not RequestKind.INTERNAL:
             return None
         failed = paths.counts(Route.INTERNAL, failure.reason)
-        return mode.internal_failure_backoff if failed else None
+        return policy.internal_failure_backoff if failed else None
 
     def _tell(self, reading: Reading, decision: Decision, lag: float) -> None:
         word = self._status.note(self.status_facts(), reading.ended)
@@ -338,8 +338,8 @@ class ShootRunner:
     def crashed(self, error: Exception) -> None:
         """Records HOLD with an internal error; called when `run` raised, before it is started again."""
         text = f"the runner failed and is started again: {type(error).__name__}"
-        mode = self._env.policy.endpoint_mode
-        probe = RequestKind.LEASE if mode is None else RequestKind.INTERNAL
+        paths = self._env.policy.endpoint_mode
+        probe = RequestKind.INTERNAL if paths else RequestKind.LEASE
         failure = Failure(VerdictReason.INTERNAL_ERROR, text, probe)
         decision = self._progress.decision = self._judge.failed(failure)
         now = self._env.clock.now()
@@ -412,6 +412,6 @@ class ShootRunner:
 
 
 def _shoot_probe(environment: ProberEnvironment, namespace: str) -> ShootProbe:
-    if environment.policy.endpoint_mode is None:
+    if not environment.policy.endpoint_mode:
         return LeaseProbe(environment, namespace)
     return PathProbe(environment, namespace)

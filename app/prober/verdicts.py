@@ -294,7 +294,7 @@ class Judge:
             self._context.protection.begins,
             # In lease mode one good reading is enough while nothing is scaled down (rules 4.1); in endpoint mode a path
             # is healthy only after `successThreshold` of them (rules 4.2).
-            unprotected=1 if policy.endpoint_mode is None else policy.success_threshold,
+            unprotected=1 if not policy.endpoint_mode else policy.success_threshold,
         )
 
     async def _confirm(

@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy, ScalePolicy
+from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice
 from app.simulation import manifests
@@ -103,9 +103,7 @@ class Outage(Exploration):
 class PathOutage(Outage):
     """The same where two paths decide."""
 
-    policy = replace(
-        POLICY, endpoint_mode=EndpointMode(manifests.EXTERNAL_SECRET_NAME), failure_threshold=3
-    )
+    policy = replace(POLICY, external_secret=manifests.EXTERNAL_SECRET_NAME, failure_threshold=3)
 
 
 class ByHand(Outage):

@@ -319,7 +319,7 @@ def every_shoot_is_as_it_should_be(
 
     `few`: it had fewer than two candidates, so what somebody else took to 0 may stay there.
     """
-    vanished = ledger.policy.endpoint_mode is None and not ledger.world.candidates(namespace)
+    vanished = not ledger.policy.endpoint_mode and not ledger.world.candidates(namespace)
     if state != "Healthy" and not (vanished and state == "Suspect"):  # it stays what it was (4.5)
         return f"{namespace} is {state}"
     for each in ledger.policy.dependents:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from app.core.model.endpoints import Effect, EndpointProbeSpec, TcpSocket
-from app.core.model.policy import EndpointMode, ProberPolicy
+from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import Route
 from app.core.ports import Watched
@@ -55,7 +55,8 @@ def policy(rng: random.Random, leases: ProberPolicy) -> ProberPolicy:
     external, backoff = manifests.EXTERNAL_SECRET_NAME, rng.choice((30.0, 30.0, 10.0))
     return replace(
         leases,
-        endpoint_mode=EndpointMode(external, backoff),
+        external_secret=external,
+        internal_failure_backoff=backoff,
         endpoint_probes=_probes(rng),
         failure_threshold=rng.choice((3, 3, 3, 2, 1)),
         success_threshold=rng.choice((1, 1, 3, 2)),
@@ -68,7 +69,7 @@ def _probes(rng: random.Random) -> tuple[EndpointProbeSpec, ...]:
     """Gates in most of these worlds: a canary for the seed's own network, a pod of the control plane, or both."""
     gate = EndpointProbeSpec(
         "",
-        TcpSocket(443),
+        tcp_socket=TcpSocket(443),
         period=rng.choice((2, 2, 5)),
         failure_threshold=rng.choice((3, 3, 1)),
         effect=Effect.GATE_SCALE_DOWN,

@@ -70,7 +70,7 @@ class Recipe:
     @property
     def endpoint_mode(self) -> bool:
         """Whether two paths decide, and no lease is read."""
-        return self.policy.endpoint_mode is not None
+        return self.policy.endpoint_mode
 
     @property
     def delays(self) -> float:
@@ -86,10 +86,12 @@ class Recipe:
     @property
     def _paths(self) -> float:
         """What the internal path takes before the external one is counted: it failed last, and must be healthy."""
-        policy, mode = self.policy, self.policy.endpoint_mode
-        if mode is None:
+        policy = self.policy
+        if not policy.endpoint_mode:
             return 0.0
-        return mode.internal_failure_backoff + policy.success_threshold * policy.suspect_interval
+        return (
+            policy.internal_failure_backoff or 0.0
+        ) + policy.success_threshold * policy.suspect_interval
 
     @property
     def chaos(self) -> float:

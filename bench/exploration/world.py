@@ -103,14 +103,13 @@ class Exploration(Play[Process, Recipe]):
     def _world(self, clock: Clock, place: MemoryPlace) -> World:
         recipe = self.recipe
         seed = random.Random(f"{recipe.seed}/world").randrange(1 << 30)
-        mode = recipe.policy.endpoint_mode
         world = World(
             clock,
             self.tasks,
             seed=seed,
             latency=recipe.latency,
             pace=recipe.pace,
-            external_secret_name=None if mode is None else mode.external_secret,
+            external_secret_name=recipe.policy.external_secret,
             place=place,
         )
         for shoot in recipe.shoots:

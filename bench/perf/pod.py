@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from app.__main__ import run
-from app.core.kube.seed_credentials import InClusterCredentials
+from app.core.kube.seed_credentials import FileCredentials
 
 if __name__ == "__main__":
-    load = InClusterCredentials.load.__func__  # type: ignore[attr-defined]
+    load = FileCredentials.in_cluster.__func__  # type: ignore[attr-defined]
     load.__defaults__ = (Path(sys.argv[1]),)
     sys.exit(run(sys.argv[2:]))

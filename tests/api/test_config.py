@@ -8,8 +8,8 @@ import structlog
 import yaml
 
 from app.core import log
-from app.core.config.files import parse_prober, parse_weeder
 from app.core.config.flags import read_flags
+from app.core.config.policy_files import parse_prober, parse_weeder
 from app.core.config.settings import DemoSettings, ServeSettings
 from app.core.model.policy import ConfigWarning, Loop
 from tests.api.facts import POLICY

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from app.core.config.files import parse_prober
+from app.core.config.policy_files import parse_prober
 from app.core.model.endpoints import (
     Effect,
     EndpointProbeSpec,
@@ -16,10 +16,10 @@ from app.core.model.endpoints import (
     Scheme,
     TcpSocket,
 )
-from app.core.model.policy import EndpointMode
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from tests.api.facts import POLICY
 from tests.api.fakes import FakeConfigured
+from tests.support.endpointprobes import handled_by
 
 PATH = "/api/v1/config"
 CANARY = "s3cr3t-canary"
@@ -31,7 +31,7 @@ ETCD = LabelSelector(
 )
 HTTP = EndpointProbeSpec(
     "canary",
-    HttpGet("https", Scheme.HTTPS, "/healthz?verbose", (("Accept", "text/plain"),)),
+    http_get=HttpGet("https", Scheme.HTTPS, "/healthz?verbose", (("Accept", "text/plain"),)),
     pods=ETCD,
     container="etcd",
     initial_delay=3,
@@ -43,14 +43,18 @@ HTTP = EndpointProbeSpec(
 )
 PROBES = (
     HTTP,
-    EndpointProbeSpec("lb", TcpSocket(443), host="api.{namespace}.example.org"),
-    EndpointProbeSpec("health", Grpc(2379, "etcd"), ProbeType.STARTUP, pods=ETCD),
-    EndpointProbeSpec("shell", Exec(("test", "-e", "/tmp/ready")), ProbeType.LIVENESS, pods=ETCD),  # noqa: S108 - a path in a container
+    EndpointProbeSpec("lb", tcp_socket=TcpSocket(443), host="api.{namespace}.example.org"),
+    EndpointProbeSpec("health", grpc=Grpc(2379, "etcd"), type=ProbeType.STARTUP, pods=ETCD),
+    EndpointProbeSpec(
+        "shell", exec=Exec(("test", "-e", "/run/ready")), type=ProbeType.LIVENESS, pods=ETCD
+    ),
 )
 IN_ENDPOINT_MODE = replace(
     POLICY,
-    kubeconfig_secret="internal",
-    endpoint_mode=EndpointMode("external", internal_failure_backoff=45.0),
+    kubeconfig_secret=None,
+    internal_secret="internal",
+    external_secret="external",
+    internal_failure_backoff=45.0,
     failure_threshold=3,
     success_threshold=1,
 )
@@ -68,7 +72,7 @@ def shown(client, process):
 
 
 def probe(shown, handler, **more):
-    found = EndpointProbeSpec("p", handler, pods=ETCD, **more)
+    found = EndpointProbeSpec("p", **handled_by(handler), pods=ETCD, **more)
     return shown(replace(POLICY, endpoint_probes=(found,)))["endpointProbes"][0]
 
 
@@ -182,6 +186,7 @@ def comparable(found):
     """Without the values of headers, and without the order of conditions on labels."""
     handler = found.handler
     if isinstance(handler, HttpGet):
-        handler = replace(handler, headers=tuple((name, "") for name, _ in handler.headers))
+        bare = replace(handler, headers=tuple((name, "") for name, _ in handler.headers))
+        found = replace(found, http_get=bare)
     pods = None if found.pods is None else frozenset(found.pods.requirements)
-    return replace(found, handler=handler, pods=None), pods
+    return replace(found, pods=None), pods

@@ -16,7 +16,6 @@ from app.core.model.endpoints import (
     Waiting,
 )
 from app.core.model.overrides import NOTHING
-from app.core.model.policy import EndpointMode
 from app.prober.status import ConditionStatus, ShootCondition
 from tests.api.facts import NAMESPACE, NOW, POLICY, container, endpoint, gate, healthy, not_probed
 
@@ -28,7 +27,7 @@ PATHS = (
         "ExternalPathReachable", ConditionStatus.FALSE, "Unreachable", "no answer in 5 s", NOW - 60
     ),
 )
-IN_ENDPOINT_MODE = replace(POLICY, endpoint_mode=EndpointMode("external"))
+IN_ENDPOINT_MODE = replace(POLICY, external_secret="external")
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ async def test_no_frames_of_a_target_hold_the_loop(frame):
     port = server.sockets[0].getsockname()[1]
     handler = Grpc(port=port)
     run = HandlerRun(
-        EndpointProbeSpec(name="p", handler=handler), TargetAddress("shoot--dev--one", "127.0.0.1")
+        EndpointProbeSpec(name="p", grpc=handler), TargetAddress("shoot--dev--one", "127.0.0.1")
     )
     begun = time.thread_time()
     ran = await GrpcChecks(Lookup()).run(handler, run)

@@ -184,7 +184,7 @@ def test_no_certificates_of_a_server_hold_the_loop(name):
 async def probed(port):
     gets = HttpGets(Lookup())
     handler = HttpGet(path="/", port=port, scheme=Scheme.HTTPS)
-    probe = EndpointProbeSpec(name="p", handler=handler, timeout=5)
+    probe = EndpointProbeSpec(name="p", http_get=handler, timeout=5)
     run = HandlerRun(probe, TargetAddress("shoot--dev--one", "127.0.0.1"))
     with watched() as dog:
         ran = await gets.run(handler, run)

@@ -25,7 +25,7 @@ import uvloop
 
 from app.commands import parse
 from app.core.clock import Clock
-from app.core.config.files import read_prober_file, read_weeder_file
+from app.core.config.policy_files import read_prober_file, read_weeder_file
 from app.core.errors import CredentialRefused
 from app.core.kube import resources
 from app.core.kube.kubeconfig import ServerPolicy

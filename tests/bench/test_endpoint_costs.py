@@ -5,7 +5,7 @@ import math
 import pytest
 import yaml
 
-from app.core.config.files import parse_prober
+from app.core.config.policy_files import parse_prober
 from app.core.model.endpoints import Grpc, HttpGet, Scheme, TcpSocket
 from app.core.model.shoots import Route
 from bench.endpoints import _HANDLERS, _goals, in_endpoint_mode, with_probes

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema_rs import Draft7Validator
 
-from app.core.config.files import parse_prober
+from app.core.config.policy_files import parse_prober
 from app.core.errors import ConfigurationError
 from app.core.model import names
 from tests.chart.rendering import CHART, Json, Renderer

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.api.auth.authorization import Call
-from app.core.config.files import parse_prober
+from app.core.config.policy_files import parse_prober
 from app.core.kube.resources import ApiResource
 from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions
 from app.core.model.callers import Role

@@ -9,26 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema_rs import Draft7Validator
 
-from app.core.config.endpoint_probes import (
-    EXEC_KEYS,
-    GRPC_KEYS,
-    HEADER_KEYS,
-    HTTP_KEYS,
-    PROBE_KEYS,
-    TCP_KEYS,
-)
-from app.core.config.fields import REQUIREMENT_KEYS, SELECTOR_KEYS, Keys
-from app.core.config.files import parse_prober, parse_weeder
-from app.core.config.prober_file import (
-    DEPENDENT_KEYS,
-    PROBER_KEYS,
-    REF_KEYS,
-    SCALE_KEYS,
-)
+from app.core.config.policy_files import parse_prober, parse_weeder
 from app.core.config.settings import ProberSettings, ServeSettings, WeederSettings
-from app.core.config.weeder_file import SERVICE_KEYS, WEEDER_KEYS
+from app.core.config.yaml_file import keys_of
 from app.core.model import names
 from app.core.model.durations import parse_duration
+from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, HttpGet, HttpHeader, TcpSocket
+from app.core.model.keys import MatchExpression, PodSelector, Ref
+from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
+from app.core.model.weeding import PodSelectors, WeederPolicy
 from tests.chart.rendering import CHART
 from tests.chart.valuesfiles import at, defaults, resolved, schema
 
@@ -76,14 +65,14 @@ def definition(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("proberConfig", {*PROBER_KEYS.known}),
-        ("endpointProbe", {*PROBE_KEYS.known}),
-        ("dependent", {*DEPENDENT_KEYS.known}),
-        ("scaling", {*SCALE_KEYS.known}),
-        ("weederConfig", {*WEEDER_KEYS.known}),
-        ("dependants", {*SERVICE_KEYS.known}),
-        ("labelSelector", {*SELECTOR_KEYS.known}),
-        ("labelRequirement", {*REQUIREMENT_KEYS.known}),
+        ("proberConfig", {*keys_of(ProberPolicy)}),
+        ("endpointProbe", {*keys_of(EndpointProbeSpec)}),
+        ("dependent", {*keys_of(DependentPolicy)}),
+        ("scaling", {*keys_of(ScalePolicy)}),
+        ("weederConfig", {*keys_of(WeederPolicy)}),
+        ("dependants", {*keys_of(PodSelectors)}),
+        ("labelSelector", {*keys_of(PodSelector)}),
+        ("labelRequirement", {*keys_of(MatchExpression)}),
     ],
 )
 def test_the_schema_has_the_keys_of_the_files(name: str, known: set[str]) -> None:
@@ -93,22 +82,22 @@ def test_the_schema_has_the_keys_of_the_files(name: str, known: set[str]) -> Non
 @pytest.mark.parametrize(
     ("handler", "known"),
     [
-        ("httpGet", HTTP_KEYS),
-        ("tcpSocket", TCP_KEYS),
-        ("grpc", GRPC_KEYS),
-        ("exec", EXEC_KEYS),
+        ("httpGet", HttpGet),
+        ("tcpSocket", TcpSocket),
+        ("grpc", Grpc),
+        ("exec", Exec),
     ],
 )
-def test_the_schema_has_the_keys_of_each_handler(handler: str, known: Keys) -> None:
+def test_the_schema_has_the_keys_of_each_handler(handler: str, known: type) -> None:
     found = definition("endpointProbe")["properties"][handler]["properties"]
-    assert set(found) == {*known.known}
+    assert set(found) == {*keys_of(known)}
     if "httpHeaders" in found:
-        assert set(found["httpHeaders"]["items"]["properties"]) == {*HEADER_KEYS.known}
+        assert set(found["httpHeaders"]["items"]["properties"]) == {*keys_of(HttpHeader)}
 
 
 def test_a_ref_has_one_key_more_which_is_for_the_chart() -> None:
     found = definition("dependent")["properties"]["ref"]["properties"]
-    assert set(found) == {*REF_KEYS.known, "resource"}
+    assert set(found) == {*keys_of(Ref), "resource"}
 
 
 @pytest.mark.parametrize(

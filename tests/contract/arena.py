@@ -18,7 +18,7 @@ from app.core.kube.reviews import AccessReviewer
 from app.core.kube.seed import SeedCluster
 from app.core.kube.shoot import ShootConnector
 from app.core.model.callers import GROUP
-from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
+from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.model.workloads import ResourceRef
 from app.core.ports import EmitEvent, Permission, SeedChange, Watched
@@ -33,7 +33,7 @@ SCALER: Final = ResourceRef("example.org/v1", "Scaler", "thing")
 """A dependent of a kind that is scaled by its `scale` subresource only."""
 POLICY: Final = ProberPolicy(SECRET, (DependentPolicy(KCM), DependentPolicy(SCALER)))
 EXTERNAL: Final = "shoot-access-dependency-watchdog-external-probe"
-BOTH_ROUTES: Final = replace(POLICY, endpoint_mode=EndpointMode(EXTERNAL))
+BOTH_ROUTES: Final = replace(POLICY, external_secret=EXTERNAL)
 """Endpoint mode."""
 NODE_LEASES: Final = "kube-node-lease"
 ELECTION: Final = "dwd-prober-leader-election"

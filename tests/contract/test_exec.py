@@ -70,7 +70,7 @@ async def frames(execs, arena, *command, name="a", container="main"):
 
 async def run(handlers, arena, *command, name="a", container="main", timeout=3.0):
     address = TargetAddress(arena.namespace, "10.0.0.1", name, container)
-    return await handlers.run(EndpointProbeSpec("p", Exec(command), timeout=timeout), address)
+    return await handlers.run(EndpointProbeSpec("p", exec=Exec(command), timeout=timeout), address)
 
 
 def say(arena, *command, **script):

@@ -25,10 +25,10 @@ def table(heading):
 
 
 def test_the_table_of_keys_has_exactly_those_that_are_read():
-    expected = set(SCENARIO_KEYS.known)
-    expected |= {f"shoots[].{key}" for key in SHOOT_KEYS.known}
-    expected |= {f"shoots[].zones[].{key}" for key in ZONE_KEYS.known}
-    expected |= {f"scenes[].{key}" for key in SCENE_KEYS.known}
+    expected = set(SCENARIO_KEYS)
+    expected |= {f"shoots[].{key}" for key in SHOOT_KEYS}
+    expected |= {f"shoots[].zones[].{key}" for key in ZONE_KEYS}
+    expected |= {f"scenes[].{key}" for key in SCENE_KEYS}
     assert set(table("key | value | default | meaning")) == expected
 
 

@@ -1,6 +1,6 @@
 """What the simulated controllers did, with a watchdog and without, and in which scene."""
 
-from app.core.config.files import parse_prober
+from app.core.config.policy_files import parse_prober
 from app.simulation.builders import World
 from app.simulation.demo.losses import (
     EXPIRY,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.config.files import parse_prober
+from app.core.config.policy_files import parse_prober
 from app.core.model.endpoints import Effect, HttpGet
 from app.core.model.shoots import Route
 from app.simulation.demo.child import is_as_shipped, prober_file

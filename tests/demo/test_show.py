@@ -3,7 +3,7 @@
 import asyncio
 import re
 
-from app.core.config.files import parse_prober
+from app.core.config.policy_files import parse_prober
 from app.core.config.settings import DemoSettings
 from app.core.model.probing import ShootState
 from app.simulation.builders import World

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
+from pydantic import TypeAdapter
 
 from app.api import config_view
-from app.core.config.files import parse_prober, parse_weeder
 from app.core.config.flag_values import FileKind
+from app.core.config.policy_files import parse_prober, parse_weeder
 from app.core.errors import ConfigurationError
 from app.core.model.policy import ProberPolicy
 from app.core.model.weeding import WeederPolicy
 
 Document = dict[str, Any]
+
+_SHOWN: Final = TypeAdapter[ProberPolicy | WeederPolicy](ProberPolicy | WeederPolicy)
 
 _SCALE: Final = {"level": 0}
 _ENDPOINT_MODE: Final = {
@@ -214,9 +217,10 @@ def _in_force(kind: FileKind, document: Document, steps: list[str]) -> str:
 def _view(policy: ProberPolicy | WeederPolicy) -> Document:
     match policy:
         case ProberPolicy():
-            return config_view.prober(policy).model_dump(mode="json", by_alias=True)
+            shown = _SHOWN.dump_python(config_view.prober(policy), mode="json", by_alias=True)
         case WeederPolicy():
-            return config_view.weeder(policy).model_dump(mode="json", by_alias=True)
+            shown = _SHOWN.dump_python(policy, mode="json", by_alias=True)
+    return dict(shown)
 
 
 def _written(value: object) -> str:

@@ -10,12 +10,9 @@ from typing import Final
 
 from pydantic.fields import FieldInfo
 
-from app.core.config.endpoint_probes import EXEC_KEYS, GRPC_KEYS, HTTP_KEYS, PROBE_KEYS, TCP_KEYS
 from app.core.config.env_variables import CommandSettings
-from app.core.config.fields import REQUIREMENT_KEYS, SELECTOR_KEYS
 from app.core.config.flag_values import FileKind
 from app.core.config.flags import flag_name, shown_default, shown_type
-from app.core.config.prober_file import DEPENDENT_KEYS, PROBER_KEYS, REF_KEYS, SCALE_KEYS
 from app.core.config.settings import (
     CheckConfigSettings,
     DemoSettings,
@@ -23,33 +20,38 @@ from app.core.config.settings import (
     ServeSettings,
     WeederSettings,
 )
-from app.core.config.weeder_file import SERVICE_KEYS, WEEDER_KEYS
+from app.core.config.yaml_file import keys_of
+from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, HttpGet, TcpSocket
+from app.core.model.keys import MatchExpression, PodSelector, Ref
+from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
+from app.core.model.weeding import PodSelectors, WeederPolicy
 from tests.docs.asking import PROBE, ask
 from tests.docs.pages import DOCS
 
 PAGE: Final = DOCS / "configuration.md"
-_DEPENDENT: Final = "dependentResourceInfos[]."
+_DEPENDENTS: Final = "dependentResourceInfos"
+_DEPENDENT: Final = f"{_DEPENDENTS}[]."
 _SERVICE: Final = "servicesAndDependantSelectors.*."
 ROWS: Final = {
     FileKind.PROBER: (
-        *PROBER_KEYS.known,
-        *(f"{_DEPENDENT}{key}" for key in DEPENDENT_KEYS.known),
-        *(f"{_DEPENDENT}ref.{key}" for key in REF_KEYS.known),
-        *(f"….{key}" for key in SCALE_KEYS.known),
+        *sorted(keys_of(ProberPolicy), key=lambda key: key == _DEPENDENTS),
+        *(f"{_DEPENDENT}{key}" for key in keys_of(DependentPolicy)),
+        *(f"{_DEPENDENT}ref.{key}" for key in keys_of(Ref)),
+        *(f"….{key}" for key in keys_of(ScalePolicy)),
     ),
     FileKind.WEEDER: (
-        *WEEDER_KEYS.known,
-        *(f"{_SERVICE}{key}" for key in SERVICE_KEYS.known),
-        *(f"….{key}" for key in SELECTOR_KEYS.known),
-        *(f"….matchExpressions[].{key}" for key in REQUIREMENT_KEYS.known),
+        *keys_of(WeederPolicy),
+        *(f"{_SERVICE}{key}" for key in keys_of(PodSelectors)),
+        *(f"….{key}" for key in keys_of(PodSelector)),
+        *(f"….matchExpressions[].{key}" for key in keys_of(MatchExpression)),
     ),
 }
 PROBE_ROWS: Final = (
-    *PROBE_KEYS.known,
-    *(f"httpGet.{key}" for key in HTTP_KEYS.known),
-    *(f"tcpSocket.{key}" for key in TCP_KEYS.known),
-    *(f"grpc.{key}" for key in GRPC_KEYS.known),
-    *(f"exec.{key}" for key in EXEC_KEYS.known),
+    *keys_of(EndpointProbeSpec),
+    *(f"httpGet.{key}" for key in keys_of(HttpGet)),
+    *(f"tcpSocket.{key}" for key in keys_of(TcpSocket)),
+    *(f"grpc.{key}" for key in keys_of(Grpc)),
+    *(f"exec.{key}" for key in keys_of(Exec)),
 )
 _ON_A_SEED: Final[dict[str, type[CommandSettings]]] = {
     "prober": ProberSettings,

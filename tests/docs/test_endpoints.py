@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from app.core.config.files import parse_prober
+from app.core.config.policy_files import parse_prober
 from app.core.errors import ConfigurationError
 from app.core.model.endpoints import Exec, Grpc, HttpGet, TcpSocket
 from tests.docs.pages import DOCS, Page
@@ -44,7 +44,7 @@ def test_each_handler_has_an_example():
 
 def test_one_example_is_endpoint_mode_and_one_is_a_gate():
     policies = [loaded(each).policy for each in EXAMPLES]
-    assert [policy.endpoint_mode is not None for policy in policies].count(True) == 1
+    assert [policy.endpoint_mode for policy in policies].count(True) == 1
     gates = [probe for policy in policies for probe in policy.endpoint_probes if probe.gates]
     assert len(gates) == 1
 

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from app import commands
-from app.core.config.files import parse_prober, parse_weeder
 from app.core.config.flag_values import AuthMode, LogLevel
 from app.core.config.go_flags import ORIGINAL_FLAGS
-from app.core.config.prober_file import PROBER_KEYS
-from app.core.config.weeder_file import WEEDER_KEYS
+from app.core.config.policy_files import parse_prober, parse_weeder
+from app.core.config.yaml_file import keys_of
 from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions
+from app.core.model.policy import ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from tests.docs.pages import DOCS, ROOT, Page
 from tests.e2e import gardener, objects
@@ -147,9 +147,9 @@ VALUES = {
 def test_every_key_is_in_a_table_or_named_as_new():
     prober, weeder = section("Keys of the prober file"), section("Keys of the weeder file")
     assert {
-        key for key in (*PROBER_KEYS.known, *PROBER_KEYS.obsolete) if f"`{key}" not in prober
+        key for key in (*keys_of(ProberPolicy), *ProberPolicy.OBSOLETE) if f"`{key}" not in prober
     } == set()
-    assert {key for key in WEEDER_KEYS.known if f"`{key}`" not in weeder} == set()
+    assert {key for key in keys_of(WeederPolicy) if f"`{key}`" not in weeder} == set()
     assert WeederPolicy().watch_duration == 300, "what Gardener sets is what it would be anyway"
 
 

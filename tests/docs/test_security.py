@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from app.core.config.files import parse_prober
+from app.core.config.policy_files import parse_prober
 from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions
 from app.realcluster import LEASES
 from tests.docs.pages import DOCS, ROOT, Page

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.policy import EndpointMode
 from tests.api.facts import (
     POLICY,
     healthy,
@@ -173,7 +172,7 @@ def test_axe_finds_nothing_serious_on_a_standby(tabs, axe, scheme):
 
 @each_scheme
 def test_axe_finds_nothing_serious_in_endpoint_mode(tabs, axe, scheme):
-    policy = replace(POLICY, endpoint_mode=EndpointMode("external"))
+    policy = replace(POLICY, external_secret="external")
     with served(application(facts(policy=policy))) as url:
         for path in ("/", f"/shoots/{NAMES[1]}"):
             page = opened(tabs, url + path, color_scheme=scheme, reduced_motion="reduce")

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.errors import Unreachable
 from app.core.model.endpoints import Effect, EndpointProbeSpec, TcpSocket
-from app.core.model.policy import EndpointMode, ScalePolicy
+from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.shoots import Route
 from app.core.ports import Watched
@@ -19,12 +19,16 @@ from tests.support.harness import GARDENER, KCM, MCM, SHOOT, changed
 INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL
 POLICY = replace(
     GARDENER,
-    endpoint_mode=EndpointMode(EXTERNAL_SECRET_NAME),
+    external_secret=EXTERNAL_SECRET_NAME,
     failure_threshold=3,
     success_threshold=1,
 )
 CANARY = EndpointProbeSpec(
-    "canary", TcpSocket(443), host="www.example.org", period=2, effect=Effect.GATE_SCALE_DOWN
+    "canary",
+    tcp_socket=TcpSocket(443),
+    host="www.example.org",
+    period=2,
+    effect=Effect.GATE_SCALE_DOWN,
 )
 
 
@@ -250,8 +254,7 @@ async def test_an_internal_path_that_fails_holds_and_the_external_one_is_not_tri
 
 
 async def test_the_backoff_is_the_one_that_is_configured(lab):
-    mode = EndpointMode(EXTERNAL_SECRET_NAME, internal_failure_backoff=7.0)
-    harness = probed(lab, endpoint_mode=mode)
+    harness = probed(lab, internal_failure_backoff=7.0)
     await harness.run(60)
     with harness.world.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: harness.decision().verdict is Verdict.HOLD)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.policy import EndpointMode
 from app.core.model.probing import ShootState, VerdictReason
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from tests.prober.test_gated import Gate
@@ -12,7 +11,7 @@ from tests.support.harness import GARDENER, SHOOT
 
 POLICY = replace(
     GARDENER,
-    endpoint_mode=EndpointMode(EXTERNAL_SECRET_NAME),
+    external_secret=EXTERNAL_SECRET_NAME,
     failure_threshold=3,
     success_threshold=1,
 )

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from app.core import errors
-from app.core.model.policy import EndpointMode
 from app.core.model.probing import Failure, PathReading, VerdictReason
 from app.core.model.shoots import Route, SecretView
 from app.prober.path_probe import PathProbe
@@ -53,7 +52,7 @@ class Outside:
 
 def observer(outside, **changes):
     policy = SimpleNamespace(
-        endpoint_mode=EndpointMode("external"),
+        external_secret="external",
         secret_names={Route.INTERNAL: "internal", Route.EXTERNAL: "external"},
         probe_timeout=changes.get("probe_timeout", 30.0),
         suspect_interval=5.0,

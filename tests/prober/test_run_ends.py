@@ -250,18 +250,18 @@ async def test_a_write_that_waited_for_the_budget_does_not_start_after_the_lease
     world.add_shoot(SHOOT, replicas={ETCD: 1})
     harness = lab.prober(world, dependents=WITH_ETCD_ONLY)
     await harness.run(60)
-    reply, writes = SeedApi._reply, []
+    call, writes = SeedApi.call, []
 
-    def run_out_meanwhile(api, request, decode, budget, starting, **more):
+    def run_out_meanwhile(api, request, *more, starting=None, **options):
         def begins():
             writes.append(request)
             if len(writes) > sent:
                 harness.leadership.run_out()
             starting()
 
-        return reply(api, request, decode, budget, starting and begins, **more)
+        return call(api, request, *more, starting=starting and begins, **options)
 
-    monkeypatch.setattr(SeedApi, "_reply", run_out_meanwhile)
+    monkeypatch.setattr(SeedApi, "call", run_out_meanwhile)
     with world.faults.path_cut(SHOOT):
         await harness.until(lambda: len(writes) > sent)
         await harness.run(20)

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core import errors
-from app.core.model.policy import EndpointMode, ScalePolicy
+from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.ports import Watched
 from app.simulation.traffic import Host, Trouble
@@ -181,7 +181,7 @@ async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(lab, w
         await harness.protect()
 
 
-@pytest.mark.parametrize("mode", [{}, {"endpoint_mode": EndpointMode("external")}])
+@pytest.mark.parametrize("mode", [{}, {"external_secret": "external"}])
 async def test_a_secret_that_was_never_listed_is_not_called_missing(lab, mode):
     world = lab.world(external_secret_name="external" if mode else None)
     world.add_shoot(SHOOT)

@@ -132,7 +132,7 @@ def test_every_fault_of_the_simulation_is_drawn_or_has_a_reason_why_not():
 
 def test_one_world_in_four_is_in_endpoint_mode_and_most_of_these_have_a_gate():
     policies = [recipes.draw(SEED, number).policy for number in range(200)]
-    paths = [policy for policy in policies if policy.endpoint_mode is not None]
+    paths = [policy for policy in policies if policy.endpoint_mode]
     assert len(paths) == 50
     assert 25 < sum(bool(policy.endpoint_probes) for policy in paths) < 50
     assert {policy.failure_threshold for policy in paths} == {1, 2, 3}
@@ -313,7 +313,10 @@ def test_another_seed_gives_another_log():
 )
 def test_a_gate_is_surely_closed_by_failures_in_a_row_with_none_missing(outcomes, closed):
     kinds = {"F": ProbeOutcome.FAILURE, "S": ProbeOutcome.SUCCESS, "E": ProbeOutcome.ERROR}
-    canary, gate = EndpointProbeSpec("canary", TcpSocket(443), host="a.b", period=2), paths.Gate()
+    canary, gate = (
+        EndpointProbeSpec("canary", tcp_socket=TcpSocket(443), host="a.b", period=2),
+        paths.Gate(),
+    )
     for number, each in enumerate(outcomes):
         if each in kinds:
             gate.ran(canary, kinds[each], NOW + 2 * number)

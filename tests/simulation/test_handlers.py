@@ -19,10 +19,11 @@ from app.core.model.selectors import LabelSelector
 from app.simulation.network import TargetAnswer
 from app.simulation.workloads import PodTimes, Workload
 from tests.simulation.worlds import about, simulated
+from tests.support.endpointprobes import handled_by
 
 A, B = "shoot--local--a", "shoot--local--b"
 CANARY = "canary.example.org"
-TCP = EndpointProbeSpec("canary", TcpSocket(443), host=CANARY)
+TCP = EndpointProbeSpec("canary", tcp_socket=TcpSocket(443), host=CANARY)
 OUTSIDE = TargetAddress(A, CANARY)
 EXACT = PodTimes(jitter=0)
 SUCCESS, FAILURE, ERROR = ProbeOutcome
@@ -41,7 +42,7 @@ def container_of(world, **more):
 
 
 def of_container(handler):
-    return EndpointProbeSpec("etcd", handler, pods=LabelSelector(), timeout=2)
+    return EndpointProbeSpec("etcd", **handled_by(handler), pods=LabelSelector(), timeout=2)
 
 
 @in_a_world

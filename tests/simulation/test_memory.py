@@ -22,7 +22,6 @@ from app.core.kube.connections import ConnectionPool
 from app.core.kube.failures import RequestedRight
 from app.core.kube.pod_exec import ContainerExec
 from app.core.metrics import Metrics
-from app.core.model.policy import EndpointMode
 from app.core.model.shoots import Route
 from app.core.model.workloads import Patch
 from app.core.ports import Watched
@@ -51,7 +50,7 @@ class Meeting:
         self.servers = MemoryServers(self.world, self.place)
         core = core_of(clock, tasks, random.Random(1))
         changed = GARDENER.__class__(
-            GARDENER.kubeconfig_secret, GARDENER.dependents, endpoint_mode=EndpointMode(EXTERNAL)
+            GARDENER.kubeconfig_secret, GARDENER.dependents, external_secret=EXTERNAL
         )
         self.process = SimulatedProcess(self.servers, core, name="a", user=WATCHDOG, prober=changed)
         self.adapters: Any = self.process.adapters.prober

@@ -15,7 +15,7 @@ import pytest
 from app.core.clock import Clock
 from app.core.errors import NotFound
 from app.core.kube.shoot import ShootCluster
-from app.core.model.policy import EndpointMode, ProberPolicy
+from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route
 from app.core.tasks import Tasks
 from app.simulation import manifests
@@ -43,7 +43,7 @@ def adapters(world: World) -> Any:
         policy = ProberPolicy(
             manifests.SECRET_NAME,
             (),
-            endpoint_mode=EndpointMode(manifests.EXTERNAL_SECRET_NAME) if endpoint_mode else None,
+            external_secret=manifests.EXTERNAL_SECRET_NAME if endpoint_mode else None,
         )
         _processes[world] = SimulatedProcess(
             MemoryServers(world, world.parts.place),

@@ -10,6 +10,10 @@ from app.core.clock import Clock
 from app.core.model.endpoints import (
     Effect,
     EndpointProbeSpec,
+    Exec,
+    Grpc,
+    Handler,
+    HttpGet,
     ProbedContainer,
     ProbedPod,
     ProbeOutcome,
@@ -35,12 +39,14 @@ SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutco
 
 def host_probe(name: str = "canary", **changes: Any) -> EndpointProbeSpec:
     """One of a host of each namespace."""
-    return EndpointProbeSpec(name, TcpSocket(443), host="kube-apiserver.{namespace}.svc", **changes)
+    return EndpointProbeSpec(
+        name, tcp_socket=TcpSocket(443), host="kube-apiserver.{namespace}.svc", **changes
+    )
 
 
 def pod_probe(name: str = "etcd", **changes: Any) -> EndpointProbeSpec:
     """One of the containers of etcd."""
-    return EndpointProbeSpec(name, TcpSocket(2379), pods=ETCD, **changes)
+    return EndpointProbeSpec(name, tcp_socket=TcpSocket(2379), pods=ETCD, **changes)
 
 
 def gate_probe(**changes: Any) -> EndpointProbeSpec:
@@ -272,3 +278,9 @@ class Bench:
         """The process does not get the CPU for so long: time has passed, and nothing has happened in it."""
         loop: Any = asyncio.get_running_loop()
         loop.setup_looptime(start=loop.time() + seconds, noop_cycles=1)
+
+
+def handled_by(handler: Handler) -> dict[str, Any]:
+    """The key of a probe for its handler, whichever it is."""
+    keys = {HttpGet: "http_get", TcpSocket: "tcp_socket", Grpc: "grpc", Exec: "exec"}
+    return {keys[type(handler)]: handler}

@@ -29,7 +29,7 @@ from app.api.dependencies import (
 from app.api.page import actions, site
 from app.api.page.plots import BUCKETS, STEP, Plot, drawn
 from app.api.routers import status
-from app.api.routers.shoots import ShootOrder
+from app.api.routers.shoots import ShootOrder, sort_key
 from app.core.model.instants import rfc3339
 from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind, ShootState
@@ -112,11 +112,11 @@ class Rows:
         if known is not None and same and known.minute == minute:
             return known
         html = self._template.render(
-            shoot=presenting.shoot(status, prober.policy, effective, endpoints),
+            shoot=prober.shoot(status),
             rank=severity(status.state),
             plot=_plot(prober, namespace, now, _HOUR, _BUCKETS_OF_A_MINUTE),
             seen=prober.plots.of(namespace).probed_before(status.since),
-            leases=prober.policy.endpoint_mode is None,
+            leases=not prober.policy.endpoint_mode,
             now=now,
         )
         changed = known.changed if known is not None and same else now
@@ -138,7 +138,7 @@ def _plot(prober: ProberView, namespace: str, now: float, count: int, each: int)
         prober.plots.of(namespace).columns(now, count, each),
         policy.limit,
         carry=ceil(between / (STEP * each)),
-        leases=policy.endpoint_mode is None,
+        leases=not policy.endpoint_mode,
     )
 
 
@@ -187,9 +187,9 @@ async def list_shoots(
     if not common["leading"]:
         return site.page("standby.html", **values, decided=_decided(context))
     prober = await listed_prober(context)
-    values["leases"] = prober.policy.endpoint_mode is None
+    values["leases"] = not prober.policy.endpoint_mode
     before, after = site.TEMPLATES.get_template("shoots.html").render(values).split(_HERE)
-    found = sorted(prober.shoots.summaries(), key=lambda each: _order(each, sort))
+    found = sorted(prober.shoots.summaries(), key=lambda each: sort_key(each, sort))
     rows = _rows(request)
     rows.keep(found)
 
@@ -217,16 +217,6 @@ def _decided(
         if pause is not None or hold is not None:
             found.append((summary.namespace, pause, hold))
     return sorted(found)
-
-
-def _order(shoot: ShootSummary, sort: ShootOrder) -> tuple[float, str]:
-    match sort:
-        case ShootOrder.SEVERITY:
-            return severity(shoot.state), shoot.namespace
-        case ShootOrder.SINCE:
-            return -shoot.since, shoot.namespace
-        case ShootOrder.NAME:
-            return 0.0, shoot.namespace
 
 
 def _matches(
@@ -291,7 +281,7 @@ async def read_shoot(
     common = await _common(request, context, "shoots")
     found, now = known_shoot(prober, namespace), common["now"]
     effective = prober.overrides.effective(namespace)
-    shoot = presenting.shoot(found, prober.policy, effective, prober.endpoints_of(namespace))
+    shoot = prober.shoot(found)
     history = prober.history.about(namespace)
     entries = [each for each in history if kind in {None, each.kind}]
     operations = [each for each in prober.scaling_runs.operations() if each.namespace == namespace]
@@ -326,7 +316,7 @@ async def read_shoot(
         actions=await actions.permitted(
             context, caller_of(request), actions.on_shoot(context, prober, shoot), namespace
         ),
-        leases=prober.policy.endpoint_mode is None,
+        leases=not prober.policy.endpoint_mode,
     )
 
 

@@ -57,7 +57,7 @@ async def list_shoots(prober: LeadingProber, query: Annotated[ShootQuery, Query(
     shoots = prober.shoots.summaries()
     prober.rendered.keep(shoots)
     chosen = [each for each in shoots if _matches(each, query, prober.overrides)]
-    page = cut(chosen, lambda each: _key(each, query.sort), query.sort, query)
+    page = cut(chosen, lambda each: sort_key(each, query.sort), query.sort, query)
     items = b",".join(_drawn(each.namespace, prober) for each in page.items)
     about = page.metadata.model_dump_json(by_alias=True).encode()
     body = b'{"items":[' + items + b'],"metadata":' + about + b"}"
@@ -81,7 +81,8 @@ def _matches(status: ShootSummary, query: ShootQuery, overrides: OverrideCache) 
     return query.q is None or query.q.casefold() in status.namespace.casefold()
 
 
-def _key(status: ShootSummary, order: ShootOrder) -> PageKey:
+def sort_key(status: ShootSummary, order: ShootOrder) -> PageKey:
+    """The sort key of a shoot."""
     match order:
         case ShootOrder.SEVERITY:
             return PageKey(float(severity(status.state)), status.namespace)
@@ -103,9 +104,7 @@ _NO_NODES = "in endpoint mode neither Nodes nor Leases are read: conditions say 
 @router.get(_PATH, dependencies=[allowed(Call.READ_SHOOT)])
 async def read_shoot(prober: LeadingProber, namespace: str) -> schemas.Shoot:
     """One shoot in detail."""
-    status = known_shoot(prober, namespace)
-    effective, endpoints = prober.overrides.effective(namespace), prober.endpoints_of(namespace)
-    return presenting.shoot(status, prober.policy, effective, endpoints)
+    return prober.shoot(known_shoot(prober, namespace))
 
 
 @router.get(_PATH + "/nodes", dependencies=[allowed(Call.READ_SHOOT)])
@@ -114,7 +113,7 @@ async def list_nodes(
 ) -> schemas.NodeList:
     """Nodes: whether each is a candidate or why not, and how its lease is judged; 404 in endpoint mode."""
     status = known_shoot(prober, namespace)
-    if prober.policy.endpoint_mode is not None:
+    if prober.policy.endpoint_mode:
         raise Problem(ProblemType.NOT_FOUND, _NO_NODES)
     rows, key = presenting.rows(status), lambda row: PageKey(0.0, row.name)
     page = cut(rows, key, f"nodes {namespace}", query)

@@ -77,7 +77,7 @@ async def read_config(context: AnyContext) -> config_view.Config:
         log_level=LogLevel(log.level()),
         flags=config_view.flags(configured.settings),
         prober=None if prober is None else config_view.prober(prober),
-        weeder=None if weeder is None else config_view.weeder(weeder),
+        weeder=weeder,
         warnings=[schemas.ConfigFinding.of(each) for each in context.process.config_warnings()],
     )
 

@@ -42,7 +42,7 @@ def late_scale_down(policy: ProberPolicy) -> str | None:
 
 def known_after(policy: ProberPolicy) -> float:
     """Returns the minimum number of seconds from an outage to its verdict (in endpoint mode: the maximum)."""
-    if policy.endpoint_mode is None:
+    if not policy.endpoint_mode:
         return EXPIRY * policy.grace
     attempts = policy.failure_threshold
     return attempts * _attempt(policy) + (attempts - 1) * policy.suspect_interval
@@ -50,7 +50,7 @@ def known_after(policy: ProberPolicy) -> float:
 
 def _how_known(policy: ProberPolicy) -> str:
     after = format_duration(known_after(policy))
-    if policy.endpoint_mode is None:
+    if not policy.endpoint_mode:
         return f"leases expire after {after}"
     attempt, pause = format_duration(_attempt(policy)), format_duration(policy.suspect_interval)
     pauses = f", {pause} apart" if policy.failure_threshold > 1 else ""
@@ -90,7 +90,7 @@ def slow_gate(probe: EndpointProbeSpec, policy: ProberPolicy) -> str | None:
         grace = format_duration(policy.grace)
         return f"{text}not within half the grace of {grace}: a scale-down may come first"
     verdict = (policy.failure_threshold - 1) * policy.suspect_interval
-    if policy.endpoint_mode is not None and closed > verdict:
+    if policy.endpoint_mode and closed > verdict:
         after = format_duration(verdict)
         when = f"later than the verdict may come, {after} after the first probe that failed"
         return f"{text}{when}: a scale-down may come first"

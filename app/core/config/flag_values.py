@@ -16,12 +16,10 @@ from pydantic import AfterValidator, BeforeValidator
 
 from app.core.errors import trimmed
 from app.core.model.durations import format_duration, parse_duration
+from app.core.model.endpoints import NAMESPACE_HOLE
 from app.core.model.names import is_label, is_subdomain
 
 N = TypeVar("N", int, float)
-
-NAMESPACE_HOLE: Final = "{namespace}"
-"""The placeholder for the control-plane namespace in `--shoot-server-pattern`."""
 
 _MAX_PORT: Final = 65535
 _MAX_COUNT: Final = 2**31 - 1

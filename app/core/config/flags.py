@@ -20,7 +20,6 @@ from app.core.config.env_variables import (
 )
 from app.core.config.flag_values import FlagType, ShownDefault
 from app.core.config.go_flags import ORIGINAL_FLAGS, Flags, mapped, spelled, take_apart, warnings
-from app.core.config.scalars import nearest
 from app.core.config.settings import (
     CheckConfigSettings,
     DemoSettings,
@@ -31,6 +30,7 @@ from app.core.config.settings import (
     WeederOptions,
     WeederSettings,
 )
+from app.core.config.yaml_file import nearest
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.durations import format_duration
 from app.core.model.policy import ConfigWarning

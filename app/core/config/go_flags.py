@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.core.config.flag_values import LogLevel
-from app.core.config.scalars import nearest
+from app.core.config.yaml_file import nearest
 from app.core.errors import Mistake, trimmed
 from app.core.model.policy import ConfigWarning
 

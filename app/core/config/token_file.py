@@ -6,36 +6,46 @@ Error messages quote neither values nor unknown keys: somebody may have written 
 import hashlib
 import hmac
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Annotated, Final
 
-import yaml
+from pydantic import BeforeValidator, Field
 
 from app.core.clock import Clock
-from app.core.config.fields import FileLocation, Findings, Naming, entries
-from app.core.config.scalars import Reader
-from app.core.config.yaml_nodes import NodeKind, compose, kind, line_of
+from app.core.config.yaml_file import NodeKind, YamlFile, compose, kind, line_of
+from app.core.errors import ConfigurationError, Mistake
 from app.core.files import Reread, read_file, unusable
 from app.core.model.callers import Caller, Role
+from app.core.model.keys import checked
 
-T = TypeVar("T")
-
-KEYS: Final = ("name", "role", "sha256")
 MAX_NAME: Final = 100
 _HASH: Final = re.compile(r"[0-9a-fA-F]{64}")
 _OF_NOTHING: Final = hashlib.sha256(b"").hexdigest()
+
+
+def _digest(value: object) -> bytes:
+    if not isinstance(value, str):
+        raise ValueError("must be a string; quote it")  # noqa: TRY004 - a mistake of the file, as any other
+    if not _HASH.fullmatch(value):
+        raise ValueError("must be the SHA-256 of a token: 64 hexadecimal digits")
+    if value.lower() == _OF_NOTHING:
+        raise ValueError("must be the SHA-256 of a token, not of the empty string")
+    return bytes.fromhex(value)
+
+
+def _is_name(text: str) -> bool:
+    return text.isprintable() and text == text.strip() and 0 < len(text) <= MAX_NAME
 
 
 @dataclass(frozen=True, slots=True)
 class KnownToken:
     """One entry of the file."""
 
-    name: str
+    name: Annotated[str, checked(_is_name, f"a name of at most {MAX_NAME} printable characters")]
     role: Role
-    digest: bytes
+    digest: Annotated[bytes, Field(alias="sha256"), BeforeValidator(_digest)]
 
     def __repr__(self) -> str:
         return f"KnownToken({self.name}, {self.role})"
@@ -84,87 +94,25 @@ def parse_tokens(path: Path, content: bytes) -> TokenTable:
     except UnicodeDecodeError as error:
         # Not chained: the cause would contain the undecodable text, which may be a token.
         raise unusable(path, f"is not UTF-8 text (byte {error.start})") from None
-    findings = Findings(str(path), strict=True)
-    known = tuple(_known(compose(text, str(path)), findings))
-    findings.check()
-    return TokenTable(known)
-
-
-def _known(root: yaml.Node | None, findings: Findings) -> Iterator[KnownToken]:
+    root = compose(text, str(path))
     if root is None or kind(root) is not NodeKind.LIST or not root.value:
-        place = FileLocation("", None if root is None else line_of(root))
-        findings.refuse(place, "must be a list of callers, each with name, role and sha256")
-    first: dict[object, FileLocation] = {}
-    for index, item in enumerate(root.value):
-        place = FileLocation(f"[{index}]", line_of(item))
-        if kind(item) is not NodeKind.MAPPING:
-            findings.mistake(place, "must be a mapping with name, role and sha256")
-        elif (found := _one(item, place, findings)) is not None:
-            _note_twice({"name": found.name, "sha256": found.digest}, place, first, findings)
-            yield found
+        line = None if root is None else line_of(root)
+        message = "must be a list of callers, each with name, role and sha256"
+        raise ConfigurationError(str(path), [Mistake(line, "", message)])
+    form = tuple[KnownToken, ...]
+    file = YamlFile[form](root, form, str(path), strict=True, secret=True)
+    _refuse_twice(file)
+    return TokenTable(file.load())
 
 
-def _note_twice(
-    values: dict[str, object],
-    place: FileLocation,
-    first: dict[object, FileLocation],
-    findings: Findings,
-) -> None:
-    """Records a mistake for each value that an earlier entry has as well."""
-    for key, value in values.items():
-        before = first.setdefault((key, value), place)
-        if before is not place:
-            findings.mistake(place.key(key), f"is also that of {before.path} on line {before.line}")
-
-
-def _one(node: yaml.Node, place: FileLocation, findings: Findings) -> KnownToken | None:
-    """Reads one entry; returns None if it has mistakes, which are recorded."""
-
-    def place_of(key: str, line: int) -> FileLocation:
-        return place.key(key, line) if key in KEYS else FileLocation(place.path, line)
-
-    found = entries(node, Naming(place, str, place_of), findings)
-    for key, entry in found.items():
-        if key not in KEYS:
-            findings.mistake(entry.place, "has an unknown key; the keys are name, role and sha256")
-
-    def value(key: str, read: Reader[T]) -> T | None:
-        entry = found.get(key)
-        if entry is not None and kind(entry.node) is not NodeKind.NULL:
-            return findings.attempt(entry.place, read, entry.node)
-        findings.mistake(place.key(key), "is required")
-        return None
-
-    name, role, digest = value("name", _name), value("role", _role), value("sha256", _digest)
-    if name is None or role is None or digest is None:
-        return None
-    return KnownToken(name, role, digest)
-
-
-def _string(node: yaml.Node) -> str:
-    if kind(node) is not NodeKind.STRING:
-        raise ValueError("must be a string; quote it")
-    return str(node.value)
-
-
-def _name(node: yaml.Node) -> str:
-    text = _string(node)
-    if not text.isprintable() or text != text.strip() or not 0 < len(text) <= MAX_NAME:
-        raise ValueError(f"must be a name of at most {MAX_NAME} printable characters")
-    return text
-
-
-def _role(node: yaml.Node) -> Role:
-    text = _string(node)
-    if text not in set(Role):
-        raise ValueError(f"must be one of {', '.join(Role)}")
-    return Role(text)
-
-
-def _digest(node: yaml.Node) -> bytes:
-    text = _string(node)
-    if not _HASH.fullmatch(text):
-        raise ValueError("must be the SHA-256 of a token: 64 hexadecimal digits")
-    if text.lower() == _OF_NOTHING:
-        raise ValueError("must be the SHA-256 of a token, not of the empty string")
-    return bytes.fromhex(text)
+def _refuse_twice(file: YamlFile[tuple[KnownToken, ...]]) -> None:
+    """Records a mistake for each name and each hash that an earlier entry has as well."""
+    first: dict[tuple[str, str], int] = {}
+    for index, entry in enumerate(file.values):
+        for key in ("name", "sha256"):
+            found = entry.get(key) if isinstance(entry, dict) else None
+            if isinstance(found, str) and found:
+                before = first.setdefault((key, found.lower() if key == "sha256" else found), index)
+                if before != index:
+                    place = file.place((before,))
+                    file.mistake((index, key), f"is also that of {place.path} on line {place.line}")

@@ -16,8 +16,8 @@ import asyncio
 import contextlib
 import io
 import ssl
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -48,9 +48,6 @@ from app.core.kube.connections import (
     RequestAttempt,
 )
 from app.core.kube.failures import RequestedRight
-
-# Requests, the limits of their answers, and replies.
-
 
 T = TypeVar("T")
 Decode = Callable[[bytes | bytearray], T]
@@ -114,78 +111,201 @@ _MAX_ERROR_BODY: Final = 64 * 1024
 _OK: Final = frozenset({200, 201})
 # A valid answer to a deletion, too: it has been accepted but not finished.
 _ACCEPTED: Final = 202
+# Share of the time limit that an attempt on a reused connection may take: a second attempt needs the rest.
+_SHARE_OF_FIRST: Final = 0.6
+# Bytes of a body from which on aiohttp sends it in pieces, instead of blocking the event loop.
+_LARGE: Final = 1 << 20
+# Seconds that the server has to answer the close frame of a WebSocket.
+_GOODBYE: Final = 0.1
+_NO_REQUEST: Final = aiohttp.RequestInfo(URL(), "", CIMultiDictProxy(CIMultiDict()), URL())
+_FOREIGN: Final = (
+    aiohttp.ClientError,
+    OSError,  # TimeoutError is one
+    msgspec.MsgspecError,
+    UnicodeDecodeError,
+    RecursionError,
+)
 
 
-class ResponseReader:
-    """Checks, reads and decodes the answers of one API server."""
+class _DeadConnection(Exception):
+    """A reused connection gave no answer."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a request has come when its time is over."""
+
+    answered: bool = False
+    attempt: RequestAttempt | None = None
+
+    @property
+    def spent_on_name(self) -> bool:
+        """Whether its time was spent on resolving the server's name."""
+        return self.attempt is not None and self.attempt.spent_on_name
+
+
+class ApiClient:
+    """The client of one API server, at one origin and with one TLS context."""
 
     def __init__(
-        self, pool: ConnectionPool, most: int, consumer: Consumer, *, trusted: bool
+        self,
+        pool: ConnectionPool,
+        origin: str,
+        context: ssl.SSLContext,
+        *,
+        limits: ResponseLimits | None = None,
+        consumer: Consumer | None = None,
+        trusted: bool = False,
     ) -> None:
-        """Creates the reader of one server's answers.
+        """Opens no connection yet.
 
         Args:
-            pool: the clock, and the byte budget that all servers share.
-            most: maximum size of a body in bytes.
-            consumer: charged for the event-loop time that decoding takes.
-            trusted: whether messages may quote the server.
+            pool: the connection pools.
+            origin: `https://host:port`.
+            context: trusts this server's CA and holds the client certificate; identifies the server in the pools.
+            limits: how many bytes and seconds an answer may take.
+            consumer: charged for the event-loop time that decoding takes (threat T11); None charges nobody.
+            trusted: whether messages may quote the server: the seed is trusted, a shoot is not.
         """
-        self._clock, self._budget = pool.clock, pool.budget
-        self._most, self._consumer, self._trusted = most, consumer, trusted
+        self._pool, self._clock = pool, pool.clock
+        self._origin, self._context, self._trusted = origin, context, trusted
+        self._limits, self._consumer = limits or ResponseLimits(), consumer or Consumer()
+        self._urls: dict[str, URL] = {}
 
-    async def read(
+    def close(self) -> None:
+        """Closes its connections; requests in flight fail."""
+        self._pool.drop(self._context)
+
+    async def call(
         self,
         request: ApiRequest,
-        response: aiohttp.ClientResponse,
-        attempt: RequestAttempt,
         decode: Decoding[T],
+        token: str | None,
+        *,
+        new_connection: bool = False,
     ) -> Reply[T]:
-        """Reads and decodes the body.
+        """Sends the request and decodes the answer.
+
+        A GET that met a dead kept-alive connection is sent once more on a new connection. Nothing else is ever
+        repeated.
+
+        Args:
+            request: what to ask.
+            decode: turns the body into the value.
+            token: the bearer token; None sends none.
+            new_connection: use a connection of its own, closed afterwards.
 
         Raises:
-            ClusterError: the server refused the request, or sent too much.
-            msgspec.MsgspecError: the body cannot be decoded; also UnicodeDecodeError and RecursionError.
-            aiohttp.ClientError: the connection broke.
-            OSError: as above.
+            ClusterError: the request failed, or the answer was not what was asked for.
         """
-        await self.check(request, response)
-        with self._budget.claim() as claim:
-            body = await self._body(request, response, claim)
-            received = self._clock.now()
-            try:
-                value = await self._decoded(decode, body)
-            finally:
-                _let_go(body)
-        return Reply(value, attempt.sent, received, response.headers.get("Date"))
-
-    async def _decoded(self, decode: Decoding[T], body: bytearray) -> T:
-        """Decodes in stretches that block the event loop only briefly."""
-        if not self._consumer.may_begin:
-            await self._consumer.turn()
-        begun = stopwatch()
+        progress = _Progress()
+        session = self._pool.single if new_connection else self._pool.kept
         try:
-            value = decode(body)
-        finally:
-            self._consumer.charge(stopwatch() - begun)
-        if isinstance(value, Generator):
-            return await self._consumer.finish(value)
-        return value
+            async with asyncio.timeout(request.within):
+                try:
+                    return await self._exchange(session, request, decode, token, progress)
+                except _DeadConnection as dead:
+                    if request.method != "GET":
+                        raise failures.of_exception(request.asked, TimeoutError()) from dead
+                return await self._exchange(self._pool.single, request, decode, token, progress)
+        except TimeoutError as error:
+            raise self._counted(_too_slow(request, progress)) from error
+        except ClusterError as error:
+            self._counted(error)
+            raise
 
-    async def check(self, request: ApiRequest, response: aiohttp.ClientResponse) -> None:
-        """Checks status and headers.
+    async def _exchange(
+        self,
+        session: aiohttp.ClientSession,
+        request: ApiRequest,
+        decode: Decoding[T],
+        token: str | None,
+        progress: _Progress,
+    ) -> Reply[T]:
+        code, begun = NO_ANSWER, self._clock.now()
+        try:
+            response, attempt = await self._send(session, request, token, progress)
+            code, progress.answered = str(response.status), True
+            async with response:  # leaving a body unread closes the connection
+                await self._check(request, response)
+                with self._pool.budget.claim() as claim:
+                    body = await self._body(request, response, claim)
+                    received = self._clock.now()
+                    try:
+                        value = await self._decoded(decode, body)
+                    finally:
+                        _let_go(body)
+                return Reply(value, attempt.sent, received, response.headers.get("Date"))
+        except _FOREIGN as error:
+            if isinstance(error, TimeoutError) and progress.spent_on_name:
+                raise _nameless(request) from error
+            raise failures.of_exception(request.asked, error) from _cause(error)
+        finally:
+            self._observe(request, code, begun)
+
+    async def _send(
+        self,
+        session: aiohttp.ClientSession,
+        request: ApiRequest,
+        token: str | None,
+        progress: _Progress,
+    ) -> tuple[aiohttp.ClientResponse, RequestAttempt]:
+        """Sends the request and waits for the head of the answer.
 
         Raises:
-            ClusterError: the server refused the request, or compressed its answer.
+            _DeadConnection: the request went out on a reused connection that turned out to be dead.
+            aiohttp.ClientError: no connection could be made, or it broke.
+            OSError: as above; TimeoutError: no answer began in time.
         """
+        headers, body = {"Accept": request.accept}, None
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+            encoded = msgspec.json.encode(request.body)
+            body = encoded if len(encoded) <= _LARGE else io.BytesIO(encoded)
+        limits, attempt = self._limits, None
+        try:
+            async with asyncio.timeout(limits.first_byte_new) as timer:
+                reused = min(limits.first_byte_reused, request.within * _SHARE_OF_FIRST)
+                progress.attempt = attempt = RequestAttempt(self._clock, reused, timer)
+                attempt.begin()
+                response = await session.request(
+                    request.method,
+                    self._url(request),
+                    params=request.params or None,
+                    data=body,
+                    headers=headers,
+                    ssl=self._context,
+                    allow_redirects=False,
+                )
+                return response, attempt
+        except (TimeoutError, ConnectionCut) as error:
+            if attempt is not None and attempt.reused:
+                raise _DeadConnection from error
+            raise
+
+    def _url(self, request: ApiRequest) -> URL:
+        """Returns the URL of the request; parses it only once if it is requested `again`."""
+        known = self._urls.get(request.path)
+        if known is not None:
+            return known
+        url = URL(self._origin + request.path)
+        if request.again:
+            self._urls[request.path] = url
+        return url
+
+    async def _check(self, request: ApiRequest, response: aiohttp.ClientResponse) -> None:
+        """Raises a `ClusterError` if the server refused the request, or compressed its answer."""
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise BadAnswer(
                 f"{request.asked}: the answer is compressed, although that was not requested"
             )
         deleting = request.method == "DELETE" and response.status == _ACCEPTED
         if response.status not in _OK and not deleting:
-            raise await self.refusal(request, response)
+            raise await self._refusal(request, response)
 
-    async def refusal(self, request: ApiRequest, response: aiohttp.ClientResponse) -> ClusterError:
+    async def _refusal(self, request: ApiRequest, response: aiohttp.ClientResponse) -> ClusterError:
         """Reads a refusal (up to 64 KiB of it) and returns the error that it means."""
         body = await response.content.read(_MAX_ERROR_BODY)
         rest = bytes(body)
@@ -203,7 +323,7 @@ class ResponseReader:
     async def _body(
         self, request: ApiRequest, response: aiohttp.ClientResponse, claim: Claim
     ) -> bytearray:
-        most, content = min(self._most, request.most), response.content
+        most, content = min(self._limits.body, request.most), response.content
         if (response.content_length or 0) > most:
             raise _too_long(request, most)
         body = bytearray()
@@ -215,6 +335,115 @@ class ResponseReader:
             await claim.grow(len(chunk))
             body += chunk
         return body
+
+    async def _decoded(self, decode: Decoding[T], body: bytearray) -> T:
+        """Decodes in stretches that block the event loop only briefly."""
+        if not self._consumer.may_begin:
+            await self._consumer.turn()
+        begun = stopwatch()
+        try:
+            value = decode(body)
+        finally:
+            self._consumer.charge(stopwatch() - begun)
+        if isinstance(value, Generator):
+            return await self._consumer.finish(value)
+        return value
+
+    @asynccontextmanager
+    async def watch(
+        self, request: ApiRequest, token: str | None, *, silence: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Opens a watch and yields its lines as they arrive; closes the connection on exit.
+
+        Args:
+            request: what to watch; the stream must begin `within` its limit.
+            token: the bearer token; None sends none.
+            silence: seconds without a byte after which the stream is abandoned.
+
+        Raises:
+            ClusterError: the stream could not be opened or broke; WatchSilent: nothing came for `silence` seconds.
+        """
+        code, begun = NO_ANSWER, self._clock.now()
+        with self._translating(request):
+            try:
+                async with asyncio.timeout(request.within):
+                    response, _ = await self._send(self._pool.single, request, token, _Progress())
+                code = str(response.status)
+            finally:
+                self._observe(request, code, begun)
+            async with response:
+                async with asyncio.timeout(request.within):
+                    await self._check(request, response)
+                yield lines_of(request.asked, response, silence)
+
+    @asynccontextmanager
+    async def socket(
+        self, request: ApiRequest, token: str | None, protocols: tuple[str, ...]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """Opens a WebSocket on a connection of its own; closes it on exit.
+
+        Args:
+            request: where; the server must have accepted `within` its limit.
+            token: the bearer token; None sends none.
+            protocols: the subprotocols that we speak, the preferred one first.
+
+        Raises:
+            ClusterError: the server did not open it, or the connection broke.
+        """
+        code, begun = NO_ANSWER, self._clock.now()
+        opened: aiohttp.ClientWebSocketResponse | aiohttp.ClientResponse
+        with self._translating(request):
+            try:
+                async with asyncio.timeout(request.within) as timer:
+                    RequestAttempt(self._clock, request.within, timer).begin()
+                    opened = await self._pool.switched.ws_connect(
+                        self._url(request),
+                        protocols=protocols,
+                        headers={} if token is None else {"Authorization": f"Bearer {token}"},
+                        ssl=self._context,
+                        compress=0,
+                        max_msg_size=request.most,
+                    )
+                code = "101"
+            except NotSwitched as answered:
+                opened, code = answered.response, str(answered.response.status)
+            finally:
+                self._observe(request, code, begun)
+            if isinstance(opened, aiohttp.ClientResponse):
+                async with opened, asyncio.timeout(request.within):
+                    raise await self._refusal(request, opened)
+        try:
+            yield opened
+        finally:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_GOODBYE):
+                    await opened.close()
+
+    @contextmanager
+    def _translating(self, request: ApiRequest) -> Iterator[None]:
+        """Raises what libraries raise as a `ClusterError`, and counts it."""
+        try:
+            yield
+        except _FOREIGN as error:
+            raise self._counted(failures.of_exception(request.asked, error)) from _cause(error)
+        except ClusterError as error:
+            self._counted(error)
+            raise
+
+    def _counted(self, error: ClusterError) -> ClusterError:
+        match error:
+            case LimitExceeded():
+                self._pool.metrics.limit_hits.labels(error.limit).inc()
+            case Throttled():
+                self._pool.metrics.throttled.labels(self._pool.host).inc()
+            case _:
+                pass
+        return error
+
+    def _observe(self, request: ApiRequest, code: str, begun: float) -> None:
+        number, duration = self._pool.instruments(request.method, code)
+        number.inc()
+        duration.observe(self._clock.now() - begun)
 
 
 def _let_go(body: bytearray) -> None:
@@ -228,6 +457,26 @@ def _let_go(body: bytearray) -> None:
 
 def _too_long(request: ApiRequest, most: int) -> LimitExceeded:
     return LimitExceeded("size", f"{request.asked}: more than {most} bytes")
+
+
+def _cause(error: Exception) -> Exception:
+    """Removes the request head, which includes the token, from an error of aiohttp."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        error.request_info, error.args = _NO_REQUEST, ()
+    return error
+
+
+def _too_slow(request: ApiRequest, progress: _Progress) -> ClusterError:
+    if progress.answered:
+        message = f"{request.asked}: the answer was not complete after {request.within:g} s"
+        return LimitExceeded("time", message)
+    if progress.spent_on_name:
+        return _nameless(request)
+    return Unreachable(f"{request.asked}: no answer within {request.within:g} s")
+
+
+def _nameless(request: ApiRequest) -> NameUnresolved:
+    return NameUnresolved(f"{request.asked}: the server's name was not resolved in time")
 
 
 # The lines of a watch: one event each.
@@ -276,344 +525,3 @@ async def lines_of(
             rest = bytearray(line)
         if len(rest) > MAX_LINE:
             raise LimitExceeded("size", f"{asked}: an event of more than {MAX_LINE} bytes")
-
-
-# One attempt at a request: which connection it uses, and how long the first byte of the answer may take.
-
-
-# Share of the time limit that an attempt on a reused connection may take: a second attempt needs the rest.
-_SHARE_OF_FIRST: Final = 0.6
-_LARGE: Final = 1 << 20
-
-
-class DeadConnection(Exception):
-    """A reused connection gave no answer."""
-
-
-@dataclass(slots=True)
-class RequestProgress:
-    """How far a request has come when its time is over."""
-
-    answered: bool = False
-    attempt: RequestAttempt | None = None
-
-    @property
-    def spent_on_name(self) -> bool:
-        """Whether its time was spent on resolving the server's name."""
-        return self.attempt is not None and self.attempt.spent_on_name
-
-
-class RequestSender:
-    """Sends requests to one API server."""
-
-    def __init__(
-        self, pool: ConnectionPool, origin: str, context: ssl.SSLContext, limits: ResponseLimits
-    ) -> None:
-        """Opens no connection yet; the arguments are those of `ApiClient`."""
-        self._pool, self._origin, self._context = pool, origin, context
-        self._limits = limits
-        self._urls: dict[str, URL] = {}
-
-    async def send(
-        self,
-        session: aiohttp.ClientSession,
-        request: ApiRequest,
-        token: str | None,
-        progress: RequestProgress,
-    ) -> tuple[aiohttp.ClientResponse, RequestAttempt]:
-        """Sends the request and waits for the head of the answer.
-
-        Raises:
-            DeadConnection: the request went out on a reused connection that turned out to be dead.
-            aiohttp.ClientError: no connection could be made, or it broke.
-            OSError: as above; TimeoutError: no answer began in time.
-        """
-        limits, attempt = self._limits, None
-        try:
-            async with asyncio.timeout(limits.first_byte_new) as timer:
-                reused = min(limits.first_byte_reused, request.within * _SHARE_OF_FIRST)
-                progress.attempt = attempt = RequestAttempt(self._pool.clock, reused, timer)
-                return await self._open(session, request, token, attempt), attempt
-        except (TimeoutError, ConnectionCut) as error:
-            if attempt is not None and attempt.reused:
-                raise DeadConnection from error
-            raise
-
-    async def _open(
-        self,
-        session: aiohttp.ClientSession,
-        request: ApiRequest,
-        token: str | None,
-        attempt: RequestAttempt,
-    ) -> aiohttp.ClientResponse:
-        headers = {"Accept": request.accept}
-        if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
-        if request.body is not None:
-            headers["Content-Type"] = request.content_type
-        attempt.begin()
-        return await session.request(
-            request.method,
-            self._url(request),
-            params=request.params or None,
-            data=None if request.body is None else _payload(request.body),
-            headers=headers,
-            ssl=self._context,
-            allow_redirects=False,
-        )
-
-    async def switch(
-        self, request: ApiRequest, token: str | None, protocols: tuple[str, ...]
-    ) -> aiohttp.ClientWebSocketResponse:
-        """Sends the request as a WebSocket handshake and waits until the server has accepted it.
-
-        Raises:
-            NotSwitched: the server answered with something else.
-            aiohttp.ClientError: no connection could be made, or it broke.
-            OSError: as above; TimeoutError: no answer began in time.
-        """
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        async with asyncio.timeout(request.within) as timer:
-            RequestAttempt(self._pool.clock, request.within, timer).begin()
-            return await self._pool.switched.ws_connect(
-                self._url(request),
-                protocols=protocols,
-                headers=headers,
-                ssl=self._context,
-                compress=0,
-                max_msg_size=request.most,
-            )
-
-    def _url(self, request: ApiRequest) -> URL:
-        """Returns the URL of the request; parses it only once if it is requested `again`."""
-        known = self._urls.get(request.path)
-        if known is not None:
-            return known
-        url = URL(self._origin + request.path)
-        if request.again:
-            self._urls[request.path] = url
-        return url
-
-
-def _payload(body: object) -> bytes | io.BytesIO:
-    """Encodes the body as JSON; a large one as a stream, which aiohttp sends in pieces instead of blocking the loop."""
-    encoded = msgspec.json.encode(body)
-    return encoded if len(encoded) <= _LARGE else io.BytesIO(encoded)
-
-
-# Seconds that the server has to answer the close frame of a WebSocket.
-_GOODBYE: Final = 0.1
-_NO_REQUEST: Final = aiohttp.RequestInfo(URL(), "", CIMultiDictProxy(CIMultiDict()), URL())
-_FOREIGN: Final = (
-    aiohttp.ClientError,
-    OSError,  # TimeoutError is one
-    msgspec.MsgspecError,
-    UnicodeDecodeError,
-    RecursionError,
-)
-
-
-class ApiClient:
-    """The client of one API server, at one origin and with one TLS context."""
-
-    def __init__(
-        self,
-        pool: ConnectionPool,
-        origin: str,
-        context: ssl.SSLContext,
-        *,
-        limits: ResponseLimits | None = None,
-        consumer: Consumer | None = None,
-        trusted: bool = False,
-    ) -> None:
-        """Opens no connection yet.
-
-        Args:
-            pool: the connection pools.
-            origin: `https://host:port`.
-            context: trusts this server's CA and holds the client certificate; identifies the server in the pools.
-            limits: how many bytes and seconds an answer may take.
-            consumer: charged for the event-loop time that decoding takes (threat T11); None charges nobody.
-            trusted: whether messages may quote the server: the seed is trusted, a shoot is not.
-        """
-        self._pool, self._context = pool, context
-        limits = limits or ResponseLimits()
-        self._sender = RequestSender(pool, origin, context, limits)
-        self._answers = ResponseReader(pool, limits.body, consumer or Consumer(), trusted=trusted)
-
-    def close(self) -> None:
-        """Closes its connections; requests in flight fail."""
-        self._pool.drop(self._context)
-
-    async def call(
-        self,
-        request: ApiRequest,
-        decode: Decoding[T],
-        token: str | None,
-        *,
-        new_connection: bool = False,
-    ) -> Reply[T]:
-        """Sends the request and decodes the answer.
-
-        A GET that met a dead kept-alive connection is sent once more on a new connection. Nothing else is ever
-        repeated.
-
-        Args:
-            request: what to ask.
-            decode: turns the body into the value.
-            token: the bearer token; None sends none.
-            new_connection: use a connection of its own, closed afterwards.
-
-        Raises:
-            ClusterError: the request failed, or the answer was not what was asked for.
-        """
-        progress = RequestProgress()
-        session = self._pool.single if new_connection else self._pool.kept
-        try:
-            async with asyncio.timeout(request.within):
-                try:
-                    return await self._exchange(session, request, decode, token, progress)
-                except DeadConnection as dead:
-                    if request.method != "GET":
-                        raise failures.of_exception(request.asked, TimeoutError()) from dead
-                return await self._exchange(self._pool.single, request, decode, token, progress)
-        except TimeoutError as error:
-            raise self._counted(_too_slow(request, progress)) from error
-        except ClusterError as error:
-            self._counted(error)
-            raise
-
-    async def _exchange(
-        self,
-        session: aiohttp.ClientSession,
-        request: ApiRequest,
-        decode: Decoding[T],
-        token: str | None,
-        progress: RequestProgress,
-    ) -> Reply[T]:
-        code, begun = NO_ANSWER, self._pool.clock.now()
-        try:
-            response, attempt = await self._sender.send(session, request, token, progress)
-            code, progress.answered = str(response.status), True
-            async with response:  # leaving a body unread closes the connection
-                return await self._answers.read(request, response, attempt, decode)
-        except _FOREIGN as error:
-            if isinstance(error, TimeoutError) and progress.spent_on_name:
-                raise _nameless(request) from error
-            raise failures.of_exception(request.asked, error) from _cause(error)
-        finally:
-            self._observe(request, code, begun)
-
-    @asynccontextmanager
-    async def watch(
-        self, request: ApiRequest, token: str | None, *, silence: float
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Opens a watch and yields its lines as they arrive; closes the connection on exit.
-
-        Args:
-            request: what to watch; the stream must begin `within` its limit.
-            token: the bearer token; None sends none.
-            silence: seconds without a byte after which the stream is abandoned.
-
-        Raises:
-            ClusterError: the stream could not be opened or broke; WatchSilent: nothing came for `silence` seconds.
-        """
-        code, begun = NO_ANSWER, self._pool.clock.now()
-        try:
-            async with asyncio.timeout(request.within):
-                response, _ = await self._sender.send(
-                    self._pool.single, request, token, RequestProgress()
-                )
-            code = str(response.status)
-            async with response:
-                async with asyncio.timeout(request.within):
-                    await self._answers.check(request, response)
-                self._observe(request, code, begun)
-                yield lines_of(request.asked, response, silence)
-        except _FOREIGN as error:
-            if code == NO_ANSWER:
-                self._observe(request, code, begun)
-            raise self._counted(failures.of_exception(request.asked, error)) from _cause(error)
-        except ClusterError as error:
-            self._counted(error)
-            raise
-
-    @asynccontextmanager
-    async def socket(
-        self, request: ApiRequest, token: str | None, protocols: tuple[str, ...]
-    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """Opens a WebSocket on a connection of its own; closes it on exit.
-
-        Args:
-            request: where; the server must have accepted `within` its limit.
-            token: the bearer token; None sends none.
-            protocols: the subprotocols that we speak, the preferred one first.
-
-        Raises:
-            ClusterError: the server did not open it, or the connection broke.
-        """
-        code, begun = NO_ANSWER, self._pool.clock.now()
-        try:
-            try:
-                opened = await self._switched(request, token, protocols)
-                code = str(opened.status) if isinstance(opened, aiohttp.ClientResponse) else "101"
-            finally:
-                self._observe(request, code, begun)
-            if isinstance(opened, aiohttp.ClientResponse):
-                async with opened, asyncio.timeout(request.within):
-                    raise await self._answers.refusal(request, opened)
-        except _FOREIGN as error:
-            raise self._counted(failures.of_exception(request.asked, error)) from _cause(error)
-        except ClusterError as error:
-            self._counted(error)
-            raise
-        try:
-            yield opened
-        finally:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_GOODBYE):
-                    await opened.close()
-
-    async def _switched(
-        self, request: ApiRequest, token: str | None, protocols: tuple[str, ...]
-    ) -> aiohttp.ClientWebSocketResponse | aiohttp.ClientResponse:
-        """Returns the WebSocket, or the unread response that the server sent instead."""
-        try:
-            return await self._sender.switch(request, token, protocols)
-        except NotSwitched as refused:
-            return refused.response
-
-    def _counted(self, error: ClusterError) -> ClusterError:
-        match error:
-            case LimitExceeded():
-                self._pool.metrics.limit_hits.labels(error.limit).inc()
-            case Throttled():
-                self._pool.metrics.throttled.labels(self._pool.host).inc()
-            case _:
-                pass
-        return error
-
-    def _observe(self, request: ApiRequest, code: str, begun: float) -> None:
-        number, duration = self._pool.instruments(request.method, code)
-        number.inc()
-        duration.observe(self._pool.clock.now() - begun)
-
-
-def _cause(error: Exception) -> Exception:
-    """Removes the request head, which includes the token, from an error of aiohttp."""
-    if isinstance(error, aiohttp.ClientResponseError):
-        error.request_info, error.args = _NO_REQUEST, ()
-    return error
-
-
-def _too_slow(request: ApiRequest, progress: RequestProgress) -> ClusterError:
-    if progress.answered:
-        message = f"{request.asked}: the answer was not complete after {request.within:g} s"
-        return LimitExceeded("time", message)
-    if progress.spent_on_name:
-        return _nameless(request)
-    return Unreachable(f"{request.asked}: no answer within {request.within:g} s")
-
-
-def _nameless(request: ApiRequest) -> NameUnresolved:
-    return NameUnresolved(f"{request.asked}: the server's name was not resolved in time")

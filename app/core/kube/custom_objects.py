@@ -20,7 +20,7 @@ from app.core.kube.seed_api import URGENT_WITHIN, WITHIN, Budget, SeedApi
 from app.core.metrics import Metrics
 from app.core.model.overrides import API_VERSION, Pause, ScaleRequest
 from app.core.ports import Starting, WatchState
-from app.core.tasks import Tasks, cancelled
+from app.core.tasks import Tasks, cancelled, tell
 
 log = structlog.get_logger(__name__)
 
@@ -109,9 +109,7 @@ class CustomObjects(Generic[T]):
 
     async def close(self) -> None:
         """Stops the tasks."""
-        for task in self._running:
-            await cancelled(task)
-        self._running.clear()
+        await cancelled(*self._running)
 
     def troubles(self) -> Mapping[str, str]:
         """Returns why the watch does not work, by its name; empty if it does, or if the kind is not there."""
@@ -240,11 +238,7 @@ class CustomObjects(Generic[T]):
         self._tell(None, "")
 
     def _tell(self, namespace: str | None, name: str) -> None:
-        for listener in self._listeners:
-            try:
-                listener(namespace, name)
-            except Exception as error:
-                log.exception("a listener failed", watch=self._kind.resource.plural, exc_info=error)
+        tell(self._listeners, {"watch": self._kind.resource.plural}, namespace, name)
 
     # Requests.
 
@@ -254,8 +248,8 @@ class CustomObjects(Generic[T]):
         if self.off is not None or not state.synced or not state.stale(self._clock.now()):
             return
         path, before = self._kind.resource.path(namespace), tuple(self.of(namespace).values())
-        call = partial(self._api.call, budget=Budget.URGENT if urgent else Budget.NORMAL)
-        found = await self._reflector.read(path, namespace, call=call, within=URGENT_WITHIN)
+        send = partial(self._api.call, budget=Budget.URGENT if urgent else Budget.NORMAL)
+        found = await self._reflector.read(path, namespace, send=send, within=URGENT_WITHIN)
         for known in before:  # what came meanwhile need not be in it
             if (namespace, known.id.name) not in found:
                 self._learn(known, gone=True)

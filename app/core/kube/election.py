@@ -35,6 +35,7 @@ from app.core.kube.seed_api import Budget, SeedApi
 from app.core.metrics import Metrics
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.ports import Leadership, Preparation
+from app.core.tasks import happens, tell
 
 log = structlog.get_logger(__name__)
 
@@ -443,11 +444,7 @@ class LeaseElection:
                 # Only our own preparation may be missing, and no event announces that.
                 marks.append(now + _CHECK_INTERVAL)
             self._stirred.clear()
-            try:
-                async with asyncio.timeout(min([*marks, until]) - now):
-                    await self._stirred.wait()
-            except TimeoutError:
-                pass
+            _ = await happens(self._stirred, min([*marks, until]) - now)
             self._tell()
 
     def _observe(self, record: LeaseRecord | None) -> None:
@@ -549,11 +546,7 @@ class LeaseElection:
             return
         self._told = state
         self._gauge.set(1 if state[0] else 0)
-        for listener in self._listeners:
-            try:
-                listener()
-            except Exception as error:
-                log.exception("a listener failed", exc_info=error)
+        tell(self._listeners, {})
 
 
 def _state(record: LeaseRecord) -> tuple[str, str, int]:

@@ -27,6 +27,7 @@ from app.core.kube.reviews import ADDRESS_FEATURE
 from app.core.kube.seed_api import WITHIN, SeedApi
 from app.core.metrics import Metrics
 from app.core.ports import Leadership, Starting
+from app.core.tasks import happens
 
 # Maximum bytes of an answer: a slice has up to 1,000 endpoints.
 _MOST: Final = 2 * MIB
@@ -222,14 +223,7 @@ class LeaderAddress:
             else:
                 self._well()
                 pause = _CHECK_INTERVAL if self._leadership.leading else _ASKS_EVERY
-            await self._wait(pause)
-
-    async def _wait(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        except TimeoutError:
-            return
+            _ = await happens(self._changed, pause)
 
     async def _check(self) -> None:
         for _ in range(_TRIES):

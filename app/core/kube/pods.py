@@ -15,7 +15,7 @@ resourceVersions are compared, no object is missed, and none remains that is gon
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import structlog
 
@@ -31,7 +31,7 @@ from app.core.metrics import Metrics
 from app.core.model.endpoints import ProbedPod
 from app.core.model.selectors import LabelSelector
 from app.core.ports import WatchState
-from app.core.tasks import Tasks, cancelled
+from app.core.tasks import Tasks, cancelled, happens, tell
 
 log = structlog.get_logger(__name__)
 
@@ -262,21 +262,12 @@ class SelectedPods:
         while True:
             self._wakeup.clear()
             if not self._replica.followed:
-                if await self._quiet(IDLE_TIMEOUT):
+                if not await happens(self._wakeup, IDLE_TIMEOUT):
                     return
             elif waiting := self._replica.waiting():
                 await self._join_waiting(waiting)
             else:
                 await self._wakeup.wait()
-
-    async def _quiet(self, seconds: float) -> bool:
-        """Returns whether nothing changes for so long."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wakeup.wait()
-        except TimeoutError:
-            return True
-        return False
 
     async def _join_waiting(self, waiting: tuple[str, ...]) -> None:
         if len(waiting) <= MOST_JOINS:
@@ -347,7 +338,7 @@ class ProbedPods:
         self._tasks = tasks
         self._off = metrics.feature_off.labels(PODS_FEATURE)
         self._listeners: list[Callable[[str], None]] = []
-        self._running: list[Any] = []
+        self._running: list[asyncio.Task[None]] = []
         self._selected = {
             each: SelectedPods(
                 each,
@@ -369,9 +360,7 @@ class ProbedPods:
 
     async def close(self) -> None:
         """Stops the watches."""
-        for task in self._running:
-            await cancelled(task)
-        self._running.clear()
+        await cancelled(*self._running)
 
     def troubles(self) -> Mapping[str, str]:
         """Returns why watches do not work, by name; empty if all do."""
@@ -406,11 +395,7 @@ class ProbedPods:
         self._listeners.append(listener)
 
     def _changed(self, namespace: str) -> None:
-        for listener in self._listeners:
-            try:
-                listener(namespace)
-            except Exception as error:
-                log.exception("a listener failed", watch="pods", exc_info=error)
+        tell(self._listeners, {"watch": "pods"}, namespace)
 
     def _refusal_changed(self) -> None:
         why = self.forbidden

@@ -14,9 +14,8 @@ watch without contact for 90 s counts as stale (rules 4.1).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from random import Random
 from typing import Final, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -36,12 +35,11 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import decoding
-from app.core.kube.client import JSON, ApiRequest, Decode, WatchSilent
-from app.core.kube.decoding.envelope import METADATA_LIST, RawPage
+from app.core.kube import decoding, failures
+from app.core.kube.client import ApiRequest, Decode, WatchSilent
 from app.core.kube.failures import RequestedRight
 from app.core.kube.nesting import CUT, DEEPEST, shallow
-from app.core.kube.resources import WatchSource
+from app.core.kube.resources import Page, Pages, SendPage, WatchSource
 from app.core.kube.seed_api import WITHIN
 from app.core.limits import Backoff
 from app.core.metrics import Metrics
@@ -256,22 +254,6 @@ class WatchRequests(Protocol):
         ...
 
 
-class SendRequest(Protocol):
-    """Sends one request under some budget."""
-
-    async def __call__(self, request: ApiRequest, decode: Decode[R], /) -> R:
-        """Sends the request and decodes the answer."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _RequestOptions:
-    """How the requests of a list are sent."""
-
-    call: SendRequest
-    within: float
-
-
 Replaced = Callable[[float | None, tuple[ObjectKey, ...]], None]
 """Called after a list with the instant up to which no change was missed before it (None for the first list), and with
 the keys of all objects that differ from before."""
@@ -435,12 +417,17 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         """Replaces the copy by a new list, and reports what changed."""
-        found: dict[ObjectKey, T] = {}
         path = await self._source.path()
         asked_at = self._clock.now()  # all pages show the snapshot of the first
         self._replica.list_begins()
-        options = _RequestOptions(self._api.call, WITHIN)
-        version = await self._pages(path, self._asked("list"), found, self._in_contact, options)
+        asked = self._asked("list")
+        pages = Pages(self._source, path, asked, self._api.call, self._clock)
+        found: dict[ObjectKey, T] = {}
+        version = ""
+        while (page := await pages.next()) is not None:
+            self._in_contact()
+            await self._take_in(asked, page, found)
+            version = page.version
         self._replace(found, version, asked_at)
 
     async def read(
@@ -448,7 +435,7 @@ class Reflector(Generic[T]):
         path: str,
         where: str,
         *,
-        call: SendRequest | None = None,
+        send: SendPage | None = None,
         within: float = WITHIN,
         most: int | None = None,
     ) -> Mapping[ObjectKey, T]:
@@ -457,7 +444,7 @@ class Reflector(Generic[T]):
         Args:
             path: the URL path of the collection there.
             where: the namespace.
-            call: sends the requests, if the watch's budget is not the one to charge.
+            send: sends the requests, if the watch's budget is not the one to charge.
             within: time limit of each request in seconds.
             most: maximum number of objects; None for any number.
 
@@ -465,99 +452,31 @@ class Reflector(Generic[T]):
             LimitExceeded: there are more than `most`.
             ClusterError: the list failed.
         """
-        found: dict[ObjectKey, T] = {}
         asked = self._asked("list", where)
-        options = _RequestOptions(call or self._api.call, within)
-        _ = await self._pages(path, asked, found, lambda: None, options, most)
-        return found
-
-    async def _pages(
-        self,
-        path: str,
-        asked: RequestedRight,
-        found: dict[ObjectKey, T],
-        answered: Callable[[], None],
-        options: _RequestOptions,
-        most: int | None = None,
-    ) -> str:
-        """Puts all pages of a list into `found` and returns the list's resourceVersion.
-
-        A page that is too long is requested again with fewer objects, down to one. Of a single object that is too long,
-        only the metadata is read.
-        """
-        params, limit, alone = self._selector(), self._source.page, False
-        while True:
-            here = params | {"limit": str(limit)}
-            problem = f"it has more than {self._source.most} bytes" if alone else None
-            try:
-                page, cut = await self._page(path, asked, here, options, metadata=alone)
-                answered()
-                size = await self._take_in(page.items, found, problem, cut=cut)
-            except LimitExceeded as error:
-                if error.limit != "size" or alone:
-                    raise
-                limit, alone = max(limit // 4, 1), limit == 1
-                continue
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise BadAnswer(f"{asked}: the answer cannot be decoded: {error}") from error
+        pages = Pages(self._source, path, asked, send or self._api.call, self._clock, within)
+        found: dict[ObjectKey, T] = {}
+        while (page := await pages.next()) is not None:
+            await self._take_in(asked, page, found)
             if most is not None and len(found) > most:
                 self._metrics.limit_hits.labels("count").inc()
                 raise LimitExceeded("count", f"{asked}: more than {most}")
-            if not page.continues:
-                return page.resource_version
-            params = params | {"continue": page.continues}
-            # Grow again, but at most to twice as many objects, because the next ones may be larger, and to no more than
-            # would fit if they are not.
-            fit = self._source.most * 3 // 4 * len(page.items) // size if size else limit
-            limit, alone = max(min(2 * limit, self._source.page, fit), 1), False
+        return found
 
-    async def _page(
-        self,
-        path: str,
-        asked: RequestedRight,
-        params: Mapping[str, str],
-        options: _RequestOptions,
-        *,
-        metadata: bool,
-    ) -> tuple[RawPage[msgspec.Raw], bool]:
-        """Reads one page without decoding its objects; the flag says whether too deeply nested parts were cut out."""
-        read = decoding.raw_page("PartialObjectMetadata" if metadata else self._source.kind)
-        accept = METADATA_LIST if metadata else JSON
-        request = ApiRequest(
-            asked, path, options.within, params, most=self._source.most, accept=accept
-        )
-
-        def split(raw: bytes | bytearray) -> RawPage[msgspec.Raw] | bytes:
-            try:
-                return read(raw)
-            except RecursionError:
-                return bytes(raw)
-
-        found = await options.call(request, split)
-        if isinstance(found, bytes):
-            return read(await shallow(found, self._clock)), True
-        return found, False
-
-    async def _take_in(
-        self,
-        items: Iterable[msgspec.Raw],
-        found: dict[ObjectKey, T],
-        problem: str | None,
-        *,
-        cut: bool,
-    ) -> int:
-        """Decodes objects into `found`, yielding to the event loop in between; returns their size in bytes."""
+    async def _take_in(self, asked: RequestedRight, page: Page, found: dict[ObjectKey, T]) -> None:
+        """Decodes the objects of a page into `found`, yielding to the event loop in between."""
         size, turn = 0, DECODED_AT_ONCE
-        for item in items:
-            async with _turn_for(len(item), self._clock):
-                key, _, record = await self._decode(item, problem, cut=cut)
-            if record is not None:
-                found[key] = record
-            size += len(item)
-            if size >= turn:
-                turn = size + DECODED_AT_ONCE
-                await self._clock.sleep(0)
-        return size
+        try:
+            for item in page.items:
+                async with _turn_for(len(item), self._clock):
+                    key, _, record = await self._decode(item, page.problem, cut=page.cut)
+                if record is not None:
+                    found[key] = record
+                size += len(item)
+                if size >= turn:
+                    turn = size + DECODED_AT_ONCE
+                    await self._clock.sleep(0)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise failures.of_exception(asked, error) from error
 
     async def _decode(
         self, raw: decoding.Raw, problem: str | None = None, *, cut: bool
@@ -595,7 +514,7 @@ class Reflector(Generic[T]):
         a change. A line is a contact, and so is an end that the server sends in time.
         """
         seconds = self._random.randint(_SHORTEST, _LONGEST)
-        params = self._selector() | {
+        params = self._source.selection | {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version or "",
@@ -653,11 +572,6 @@ class Reflector(Generic[T]):
         if news:
             self._changed(*key)
         return version
-
-    def _selector(self) -> dict[str, str]:
-        name, labels = self._source.name, self._source.selector
-        fields = {"fieldSelector": f"metadata.name={name}"} if name else {}
-        return fields | ({"labelSelector": labels} if labels else {})
 
     def _asked(self, verb: str, where: str = "") -> RequestedRight:
         named = f" named {self._source.name}" if self._source.name else ""

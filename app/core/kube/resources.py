@@ -1,25 +1,24 @@
-"""The kinds of objects in the seed: where they are served, and how each is watched.
+"""The kinds of objects in the seed: where they are served, and how each is listed and watched.
 
 The path of a kind that is not well known is found by discovery. There is one watch for each kind, by name if possible,
 so that RBAC can restrict it to that name.
 """
 
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
-)
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from app.core.errors import (
-    NotFound,
-)
-from app.core.kube import decoding
-from app.core.kube.client import ApiRequest
+import msgspec
+
+from app.core.clock import Clock
+from app.core.errors import LimitExceeded, NotFound
+from app.core.kube import decoding, failures
+from app.core.kube.client import JSON, ApiRequest, Decode
 from app.core.kube.connections import MIB
+from app.core.kube.decoding.envelope import METADATA_LIST, RawPage, name_if_protected
 from app.core.kube.failures import RequestedRight
-from app.core.kube.seed_api import Budget, SeedApi, within
+from app.core.kube.nesting import shallow
+from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 from app.core.model.endpoints import ProbedPod
 from app.core.model.nodes import MachineView
 from app.core.model.overrides import Pause, ScaleRequest
@@ -44,6 +43,10 @@ class ApiResource:
         parts = [base, f"namespaces/{namespace}" if namespace else "", self.plural]
         return "/".join(part for part in [*parts, name, subresource] if part)
 
+    def named(self, subresource: str) -> str:
+        """Returns the resource as RBAC names it, such as `deployments/scale`."""
+        return self.plural + (f"/{subresource}" if subresource else "")
+
 
 CLUSTERS: Final = ApiResource("extensions.gardener.cloud", "v1alpha1", "clusters")
 MACHINES: Final = ApiResource("machine.sapcloud.io", "v1alpha1", "machines")
@@ -58,6 +61,7 @@ SCALE_REQUESTS: Final = ApiResource(
 )
 TOKEN_REVIEWS: Final = ApiResource("authentication.k8s.io", "v1", "tokenreviews")
 ACCESS_REVIEWS: Final = ApiResource("authorization.k8s.io", "v1", "subjectaccessreviews")
+SELF_REVIEWS: Final = ApiResource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 _KNOWN: Final = {
     ("apps/v1", "Deployment"): ApiResource("apps", "v1", "deployments", has_scale=True),
     ("apps/v1", "StatefulSet"): ApiResource("apps", "v1", "statefulsets", has_scale=True),
@@ -106,8 +110,8 @@ class Resources:
     ) -> dict[tuple[str, str], ApiResource]:
         group, _, version = api_version.rpartition("/")
         path = f"/apis/{api_version}" if group else f"/api/{version}"
-        request = ApiRequest(RequestedRight("get", path), path, within(urgent=urgent))
-        budget = Budget.URGENT if urgent else Budget.NORMAL
+        budget = Budget.of(urgent=urgent)
+        request = ApiRequest(RequestedRight("get", path), path, budget.within)
         try:
             listed = await self._api.call(request, decoding.resource_list, budget)
         except NotFound:
@@ -160,6 +164,115 @@ class WatchSource(Generic[T]):
     elsewhere, so it is not logged repeatedly here."""
     goes_with_kind: bool = False
     """Whether the objects are gone once the seed persistently answers that it does not serve their kind."""
+    accept: str = JSON
+    """The media type that is asked for."""
+
+    @property
+    def selection(self) -> dict[str, str]:
+        """The parameters that restrict lists and watches to these objects."""
+        fields = {"fieldSelector": f"metadata.name={self.name}"} if self.name else {}
+        return fields | ({"labelSelector": self.selector} if self.selector else {})
+
+
+_Split = RawPage[msgspec.Raw] | bytes
+SendPage = Callable[[ApiRequest, Decode[_Split]], Awaitable[_Split]]
+"""Sends the request for one page under some budget."""
+
+
+class Page(NamedTuple):
+    """One page of a list; its objects are not decoded."""
+
+    items: tuple[msgspec.Raw, ...]
+    version: str
+    """The resourceVersion of the list."""
+    problem: str | None
+    """Why only the metadata was read, if so."""
+    cut: bool
+    """Whether too deeply nested parts were cut out."""
+
+
+class Pages(Generic[T]):
+    """The pages of one list.
+
+    A page that is too long is requested again with fewer objects, down to one. Of a single object that is too long,
+    only the metadata is read.
+    """
+
+    def __init__(
+        self,
+        source: WatchSource[T],
+        path: str,
+        asked: RequestedRight,
+        send: SendPage,
+        clock: Clock,
+        within: float = WITHIN,
+    ) -> None:
+        """Sends nothing yet.
+
+        Args:
+            source: what is listed.
+            path: the URL path of the collection.
+            asked: names the request in messages.
+            send: sends each request.
+            clock: for turns of the event loop.
+            within: time limit of each request in seconds.
+        """
+        self._source, self._path, self._asked = source, path, asked
+        self._send, self._clock, self._within = send, clock, within
+        self._limit, self._alone = source.page, False
+        """How many objects the next page has, and whether it is one object that is too long."""
+        self._continues: str | None = ""
+
+    async def next(self) -> Page | None:
+        """Reads the next page; None after the last.
+
+        Raises:
+            ClusterError: the page could not be read.
+        """
+        if self._continues is None:
+            return None
+        source, most = self._source, self._source.most
+        problem = f"it has more than {most} bytes" if self._alone else None
+        try:
+            page, cut = await self._read()
+        except LimitExceeded as error:
+            if error.limit != "size" or self._alone:
+                raise
+            self._limit, self._alone = max(self._limit // 4, 1), self._limit == 1
+            return await self.next()
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise failures.of_exception(self._asked, error) from error
+        self._continues = page.continues or None
+        # Grow again, but at most to twice as many objects, because the next ones may be larger, and to no more than
+        # would fit if they are not.
+        size = sum(map(len, page.items))
+        fit = most * 3 // 4 * len(page.items) // size if size else self._limit
+        self._limit, self._alone = max(min(2 * self._limit, source.page, fit), 1), False
+        return Page(page.items, page.resource_version, problem, cut)
+
+    async def _read(self) -> tuple[RawPage[msgspec.Raw], bool]:
+        source = self._source
+        params = source.selection | {"limit": str(self._limit)}
+        if self._continues:
+            params |= {"continue": self._continues}
+        read = decoding.raw_page("PartialObjectMetadata" if self._alone else source.kind)
+        accept = METADATA_LIST if self._alone else source.accept
+
+        def split(raw: bytes | bytearray) -> _Split:
+            try:
+                return read(raw)
+            except RecursionError:
+                return bytes(raw)
+
+        found = await self._send(
+            ApiRequest(
+                self._asked, self._path, self._within, params, most=source.most, accept=accept
+            ),
+            split,
+        )
+        if isinstance(found, bytes):
+            return read(await shallow(found, self._clock)), True
+        return found, False
 
 
 CLUSTER_PAGE: Final = 50
@@ -257,6 +370,18 @@ def pods(namespace: str, selector: LabelSelector | None) -> WatchSource[PodView]
         where=namespace,
         page=POD_PAGE,
         short_lived=True,
+    )
+
+
+def metadata(resource: ApiResource) -> WatchSource[tuple[str, str] | None]:
+    """Returns the source of the metadata of all objects of a kind; of protected ones their namespace and name."""
+    return WatchSource(
+        resource.plural,
+        "PartialObjectMetadata",
+        resource.plural,
+        _at(resource),
+        name_if_protected,
+        accept=METADATA_LIST,
     )
 
 

@@ -6,7 +6,7 @@ when it refuses a review is left out, because it may repeat the token.
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from app.core.kube.resources import (
     PODS,
     SCALE_REQUESTS,
     SECRETS,
+    SELF_REVIEWS,
     TOKEN_REVIEWS,
     ApiResource,
     assumed,
@@ -37,7 +38,8 @@ from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
 
 _READ: Final = ("get", "list", "watch")
-_PATH: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+T = TypeVar("T")
+
 EVENTS_FEATURE: Final = "events"
 """The feature that is off without the right to write Events."""
 REVIEW_FEATURE: Final = "token-review"
@@ -69,7 +71,7 @@ def permissions_needed(
         allow_exec: whether commands may be run in containers.
     """
     needed = [*_of(CLUSTERS, _READ)]
-    if policy.endpoint_mode is None:
+    if not policy.endpoint_mode:
         needed += _of(MACHINES, _READ)
     for name in policy.secret_names.values():
         needed += _of(SECRETS, _READ, name=name)
@@ -142,7 +144,9 @@ def _of_process(lease: tuple[str, str] | None, *, dry_run: bool) -> Iterator[Per
     if dry_run:
         return
     if lease is not None:
-        yield from _of_lease(*lease)
+        namespace, name = lease
+        yield from _of(LEASES, ("create",), namespace=namespace)
+        yield from _of(LEASES, ("get", "update"), name=name, namespace=namespace)
     yield from _of(EVENTS, ("create", "patch"), feature=EVENTS_FEATURE)
 
 
@@ -157,11 +161,6 @@ def _of_dependent(
         yield from _of(resource, verbs, name=ref.name, subresource="scale")
 
 
-def _of_lease(namespace: str, name: str) -> Iterator[Permission]:
-    yield from _of(LEASES, ("create",), namespace=namespace)
-    yield from _of(LEASES, ("get", "update"), name=name, namespace=namespace)
-
-
 def _of(
     resource: ApiResource,
     verbs: Iterable[str],
@@ -171,9 +170,9 @@ def _of(
     subresource: str = "",
     feature: str = "",
 ) -> Iterator[Permission]:
-    plural = resource.plural + (f"/{subresource}" if subresource else "")
+    named = resource.named(subresource)
     for verb in verbs:
-        yield Permission(verb, resource.group, plural, name, namespace, feature)
+        yield Permission(verb, resource.group, named, name, namespace, feature)
 
 
 class AccessReviewer:
@@ -200,38 +199,10 @@ class AccessReviewer:
             "name": permission.name,
             "namespace": permission.namespace,
         }
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {
-                "resourceAttributes": {key: value for key, value in attributes.items() if value}
-            },
-        }
-        asked = RequestedRight("create", "selfsubjectaccessreviews")
-        request = ApiRequest(asked, _PATH, WITHIN, method="POST", body=body)
-        return await self._api.call(request, _verdict)
+        spec = {"resourceAttributes": _without_empty(attributes)}
+        request = _request(SELF_REVIEWS, "SelfSubjectAccessReview", spec, WITHIN)
+        return (await self._api.call(request, _self_review)).allowed
 
-
-class _ReviewStatus(msgspec.Struct):
-    allowed: bool
-
-
-class _AccessReviewBody(msgspec.Struct):
-    kind: str
-    status: _ReviewStatus
-
-
-_decoder: Final = msgspec.json.Decoder(_AccessReviewBody)
-
-
-def _verdict(raw: Raw) -> bool:
-    review = _decoder.decode(raw)
-    if review.kind != "SelfSubjectAccessReview":
-        raise BadAnswer("the answer is not a SelfSubjectAccessReview")
-    return review.status.allowed
-
-
-T = TypeVar("T")
 
 REVIEWED_WITHIN: Final = 3.0
 """Time limit of a review in seconds, including a second attempt; after that the seed counts as unavailable."""
@@ -256,8 +227,11 @@ class Reviewer:
         if not token:
             return None  # a server would answer 400
         spec = {"token": token} | ({} if audience is None else {"audiences": [audience]})
-        status = await self._review(TOKEN_REVIEWS, "TokenReview", spec, _token_review)
-        if not status.authenticated or not _made_for(audience, status.audiences):
+        request = _request(TOKEN_REVIEWS, "TokenReview", spec, REVIEWED_WITHIN)
+        status = await self._review(request, _token_review)
+        # a server without support for audiences omits them, so what it says of a token is of no use
+        made_for = audience is None or audience in (status.audiences or ())
+        if not status.authenticated or not made_for:
             return None
         return _caller(status.user)
 
@@ -275,44 +249,40 @@ class Reviewer:
             "groups": caller.groups,
             "extra": caller.extra,
         }
-        spec = {key: value for key, value in user.items() if value} | _attributes(access)
-        status = await self._review(ACCESS_REVIEWS, "SubjectAccessReview", spec, _access_review)
+        spec = _without_empty(user) | _attributes(access)
+        request = _request(ACCESS_REVIEWS, "SubjectAccessReview", spec, REVIEWED_WITHIN)
+        status = await self._review(request, _access_review)
         return status.allowed and not status.denied
 
-    async def _review(
-        self, resource: ApiResource, kind: str, spec: Mapping[str, Any], decode: Decode[T]
-    ) -> T:
-        body = {"apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "spec": spec}
-        asked = RequestedRight("create", resource.plural)
-        request = ApiRequest(
-            asked,
-            resource.path(),
-            REVIEWED_WITHIN,
-            method="POST",
-            body=body,
-            secret=resource is TOKEN_REVIEWS,
-            most=_MOST,
-        )
-        try:
-            async with asyncio.timeout(REVIEWED_WITHIN):
-                return await self._ask(request, decode)
-        except TimeoutError as late:
-            raise Unreachable(f"{asked}: no answer within {REVIEWED_WITHIN:g} s") from late
-
-    async def _ask(self, request: ApiRequest, decode: Decode[T]) -> T:
+    async def _review(self, request: ApiRequest, decode: Decode[T]) -> T:
         """Sends a review; repeats it on a new connection if the kept-alive one is dead: a review changes nothing."""
         try:
-            return await self._api.call(request, decode, Budget.PACED)
-        except Unreachable:
-            return await self._api.call(request, decode, Budget.PACED, new_connection=True)
+            async with asyncio.timeout(REVIEWED_WITHIN):
+                try:
+                    return await self._api.call(request, decode, Budget.PACED)
+                except Unreachable:
+                    return await self._api.call(request, decode, Budget.PACED, new_connection=True)
+        except TimeoutError as late:
+            text = f"{request.asked}: no answer within {REVIEWED_WITHIN:g} s"
+            raise Unreachable(text) from late
 
 
-def _made_for(audience: str | None, audiences: tuple[str, ...]) -> bool:
-    """Whether the token is meant for `audience`.
+def _request(
+    resource: ApiResource, kind: str, spec: Mapping[str, Any], within: float
+) -> ApiRequest:
+    return ApiRequest(
+        RequestedRight("create", resource.plural),
+        resource.path(),
+        within,
+        method="POST",
+        body={"apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "spec": spec},
+        secret=resource is TOKEN_REVIEWS,
+        most=_MOST,
+    )
 
-    A server without support for audiences omits them, so what it says of a token is of no use.
-    """
-    return audience is None or audience in audiences
+
+def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}
 
 
 def _attributes(access: Access) -> dict[str, Any]:
@@ -326,7 +296,7 @@ def _attributes(access: Access) -> dict[str, Any]:
         "verb": access.verb,
         "namespace": access.namespace,
     }
-    return {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
+    return {"resourceAttributes": _without_empty(attributes)}
 
 
 class _User(msgspec.Struct):
@@ -339,16 +309,7 @@ class _User(msgspec.Struct):
 class _TokenStatus(msgspec.Struct):
     authenticated: bool = False
     user: _User | None = None
-    audiences_or_null: tuple[str, ...] | None = msgspec.field(default=None, name="audiences")
-
-    @property
-    def audiences(self) -> tuple[str, ...]:
-        return self.audiences_or_null or ()
-
-
-class _TokenReview(msgspec.Struct):
-    kind: str
-    status: _TokenStatus
+    audiences: tuple[str, ...] | None = None
 
 
 class _AccessStatus(msgspec.Struct):
@@ -356,27 +317,27 @@ class _AccessStatus(msgspec.Struct):
     denied: bool = False
 
 
-class _AccessReview(msgspec.Struct):
+class _Review(msgspec.Struct, Generic[T]):
     kind: str
-    status: _AccessStatus
+    status: T
 
 
-_token_decoder: Final = msgspec.json.Decoder(_TokenReview)
-_access_decoder: Final = msgspec.json.Decoder(_AccessReview)
+def _status_of(kind: str, review: type[_Review[T]]) -> Decode[T]:
+    """Returns the decoder of the status of a review."""
+    decoder = msgspec.json.Decoder(review)
+
+    def status(raw: Raw) -> T:
+        found = decoder.decode(raw)
+        if found.kind != kind:
+            raise BadAnswer(f"the answer is not a {kind}")
+        return found.status
+
+    return status
 
 
-def _token_review(raw: Raw) -> _TokenStatus:
-    review = _token_decoder.decode(raw)
-    if review.kind != "TokenReview":
-        raise BadAnswer("the answer is not a TokenReview")
-    return review.status
-
-
-def _access_review(raw: Raw) -> _AccessStatus:
-    review = _access_decoder.decode(raw)
-    if review.kind != "SubjectAccessReview":
-        raise BadAnswer("the answer is not a SubjectAccessReview")
-    return review.status
+_token_review: Final = _status_of("TokenReview", _Review[_TokenStatus])
+_access_review: Final = _status_of("SubjectAccessReview", _Review[_AccessStatus])
+_self_review: Final = _status_of("SelfSubjectAccessReview", _Review[_AccessStatus])
 
 
 def _caller(user: _User | None) -> Caller:

@@ -4,8 +4,9 @@ One reflector per kind covers all namespaces. Secrets and dependents are watched
 one watch for each name, and every object is decoded to the few fields that rules read (rules 3.2).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from random import Random
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -14,34 +15,33 @@ import msgspec
 import structlog
 
 from app.core.clock import Clock
-from app.core.errors import LimitExceeded, NotFound
+from app.core.errors import NotFound
 from app.core.kube import decoding, resources
 from app.core.kube.client import MERGE_PATCH, ApiRequest, Decode
-from app.core.kube.decoding.envelope import METADATA_LIST, name_if_protected, raw_page
 from app.core.kube.failures import RequestedRight
 from app.core.kube.reflector import DECODED_AT_ONCE, Reflector
 from app.core.kube.resources import (
     CLUSTERS,
     MACHINES,
-    MOST_PAGE,
     SECRETS,
     ApiResource,
+    Pages,
     Resources,
     WatchSource,
+    metadata,
 )
-from app.core.kube.seed_api import WITHIN, Budget, SeedApi, within
+from app.core.kube.seed_api import Budget, SeedApi
 from app.core.metrics import Metrics
 from app.core.model.nodes import MachineView
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import SeedChange, Starting, Watched, WatchState
-from app.core.tasks import Tasks, cancelled
+from app.core.tasks import Tasks, cancelled, tell
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 MAX_MACHINES: Final = 20_000
 
@@ -80,7 +80,7 @@ class SeedCluster:
         self._clusters = reflect(Watched.CLUSTERS, resources.clusters())
         self._machine_lists = reflect(Watched.MACHINES, resources.machines())
         # endpoint mode watches no Machines, and must work without the right to
-        self._machines = self._machine_lists if policy.endpoint_mode is None else None
+        self._machines = self._machine_lists if not policy.endpoint_mode else None
         self._secrets = {
             route: reflect(Watched.SECRETS, resources.secrets(name, route))
             for route, name in self._secret_names.items()
@@ -100,9 +100,7 @@ class SeedCluster:
 
     async def close(self) -> None:
         """Stops the watches."""
-        for task in self._running:
-            await cancelled(task)
-        self._running.clear()
+        await cancelled(*self._running)
 
     def troubles(self) -> Mapping[str, str]:
         """Returns why watches do not work, by name of the watch; empty if all do."""
@@ -121,16 +119,12 @@ class SeedCluster:
         self._listeners.append(listener)
 
     def _teller(self, what: Watched) -> Callable[[str, str], None]:
-        def tell(namespace: str, name: str) -> None:
+        def changed(namespace: str, name: str) -> None:
             # a Cluster is cluster-scoped; its name is that of the control-plane namespace
             change = SeedChange(what, name if what is Watched.CLUSTERS else namespace)
-            for listener in self._listeners:
-                try:
-                    listener(change)
-                except Exception as error:
-                    log.exception("a listener failed", change=str(change), exc_info=error)
+            tell(self._listeners, {"change": str(change)}, change)
 
-        return tell
+        return changed
 
     def watch_state(self, what: Watched) -> WatchState:
         """Returns the state of the watch of `what`; of several watches the worst, apart from unavailable ones.
@@ -179,8 +173,8 @@ class SeedCluster:
 
     async def read_cluster(self, namespace: str, *, urgent: bool = False) -> ClusterView | None:
         """Reads the Cluster; returns None if it does not exist."""
-        request = _get(CLUSTERS, "", namespace, urgent=urgent)
-        return await self._read(request, decoding.cluster, urgent=urgent)
+        budget = Budget.of(urgent=urgent)
+        return await _or_none(self._get(CLUSTERS, "", namespace, decoding.cluster, budget))
 
     async def read_secret(
         self, namespace: str, *, route: Route = Route.INTERNAL, urgent: bool = False
@@ -189,8 +183,8 @@ class SeedCluster:
         name = self._secret_names.get(route)
         if name is None:
             return None
-        request = _get(SECRETS, namespace, name, urgent=urgent)
-        return await self._read(request, decoding.secret_of(route), urgent=urgent)
+        decode, budget = decoding.secret_of(route), Budget.of(urgent=urgent)
+        return await _or_none(self._get(SECRETS, namespace, name, decode, budget))
 
     async def read_machines(
         self, namespace: str, *, urgent: bool = False
@@ -200,15 +194,12 @@ class SeedCluster:
         Raises:
             LimitExceeded: there are more than 20,000.
         """
-
-        async def call(request: ApiRequest, decode: Decode[R], /) -> R:
-            return await self._api.call(request, decode, _budget(urgent=urgent))
-
+        budget = Budget.of(urgent=urgent)
         found = await self._machine_lists.read(
             MACHINES.path(namespace),
             namespace,
-            call=call,
-            within=within(urgent=urgent),
+            send=partial(self._api.call, budget=budget),
+            within=budget.within,
             most=MAX_MACHINES,
         )
         return tuple(found.values())
@@ -217,26 +208,39 @@ class SeedCluster:
         self, namespace: str, ref: ResourceRef, *, urgent: bool = False, spare: bool = False
     ) -> WorkloadView | None:
         """Reads a dependent; returns None if it does not exist."""
-        resource = await self.resources.find(ref, urgent=urgent)
-        request = _get(resource, namespace, ref.name, urgent=urgent)
+        resource, budget = await self._find(ref, urgent=urgent, spare=spare)
         decode = decoding.workload(ref)
-        return await self._read(request, decode, urgent=urgent, spare=spare)
+        return await _or_none(self._get(resource, namespace, ref.name, decode, budget))
 
     async def read_scale(
         self, namespace: str, ref: ResourceRef, *, urgent: bool = False, spare: bool = False
     ) -> ScaleView:
         """Reads the `scale` subresource of a dependent."""
-        resource = await self.resources.find(ref, urgent=urgent)
-        request = _get(resource, namespace, ref.name, "scale", urgent=urgent)
-        return await self._api.call(request, decoding.scale, _budget(urgent=urgent, spare=spare))
+        resource, budget = await self._find(ref, urgent=urgent, spare=spare)
+        return await self._get(
+            resource, namespace, ref.name, decoding.scale, budget, subresource="scale"
+        )
 
-    async def _read(
-        self, request: ApiRequest, decode: Decode[T], *, urgent: bool, spare: bool = False
-    ) -> T | None:
-        try:
-            return await self._api.call(request, decode, _budget(urgent=urgent, spare=spare))
-        except NotFound:
-            return None
+    async def _find(
+        self, ref: ResourceRef, *, urgent: bool, spare: bool = False
+    ) -> tuple[ApiResource, Budget]:
+        resource = await self.resources.find(ref, urgent=urgent)
+        return resource, Budget.of(urgent=urgent, spare=spare)
+
+    async def _get(
+        self,
+        resource: ApiResource,
+        namespace: str,
+        name: str,
+        decode: Decode[T],
+        budget: Budget,
+        *,
+        subresource: str = "",
+    ) -> T:
+        where = f"{namespace}/{name}" if namespace else name
+        asked = RequestedRight("get", resource.named(subresource), where)
+        path = resource.path(namespace, name, subresource)
+        return await self._api.call(ApiRequest(asked, path, budget.within), decode, budget)
 
     # Writes. `starting` is called once the request budget has admitted the write, immediately before it is sent. If it
     # raises, nothing is sent and the call ends with that error.
@@ -256,8 +260,8 @@ class SeedCluster:
             Conflict: the object is newer than the patch.
             NotFound: the object does not exist any more.
         """
-        request = await self._request(namespace, ref, "", patch, urgent=urgent)
-        return await self._write(request, decoding.workload(ref), starting, urgent=urgent)
+        decode = decoding.workload(ref)
+        return await self._patch(namespace, ref, "", patch, decode, starting, urgent=urgent)
 
     async def patch_scale(
         self,
@@ -274,43 +278,39 @@ class SeedCluster:
             Conflict: the object is newer than the patch.
             NotFound: the object does not exist any more.
         """
-        request = await self._request(namespace, ref, "scale", patch, urgent=urgent)
-        return await self._write(request, decoding.scale, starting, urgent=urgent)
+        decode = decoding.scale
+        return await self._patch(namespace, ref, "scale", patch, decode, starting, urgent=urgent)
 
-    async def _request(
-        self, namespace: str, ref: ResourceRef, subresource: str, patch: Patch, *, urgent: bool
-    ) -> ApiRequest:
-        resource = await self.resources.find(ref, urgent=urgent)
-        name = resource.plural + (f"/{subresource}" if subresource else "")
-        return ApiRequest(
-            RequestedRight("patch", name, f"{namespace}/{ref.name}"),
+    async def _patch(
+        self,
+        namespace: str,
+        ref: ResourceRef,
+        subresource: str,
+        patch: Patch,
+        decode: Decode[T],
+        starting: Starting | None,
+        *,
+        urgent: bool,
+    ) -> T:
+        """Writes on a new connection: a dead kept-alive one would cost seconds, and a write is never repeated."""
+        resource, budget = await self._find(ref, urgent=urgent)
+        request = ApiRequest(
+            RequestedRight("patch", resource.named(subresource), f"{namespace}/{ref.name}"),
             resource.path(namespace, ref.name, subresource),
-            within(urgent=urgent),
+            budget.within,
             method="PATCH",
             body=patch.body(),
             content_type=MERGE_PATCH,
         )
-
-    async def _write(
-        self, request: ApiRequest, decode: Decode[T], starting: Starting | None, *, urgent: bool
-    ) -> T:
-        """Writes on a new connection: a dead kept-alive one would cost seconds, and a write is never repeated."""
-        budget = _budget(urgent=urgent)
         return await self._api.call(request, decode, budget, new_connection=True, starting=starting)
 
 
-def _get(
-    resource: ApiResource, namespace: str, name: str, subresource: str = "", *, urgent: bool
-) -> ApiRequest:
-    what = resource.plural + (f"/{subresource}" if subresource else "")
-    asked = RequestedRight("get", what, f"{namespace}/{name}" if namespace else name)
-    return ApiRequest(asked, resource.path(namespace, name, subresource), within(urgent=urgent))
-
-
-def _budget(*, urgent: bool, spare: bool = False) -> Budget:
-    if urgent:
-        return Budget.URGENT
-    return Budget.SPARE if spare else Budget.NORMAL
+async def _or_none(read: Awaitable[T]) -> T | None:
+    """Returns what `read` returns; None if it does not exist."""
+    try:
+        return await read
+    except NotFound:
+        return None
 
 
 def _worst(states: list[WatchState]) -> WatchState:
@@ -320,14 +320,8 @@ def _worst(states: list[WatchState]) -> WatchState:
     return WatchState(all(state.synced for state in states), oldest)
 
 
-# Finds objects that have the meltdown key but are not configured: one metadata list for each kind.
-
-
-_PAGE: Final = 500
-
-
 class UnconfiguredScan:
-    """Scans the kinds of the configured dependents."""
+    """Finds objects that have the meltdown key but are not configured, of the kinds of the configured dependents."""
 
     def __init__(
         self, api: SeedApi, resources: Resources, policy: ProberPolicy, clock: Clock
@@ -335,65 +329,42 @@ class UnconfiguredScan:
         self._api, self._resources, self._policy, self._clock = api, resources, policy, clock
 
     async def __call__(self) -> tuple[str, ...]:
-        """Returns the objects as `namespace/Kind/name`.
+        """Returns the objects as `namespace/Kind/name`; lists the metadata of each kind once.
 
         Raises:
             Forbidden: a kind may not be listed.
             ClusterError: the seed did not answer.
         """
-        kinds = {
-            (each.ref.api_version, each.ref.kind): each.ref for each in self._policy.dependents
-        }
+        configured: dict[tuple[str, str], list[ResourceRef]] = {}
+        for each in self._policy.dependents:
+            configured.setdefault((each.ref.api_version, each.ref.kind), []).append(each.ref)
         found: list[str] = []
-        for ref in kinds.values():
-            found += await self._of_kind(ref)
+        for refs in configured.values():
+            try:
+                resource = await self._resources.find(refs[0])
+            except NotFound:  # the seed does not serve it
+                continue
+            names = {ref.name for ref in refs}
+            found += [
+                f"{namespace}/{refs[0].kind}/{name}"
+                for namespace, name in await self._protected(resource)
+                if name not in names
+            ]
         return tuple(sorted(found))
 
-    async def _of_kind(self, ref: ResourceRef) -> list[str]:
-        try:
-            resource = await self._resources.find(ref)
-        except NotFound:  # the seed does not serve it
-            return []
-        configured = {
-            each.ref.name
-            for each in self._policy.dependents
-            if (each.ref.api_version, each.ref.kind) == (ref.api_version, ref.kind)
-        }
-        return [
-            f"{namespace}/{ref.kind}/{name}"
-            for namespace, name in await self._protected(resource)
-            if name not in configured
-        ]
-
     async def _protected(self, resource: ApiResource) -> list[tuple[str, str]]:
-        """Lists the metadata of all objects, decoded one by one with turns of the loop in between (threat T18).
-
-        A page that is too long is requested again with fewer objects, as metadata may be as long as objects are.
-        """
-        asked = RequestedRight("list", resource.plural)
+        """Decodes the metadata one by one with turns of the event loop in between (threat T18)."""
+        source, asked = metadata(resource), RequestedRight("list", resource.plural)
+        pages = Pages(source, resource.path(), asked, self._api.call, self._clock)
         found: list[tuple[str, str]] = []
-        limit, continues, read = _PAGE, "", raw_page("PartialObjectMetadata")
-        while True:
-            params = {"limit": str(limit)} | ({"continue": continues} if continues else {})
-            request = ApiRequest(
-                asked, resource.path(), WITHIN, params, most=MOST_PAGE, accept=METADATA_LIST
-            )
-            try:
-                page = await self._api.call(request, read)
-            except LimitExceeded as error:
-                if error.limit != "size" or limit == 1:
-                    raise
-                limit = max(limit // 4, 1)
-                continue
+        while (page := await pages.next()) is not None:
             size = 0
             for item in page.items:
                 # what cannot be decoded must not hide the others
                 with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                    if (protected := name_if_protected(item)) is not None:
+                    if (protected := source.decode(item)) is not None:
                         found.append(protected)
                 if (size := size + len(item)) >= DECODED_AT_ONCE:
                     size = 0
                     await self._clock.sleep(0)
-            if not page.continues:
-                return found
-            limit, continues = min(2 * limit, _PAGE), page.continues
+        return found

@@ -5,13 +5,8 @@ API use only what is left.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    suppress,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -30,6 +25,7 @@ from app.core.kube.seed_credentials import SeedCredentials, SeedIdentity
 from app.core.limits import Bucket
 from app.core.metrics import Metrics
 from app.core.ports import Starting
+from app.core.tasks import happens
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +65,16 @@ class Budget(StrEnum):
     """No limit here: the caller has a budget of its own (the weeder, Events, exec probes, and reviews,
     `app.api.auth.budgets`)."""
 
+    @classmethod
+    def of(cls, *, urgent: bool, spare: bool = False) -> "Budget":
+        """Returns the budget of a request that is `urgent`, or else `spare`, or neither."""
+        return cls.URGENT if urgent else cls.SPARE if spare else cls.NORMAL
+
+    @property
+    def within(self) -> float:
+        """The time limit of a request, in seconds."""
+        return URGENT_WITHIN if self is Budget.URGENT else WITHIN
+
 
 class TokenQueue:
     """A token bucket whose tokens callers wait for, in the order in which they came."""
@@ -91,11 +97,6 @@ class TokenQueue:
 
 class _Deep(bytes):
     """An answer that is nested too deeply to be decoded directly."""
-
-
-def within(*, urgent: bool) -> float:
-    """Returns the time limit of a request in seconds."""
-    return URGENT_WITHIN if urgent else WITHIN
 
 
 class SeedApi:
@@ -179,7 +180,13 @@ class SeedApi:
             except RecursionError:
                 return _Deep(raw)
 
-        reply = await self._reply(request, read, budget, starting, new_connection=new_connection)
+        async def attempt(client: ApiClient, token: str | None) -> Reply[T | _Deep]:
+            if starting is not None:
+                starting()
+            return await client.call(request, read, token, new_connection=new_connection)
+
+        async with self._admitted(budget):
+            reply = await self._with_credentials(attempt)
         self._compare_clocks(reply)
         if not isinstance(reply.value, _Deep):
             return reply.value
@@ -188,47 +195,19 @@ class SeedApi:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise failures.of_exception(request.asked, error) from error
 
-    async def _reply(
-        self,
-        request: ApiRequest,
-        decode: Decode[T],
-        budget: Budget,
-        starting: Starting | None,
-        *,
-        new_connection: bool,
-    ) -> Reply[T]:
-        async with AsyncExitStack() as stack:
-            await self._wait_for(budget, stack)
-            identity = await self._credentials.current()
-            if starting is not None:
-                starting()
-            try:
-                return await self._call(identity, request, decode, new_connection=new_connection)
-            except Unauthorized as refusal:
-                identity = await self._another_than(identity, refusal)
-                if starting is not None:
-                    starting()
-                return await self._call(identity, request, decode, new_connection=new_connection)
-
-    async def _call(
-        self,
-        identity: SeedIdentity,
-        request: ApiRequest,
-        decode: Decode[T],
-        *,
-        new_connection: bool,
-    ) -> Reply[T]:
-        return await self._client(identity).call(
-            request, decode, identity.token, new_connection=new_connection
-        )
-
-    async def _another_than(self, refused: SeedIdentity, refusal: Unauthorized) -> SeedIdentity:
-        """Reads the credentials again; raises `refusal` if they are unchanged."""
-        await self._credentials.refresh()
+    async def _with_credentials(
+        self, attempt: Callable[[ApiClient, str | None], Awaitable[T]]
+    ) -> T:
+        """Makes an attempt; after a 401 once more, if the credentials have changed when they are read again."""
         identity = await self._credentials.current()
-        if (identity.token, identity.context) == (refused.token, refused.context):
-            raise refusal
-        return identity
+        try:
+            return await attempt(self._client(identity), identity.token)
+        except Unauthorized:
+            await self._credentials.refresh()
+            refused, identity = identity, await self._credentials.current()
+            if (identity.token, identity.context) == (refused.token, refused.context):
+                raise
+        return await attempt(self._client(identity), identity.token)
 
     @asynccontextmanager
     async def watch(
@@ -239,18 +218,14 @@ class SeedApi:
         Raises:
             ClusterError: the watch could not be opened or broke, or nothing came for `silence` seconds.
         """
-        async with AsyncExitStack() as opening:
-            await self._wait_for(budget, opening)
+        async with self._admitted(budget):
+            pass
         async with AsyncExitStack() as stack:
-            yield await self._open_watch(request, silence, stack)
-
-    async def _open_watch(
-        self, request: ApiRequest, silence: float, stack: AsyncExitStack
-    ) -> AsyncIterator[bytes]:
-        def opening(identity: SeedIdentity) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-            return self._client(identity).watch(request, identity.token, silence=silence)
-
-        return await self._opened(opening, stack)
+            yield await self._with_credentials(
+                lambda client, token: stack.enter_async_context(
+                    client.watch(request, token, silence=silence)
+                )
+            )
 
     @asynccontextmanager
     async def socket(
@@ -261,27 +236,12 @@ class SeedApi:
         Raises:
             ClusterError: the server did not open it.
         """
-
-        def opening(
-            identity: SeedIdentity,
-        ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
-            return self._client(identity).socket(request, identity.token, protocols)
-
         async with AsyncExitStack() as stack:
-            yield await self._opened(opening, stack)
-
-    async def _opened(
-        self,
-        opening: Callable[[SeedIdentity], AbstractAsyncContextManager[T]],
-        stack: AsyncExitStack,
-    ) -> T:
-        """Enters what `opening` returns; after a 401 once more, with credentials read again."""
-        identity = await self._credentials.current()
-        try:
-            return await stack.enter_async_context(opening(identity))
-        except Unauthorized as refusal:
-            identity = await self._another_than(identity, refusal)
-        return await stack.enter_async_context(opening(identity))
+            yield await self._with_credentials(
+                lambda client, token: stack.enter_async_context(
+                    client.socket(request, token, protocols)
+                )
+            )
 
     async def create_event(self, namespace: str, event: dict[str, object]) -> None:
         """Creates `event`, an `events.k8s.io/v1` object, at the caller's rate; scale-downs go first.
@@ -294,9 +254,7 @@ class SeedApi:
         """
         asked = RequestedRight("create", "events", namespace)
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GIVES_WAY):
-                await self._calm.wait()
+        _ = await happens(self._calm, _GIVES_WAY)
         request = ApiRequest(asked, path, WITHIN, method="POST", body=event)
         try:
             await self.call(request, lambda _: None, Budget.PACED)
@@ -309,27 +267,28 @@ class SeedApi:
         """Closes all connections to the seed."""
         await self._pool.close()
 
-    async def _wait_for(self, budget: Budget, stack: AsyncExitStack) -> None:
+    @asynccontextmanager
+    async def _admitted(self, budget: Budget) -> AsyncIterator[None]:
+        """Waits until the budget admits a request, which is in flight until the context ends."""
         match budget:
-            case Budget.NORMAL:
-                await self._normal.take()
-            case Budget.SPARE:
-                if not self._normal.holds(self._reserve):
-                    raise Throttled("not sent: the request budget for the seed is used up")
-                await self._normal.take()
             case Budget.URGENT:
                 self._urgent_ones += 1
                 self._calm.clear()
-                stack.callback(self._urgent_one_ended)
-                await stack.enter_async_context(self._in_flight)
-                await self._urgent.take()
+                try:
+                    async with self._in_flight:
+                        await self._urgent.take()
+                        yield
+                finally:
+                    self._urgent_ones -= 1
+                    if not self._urgent_ones:
+                        self._calm.set()
+            case Budget.SPARE if not self._normal.holds(self._reserve):
+                raise Throttled("not sent: the request budget for the seed is used up")
+            case Budget.NORMAL | Budget.SPARE:
+                await self._normal.take()
+                yield
             case Budget.LEASE | Budget.PACED:
-                pass
-
-    def _urgent_one_ended(self) -> None:
-        self._urgent_ones -= 1
-        if not self._urgent_ones:
-            self._calm.set()
+                yield
 
     def _client(self, identity: SeedIdentity) -> ApiClient:
         if self._open is not None:

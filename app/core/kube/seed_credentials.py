@@ -3,9 +3,9 @@
 import asyncio
 import importlib
 import ssl
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -48,46 +48,36 @@ class SeedCredentials(Protocol):
         ...
 
 
-class _Rereading(ABC):
-    """Keeps the last identity for when reading fails in the middle of a rotation."""
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What the files say."""
 
-    def __init__(self, clock: Clock, first: SeedIdentity) -> None:
-        self._clock, self._identity = clock, first
-        self._read_at = clock.now()
+    origin: str
+    token: str | None
+    """Empty if the file is, as may be for a moment while it is renewed."""
+    trust: tuple[object, ...]
+    """What `context` is made of."""
+    context: Callable[[], ssl.SSLContext]
 
-    async def current(self) -> SeedIdentity:
-        """Returns the identity, read within the last minute."""
-        if self._clock.now() - self._read_at > READ_AGAIN:
-            await self.refresh()
-        return self._identity
-
-    async def refresh(self) -> None:
-        """Reads the files again at once; keeps the former identity if that fails."""
-        self._read_at = self._clock.now()  # set first: concurrent callers take the current identity
-        try:
-            self._identity = await self._read(self._identity)
-        except ConfigurationError as error:
-            log.warning("the seed's credentials cannot be read again", error=str(error))
-
-    @abstractmethod
-    async def _read(self, before: SeedIdentity) -> SeedIdentity:
-        """Reads the identity; `before` is the former one."""
+    def __repr__(self) -> str:
+        return f"_Contents({self.origin})"
 
 
-class InClusterCredentials(_Rereading):
-    """The ServiceAccount that is mounted into the pod."""
+class FileCredentials:
+    """Credentials in files; keeps the last identity for when reading fails in the middle of a rotation."""
 
     def __init__(
-        self, clock: Clock, folder: Path, files: "_MountedFiles", first: SeedIdentity
+        self, clock: Clock, read: Callable[[], _Contents], first: _Contents, context: ssl.SSLContext
     ) -> None:
-        super().__init__(clock, first)
-        self._folder, self._files = folder, files
+        self._clock, self._read, self._contents = clock, read, first
+        self._identity = SeedIdentity(first.origin, context, first.token)
+        self._read_at = clock.now()
 
     @classmethod
-    async def load(
+    async def in_cluster(
         cls, clock: Clock, environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT
-    ) -> "InClusterCredentials":
-        """Reads it for the first time.
+    ) -> "FileCredentials":
+        """Reads the ServiceAccount that is mounted into the pod.
 
         Raises:
             ConfigurationError: we are not in a cluster, or its files cannot be read.
@@ -98,131 +88,90 @@ class InClusterCredentials(_Rereading):
                 "environment", "KUBERNETES_SERVICE_HOST", "is not set, and there is no --kubeconfig"
             )
         origin = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-        files = await asyncio.to_thread(_MountedFiles.read, folder)
-        if not files.token:
+        made = await cls._first(clock, partial(_service_account, origin, folder))
+        if not (await made.current()).token:
             raise _mistake(str(folder / "token"), "", "is empty")
-        return cls(clock, folder, files, SeedIdentity(origin, files.context(), files.token))
-
-    async def _read(self, before: SeedIdentity) -> SeedIdentity:
-        files = await asyncio.to_thread(_MountedFiles.read, self._folder)
-        # the file may be empty for a moment while it is renewed
-        token = files.token or before.token
-        context = before.context if files.ca == self._files.ca else files.context()
-        self._files = files
-        return SeedIdentity(before.origin, context, token)
-
-
-@dataclass(frozen=True, slots=True)
-class _MountedFiles:
-    """The contents of the mounted files."""
-
-    folder: Path
-    token: str
-    ca: str
-
-    def __repr__(self) -> str:
-        return "_Files(…)"
+        return made
 
     @classmethod
-    def read(cls, folder: Path) -> "_MountedFiles":
-        try:
-            token = (folder / "token").read_text(encoding="ascii").strip()
-            return cls(folder, token, (folder / "ca.crt").read_text(encoding="ascii"))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "is not text"
-            raise _mistake(
-                str(folder), "", f"the ServiceAccount cannot be read: {reason}"
-            ) from error
-
-    def context(self) -> ssl.SSLContext:
-        try:
-            return kubeconfig.client_context(self.ca)
-        except CredentialRefused as error:
-            raise _mistake(str(self.folder / "ca.crt"), "", "is not a CA bundle") from error
-
-
-class KubeconfigCredentials(_Rereading):
-    """A kubeconfig of the operator; it is trusted, so kubernetes_asyncio may do with it whatever kubectl would."""
-
-    def __init__(
-        self, clock: Clock, path: Path, settings: "_Settings", first: SeedIdentity
-    ) -> None:
-        super().__init__(clock, first)
-        self._path, self._settings = path, settings
-
-    @classmethod
-    async def load(cls, clock: Clock, path: Path) -> "KubeconfigCredentials":
-        """Reads it for the first time.
+    async def of_kubeconfig(cls, clock: Clock, path: Path) -> "FileCredentials":
+        """Reads a kubeconfig of the operator, who is trusted: kubernetes_asyncio may do whatever kubectl would.
 
         Raises:
             ConfigurationError: it cannot be read, or uses what we do not support.
         """
-        settings = await asyncio.to_thread(_Settings.read, path)
-        first = SeedIdentity(settings.origin, settings.context(), settings.token)
-        return cls(clock, path, settings, first)
-
-    async def _read(self, before: SeedIdentity) -> SeedIdentity:
-        settings = await asyncio.to_thread(_Settings.read, self._path)
-        same = settings.same_server(self._settings)
-        context = before.context if same else await asyncio.to_thread(settings.context)
-        self._settings = settings
-        return SeedIdentity(settings.origin, context, settings.token)
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """The configuration that kubernetes_asyncio loads from a kubeconfig; certificates are files that it writes."""
-
-    path: Path
-    origin: str
-    token: str | None
-    ca_file: str | None
-    cert_file: str | None
-    key_file: str | None
-    verify: bool
-
-    def __repr__(self) -> str:
-        return f"_Settings({self.origin})"
-
-    def same_server(self, other: "_Settings") -> bool:
-        return (self.ca_file, self.cert_file, self.key_file, self.verify, self.origin) == (
-            other.ca_file,
-            other.cert_file,
-            other.key_file,
-            other.verify,
-            other.origin,
-        )
+        return await cls._first(clock, partial(_kubeconfig, path))
 
     @classmethod
-    def read(cls, path: Path) -> "_Settings":
-        """To be called in a thread: it reads files, and may run a credential plugin and wait for it."""
-        configuration = asyncio.run(_load(path))
-        for unsupported in ("tls_server_name", "proxy"):
-            if getattr(configuration, unsupported, None):
-                raise _mistake(str(path), unsupported.replace("_", "-"), "is not supported")
-        bearer = configuration.api_key.get("BearerToken") or ""
-        return cls(
-            path,
-            configuration.host.rstrip("/"),
-            bearer.removeprefix("Bearer ").strip() or None,
-            configuration.ssl_ca_cert,
-            configuration.cert_file,
-            configuration.key_file,
-            configuration.verify_ssl,
-        )
+    async def _first(cls, clock: Clock, read: Callable[[], _Contents]) -> "FileCredentials":
+        found = await asyncio.to_thread(read)
+        return cls(clock, read, found, await asyncio.to_thread(found.context))
 
-    def context(self) -> ssl.SSLContext:
+    async def current(self) -> SeedIdentity:
+        """Returns the identity, read within the last minute."""
+        if self._clock.now() - self._read_at > READ_AGAIN:
+            await self.refresh()
+        return self._identity
+
+    async def refresh(self) -> None:
+        """Reads the files again at once; keeps the former identity if that fails."""
+        self._read_at = self._clock.now()  # set first: concurrent callers take the current identity
+        before = self._identity
         try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            if self.cert_file:
-                context.load_cert_chain(self.cert_file, self.key_file, password=no_password)
+            found = await asyncio.to_thread(self._read)
+            context = before.context
+            if found.trust != self._contents.trust:
+                context = await asyncio.to_thread(found.context)
+        except ConfigurationError as error:
+            log.warning("the seed's credentials cannot be read again", error=str(error))
+            return
+        token = before.token if found.token == "" else found.token
+        self._contents, self._identity = found, SeedIdentity(found.origin, context, token)
+
+
+def _service_account(origin: str, folder: Path) -> _Contents:
+    try:
+        token = (folder / "token").read_text(encoding="ascii").strip()
+        ca = (folder / "ca.crt").read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not text"
+        raise _mistake(str(folder), "", f"the ServiceAccount cannot be read: {reason}") from error
+
+    def context() -> ssl.SSLContext:
+        try:
+            return kubeconfig.client_context(ca)
+        except CredentialRefused as error:
+            raise _mistake(str(folder / "ca.crt"), "", "is not a CA bundle") from error
+
+    return _Contents(origin, token, (ca,), context)
+
+
+def _kubeconfig(path: Path) -> _Contents:
+    """To be called in a thread: it reads files, and may run a credential plugin and wait for it."""
+    loaded = asyncio.run(_load(path))
+    for unsupported in ("tls_server_name", "proxy"):
+        if getattr(loaded, unsupported, None):
+            raise _mistake(str(path), unsupported.replace("_", "-"), "is not supported")
+    origin = loaded.host.rstrip("/")
+    bearer = loaded.api_key.get("BearerToken") or ""
+    # kubernetes_asyncio writes certificates into files
+    ca, certificate, key = loaded.ssl_ca_cert, loaded.cert_file, loaded.key_file
+
+    def context() -> ssl.SSLContext:
+        try:
+            made = ssl.create_default_context(cafile=ca)
+            made.minimum_version = ssl.TLSVersion.TLSv1_2
+            if certificate:
+                made.load_cert_chain(certificate, key, password=no_password)
         except (OSError, ValueError) as error:
-            raise _mistake(str(self.path), "", "its certificates cannot be used") from error
-        if not self.verify:  # the operator set insecure-skip-tls-verify in this file
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
+            raise _mistake(str(path), "", "its certificates cannot be used") from error
+        if not loaded.verify_ssl:  # the operator set insecure-skip-tls-verify in this file
+            made.check_hostname = False
+            made.verify_mode = ssl.CERT_NONE
+        return made
+
+    trust = (ca, certificate, key, loaded.verify_ssl, origin)
+    return _Contents(origin, bearer.removeprefix("Bearer ").strip() or None, trust, context)
 
 
 async def _load(path: Path) -> Any:  # noqa: ANN401 - kubernetes_asyncio has no types

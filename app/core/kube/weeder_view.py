@@ -5,8 +5,6 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, Final, TypeVar
 
-import structlog
-
 from app.core.clock import Clock
 from app.core.errors import Forbidden, NotFound, Unauthorized
 from app.core.kube import decoding, resources
@@ -21,7 +19,7 @@ from app.core.model.pods import PodView, SliceView
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Admission, Relisted, ServiceListener, Starting, WatchState
-from app.core.tasks import Tasks, cancelled
+from app.core.tasks import Tasks, cancelled, tell
 
 # Index of the EndpointSlices of each configured service; pure.
 
@@ -124,7 +122,7 @@ class PodWatch:
             raise Forbidden(str(error), status=error.status) from error
 
 
-log = structlog.get_logger(__name__)
+_WATCH: Final = {"watch": "endpointslices"}
 
 DELETED_WITHIN: Final = 5.0
 """Time limit of a deletion in seconds (rules 6)."""
@@ -171,9 +169,7 @@ class WeederSeed:
 
     async def close(self) -> None:
         """Stops the watch of the slices."""
-        for task in self._running:
-            await cancelled(task)
-        self._running.clear()
+        await cancelled(*self._running)
 
     def troubles(self) -> Mapping[str, str]:
         """Returns why the watch of the slices does not work, by its name; empty if it does."""
@@ -198,14 +194,11 @@ class WeederSeed:
 
     def _slice_changed(self, namespace: str, name: str) -> None:
         for key in self._index_anew([(namespace, name)]):
-            self._tell_changed(key)
-
-    def _tell_changed(self, key: ServiceKey) -> None:
-        self._tell(lambda listener: listener.service_changed(key))
+            tell([each.service_changed for each in self._listeners], _WATCH, key)
 
     def _slices_listed(self, since: float | None, news: tuple[ObjectKey, ...]) -> None:
         relisted = Relisted(since, self._index_anew(news))
-        self._tell(lambda listener: listener.services_relisted(relisted))
+        tell([each.services_relisted for each in self._listeners], _WATCH, relisted)
 
     def _index_anew(self, slices: Iterable[ObjectKey]) -> tuple[ServiceKey, ...]:
         """Returns the services that these slices belong to, or belonged to."""
@@ -214,13 +207,6 @@ class WeederSeed:
             view = self._slices.of(namespace).get(name)
             touched |= dict.fromkeys(self._index.put(namespace, name, view))
         return tuple(touched)
-
-    def _tell(self, tell: Callable[[ServiceListener], None]) -> None:
-        for listener in self._listeners:
-            try:
-                tell(listener)
-            except Exception as error:
-                log.exception("a listener failed", watch="endpointslices", exc_info=error)
 
     # Live.
 

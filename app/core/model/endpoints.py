@@ -1,11 +1,27 @@
 """Endpoint probes with the kubelet's semantics: configuration, targets and results."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, ClassVar, Final, NamedTuple
 
-from app.core.model.selectors import LabelSelector
+from pydantic import AfterValidator, BeforeValidator, Field, Strict
+
+from app.core.model.keys import (
+    KEYS,
+    Complete,
+    ContainerName,
+    Count,
+    CountOrZero,
+    Secret,
+    Selector,
+    Text,
+    WrittenAs,
+    checked,
+    whole,
+)
+from app.core.model.names import is_header, is_host, is_label, is_port_name
 
 
 class ProbeType(StrEnum):
@@ -33,40 +49,145 @@ class Scheme(StrEnum):
     HTTPS = "HTTPS"
 
 
+NAMESPACE_HOLE: Final = "{namespace}"
+"""The placeholder for the control-plane namespace in a host, and in the patterns of servers."""
+MAX_PORT: Final = 65535
+# A sample control-plane namespace, substituted for the placeholder before a host is checked.
+_NAMESPACE: Final = "shoot--project--name"
+# Visible ASCII without `#`: a fragment is never sent to a server.
+_PATH: Final = re.compile(r"/[!-\"$-~]*")
+# Control characters that a header value must not contain; a tab is allowed.
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_OF_THE_CONNECTION: Final = frozenset(
+    {"connection", "content-length", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+
+
+def _refused(message: str, text: str, secret_signs: str) -> ValueError:
+    """Returns the mistake; what was found is kept back if a sign in it says that it may be a secret."""
+    return Complete(message) if {*secret_signs} & {*text} else ValueError(message)
+
+
+def _port(value: object) -> object:
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 1 <= value <= MAX_PORT:
+            raise ValueError(f"must be from 1 to {MAX_PORT}")
+        return value
+    if isinstance(value, str) and is_port_name(value):
+        return value
+    raise ValueError(
+        f"must be a whole number from 1 to {MAX_PORT} or the name of a container's port"
+    )
+
+
+def _host(text: str) -> str:
+    if not is_host(text.replace(NAMESPACE_HOLE, _NAMESPACE)):
+        shape = f"a host's name, in which {NAMESPACE_HOLE} may stand, or an IP address"
+        # Text before an @ may contain a password, and a query may contain a token.
+        raise _refused(f"must be {shape}, without scheme, user, port, path or brackets", text, "@?")
+    return text
+
+
+def _path(text: str) -> str:
+    if not _PATH.fullmatch(text or "/"):
+        shape = (
+            "a path that begins with / (ASCII without spaces and #; %20 and the like for others)"
+        )
+        raise _refused(f"must be {shape}", text, "?")
+    return text or "/"
+
+
+def _header_name(text: str) -> str:
+    if not is_header(text):
+        # People sometimes write a complete header, whose value may be a secret, in place of the name.
+        raise _refused("must be letters, digits and -", text, ":")
+    if text.lower() in _OF_THE_CONNECTION:
+        raise Complete(f"must not be {text}: it belongs to the connection")
+    return text
+
+
+def _one_line(text: str) -> str:
+    if _CONTROLS.search(text):
+        raise Complete("must be one line without control characters")
+    return text
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise Complete("must not have a NUL in it")
+    return text
+
+
 Port = int | str
 """1 to 65535, or the name of a port of the container."""
+AnyPort = Annotated[Port, BeforeValidator(_port)]
+PortNumber = Annotated[int, Strict(), whole(1, MAX_PORT)]
+Host = Annotated[Text, AfterValidator(_host)]
+OneLine = Annotated[str, Secret(), AfterValidator(_one_line)]
+"""Text without control characters other than tabs, which may be a secret."""
+Argument = Annotated[str, Secret(), AfterValidator(_without_nul)]
+"""One argument of a command, which may have several lines and be a secret."""
+_Given = Annotated[Host | None, Field(exclude=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpHeader:
+    """A header of an HTTP probe."""
+
+    __pydantic_config__: ClassVar = KEYS
+
+    name: Annotated[str, AfterValidator(_header_name)]
+    value: Annotated[OneLine, Field(description="Always `[redacted]`, as it may be a secret.")] = ""
+
+
+Header = Annotated[
+    tuple[str, str],
+    WrittenAs(HttpHeader, lambda it: (it.name, it.value), lambda it: HttpHeader(*it)),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class HttpGet:
-    """Passes on an answer of 2xx or 3xx."""
+    """Passes with an answer of 2xx or 3xx."""
 
-    port: Port
+    __pydantic_config__: ClassVar = KEYS
+
+    port: AnyPort
     scheme: Scheme = Scheme.HTTP
-    path: str = "/"
-    headers: tuple[tuple[str, str], ...] = ()
+    path: Annotated[str, AfterValidator(_path)] = "/"
+    headers: Annotated[tuple[Header, ...], Field(alias="httpHeaders")] = ()
+    host: _Given = None
+    """Another spelling of the probe's, where a file has it; None in a policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class TcpSocket:
-    """Passes if a connection can be made."""
+    """Passes when a connection is made."""
 
-    port: Port
+    __pydantic_config__: ClassVar = KEYS
+
+    port: AnyPort
+    host: _Given = None
+    """Another spelling of the probe's, where a file has it; None in a policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grpc:
-    """Passes if the standard health service answers SERVING."""
+    """Passes when the standard health service answers SERVING."""
 
-    port: int
-    service: str = ""
+    __pydantic_config__: ClassVar = KEYS
+
+    port: PortNumber
+    service: OneLine = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Exec:
-    """Passes on exit code 0; runs inside the container, without a shell."""
+    """Passes with exit code 0; runs inside the container, without a shell."""
 
-    command: tuple[str, ...]
+    __pydantic_config__: ClassVar = KEYS
+
+    command: Annotated[tuple[Argument, ...], Field(min_length=1)]
 
 
 Handler = HttpGet | TcpSocket | Grpc | Exec
@@ -74,23 +195,41 @@ Handler = HttpGet | TcpSocket | Grpc | Exec
 
 @dataclass(frozen=True, slots=True)
 class EndpointProbeSpec:
-    """One entry of `endpointProbes`; times in seconds, as in Kubernetes."""
+    """An endpoint probe; one of its four handlers has a value, and one of `host` and `podSelector`."""
 
-    name: str
-    handler: Handler
+    __pydantic_config__: ClassVar = KEYS
+
+    name: Annotated[
+        Text,
+        checked(
+            is_label, "at most 63 lower case letters, digits and -, a letter or digit at both ends"
+        ),
+    ]
     type: ProbeType = ProbeType.READINESS
-    host: str | None = None
+    http_get: HttpGet | None = None
+    tcp_socket: TcpSocket | None = None
+    grpc: Grpc | None = None
+    exec: Exec | None = None
+    host: Host | None = None
     """The host to probe, which may contain `{namespace}`; None if the targets are containers."""
-    pods: LabelSelector | None = None
+    pods: Annotated[Selector | None, Field(alias="podSelector")] = None
     """Selects the pods whose containers are probed, in the control-plane namespace; None if the target is a host."""
-    container: str | None = None
+    container: ContainerName | None = None
     """The name of the only container to probe in these pods; None for each container."""
-    initial_delay: int = 0
-    period: int = 10
-    timeout: int = 1
-    success_threshold: int = 1
-    failure_threshold: int = 3
+    initial_delay: Annotated[CountOrZero, Field(alias="initialDelaySeconds")] = 0
+    period: Annotated[Count, Field(alias="periodSeconds")] = 10
+    timeout: Annotated[Count, Field(alias="timeoutSeconds")] = 1
+    success_threshold: Count = 1
+    failure_threshold: Count = 3
     effect: Effect = Effect.OBSERVE
+
+    @property
+    def handler(self) -> Handler:
+        """The one that it has; LookupError if there is none."""
+        for each in (self.http_get, self.tcp_socket, self.grpc, self.exec):
+            if each is not None:
+                return each
+        raise LookupError(f"the endpoint probe {self.name} has no handler")
 
     @property
     def gates(self) -> bool:

@@ -2,8 +2,26 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from app.core.model.endpoints import EndpointProbeSpec
+from app.core.model.keys import (
+    KEYS,
+    Count,
+    CountOrZero,
+    Duration,
+    DurationOrZero,
+    Needed,
+    ObjectName,
+    PositiveShare,
+    Reference,
+    Share,
+    Switch,
+    at_most,
+)
+from app.core.model.overrides import LONGEST
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef
 
@@ -17,70 +35,93 @@ class OnFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScalePolicy:
-    """How to scale one resource in one direction; durations in seconds."""
+    """How a dependent is scaled in one direction; durations in seconds."""
 
-    level: int = 0
-    initial_delay: float = 0.0
-    timeout: float = 30.0
+    __pydantic_config__: ClassVar = KEYS
+    OBSOLETE: ClassVar = ("replicas",)
+
+    level: CountOrZero = 0
+    initial_delay: DurationOrZero = 0.0
+    timeout: Duration = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class DependentPolicy:
-    """A dependent: one entry of `dependentResourceInfos`."""
+    """A dependent."""
 
-    ref: ResourceRef
-    scale_up: ScalePolicy = ScalePolicy()
-    scale_down: ScalePolicy = ScalePolicy()
-    optional: bool = False
+    __pydantic_config__: ClassVar = KEYS
+
+    ref: Reference
+    scale_up: Annotated[ScalePolicy, Needed()] = ScalePolicy()
+    scale_down: Annotated[ScalePolicy, Needed()] = ScalePolicy()
+    optional: Switch = False
+    should_exist: Annotated[Switch | None, Field(exclude=True)] = None
+    """The inverse of `optional`, where an older file has it; None in a policy."""
 
     def scale(self, direction: Direction) -> ScalePolicy:
         return self.scale_up if direction is Direction.UP else self.scale_down
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointMode:
-    """What endpoint mode has beyond lease mode; seconds."""
-
-    external_secret: str
-    """`externalKubeConfigSecretName`."""
-    internal_failure_backoff: float = 30.0
-    """`internalProbeFailureBackoffDuration`."""
-
-
-@dataclass(frozen=True, slots=True)
 class ProberPolicy:
-    """The contents of the prober file; durations in seconds."""
+    """The effective prober file, defaults included; durations in seconds.
 
-    kubeconfig_secret: str
-    """`kubeConfigSecretName`, or `internalKubeConfigSecretName` in endpoint mode."""
-    dependents: tuple[DependentPolicy, ...]
-    probe_interval: float = 10.0
-    initial_delay: float = 30.0
-    probe_timeout: float = 30.0
-    jitter: float = 0.2
-    """`backoffJitterFactor`: the next probe is due after interval × (1 + jitter × random)."""
-    grace: float = 40.0
-    """`kcmNodeMonitorGraceDuration`; a grace period in the Shoot takes precedence."""
-    limit: float = 0.6
-    """`nodeLeaseFailureFraction`."""
-    failure_threshold: int = 1
-    success_threshold: int = 3
-    suspect_interval: float = 5.0
-    max_protection: float | None = None
-    """`maxProtectionDuration`: a shoot protected for this long is scaled up and held for the same time (rules 7)."""
+    In lease mode it has `kubeconfig_secret`, in endpoint mode `internal_secret` and `external_secret`.
+    """
+
+    __pydantic_config__: ClassVar = KEYS
+    OBSOLETE: ClassVar = ("name", "namespace")
+
+    kubeconfig_secret: Annotated[
+        ObjectName | None, Field(alias="kubeConfigSecretName", description="Null in endpoint mode.")
+    ] = None
+    dependents: Annotated[
+        tuple[DependentPolicy, ...],
+        Field(alias="dependentResourceInfos", min_length=1),
+        Needed(),
+    ] = ()
+    internal_secret: Annotated[ObjectName | None, Field(alias="internalKubeConfigSecretName")] = (
+        None
+    )
+    """Null in lease mode, as the two below."""
+    external_secret: Annotated[ObjectName | None, Field(alias="externalKubeConfigSecretName")] = (
+        None
+    )
+    probe_interval: Duration = 10.0
+    initial_delay: DurationOrZero = 30.0
+    probe_timeout: Duration = 30.0
+    jitter: Annotated[Share, Field(alias="backoffJitterFactor")] = 0.2
+    """The next probe is due after interval × (1 + jitter × random)."""
+    grace: Annotated[Duration, Field(alias="kcmNodeMonitorGraceDuration")] = 40.0
+    """A grace period in the Shoot takes precedence."""
+    limit: Annotated[PositiveShare, Field(alias="nodeLeaseFailureFraction")] = 0.6
+    failure_threshold: Count = 1
+    success_threshold: Count = 3
+    suspect_interval: Annotated[Duration, Field(alias="suspectProbeInterval")] = 5.0
+    max_protection: Annotated[
+        Annotated[Duration, at_most(LONGEST)] | None, Field(alias="maxProtectionDuration")
+    ] = None
+    """A shoot protected for this long is scaled up and held for the same time (rules 7)."""
+    internal_failure_backoff: Annotated[
+        DurationOrZero | None, Field(alias="internalProbeFailureBackoffDuration")
+    ] = 30.0
+    """Of endpoint mode; the API shows null in lease mode, where it has no effect."""
     on_scale_down_failure: OnFailure = OnFailure.CONTINUE
     on_scale_up_failure: OnFailure = OnFailure.STOP
-    endpoint_mode: EndpointMode | None = None
-    """None in lease mode."""
     endpoint_probes: tuple[EndpointProbeSpec, ...] = ()
+
+    @property
+    def endpoint_mode(self) -> bool:
+        """Whether two paths are compared; otherwise leases are read."""
+        return self.external_secret is not None
 
     @property
     def secret_names(self) -> dict[Route, str]:
         """The name of the kubeconfig Secret for each route in use."""
-        names = {Route.INTERNAL: self.kubeconfig_secret}
-        if self.endpoint_mode is not None:
-            names[Route.EXTERNAL] = self.endpoint_mode.external_secret
-        return names
+        if self.external_secret is None:
+            return {Route.INTERNAL: self.kubeconfig_secret or ""}
+        internal = self.internal_secret or self.kubeconfig_secret or ""
+        return {Route.INTERNAL: internal, Route.EXTERNAL: self.external_secret}
 
     def on_failure(self, direction: Direction) -> OnFailure:
         if direction is Direction.UP:

@@ -4,24 +4,57 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
+from pydantic import AfterValidator, Field, WrapSerializer
+
+from app.core.model.keys import (
+    KEYS,
+    Count,
+    Duration,
+    DurationOrZero,
+    Needed,
+    Selector,
+    ServiceName,
+    Switch,
+    WrittenAs,
+)
 from app.core.model.pods import OwnerView
 from app.core.model.selectors import LabelSelector
 
 
 @dataclass(frozen=True, slots=True)
-class WeederPolicy:
-    """The weeder file; durations in seconds."""
+class PodSelectors:
+    """The pods that depend on a service."""
 
-    services: Mapping[str, tuple[LabelSelector, ...]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
-    """`servicesAndDependantSelectors`: the selectors of the pods that depend on each service."""
-    watch_duration: float = 300.0
-    max_deletions_per_workload: int = 5
-    min_backoff_remaining: float = 10.0
-    weed_bare_pods: bool = False
+    __pydantic_config__: ClassVar = KEYS
+
+    pod_selectors: Annotated[tuple[Selector, ...], Field(min_length=1)]
+
+
+_Dependants = Annotated[
+    tuple[LabelSelector, ...], WrittenAs(PodSelectors, lambda it: it.pod_selectors, PodSelectors)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WeederPolicy:
+    """The effective weeder file, defaults included; durations in seconds."""
+
+    __pydantic_config__: ClassVar = KEYS
+    OBSOLETE: ClassVar = ("name", "namespace")
+
+    services: Annotated[
+        Mapping[ServiceName, _Dependants],
+        Field(alias="servicesAndDependantSelectors", min_length=1),
+        Needed(),
+        AfterValidator(MappingProxyType),
+        WrapSerializer(lambda services, serialize: serialize(dict(services))),
+    ] = field(default_factory=lambda: MappingProxyType({}))
+    watch_duration: Duration = 300.0
+    max_deletions_per_workload: Count = 5
+    min_backoff_remaining: DurationOrZero = 10.0
+    weed_bare_pods: Switch = False
 
 
 class ServiceKey(NamedTuple):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
+from app.core.tasks import happens
+
 # Maximum number of changes that are kept: a complete outage of 1,000 shoots.
 _MOST: Final = 4_096
 _MOST_BYTES: Final = 8 * 2**20
@@ -157,12 +159,7 @@ class Follower:
 
     async def news(self, seconds: float) -> bool:
         """Waits until there may be something to take; returns False if nothing came within so many seconds."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await happens(self._news, seconds)
 
     def take(self, most_bytes: int) -> list[Change]:
         """Takes the next changes, oldest first, up to so many bytes but at least one.

@@ -232,7 +232,7 @@ ENDPOINT_MODE = (RequestKind.INTERNAL, RequestKind.EXTERNAL)
 
 def of_probes(policy: ProberPolicy) -> tuple[RequestKind, ...]:
     """Returns the kinds of request that one probe consists of."""
-    return LEASE_MODE if policy.endpoint_mode is None else ENDPOINT_MODE
+    return LEASE_MODE if not policy.endpoint_mode else ENDPOINT_MODE
 
 
 def of_shoots(policy: ProberPolicy) -> tuple[RequestKind, ...]:

@@ -159,6 +159,17 @@ def settled(view: WorkloadView, direction: Direction) -> bool:
     return ready is None or ready >= 1
 
 
+def levels(
+    dependents: Iterable[DependentPolicy], direction: Direction
+) -> tuple[tuple[DependentPolicy, ...], ...]:
+    """Groups the dependents by their level in this direction, ascending; those of one level are scaled at once."""
+
+    def level(dependent: DependentPolicy) -> int:
+        return dependent.scale(direction).level
+
+    return tuple(tuple(group) for _, group in groupby(sorted(dependents, key=level), key=level))
+
+
 class Planned(NamedTuple):
     """What a scaling run does with one dependent, and what that was decided on."""
 
@@ -185,16 +196,12 @@ def plan(
     `found_at_zero` says of a resource at 0 without our keys whether it is to be scaled up.
     """
 
-    def level(dependent: DependentPolicy) -> int:
-        return dependent.scale(direction).level
-
     def planned(each: DependentPolicy) -> Planned:
         view, found = view_of(each.ref), found_at_zero(each.ref)
         task = decide(view, direction, now, optional=each.optional, found_at_zero=found)
         return Planned(each, view, task)
 
-    groups = groupby(sorted(dependents, key=level), key=level)
-    return tuple(tuple(map(planned, group)) for _, group in groups)
+    return tuple(tuple(map(planned, level)) for level in levels(dependents, direction))
 
 
 def writes(plan: Iterable[Iterable[Planned]]) -> bool:

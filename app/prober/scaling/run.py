@@ -169,16 +169,14 @@ class ScalingRun:
             phase = phase if result.cancelled is None else OperationPhase.CANCELLED
         elif self.guard.ended is not None:
             message = f"it ends: {self.guard.ended}"
-        dependents = sorted(
-            self._env.policy.dependents, key=lambda each: each.scale(direction).level
-        )
+        levels = scaling.levels(self._env.policy.dependents, direction)
         return replace(
             self.order,
             phase=phase,
             started=self.started,
             ended=ended,
             message=message,
-            steps=tuple(map(self._step, dependents)),
+            steps=tuple(self._step(each) for level in levels for each in level),
         )
 
     def _step(self, dependent: DependentPolicy) -> RunStep:

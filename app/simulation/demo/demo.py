@@ -14,8 +14,8 @@ from typing import Final, Self, TextIO, TypeVar
 from rich.console import Console
 
 from app.core.clock import Clock
-from app.core.config.files import read_text
 from app.core.config.settings import DemoSettings
+from app.core.config.yaml_file import read_text
 from app.core.errors import ConfigurationError, Mistake, WatchdogError
 from app.core.log import configure_logs
 from app.core.model.durations import format_duration

@@ -6,15 +6,23 @@ from typing import Final
 
 import yaml
 
-from app.core.config.fields import FileLocation, Findings, Section, T
-from app.core.config.scalars import Reader, boolean, duration, fraction, nearest, whole
-from app.core.config.yaml_nodes import NodeKind, describe, kind
+from app.core.config.yaml_file import FileLocation, NodeKind, describe, kind, nearest
 from app.core.errors import NotFound
 from app.core.model import workloads as ann
 from app.core.model.names import is_label
 from app.simulation.builders import CONTROLLERS, World
 from app.simulation.parts import Fault
 from app.simulation.scenarios.model import ActionScope, Begin, Touches
+from app.simulation.scenarios.reading import (
+    Findings,
+    Reader,
+    Section,
+    T,
+    boolean,
+    duration,
+    fraction,
+    whole,
+)
 from app.simulation.store import StoreEvent
 from app.simulation.traffic import Storage, Trouble
 from app.simulation.workloads import API_SERVER, ETCD, ETCD_SERVICE, Workload, control_plane

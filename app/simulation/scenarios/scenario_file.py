@@ -10,10 +10,16 @@ from typing import Final, assert_never
 
 import yaml
 
-from app.core.config.fields import FileLocation, Findings, Keys, Section
-from app.core.config.files import read_text
-from app.core.config.scalars import boolean, duration, fraction, nearest, whole
-from app.core.config.yaml_nodes import NodeKind, compose, describe, kind, line_of
+from app.core.config.yaml_file import (
+    FileLocation,
+    NodeKind,
+    compose,
+    describe,
+    kind,
+    line_of,
+    nearest,
+    read_text,
+)
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.durations import format_duration
 from app.simulation.scenarios.actions import ACTIONS, Options, ScenarioAction, label, one_of, text
@@ -34,13 +40,12 @@ from app.simulation.scenarios.model import (
     Timing,
     Zone,
 )
+from app.simulation.scenarios.reading import Findings, Section, boolean, duration, fraction, whole
 
-SCENARIO_KEYS: Final = Keys(("name", "about", "mode", "canary", "shoots", "scenes"))
-SHOOT_KEYS: Final = Keys(("name", "nodes", "zones"))
-ZONE_KEYS: Final = Keys(("name", "share"))
-SCENE_KEYS: Final = Keys(
-    ("do", "with", "shoots", "after", "afterEnd", "for", "times", "every", "say")
-)
+SCENARIO_KEYS: Final = ("name", "about", "mode", "canary", "shoots", "scenes")
+SHOOT_KEYS: Final = ("name", "nodes", "zones")
+ZONE_KEYS: Final = ("name", "share")
+SCENE_KEYS: Final = ("do", "with", "shoots", "after", "afterEnd", "for", "times", "every", "say")
 
 _LEAST_NODES: Final = 2
 _MOST_NODES: Final = 5000
@@ -73,7 +78,7 @@ def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
     Raises:
         ConfigurationError: anything in it is wrong; it has all mistakes.
     """
-    findings = Findings(source, strict=True)
+    findings = Findings(source)
     root = compose(content, source)
     if root is None or kind(root) is not NodeKind.MAPPING:
         found = "nothing" if root is None else describe(root)
@@ -192,9 +197,8 @@ def _begin(section: Section, name: str, findings: Findings, zones: frozenset[str
     if given is not None and not options:
         findings.mistake(section.place("with"), f"{name} has no options")
         given = None
-    keys = Keys(options)
     return ACTIONS[name].read(
-        Options(None if given is None else section.section("with", keys), zones, findings)
+        Options(None if given is None else section.section("with", options), zones, findings)
     )
 
 

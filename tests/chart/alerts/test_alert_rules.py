@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from app.core import errors
-from app.core.config.files import parse_prober
+from app.core.config.policy_files import parse_prober
 from app.core.errors import ClusterError
 from app.core.kube.kubeconfig import NO_TOKEN
 from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions

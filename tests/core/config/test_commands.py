@@ -245,7 +245,7 @@ def test_a_wrong_file_ends_with_2_and_the_others_are_checked_too():
     assert code == 2
     assert out == f"{GOOD}: the prober file is valid\n"
     assert err == (
-        f"{BAD}: line 2: probeInterval: must be above 0s, not 0s\n"
+        f'{BAD}: line 2: probeInterval: must be above 0s, not the string "0s"\n'
         "nowhere.yaml: (file): cannot be read: No such file or directory\n"
     )
 

@@ -9,30 +9,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.config.advice import slow_gate
-from app.core.config.endpoint_probes import (
-    EXEC_KEYS,
-    GRPC_KEYS,
-    HANDLER_KEYS,
-    HEADER_KEYS,
-    HTTP_KEYS,
-    PROBE_KEYS,
-    TCP_KEYS,
-)
-from app.core.config.fields import SELECTOR_KEYS
-from app.core.config.files import parse_prober, read_prober_file
-from app.core.config.probe_values import MAX_PORT
+from app.core.config.policy_files import HANDLERS as HANDLER_NAMES
+from app.core.config.policy_files import parse_prober, read_prober_file
+from app.core.config.yaml_file import keys_of
 from app.core.errors import ConfigurationError
 from app.core.model.endpoints import (
+    MAX_PORT,
     Effect,
     EndpointProbeSpec,
     Exec,
     Grpc,
     HttpGet,
+    HttpHeader,
     ProbeType,
     Scheme,
     TcpSocket,
 )
-from app.core.model.policy import EndpointMode, ProberPolicy
+from app.core.model.keys import PodSelector
+from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 
 HERE = Path(__file__).parent / "endpoint"
@@ -134,11 +128,13 @@ def test_each_handler_means_what_it_says():
     livez = HttpGet("https", Scheme.HTTPS, "/livez?verbose", headers)
     app = LabelSelector((Requirement("app", Operator.EXISTS),))
     assert read_prober_file(path, strict=True, allow_exec=True).policy.endpoint_probes == (
-        EndpointProbeSpec("seed-dns", TcpSocket(53), host=dns, effect=Effect.GATE_SCALE_DOWN),
+        EndpointProbeSpec(
+            "seed-dns", tcp_socket=TcpSocket(53), host=dns, effect=Effect.GATE_SCALE_DOWN
+        ),
         EndpointProbeSpec(
             "apiserver",
-            livez,
-            ProbeType.LIVENESS,
+            http_get=livez,
+            type=ProbeType.LIVENESS,
             pods=API_SERVER,
             container="kube-apiserver",
             initial_delay=15,
@@ -146,14 +142,14 @@ def test_each_handler_means_what_it_says():
             timeout=3,
             failure_threshold=2,
         ),
-        EndpointProbeSpec("etcd", Grpc(2379, "etcd.health"), ProbeType.STARTUP, pods=app),
+        EndpointProbeSpec("etcd", grpc=Grpc(2379, "etcd.health"), type=ProbeType.STARTUP, pods=app),
         EndpointProbeSpec(
             "marker",
-            Exec(("sh", "-c", "test -e /tmp/healthy", "")),
+            exec=Exec(("sh", "-c", "test -e /tmp/healthy", "")),
             pods=API_SERVER,
             success_threshold=2,
         ),
-        EndpointProbeSpec("bare", Grpc(50051), host="2001:db8::1"),
+        EndpointProbeSpec("bare", grpc=Grpc(50051), host="2001:db8::1"),
     )
 
 
@@ -165,13 +161,13 @@ def test_a_host_may_stand_in_the_handler_as_in_kubernetes():
         ("tcp", "192.0.2.7"),
         ("above", "etcd-main-client.{namespace}.svc"),
     ]
-    assert policy.endpoint_mode is not None, "endpoint probes belong to both modes"
+    assert policy.endpoint_mode, "endpoint probes belong to both modes"
 
 
 def test_null_is_absent_and_keys_match_whatever_their_case():
     path = HERE / "good/nulls-and-other-cases.yaml"
     (probe,) = read_prober_file(path, strict=True).policy.endpoint_probes
-    assert probe == EndpointProbeSpec("probe", HttpGet(443), pods=API_SERVER, period=7)
+    assert probe == EndpointProbeSpec("probe", http_get=HttpGet(443), pods=API_SERVER, period=7)
 
 
 def test_without_the_key_there_are_none():
@@ -219,14 +215,14 @@ def test_the_other_handlers_need_no_flag():
     assert len(read(*probes, allow_exec=False)) == 3
 
 
-@pytest.mark.parametrize("second", HANDLER_KEYS)
-@pytest.mark.parametrize("first", HANDLER_KEYS)
+@pytest.mark.parametrize("second", HANDLER_NAMES)
+@pytest.mark.parametrize("first", HANDLER_NAMES)
 def test_any_two_handlers_are_one_too_many(first, second):
     given = {each: HANDLERS[each] for each in (first, second)}
     if first == second:
         assert read_one(**given, **PODS).name == "probe"
         return
-    kept, refused = sorted(given, key=HANDLER_KEYS.index)
+    kept, refused = sorted(given, key=HANDLER_NAMES.index)
     message = f"is a second handler beside {kept}: only one may be given"
     assert mistakes_of(**given, **PODS) == [f"endpointProbes[0].{refused}: {message}"]
 
@@ -297,7 +293,7 @@ def test_an_unknown_key_of_a_pod_selector_stops_it_as_more_pods_than_meant_would
     assert mistakes(probe, strict=False) == [f"{path}: {message}"]
 
 
-@pytest.mark.parametrize("key", PROBE_KEYS.known)
+@pytest.mark.parametrize("key", tuple(keys_of(EndpointProbeSpec)))
 def test_each_key_of_a_probe_is_read(key):
     found = mistakes({key: 0.5})
     assert any(each.startswith(f"endpointProbes[0].{key}: must be ") for each in found)
@@ -308,12 +304,12 @@ def test_each_key_of_a_probe_is_read(key):
     [
         (handler, key)
         for handler, keys in (
-            ("httpGet", HTTP_KEYS),
-            ("tcpSocket", TCP_KEYS),
-            ("grpc", GRPC_KEYS),
-            ("exec", EXEC_KEYS),
+            ("httpGet", HttpGet),
+            ("tcpSocket", TcpSocket),
+            ("grpc", Grpc),
+            ("exec", Exec),
         )
-        for key in keys.known
+        for key in keys_of(keys)
     ],
 )
 def test_each_key_of_a_handler_is_read(handler, key):
@@ -321,14 +317,14 @@ def test_each_key_of_a_handler_is_read(handler, key):
     assert any(each.startswith(path) for each in mistakes({handler: {key: 0.5}}))
 
 
-@pytest.mark.parametrize("key", HEADER_KEYS.known)
+@pytest.mark.parametrize("key", tuple(keys_of(HttpHeader)))
 def test_each_key_of_a_header_is_read(key):
     path = f"endpointProbes[0].httpGet.httpHeaders[0].{key}: must be "
     found = mistakes({"httpGet": {"httpHeaders": [{key: 7}]}})
     assert any(each.startswith(path) for each in found)
 
 
-@pytest.mark.parametrize("key", SELECTOR_KEYS.known)
+@pytest.mark.parametrize("key", tuple(keys_of(PodSelector)))
 def test_each_key_of_a_pod_selector_is_read(key):
     path = f"endpointProbes[0].podSelector.{key}: must be "
     assert any(each.startswith(path) for each in mistakes({"podSelector": {key: 7}}))
@@ -351,7 +347,7 @@ def test_a_gate_is_warned_of_where_it_closes_after_half_the_grace(failures, peri
     late = 2 * (failures * period + timeout) >= grace
     gate = EndpointProbeSpec(
         "gate",
-        TcpSocket(53),
+        tcp_socket=TcpSocket(53),
         host="a",
         period=period,
         timeout=timeout,
@@ -367,21 +363,19 @@ def test_in_endpoint_mode_a_gate_is_warned_of_that_closes_after_the_verdict(fail
     """Three probes 5 s apart: 10 s after the first that failed there may be a verdict."""
     gate = EndpointProbeSpec(
         "gate",
-        TcpSocket(53),
+        tcp_socket=TcpSocket(53),
         host="a",
         period=2,
         timeout=1,
         failure_threshold=failures,
         effect=Effect.GATE_SCALE_DOWN,
     )
-    mode = ProberPolicy(
-        "in", (), failure_threshold=3, suspect_interval=5.0, endpoint_mode=EndpointMode("out")
-    )
+    mode = ProberPolicy("in", (), failure_threshold=3, suspect_interval=5.0, external_secret="out")
     advice = slow_gate(gate, mode)
     assert (advice is not None) == late
     if advice is not None:
         assert "later than the verdict may come, 10s after the first probe" in advice
-    assert slow_gate(gate, replace(mode, endpoint_mode=None)) is None
+    assert slow_gate(gate, replace(mode, external_secret=None)) is None
 
 
 def test_what_is_no_gate_may_be_as_slow_as_it_likes():
@@ -403,14 +397,18 @@ SCALARS = (
     | st.text(max_size=6)
     | st.sampled_from(["a", "https", "example.org", "{namespace}", "Startup", "GateScaleDown"])
 )
-HEADERS = st.lists(st.dictionaries(st.sampled_from(HEADER_KEYS.known), SCALARS), max_size=2)
+HEADERS = st.lists(
+    st.dictionaries(st.sampled_from(tuple(keys_of(HttpHeader))), SCALARS), max_size=2
+)
 SELECTOR = st.fixed_dictionaries({}, optional={"matchLabels": st.just({"a": "b"}), "x": SCALARS})
 HANDLER = st.dictionaries(
-    st.sampled_from((*HTTP_KEYS.known, *GRPC_KEYS.known, *EXEC_KEYS.known)),
+    st.sampled_from((*keys_of(HttpGet), *keys_of(Grpc), *keys_of(Exec))),
     SCALARS | HEADERS | st.lists(SCALARS, max_size=2),
     max_size=4,
 )
-JUNK = st.dictionaries(st.sampled_from(PROBE_KEYS.known), SCALARS | HANDLER | SELECTOR, max_size=6)
+JUNK = st.dictionaries(
+    st.sampled_from(tuple(keys_of(EndpointProbeSpec))), SCALARS | HANDLER | SELECTOR, max_size=6
+)
 PORT = st.sampled_from([1, 443, "https"])
 ALMOST = st.builds(
     lambda *parts: {key: value for part in parts for key, value in part.items()},

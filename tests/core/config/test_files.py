@@ -8,9 +8,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.config.files import MAX_BYTES, parse_prober, read_prober_file
-from app.core.config.prober_file import DEPENDENT_KEYS, PROBER_KEYS, REF_KEYS, SCALE_KEYS
+from app.core.config.policy_files import parse_prober, read_prober_file
+from app.core.config.yaml_file import MAX_BYTES, keys_of
 from app.core.errors import ConfigurationError
+from app.core.model.keys import Ref
 from app.core.model.policy import DependentPolicy, OnFailure, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 
@@ -99,7 +100,7 @@ def test_the_example_has_every_key_of_lease_mode_at_its_default():
         "internalProbeFailureBackoffDuration",
         "endpointProbes",
     }
-    assert set(yaml.safe_load(path.read_text())) == set(PROBER_KEYS.known) - elsewhere
+    assert set(yaml.safe_load(path.read_text())) == set(keys_of(ProberPolicy)) - elsewhere
 
 
 def test_older_spellings_and_keys_mean_what_they_meant():
@@ -142,29 +143,29 @@ def test_an_unknown_key_never_stops_the_running_program():
 
 def test_a_wrong_value_stops_the_running_program_too():
     assert mistakes(file_with(probeInterval="0s", later=1), strict=False) == [
-        "line 10: probeInterval: must be above 0s, not 0s"
+        'line 10: probeInterval: must be above 0s, not the string "0s"'
     ]
 
 
-@pytest.mark.parametrize("key", PROBER_KEYS.known)
+@pytest.mark.parametrize("key", tuple(keys_of(ProberPolicy)))
 def test_each_key_of_the_file_is_read(key):
     assert any(f"{key}: " in each for each in mistakes(file_with(**{key: {"odd": 1}})))
 
 
-@pytest.mark.parametrize("key", DEPENDENT_KEYS.known)
+@pytest.mark.parametrize("key", tuple(keys_of(DependentPolicy)))
 def test_each_key_of_a_dependent_is_read(key):
     path = f"dependentResourceInfos[0].{key}: "
     assert any(path in each for each in mistakes(file_with(dependentResourceInfos=[{key: 7}])))
 
 
-@pytest.mark.parametrize("key", REF_KEYS.known)
+@pytest.mark.parametrize("key", tuple(keys_of(Ref)))
 def test_each_key_of_a_ref_is_read(key):
     dependent = {"ref": {key: 7}}
     found = mistakes(file_with(dependentResourceInfos=[dependent]))
     assert any(f"ref.{key}: must be a string" in each for each in found)
 
 
-@pytest.mark.parametrize("key", SCALE_KEYS.known)
+@pytest.mark.parametrize("key", tuple(keys_of(ScalePolicy)))
 @pytest.mark.parametrize("direction", ["scaleUp", "scaleDown"])
 def test_each_key_of_a_scaling_is_read(direction, key):
     dependent = {direction: {key: "odd"}}
@@ -248,7 +249,7 @@ VALUES = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.text(max_size=5) | st.sampled_from(SCALE_KEYS.known), inner, max_size=3
+            st.text(max_size=5) | st.sampled_from(tuple(keys_of(ScalePolicy))), inner, max_size=3
         )
     ),
     max_leaves=8,
@@ -277,15 +278,15 @@ def test_any_yaml_like_text_gives_a_policy_or_a_configuration_error(text):
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(st.dictionaries(st.sampled_from(PROBER_KEYS.known), VALUES, max_size=4))
+@given(st.dictionaries(st.sampled_from(tuple(keys_of(ProberPolicy))), VALUES, max_size=4))
 def test_any_values_give_a_policy_or_a_configuration_error(keys):
     loads_or_is_refused(file_with(**keys))
 
 
 @settings(deadline=None)  # the machine may be busy
 @given(
-    st.dictionaries(st.sampled_from(DEPENDENT_KEYS.known), VALUES),
-    st.dictionaries(st.sampled_from(SCALE_KEYS.known), VALUES),
+    st.dictionaries(st.sampled_from(tuple(keys_of(DependentPolicy))), VALUES),
+    st.dictionaries(st.sampled_from(tuple(keys_of(ScalePolicy))), VALUES),
 )
 def test_any_dependents_give_a_policy_or_a_configuration_error(dependent, scaling):
     loads_or_is_refused(file_with(dependentResourceInfos=[dependent | {"scaleDown": scaling}]))

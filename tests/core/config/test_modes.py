@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.config.advice import known_after, late_scale_down
-from app.core.config.endpoint_probes import PROBE_KEYS
-from app.core.config.files import parse_prober, read_prober_file
+from app.core.config.policy_files import parse_prober, read_prober_file
+from app.core.config.yaml_file import keys_of
 from app.core.errors import ConfigurationError
-from app.core.model.endpoints import Exec, Grpc, HttpGet, TcpSocket
-from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy, ScalePolicy
+from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, HttpGet, TcpSocket
+from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 
@@ -40,8 +40,8 @@ def test_the_sample_of_endpoint_mode_means_what_it_says():
     path = HERE / "good/endpoint-mode-sample.yaml"
     up, down = ScalePolicy(1, 10.0, 60.0), ScalePolicy(0, 15.0, 45.0)
     assert read_prober_file(path, strict=True).policy == ProberPolicy(
-        kubeconfig_secret="dws-interal-probe-secret-name",
-        endpoint_mode=EndpointMode("dwd-external-probe-secret-name", 30.0),
+        internal_secret="dws-interal-probe-secret-name",
+        external_secret="dwd-external-probe-secret-name",
         probe_interval=20.0,
         initial_delay=5.0,
         success_threshold=1,
@@ -61,13 +61,13 @@ def test_the_sample_of_endpoint_mode_means_what_it_says():
 
 def test_both_names_choose_endpoint_mode():
     policy = loaded(ENDPOINT).policy
-    assert policy.endpoint_mode == EndpointMode("outside", 30.0)
+    assert policy.endpoint_mode
     assert policy.secret_names == {Route.INTERNAL: "inside", Route.EXTERNAL: "outside"}
 
 
 def test_one_name_chooses_lease_mode():
     policy = loaded(LEASE).policy
-    assert policy.endpoint_mode is None
+    assert not policy.endpoint_mode
     assert policy.secret_names == {Route.INTERNAL: "probe"}
 
 
@@ -86,8 +86,9 @@ def test_each_mode_has_thresholds_of_its_own(mode, thresholds):
 
 
 def test_the_pause_after_an_internal_failure_can_be_chosen():
-    endpoint = loaded(ENDPOINT, internalProbeFailureBackoffDuration="0s").policy.endpoint_mode
-    assert endpoint == EndpointMode("outside", 0.0)
+    assert loaded(ENDPOINT).policy.internal_failure_backoff == 30.0
+    chosen = loaded(ENDPOINT, internalProbeFailureBackoffDuration="0s").policy
+    assert chosen.internal_failure_backoff == 0.0
 
 
 def test_what_has_no_effect_in_a_mode_is_warned_of_and_decides_nothing():
@@ -135,7 +136,7 @@ def test_endpoint_mode_is_warned_of_exactly_where_the_page_says(
     grace = 40.0 if short else 120.0
     policy = ProberPolicy(
         kubeconfig_secret="inside",
-        endpoint_mode=EndpointMode("outside"),
+        external_secret="outside",
         grace=grace,
         failure_threshold=failures,
         probe_timeout=timeout,
@@ -159,8 +160,8 @@ def test_the_example_of_endpoint_mode_has_its_defaults_and_no_warnings():
     assert found.warnings == ()
     assert found.policy == replace(
         bare,
-        kubeconfig_secret=found.policy.kubeconfig_secret,
-        endpoint_mode=EndpointMode(found.policy.secret_names[Route.EXTERNAL]),
+        internal_secret=found.policy.internal_secret,
+        external_secret=found.policy.secret_names[Route.EXTERNAL],
         endpoint_probes=found.policy.endpoint_probes,
         dependents=found.policy.dependents,
     )
@@ -170,7 +171,7 @@ def test_the_example_has_each_handler_and_each_key_of_a_probe():
     found = read_prober_file(EXAMPLE, strict=True, allow_exec=True).policy.endpoint_probes
     assert {type(each.handler) for each in found} == {HttpGet, TcpSocket, Grpc, Exec}
     written = yaml.safe_load(EXAMPLE.read_text())["endpointProbes"]
-    assert {key for each in written for key in each} == set(PROBE_KEYS.known)
+    assert {key for each in written for key in each} == set(keys_of(EndpointProbeSpec))
     assert any(each.gates for each in found)
 
 

@@ -65,7 +65,7 @@ def test_a_hash_may_be_written_in_capitals_and_a_file_in_json():
             f"tokens: {CANARY}",
             ["line 1: (file): must be a list of callers, each with name, role and sha256"],
         ),
-        (f"- {CANARY}", ["line 1: [0]: must be a mapping with name, role and sha256"]),
+        (f"- {CANARY}", ["line 1: [0]: must be a mapping"]),
         (
             entry() + f"  {CANARY}: 1\n",
             ["line 4: [0]: has an unknown key; the keys are name, role and sha256"],
@@ -92,8 +92,8 @@ def test_a_hash_may_be_written_in_capitals_and_a_file_in_json():
             ["line 1: [0].name: must be a name of at most 100 printable characters"],
         ),
         (entry("12"), ["line 1: [0].name: must be a string; quote it"]),
-        (entry(role="root"), ["line 2: [0].role: must be one of viewer, operator, admin"]),
-        (entry(role="[admin]"), ["line 2: [0].role: must be a string; quote it"]),
+        (entry(role="root"), ["line 2: [0].role: must be viewer, operator or admin"]),
+        (entry(role="[admin]"), ["line 2: [0].role: must be viewer, operator or admin"]),
         (
             f"- name: alice\n  role: admin\n  sha256: {CANARY}\n",
             ["line 3: [0].sha256: must be the SHA-256 of a token: 64 hexadecimal digits"],
@@ -112,7 +112,7 @@ def test_a_hash_may_be_written_in_capitals_and_a_file_in_json():
         ),
         (
             entry() + entry("bob"),
-            ["line 4: [1].sha256: is also that of [0] on line 1"],
+            ["line 6: [1].sha256: is also that of [0] on line 1"],
         ),
         (
             entry() + "  role: admin\n",
@@ -121,7 +121,7 @@ def test_a_hash_may_be_written_in_capitals_and_a_file_in_json():
         (b"\xff\xfe" + CANARY.encode(), ["(file): is not UTF-8 text (byte 0)"]),
         (
             f"- !!python/name:{CANARY} x",
-            ["line 1: [0]: must be a mapping with name, role and sha256"],
+            ["line 1: [0]: must be a mapping"],
         ),
     ],
 )
@@ -200,7 +200,7 @@ async def test_a_file_that_became_wrong_is_reported_once_and_the_good_one_stays(
         await found.check()
         await found.check()
     assert found.value.caller(ALICE) is not None
-    assert found.trouble == f"{path}: line 1: [0]: must be a mapping with name, role and sha256"
+    assert found.trouble == f"{path}: line 1: [0]: must be a mapping"
     assert [each["log_level"] for each in logged] == ["error"]
     assert CANARY not in repr(logged)
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.config.advice import useless_selector
-from app.core.config.fields import REQUIREMENT_KEYS, SELECTOR_KEYS
-from app.core.config.files import file_kind, parse_prober, parse_weeder, read_weeder_file
 from app.core.config.flag_values import FileKind
-from app.core.config.weeder_file import WEEDER_KEYS
+from app.core.config.policy_files import file_kind, parse_prober, parse_weeder, read_weeder_file
+from app.core.config.yaml_file import keys_of
 from app.core.errors import ConfigurationError
+from app.core.model.keys import MatchExpression, PodSelector
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 
@@ -104,7 +104,7 @@ def test_the_example_has_every_key_at_its_default_and_the_services_of_gardener()
     gardener = read_weeder_file(GARDENER, strict=True).policy
     assert loaded.warnings == ()
     assert loaded.policy == WeederPolicy(gardener.services)
-    assert set(yaml.safe_load(path.read_text())) == set(WEEDER_KEYS.known)
+    assert set(yaml.safe_load(path.read_text())) == set(keys_of(WeederPolicy))
 
 
 def test_what_is_absent_has_the_defaults_of_the_page():
@@ -169,21 +169,21 @@ def test_an_unknown_key_in_a_requirement_stops_it_too():
 
 def test_a_wrong_value_stops_the_running_program_too():
     assert mistakes(file_with(watchDuration="0s", later=1), strict=False) == [
-        "line 7: watchDuration: must be above 0s, not 0s"
+        'line 7: watchDuration: must be above 0s, not the string "0s"'
     ]
 
 
-@pytest.mark.parametrize("key", WEEDER_KEYS.known)
+@pytest.mark.parametrize("key", tuple(keys_of(WeederPolicy)))
 def test_each_key_of_the_file_is_read(key):
     assert any(f"{key}" in each for each in mistakes(file_with(**{key: [1]})))
 
 
-@pytest.mark.parametrize("key", SELECTOR_KEYS.known)
+@pytest.mark.parametrize("key", tuple(keys_of(PodSelector)))
 def test_each_key_of_a_selector_is_read(key):
     assert any(f"{SELECTOR}.{key}: must be" in each for each in mistakes(file_with({key: 7})))
 
 
-@pytest.mark.parametrize("key", REQUIREMENT_KEYS.known)
+@pytest.mark.parametrize("key", tuple(keys_of(MatchExpression)))
 def test_each_key_of_a_requirement_is_read(key):
     requirement = {"key": "role", "operator": "In", "values": ["a"]} | {key: 7}
     path = f"{SELECTOR}.matchExpressions[0].{key}: must be"
@@ -328,7 +328,12 @@ ODD = st.recursive(
             st.text(max_size=5)
             | st.integers()
             | st.sampled_from(
-                [*WEEDER_KEYS.known, *SELECTOR_KEYS.known, *REQUIREMENT_KEYS.known, "podSelectors"]
+                [
+                    *keys_of(WeederPolicy),
+                    *keys_of(PodSelector),
+                    *keys_of(MatchExpression),
+                    "podSelectors",
+                ]
             ),
             inner,
             max_size=3,

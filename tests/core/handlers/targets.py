@@ -12,6 +12,7 @@ from app.core.clock import Clock
 from app.core.handlers.handlers import HandlerLimits, NetworkHandlers
 from app.core.model.endpoints import EndpointProbeSpec, Handler, Ran, TargetAddress
 from tests.core.kube.server import server_context
+from tests.support.endpointprobes import handled_by
 
 NAMESPACE = "shoot--foo--bar"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -122,7 +123,7 @@ async def handlers(
 
 def probe(handler: Handler, timeout: float = 2, **more) -> EndpointProbeSpec:
     """`timeout` may be a part of a second here: tests have no time."""
-    return EndpointProbeSpec("p", handler, timeout=timeout, **more)  # type: ignore[arg-type]
+    return EndpointProbeSpec("p", **handled_by(handler), timeout=timeout, **more)  # type: ignore[arg-type]
 
 
 def at(host: str = "127.0.0.1", namespace: str = NAMESPACE, **more) -> TargetAddress:

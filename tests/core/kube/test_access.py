@@ -6,19 +6,17 @@ import pytest
 
 from app.core.kube.reviews import permissions_needed, process_permissions
 from app.core.model.endpoints import EndpointProbeSpec, Exec, TcpSocket
-from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
+from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.selectors import LabelSelector
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
 
 DEPENDENT = DependentPolicy(ResourceRef("apps/v1", "Deployment", "kube-controller-manager"))
 LEASE_MODE = ProberPolicy("kubeconfig", (DEPENDENT,))
-ENDPOINT_MODE = replace(
-    LEASE_MODE, kubeconfig_secret="internal", endpoint_mode=EndpointMode("external")
-)
-OF_HOST = EndpointProbeSpec("host", TcpSocket(443), host="example.org")
-OF_PODS = EndpointProbeSpec("pods", TcpSocket(2379), pods=LabelSelector())
-COMMAND = EndpointProbeSpec("exec", Exec(("true",)), pods=LabelSelector())
+ENDPOINT_MODE = replace(LEASE_MODE, kubeconfig_secret="internal", external_secret="external")
+OF_HOST = EndpointProbeSpec("host", tcp_socket=TcpSocket(443), host="example.org")
+OF_PODS = EndpointProbeSpec("pods", tcp_socket=TcpSocket(2379), pods=LabelSelector())
+COMMAND = EndpointProbeSpec("exec", exec=Exec(("true",)), pods=LabelSelector())
 WATCH_PODS = {
     Permission("list", "", "pods", feature="endpoint-pods"),
     Permission("watch", "", "pods", feature="endpoint-pods"),

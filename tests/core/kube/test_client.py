@@ -626,6 +626,17 @@ async def test_the_lines_of_a_watch_come_one_by_one():
         assert await watched(channel) == [b'{"a":1}', b'{"b":2}']
 
 
+async def test_a_refused_watch_is_counted_with_its_code():
+    async def refused(asked):
+        await asked.answer(b"{}", status=403)
+
+    async with serving(refused) as server, channel_to(server) as channel:
+        with pytest.raises(Forbidden):
+            await watched(channel)
+        labels = {"host": "shoot", "method": "GET", "code": "403"}
+        assert counted(channel, "rest_client_requests_total", **labels) == 1
+
+
 async def test_a_silent_watch_is_given_up():
     async def stream(asked):
         await asked.begin_stream()

@@ -17,7 +17,7 @@ from app.core.kube.pods import ProbedPods
 from app.core.kube.seed import SeedCluster
 from app.core.kube.weeder_view import WeederSeed
 from app.core.metrics import Metrics
-from app.core.model.policy import DependentPolicy, EndpointMode, ProberPolicy
+from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
@@ -171,8 +171,8 @@ class Watcher:
 
 
 LEASES = ProberPolicy("kubeconfig", (DependentPolicy(KCM), DependentPolicy(ETCD)))
-PATHS = replace(LEASES, endpoint_mode=EndpointMode("kubeconfig"))
-OTHER_NAME = replace(LEASES, endpoint_mode=EndpointMode("other"))
+PATHS = replace(LEASES, external_secret="kubeconfig")
+OTHER_NAME = replace(LEASES, external_secret="other")
 """Two watches of Secrets that can be told apart."""
 
 

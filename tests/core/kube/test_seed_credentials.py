@@ -9,7 +9,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import ConfigurationError
-from app.core.kube.seed_credentials import InClusterCredentials, KubeconfigCredentials
+from app.core.kube.seed_credentials import FileCredentials
 from tests.core.kube.server import AUTHORITY
 from tests.support.certs import Authority
 
@@ -39,7 +39,7 @@ def folder(tmp_path):
 
 
 async def test_the_mounted_service_account_is_used(folder):
-    credentials = await InClusterCredentials.load(Time().clock, ENVIRON, folder)
+    credentials = await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
     identity = await credentials.current()
     assert identity.origin == "https://10.0.0.1:443"
     assert identity.token == "t1"
@@ -48,13 +48,13 @@ async def test_the_mounted_service_account_is_used(folder):
 
 async def test_an_ipv6_address_is_put_in_brackets(folder):
     environ = ENVIRON | {"KUBERNETES_SERVICE_HOST": "fd00::1"}
-    credentials = await InClusterCredentials.load(Time().clock, environ, folder)
+    credentials = await FileCredentials.in_cluster(Time().clock, environ, folder)
     assert (await credentials.current()).origin == "https://[fd00::1]:443"
 
 
 async def test_a_token_that_rotates_is_read_again_within_a_minute(folder):
     time = Time()
-    credentials = await InClusterCredentials.load(time.clock, ENVIRON, folder)
+    credentials = await FileCredentials.in_cluster(time.clock, ENVIRON, folder)
     before = await credentials.current()
     (folder / "token").write_text("t2\n")
     time.seconds = 59
@@ -66,7 +66,7 @@ async def test_a_token_that_rotates_is_read_again_within_a_minute(folder):
 
 
 async def test_a_refresh_does_not_wait_for_the_minute(folder):
-    credentials = await InClusterCredentials.load(Time().clock, ENVIRON, folder)
+    credentials = await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
     (folder / "token").write_text("t2")
     await credentials.refresh()
     assert (await credentials.current()).token == "t2"
@@ -74,7 +74,7 @@ async def test_a_refresh_does_not_wait_for_the_minute(folder):
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"])
 async def test_a_token_that_is_just_being_written_leaves_the_last_good_one(folder, content):
-    credentials = await InClusterCredentials.load(Time().clock, ENVIRON, folder)
+    credentials = await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
     (folder / "token").write_bytes(content)
     with structlog.testing.capture_logs():
         await credentials.refresh()
@@ -82,7 +82,7 @@ async def test_a_token_that_is_just_being_written_leaves_the_last_good_one(folde
 
 
 async def test_files_that_vanish_leave_the_last_good_ones_and_a_warning(folder):
-    credentials = await InClusterCredentials.load(Time().clock, ENVIRON, folder)
+    credentials = await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
     (folder / "token").unlink()
     with structlog.testing.capture_logs() as logs:
         await credentials.refresh()
@@ -91,7 +91,7 @@ async def test_files_that_vanish_leave_the_last_good_ones_and_a_warning(folder):
 
 
 async def test_a_ca_that_rotates_makes_a_new_context(folder):
-    credentials = await InClusterCredentials.load(Time().clock, ENVIRON, folder)
+    credentials = await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
     before = await credentials.current()
     (folder / "ca.crt").write_bytes(Authority.create().pem)
     await credentials.refresh()
@@ -99,7 +99,7 @@ async def test_a_ca_that_rotates_makes_a_new_context(folder):
 
 
 async def test_a_ca_that_is_none_leaves_the_last_good_one(folder):
-    credentials = await InClusterCredentials.load(Time().clock, ENVIRON, folder)
+    credentials = await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
     before = await credentials.current()
     (folder / "ca.crt").write_text("half a certif")
     with structlog.testing.capture_logs():
@@ -110,20 +110,20 @@ async def test_a_ca_that_is_none_leaves_the_last_good_one(folder):
 @pytest.mark.parametrize("environ", [{}, {"KUBERNETES_SERVICE_HOST": "x"}])
 async def test_outside_a_cluster_a_kubeconfig_is_asked_for(folder, environ):
     with pytest.raises(ConfigurationError, match="--kubeconfig"):
-        await InClusterCredentials.load(Time().clock, environ, folder)
+        await FileCredentials.in_cluster(Time().clock, environ, folder)
 
 
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])
 async def test_a_service_account_that_cannot_be_read_is_a_mistake(folder, missing):
     (folder / missing).unlink()
     with pytest.raises(ConfigurationError, match="cannot be read"):
-        await InClusterCredentials.load(Time().clock, ENVIRON, folder)
+        await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
 
 
 async def test_an_empty_token_at_the_start_is_a_mistake(folder):
     (folder / "token").write_text("")
     with pytest.raises(ConfigurationError, match="is empty"):
-        await InClusterCredentials.load(Time().clock, ENVIRON, folder)
+        await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
 
 
 def kubeconfig(path, *, user=None, cluster=None):
@@ -148,7 +148,7 @@ def kubeconfig(path, *, user=None, cluster=None):
 @blocking
 async def test_the_operators_kubeconfig_is_read_by_kubernetes_asyncio(tmp_path):
     path = kubeconfig(tmp_path / "config")
-    credentials = await KubeconfigCredentials.load(Time().clock, path)
+    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
     before = await credentials.current()
     assert (before.origin, before.token) == ("https://127.0.0.1:6443", "t1")
     kubeconfig(path, user={"token": "t2"})
@@ -166,7 +166,7 @@ async def test_the_operators_client_certificate_is_used(tmp_path):
         "client-key-data": base64.b64encode(pair.key).decode(),
     }
     path = kubeconfig(tmp_path / "config", user=user)
-    credentials = await KubeconfigCredentials.load(Time().clock, path)
+    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
     assert (await credentials.current()).token is None
 
 
@@ -176,13 +176,13 @@ async def test_a_kubeconfig_that_is_none_is_a_mistake(tmp_path, content):
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(ConfigurationError):
-        await KubeconfigCredentials.load(Time().clock, path)
+        await FileCredentials.of_kubeconfig(Time().clock, path)
 
 
 @blocking
 async def test_a_kubeconfig_that_is_not_there_is_a_mistake(tmp_path):
     with pytest.raises(ConfigurationError):
-        await KubeconfigCredentials.load(Time().clock, tmp_path / "none")
+        await FileCredentials.of_kubeconfig(Time().clock, tmp_path / "none")
 
 
 @blocking
@@ -190,10 +190,10 @@ async def test_a_kubeconfig_that_is_not_there_is_a_mistake(tmp_path):
 async def test_what_we_do_not_support_is_said(tmp_path, cluster):
     path = kubeconfig(tmp_path / "config", cluster=cluster)
     with pytest.raises(ConfigurationError, match="not supported"):
-        await KubeconfigCredentials.load(Time().clock, path)
+        await FileCredentials.of_kubeconfig(Time().clock, path)
 
 
 async def test_reading_again_does_not_stop_the_loop(folder):
-    credentials = await InClusterCredentials.load(Time().clock, ENVIRON, folder)
+    credentials = await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
     await asyncio.gather(*(credentials.refresh() for _ in range(10)))
     assert (await credentials.current()).token == "t1"

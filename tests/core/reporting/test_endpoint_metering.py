@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from app.core.model.endpoints import EndpointProbeSpec, ProbeOutcome, TcpSocket
-from app.core.model.policy import EndpointMode, ProberPolicy
+from app.core.model.policy import ProberPolicy
 from app.core.model.probing import (
     LeaseCounts,
     NoticeKind,
@@ -22,8 +22,8 @@ from app.service.loops import begin_prober
 from tests.core.reporting.test_metering import NS, Meter, Shoot
 
 LEASE_MODE = ProberPolicy("kubeconfig", dependents=())
-ENDPOINT_MODE = replace(LEASE_MODE, endpoint_mode=EndpointMode("external"))
-CANARY = EndpointProbeSpec("canary", TcpSocket(443), host="canary.example.org")
+ENDPOINT_MODE = replace(LEASE_MODE, external_secret="external")
+CANARY = EndpointProbeSpec("canary", tcp_socket=TcpSocket(443), host="canary.example.org")
 FAILURES = "dwd_shoot_probe_failures_total"
 SUCCESS = "dwd_endpoint_probe_success"
 
@@ -206,7 +206,7 @@ def protected(name, *, tally):
 )
 def test_a_thousand_shoots_that_are_all_protected_stay_within_15000_series(policy, each):
     tally = None
-    if policy.endpoint_mode is None:
+    if not policy.endpoint_mode:
         tally = Tally(LeaseCounts(10, 9, 1), None, nodes_read=True, judgements=())
     probing = Probing(metering.of_shoots(policy), lambda _: {"canary": True})
     meter = Meter(probing=probing)

@@ -12,7 +12,7 @@ from app.prober.rules.gates import GateInputs, judge, lifespan
 
 NOW = 1_800_000_000.0
 PROBE = EndpointProbeSpec(
-    "canary", TcpSocket(443), host="canary", period=10, effect=Effect.GATE_SCALE_DOWN
+    "canary", tcp_socket=TcpSocket(443), host="canary", period=10, effect=Effect.GATE_SCALE_DOWN
 )
 FAILS = GateInputs(
     "etcd-0/etcd",

@@ -37,7 +37,7 @@ RESTARTED = replace(RUNNING, container="two")
 
 
 def probe(kind=READINESS, **changes):
-    return EndpointProbeSpec("etcd", TcpSocket(2379), kind, host="etcd", **changes)
+    return EndpointProbeSpec("etcd", tcp_socket=TcpSocket(2379), type=kind, host="etcd", **changes)
 
 
 def fresh(kind=READINESS, facts=RUNNING, **changes):

@@ -1,0 +1,536 @@
+"""Loads a YAML file into a record, with all mistakes at once: where each is, what was found, and what is allowed.
+
+The record's type says what the file may have (`core.model.keys`). YAML is composed to nodes, which keep their lines;
+these become plain values under the names that the type has for its keys, of which pydantic makes the record. An error
+of pydantic has a path, by which the node is found again.
+
+The text may come from anywhere, so its depth, its size and the expansion of its aliases are limited before it is
+composed. No tag ever constructs an object.
+"""
+
+import re
+from collections import abc
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from difflib import SequenceMatcher
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from types import NoneType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    NamedTuple,
+    TypeVar,
+    assert_never,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
+
+from app.core.errors import ConfigurationError, Mistake, trimmed
+from app.core.model.keys import NUMBER, Complete, Needed, Secretive, Unquoted, WrittenAs
+from app.core.model.policy import ConfigWarning
+
+MAX_BYTES: Final = 1024 * 1024
+"""The maximum size of a ConfigMap."""
+MAX_DEPTH: Final = 20
+MAX_VALUES: Final = 20_000
+"""Maximum number of scalars, lists and mappings, where an alias counts as all that it stands for."""
+
+T = TypeVar("T")
+Path_ = tuple[str | int, ...]
+
+_SHOWN: Final = 60
+_MAX_COMPARED: Final = 100
+_MAX_DIGITS: Final = 20
+_WHOLE: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|nan)", re.IGNORECASE)
+_TRUE: Final = frozenset({"true", "yes", "on"})
+_TAG: Final = "tag:yaml.org,2002:"
+
+
+class NodeKind(StrEnum):
+    """The type of a node."""
+
+    NULL = "null"
+    BOOLEAN = "a boolean"
+    NUMBER = "a number"
+    STRING = "a string"
+    LIST = "a list"
+    MAPPING = "a mapping"
+    TAGGED = "something else"
+    """With a tag outside YAML's core schema."""
+
+
+_KINDS: Final = {
+    _TAG + "null": NodeKind.NULL,
+    _TAG + "bool": NodeKind.BOOLEAN,
+    _TAG + "int": NodeKind.NUMBER,
+    _TAG + "float": NodeKind.NUMBER,
+    _TAG + "str": NodeKind.STRING,
+    _TAG + "timestamp": NodeKind.STRING,  # JSON, which Kubernetes reads YAML as, has no times
+    _TAG + "value": NodeKind.STRING,
+    _TAG + "merge": NodeKind.STRING,
+    _TAG + "seq": NodeKind.LIST,
+    _TAG + "map": NodeKind.MAPPING,
+}
+_SHAPES: Final = {NodeKind.LIST: yaml.SequenceNode, NodeKind.MAPPING: yaml.MappingNode}
+
+
+def kind(node: yaml.Node) -> NodeKind:
+    """Returns the type of `node`; a tag that does not fit its shape makes it `TAGGED`."""
+    found = _KINDS.get(node.tag, NodeKind.TAGGED)
+    return found if isinstance(node, _SHAPES.get(found, yaml.ScalarNode)) else NodeKind.TAGGED
+
+
+def describe(node: yaml.Node) -> str:
+    """Describes `node` for a message; a scalar with its value."""
+    found = kind(node)
+    match found:
+        case NodeKind.NULL | NodeKind.LIST | NodeKind.MAPPING:
+            return found.value
+        case NodeKind.BOOLEAN | NodeKind.NUMBER:
+            return f"{found.value.replace('a ', 'the ')} {trimmed(node.value, _SHOWN)}"
+        case NodeKind.STRING:
+            return f'the string "{trimmed(node.value, _SHOWN)}"'
+        case NodeKind.TAGGED:
+            return f"a value tagged {trimmed(str(node.tag), _SHOWN)}"
+    assert_never(found)
+
+
+def line_of(node: yaml.Node) -> int:
+    """Returns the line at which `node` begins, counted from 1."""
+    return int(node.start_mark.line) + 1
+
+
+def compose(text: str, source: str) -> yaml.Node | None:
+    """Parses the only document in `text`; returns None if it is empty.
+
+    Raises:
+        ConfigurationError: it is not YAML, has several documents, is too deep, or expands to too much.
+    """
+    try:
+        _Bounds(source).check(yaml.parse(text, Loader=yaml.CSafeLoader))
+        return yaml.compose(text, Loader=yaml.CSafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = None if error.problem_mark is None else error.problem_mark.line + 1
+        raise _refused(source, line, f"is not YAML: {error.problem}") from error
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise _refused(source, None, f"is not YAML: {str(error).splitlines()[0]}") from error
+
+
+def _refused(source: str, line: int | None, message: str) -> ConfigurationError:
+    return ConfigurationError(source, [Mistake(line, "", trimmed(message))])
+
+
+class _Open(NamedTuple):
+    """A list or mapping that is still being parsed."""
+
+    anchor: str | None
+    before: int
+    """Number of values counted before it."""
+
+
+class _Bounds:
+    """Counts the values that a stream of parser events would become, without building them."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._documents = 0
+        self._values = 0
+        self._open: list[_Open] = []
+        self._sizes: dict[str, int] = {}
+        """Number of values that each complete anchor stands for."""
+
+    def check(self, events: Iterable[yaml.Event]) -> None:
+        """Raises ConfigurationError at the first event that is over a bound."""
+        for event in events:
+            self._count(event)
+            if self._documents > 1:
+                raise self._refuse(event, "has more than one document")
+            if len(self._open) > MAX_DEPTH:
+                raise self._refuse(event, f"is nested more than {MAX_DEPTH} deep")
+            if self._values > MAX_VALUES:
+                raise self._refuse(event, f"stands for more than {MAX_VALUES} values")
+
+    def _count(self, event: yaml.Event) -> None:
+        match event:
+            case yaml.DocumentStartEvent():
+                self._documents += 1
+            case yaml.CollectionStartEvent():
+                self._open.append(_Open(event.anchor, self._values))
+                self._values += 1
+            case yaml.CollectionEndEvent():
+                begun = self._open.pop()
+                self._name(begun.anchor, self._values - begun.before)
+            case yaml.ScalarEvent():
+                self._values += 1
+                self._name(event.anchor, 1)
+            case yaml.AliasEvent():
+                self._values += self._size(event)
+            case _:
+                pass  # ends of documents and of the stream bring nothing
+
+    def _name(self, anchor: str | None, size: int) -> None:
+        if anchor is not None:
+            self._sizes[anchor] = size
+
+    def _size(self, alias: yaml.AliasEvent) -> int:
+        if any(each.anchor == alias.anchor for each in self._open):
+            raise self._refuse(alias, f"has an alias *{alias.anchor} inside its own anchor")
+        return self._sizes.get(alias.anchor or "", 1)  # an unknown one is the composer's to refuse
+
+    def _refuse(self, event: yaml.Event, message: str) -> ConfigurationError:
+        line = None if event.start_mark is None else event.start_mark.line + 1
+        return _refused(self._source, line, message)
+
+
+def read_text(path: Path) -> str:
+    """Reads a text file of at most 1 MiB in UTF-8.
+
+    Raises:
+        ConfigurationError: it cannot be read, is too large, or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _refused(str(path), None, f"cannot be read: {reason}") from error
+    if len(content) > MAX_BYTES:
+        raise _refused(str(path), None, f"is larger than {MAX_BYTES} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"is not UTF-8 text (byte {error.start})"
+        raise _refused(str(path), None, message) from error
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Returns the element of `known` that is most similar to `word`, ignoring case; the first one of equals.
+
+    Raises:
+        ValueError: `known` is empty.
+    """
+    wanted = word[:_MAX_COMPARED].lower()
+    return max(known, key=lambda each: SequenceMatcher(None, wanted, each.lower()).ratio())
+
+
+# What a type says of the YAML that it is made of.
+
+
+@cache
+def _adapter(form: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - a type, or a tuple of one
+    return TypeAdapter(form)  # dear to make
+
+
+@cache
+def keys_of(form: type) -> Mapping[str, object]:
+    """Returns the type of each key that a record has in a file."""
+    hints = get_type_hints(form, include_extras=True)
+    found = {}
+    for each in fields(form):
+        given = [it.alias for it in _annotations(hints[each.name]) if isinstance(it, FieldInfo)]
+        alias = next(filter(None, given), None)
+        found[alias or to_camel(each.name)] = hints[each.name]
+    return found
+
+
+def _annotations(kind: object) -> tuple[object, ...]:
+    return getattr(kind, "__metadata__", ())
+
+
+def _form(kind: object) -> object:
+    """Returns the type that a value has in a file: without annotations and None, and in the form that is written."""
+    for each in _annotations(kind):
+        if isinstance(each, WrittenAs):
+            return each.form
+    if get_origin(kind) is Annotated:
+        return _form(get_args(kind)[0])
+    others = [each for each in get_args(kind) if each is not NoneType]
+    return _form(others[0]) if NoneType in get_args(kind) and len(others) == 1 else kind
+
+
+class Odd(NamedTuple):
+    """A scalar that is no value of JSON, such as `0x1f` or one with a tag: it fits nothing."""
+
+    text: str
+
+
+def _scalar(node: yaml.Node) -> object:
+    text = str(node.value)
+    match kind(node):
+        case NodeKind.NULL:
+            return None
+        case NodeKind.BOOLEAN:
+            return text.lower() in _TRUE
+        case NodeKind.STRING:
+            quoted = getattr(node, "style", None)
+            return Unquoted(text) if not quoted and NUMBER.fullmatch(text) else text
+        case NodeKind.NUMBER if _WHOLE.fullmatch(text):
+            return int(text[:_MAX_DIGITS])  # as many as are needed to know that it is too large
+        case NodeKind.NUMBER if NUMBER.fullmatch(text) or _NOT_FINITE.fullmatch(text):
+            return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+        case _:
+            return Odd(text)
+
+
+class FileLocation(NamedTuple):
+    """A place in a file."""
+
+    path: str
+    """Such as `dependentResourceInfos[1].ref.name`; empty for the file itself."""
+    line: int | None
+
+    def key(self, name: str, line: int | None = None) -> "FileLocation":
+        """Returns the place of a key within this one."""
+        path = f"{self.path}.{name}" if self.path else name
+        return FileLocation(path, self.line if line is None else line)
+
+
+class _Entry(NamedTuple):
+    """One key of a mapping with its value."""
+
+    key: str
+    line: int
+    node: yaml.Node
+
+
+class YamlFile(Generic[T]):
+    """A file of the form `form`: its plain values, where each is, and the mistakes and warnings found in it."""
+
+    def __init__(
+        self,
+        root: yaml.Node | None,
+        form: type[T],
+        source: str,
+        *,
+        strict: bool,
+        secret: bool = False,
+    ) -> None:
+        self._form: Any = form  # Any: a type is no Hashable to mypy
+        self._source, self._strict, self._secret = source, strict, secret
+        self._mistakes: list[Mistake] = []
+        self._warnings: list[ConfigWarning] = []
+        self._nodes: dict[Path_, yaml.Node] = {}
+        self._places: dict[Path_, FileLocation] = {}
+        line = None if root is None else line_of(root)
+        self._places[()] = FileLocation("", line)
+        self.values: Any = {} if root is None else self._plain(root, form, (), self._places[()])
+
+    def place(self, path: Path_) -> FileLocation:
+        """Returns the place of a value, or where it would be."""
+        found = self._places.get(path)
+        return self.place(path[:-1]).key(str(path[-1])) if found is None else found
+
+    def mistake(self, path: Path_, message: str) -> None:
+        """Records a mistake, which makes the file unusable."""
+        self._note(self.place(path), message)
+
+    def warn(self, path: Path_, message: str) -> None:
+        """Records a warning: accepted, but worth checking."""
+        place = self.place(path)
+        self._warnings.append(ConfigWarning(place.path, message, place.line))
+
+    def load(self) -> T:
+        """Makes the record of the values.
+
+        Raises:
+            ConfigurationError: there are mistakes; it has all of them, in the order of their lines.
+        """
+        record: T | None = None
+        try:
+            record = _adapter(self._form).validate_python(self.values)
+        except ValidationError as error:
+            for each in error.errors(include_url=False):
+                self._record(each["loc"], each["type"], each.get("ctx", {}))
+        if record is None or self._mistakes:
+            raise ConfigurationError(self._source, sorted(self._mistakes, key=_order))
+        return record
+
+    def warnings(self) -> tuple[ConfigWarning, ...]:
+        """Returns the warnings in the order of their lines."""
+        return tuple(sorted(self._warnings, key=_order))
+
+    def _note(self, place: FileLocation, message: str) -> None:
+        self._mistakes.append(Mistake(place.line, place.path, message))
+
+    # Nodes to values.
+
+    def _plain(self, node: yaml.Node, kind_: object, path: Path_, place: FileLocation) -> object:
+        self._nodes[path], self._places[path] = node, place
+        form = _form(kind_)
+        inner = get_args(form)
+        match kind(node):
+            case NodeKind.MAPPING if is_dataclass(form) and isinstance(form, type):
+                return self._record_of(node, form, path)
+            case NodeKind.MAPPING if get_origin(form) is abc.Mapping:
+                return self._data(node, inner[1], path)
+            case NodeKind.MAPPING:
+                return {}
+            case NodeKind.LIST:
+                return [
+                    self._plain(
+                        each,
+                        inner[0] if inner else None,
+                        (*path, index),
+                        FileLocation(f"{place.path}[{index}]", line_of(each)),
+                    )
+                    for index, each in enumerate(node.value)
+                ]
+            case _:
+                return _scalar(node)
+
+    def _record_of(self, node: yaml.Node, form: type, path: Path_) -> dict[str, object]:
+        """Returns the values of a mapping with known keys, which match in any case; null counts as absent."""
+        keys, base, found = keys_of(form), self._places[path], {}
+        obsolete: tuple[str, ...] = getattr(form, "OBSOLETE", ())
+        same: Callable[[str], str] = str if self._secret else str.lower
+        names = {same(name): name for name in (*keys, *obsolete)}
+
+        def place_of(entry: _Entry) -> FileLocation:
+            name = names.get(same(entry.key))
+            if name is None and self._secret:
+                return FileLocation(base.path, entry.line)
+            return base.key(name or trimmed(entry.key, _SHOWN), entry.line)
+
+        for lowered, entry in self._entries(node, path, same, place_of).items():
+            name, place = names.get(lowered), place_of(entry)
+            if name is None:
+                self._unknown(place, entry.key, form)
+            elif name in obsolete:
+                message = "is obsolete and has no effect; remove it"
+                self._warnings.append(ConfigWarning(place.path, message, place.line))
+            elif kind(entry.node) is NodeKind.NULL:
+                self._places[*path, name] = place
+            else:
+                found[name] = self._plain(entry.node, keys[name], (*path, name), place)
+        for name in keys:
+            if name not in found and Needed() in _annotations(keys[name]):
+                self.mistake((*path, name), "is required")
+        return found
+
+    def _unknown(self, place: FileLocation, key: str, form: type) -> None:
+        keys = keys_of(form)
+        if self._secret:
+            *others, last = keys
+            message = f"has an unknown key; the keys are {', '.join(others)} and {last}"
+        else:
+            message = f"unknown key; the nearest known key is {nearest(key, keys)}"
+        if self._strict or getattr(form, "CLOSED", False):
+            self._note(place, message)
+        else:
+            self._warnings.append(ConfigWarning(place.path, message, place.line))
+
+    def _data(self, node: yaml.Node, value: object, path: Path_) -> dict[str, object]:
+        """Returns the values of a mapping whose keys are the operator's, and whose case counts."""
+        base, brackets = self._places[path], not is_dataclass(_form(value))
+
+        def place_of(entry: _Entry) -> FileLocation:
+            key = trimmed(entry.key, _SHOWN)  # a label has dots in it: as Kubernetes writes it
+            return (
+                FileLocation(f"{base.path}[{key}]", entry.line)
+                if brackets
+                else base.key(key, entry.line)
+            )
+
+        return {
+            key: self._plain(entry.node, value, (*path, key), place_of(entry))
+            for key, entry in self._entries(node, path, str, place_of).items()
+        }
+
+    def _entries(
+        self,
+        node: yaml.Node,
+        path: Path_,
+        same: Callable[[str], str],
+        place_of: Callable[[_Entry], FileLocation],
+    ) -> dict[str, _Entry]:
+        """Returns the entries of a mapping by normalized key; merged entries (`<<`) never replace its own."""
+        found: dict[str, _Entry] = {}
+        merges: list[yaml.Node] = []
+        base = self._places[path]
+        for key, value in node.value:
+            if key.tag == _TAG + "merge":
+                merges.append(value)
+            elif kind(key) is not NodeKind.STRING:
+                self._note(
+                    FileLocation(base.path, line_of(key)),
+                    f"a key must be a string, not {describe(key)}",
+                )
+            else:
+                entry = _Entry(key.value, line_of(key), value)
+                first = found.setdefault(same(entry.key), entry)
+                if first is not entry:
+                    self._note(place_of(entry), f"is given twice, first on line {first.line}")
+        for merge in merges:
+            for each in merge.value if isinstance(merge, yaml.SequenceNode) else [merge]:
+                if isinstance(each, yaml.MappingNode):
+                    found = self._entries(each, path, same, place_of) | found
+                else:
+                    message = f"must be a mapping or a list of mappings, not {describe(each)}"
+                    self._note(base.key("<<", line_of(merge)), message)
+        return found
+
+    # Errors to mistakes.
+
+    def _record(self, path: Path_, error: str, context: Mapping[str, Any]) -> None:
+        if path and path[-1] == "[key]":
+            key = trimmed(str(path[-2]), _SHOWN)
+            self.mistake(path[:-1], f'{context["error"]}, not "{key}"')
+            return
+        node = self._nodes.get(path)
+        cause = context.get("error", _SENTENCES[error].format(**context).replace("'", ""))
+        if error == "too_short" and node is not None:
+            if not _filled(node):  # else what is in it is wrong, which is said already
+                self.mistake(path, "must not be empty")
+        elif self._secret:
+            self.mistake(path, f"{cause}; quote it" if error == "string_type" else str(cause))
+        elif node is None or isinstance(cause, Complete):
+            self.mistake(path, str(cause))
+        else:
+            unshown = isinstance(cause, Secretive) or error in _OF_SHAPE
+            found = str(kind(node)) if unshown else describe(node)
+            self.mistake(path, f"{cause}, not {found}{_hint(node, cause, unshown=unshown)}")
+
+
+_SENTENCES: Final = {
+    "missing": "is required",
+    "too_short": "must not be empty",
+    "dataclass_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "tuple_type": "must be a list",
+    "string_type": "must be a string",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "enum": "must be {expected}",
+    "value_error": "",
+}
+"""What is said of each error of pydantic; those of ours say it themselves."""
+_OF_SHAPE: Final = frozenset({"dataclass_type", "dict_type", "tuple_type"})
+
+
+def _filled(node: yaml.Node) -> bool:
+    merge = _TAG + "merge"
+    return any(not isinstance(each, tuple) or each[0].tag != merge for each in node.value)
+
+
+def _hint(node: yaml.Node, cause: object, *, unshown: bool) -> str:
+    """Says how what YAML takes for something else becomes text."""
+    if str(cause) != "must be a string" or kind(node) not in {NodeKind.BOOLEAN, NodeKind.NUMBER}:
+        return ""
+    return "; quote it" if unshown else f'; quote it: "{trimmed(node.value, _SHOWN)}"'
+
+
+def _order(found: Mistake | ConfigWarning) -> tuple[int, str]:
+    return (found.line or 0, found.path)
