@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
-from app.core.model.workloads import ResourceRef
+from app.core.model.workloads import Direction, ResourceRef
+from app.prober.rules import scaling
 from app.simulation import manifests
 from app.simulation.workloads import PodPace
 from bench.exploration import path_draws
@@ -76,12 +77,10 @@ class Recipe:
     def delays(self) -> float:
         """What the configuration asks to wait on the way up, all levels together, and before anything is scaled."""
         policy = self.policy
+        levels = scaling.levels(policy.dependents, Direction.UP)
         looks = max(policy.success_threshold - _LOOKS, 0) * policy.suspect_interval
-        longest: dict[int, float] = {}
-        for each in policy.dependents:
-            up = each.scale_up
-            longest[up.level] = max(up.initial_delay, longest.get(up.level, 0.0))
-        return policy.initial_delay + looks + sum(longest.values()) + self._paths
+        delays = (max(each.scale_up.initial_delay for each in level) for level in levels)
+        return policy.initial_delay + looks + sum(delays) + self._paths
 
     @property
     def _paths(self) -> float:
@@ -101,7 +100,7 @@ class Recipe:
     @property
     def slowness(self) -> float:
         """What pods and watches of this world take on the way up, beyond a few seconds for each level."""
-        levels = {each.scale_up.level for each in self.policy.dependents}
+        levels = scaling.levels(self.policy.dependents, Direction.UP)
         return len(levels) * max(self.pace.ready + self.watch_delay - _POD, 0.0)
 
     def settled_after(self, flapping: float) -> float:
