@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -45,6 +45,10 @@ class ScalePolicy:
     timeout: Duration = 30.0
 
 
+# A file has to have the key, and the names of a record's fields are not those of the file.
+_NO_DEFAULT: Any = Field(json_schema_extra=lambda schema: schema.pop("default", None))
+
+
 @dataclass(frozen=True, slots=True)
 class DependentPolicy:
     """A dependent."""
@@ -52,8 +56,8 @@ class DependentPolicy:
     __pydantic_config__: ClassVar = KEYS
 
     ref: Reference
-    scale_up: Annotated[ScalePolicy, Needed()] = ScalePolicy()
-    scale_down: Annotated[ScalePolicy, Needed()] = ScalePolicy()
+    scale_up: Annotated[ScalePolicy, Needed(), _NO_DEFAULT] = ScalePolicy()
+    scale_down: Annotated[ScalePolicy, Needed(), _NO_DEFAULT] = ScalePolicy()
     optional: Switch = False
     should_exist: Annotated[Switch | None, Field(exclude=True)] = None
     """The inverse of `optional`, where an older file has it; None in a policy."""
