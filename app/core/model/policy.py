@@ -45,8 +45,12 @@ class ScalePolicy:
     timeout: Duration = 30.0
 
 
-# A file has to have the key, and the names of a record's fields are not those of the file.
-_NO_DEFAULT: Any = Field(json_schema_extra=lambda schema: schema.pop("default", None))
+def _without_default(schema: dict[str, Any]) -> None:
+    """A file has to have the key, and a default would name the fields of our record."""
+    schema.pop("default", None)
+
+
+_NO_DEFAULT: Any = Field(json_schema_extra=_without_default)
 
 
 @dataclass(frozen=True, slots=True)
