@@ -16,13 +16,13 @@ Where to start:
 The path of one lease, from its JSON to the Event:
 
     core.kube.decoding          decodes raw JSON to a LeaseView: name, renewTime, duration
+    prober.runner               probes, decides, confirms, applies and schedules: `ShootRunner._probe_once` is the story
     prober.lease_probe          makes one probe: version, Leases; Nodes and Machines where they could matter
     prober.rules.leases         learns the offset of the node's clock, judges the lease Fresh, Expired or Unknown
-    prober.rules.consecutive    counts the lease, if its node is a candidate (prober.rules.candidates)
-    prober.rules.verdict        decides: SCALE DOWN, 7 of 10 expired, limit 60 %
-    prober.verdicts             confirms the scale-down by a second reading
-    prober.runner               passes the decision on, schedules the next probe (prober.rules.schedule;
-                                prober.probe_schedule waits for it)
+    prober.rules.candidates     counts the lease, if its node is a candidate
+    prober.rules.decision       decides by prober.rules.verdict: SCALE DOWN, 7 of 10 expired, limit 60 %; a second
+                                reading has to confirm it
+    prober.rules.schedule       says when to look again
     prober.scaling              makes one scaling run, level by level, one merge patch a resource (prober.rules.scaling)
     prober.scaling_messages     publishes one notice for log, metrics, history and Event (core.reporting)
 

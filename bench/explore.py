@@ -222,6 +222,7 @@ def _boundaries(kind: Kind, given: argparse.Namespace) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs it; returns the exit code."""
     given = _arguments(argv)
+    _collect_rarely()
     chosen = _kinds(given)
     if given.world is not None:
         found = explore(given.seed, given.world, given.plant, chosen[0])

@@ -9,12 +9,12 @@ from enum import StrEnum
 
 from app.core.model.nodes import LeaseReading, NodeReading
 from app.core.model.probing import Failure, Judgement, LeaseState, Tally, Verdict, VerdictReason
-from app.prober.rules import candidates, consecutive, leases, schedule, verdict
+from app.prober.rules import candidates, leases, schedule, verdict
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
-from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults, PendingWrites
-from app.prober.rules.leases import NEVER, Contacts, LeaseHistory
+from app.prober.rules.leases import NEVER, READING, Contacts, LeaseHistory, Timings
+from app.prober.rules.protection import PendingWrites
 from app.prober.rules.schedule import ProbeIntervals, ScheduleInputs
-from app.prober.rules.timings import READING, Timings
+from app.prober.rules.verdict import NO_RESULTS, ConsecutiveResults
 from bench.network import LATENCY, Network, NoAnswer
 from bench.world import World
 
@@ -192,13 +192,13 @@ class Looker:
 
     def _scale_down(self, now: float) -> None:
         self._protected = True
-        self._memory.begins = consecutive.began(self._memory.begins, now)
+        self._memory.begins = verdict.began(self._memory.begins, now)
         self._events.append(Event(now, "down", self._sent))
 
     def _scale_up(self, now: float) -> None:
         self._protected = False
         self._events.append(
-            Event(now, "up", self._sent, consecutive.flapping_span(self._memory.begins))
+            Event(now, "up", self._sent, verdict.flapping_span(self._memory.begins))
         )
 
     # Readings.
@@ -215,11 +215,11 @@ class Looker:
     def _reading(self, at: float) -> tuple[float, Tally]:
         now, judgements = self._leases(at)
         memory = self._memory
-        counted = consecutive.tally_without_nodes(judgements, memory.exclusions, now)
+        counted = candidates.tally_without_nodes(judgements, memory.exclusions, now)
         read_at = None if memory.candidacy is None else memory.candidacy.at
         pending = PendingWrites(self._protected, not self._protected, self._protected)
         memory.tally = counted
-        if not consecutive.nodes_needed(counted, self._settings.limit, pending, read_at, now):
+        if not candidates.nodes_needed(counted, self._settings.limit, pending, read_at, now):
             return now, counted
         return self._with_nodes(now)
 
@@ -230,7 +230,7 @@ class Looker:
         memory = self._memory
         memory.candidacy = candidates.judge_nodes(reading, {})
         memory.exclusions = memory.exclusions.with_reading(judgements, memory.candidacy, now)
-        memory.tally = consecutive.tally_with_nodes(judgements, memory.candidacy)
+        memory.tally = candidates.tally_with_nodes(judgements, memory.candidacy)
         return now, memory.tally
 
     def _contact(self, at: float) -> float:

@@ -7,7 +7,7 @@ of at least the limit's share of the candidates is gone.
 
 import math
 
-from app.prober.rules.timings import Timings, offset_tolerance
+from app.prober.rules.leases import Timings, offset_tolerance
 from bench.account import Account, Circumstance, Incident
 from bench.looker import Event, Settings
 from bench.spans import Span

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from app.core.model.nodes import LeaseView, MachineView, NodeView
-from app.prober.rules.timings import READING
+from app.prober.rules.leases import READING
 from bench.spans import Span, Spans
 
 RENEWAL = 10.0

@@ -92,6 +92,11 @@ class CredentialRefused(WatchdogError):
         """A short word for the metric, e.g. `exec`, `server`, `malformed`."""
         super().__init__(trimmed(message))
 
+    @property
+    def missing(self) -> bool:
+        """Whether there is none yet, or one without a token, as opposed to one that is not accepted."""
+        return self.reason in {"no-kubeconfig", "no-token"}
+
 
 class LeadershipLost(WatchdogError):
     """This replica may not write any more."""

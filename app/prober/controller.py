@@ -12,10 +12,10 @@ from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import lifecycle, protection
+from app.prober.rules.lifecycle import ProbedShoot
+from app.prober.runner import listed
 from app.prober.scaling.manual import Releases, ScaleRequests
 from app.prober.scaling.operations import Dependents, ManualScaling
-from app.prober.shoot_session import ProbedShoot
-from app.prober.verdicts import listed
 
 
 class KeyQueue:

@@ -13,16 +13,22 @@ from typing import Final, TypeVar
 
 from app.core import errors
 from app.core.model.nodes import LeaseReading, MachineView, NodeReading
-from app.core.model.probing import Failure, Judgement, PathView, RequestKind, Tally, VerdictReason
-from app.core.model.shoots import Route
+from app.core.model.probing import Failure, Judgement, Reading, RequestKind, Tally, VerdictReason
 from app.core.ports import Watched
 from app.prober.environment import ProberEnvironment
-from app.prober.rules import candidates, consecutive, leases, schedule
+from app.prober.rules import candidates, leases, schedule
 from app.prober.rules.candidates import Candidacy, ExclusionMemory, PoolConditions
-from app.prober.rules.consecutive import PendingWrites
-from app.prober.rules.leases import Contacts, LeaseHistory, LeaseTrack
-from app.prober.rules.timings import READING, SLOW_READINGS, Timings
-from app.prober.shoot_session import LiveReads, ProbedShoot, ProbeError, Reading, ShootSession
+from app.prober.rules.leases import (
+    READING,
+    SLOW_READINGS,
+    Contacts,
+    LeaseHistory,
+    LeaseTrack,
+    Timings,
+)
+from app.prober.rules.lifecycle import ProbedShoot
+from app.prober.rules.protection import PendingWrites
+from app.prober.shoot_probe import ProbeError, ShootProbe
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -37,27 +43,18 @@ class Memory:
     history: LeaseHistory = field(default_factory=LeaseHistory)
     contacts: Contacts = field(default_factory=Contacts)
     exclusions: ExclusionMemory = field(default_factory=ExclusionMemory)
-    candidacy: Candidacy | None = None
-    """As of the last reading that had Nodes."""
     failed_before: bool = False
     """A probe failed before the first contact."""
     slow_readings: int = 0
     """How many readings in a row were thrown away because they took too long."""
 
 
-class LeaseProbe:
-    """Probes one shoot in lease mode (a `ShootProbe`)."""
-
-    paths: tuple[PathView, ...] | None = None
-    """Always None: only endpoint mode tells paths apart."""
+class LeaseProbe(ShootProbe):
+    """Probes one shoot in lease mode."""
 
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
-        self._env = environment
-        self._namespace = namespace
+        super().__init__(environment, namespace)
         self.memory = Memory()
-        self._session = ShootSession(environment, namespace)
-        sessions = {Route.INTERNAL: self._session}
-        self._seed = LiveReads(environment, namespace, sessions, RequestKind.LEASE)
         self._known: tuple[Judgement, ...] = ()
         self._protected = False
         """Whether protection was active when the probe began."""
@@ -66,54 +63,61 @@ class LeaseProbe:
 
     async def probe(
         self,
-        subject: ProbedShoot,
+        shoot: ProbedShoot,
         pending: PendingWrites,
         *,
         with_nodes: bool = False,
-        counts: bool = True,  # noqa: ARG002 - the protocol's signature: leases are counted with the verdict
+        counts: bool = True,  # noqa: ARG002 - the modes' signature: leases are counted with the verdict
     ) -> Reading:
         self._protected = pending.protected
-        return await self._bounded(lambda: self._probe(subject, pending, with_nodes=with_nodes))
 
-    async def confirm(self, subject: ProbedShoot, first: Reading) -> Reading:
+        async def read() -> Tally:
+            version = self._request(
+                lambda cluster: cluster.version(), VerdictReason.BAD_ANSWER, RequestKind.API_SERVER
+            )
+            await self._timed(RequestKind.API_SERVER, version)
+            if with_nodes:
+                every = self._with_nodes(shoot, consistent=False)
+                return await self._timed(RequestKind.LEASE, every)
+            return await self._timed(RequestKind.LEASE, self._read_leases(shoot, pending))
+
+        return await self._bounded(read)
+
+    async def confirm(self, shoot: ProbedShoot, first: Reading) -> Reading:
         """Reads Leases and Nodes again, consistently and on new connections, in what is left of `probeTimeout`.
 
         A lagging etcd member or a caching proxy must not decide over a scale-down.
         """
-        return await self._bounded(lambda: self._confirm(subject), began=first.started)
 
-    async def contact(self, subject: ProbedShoot) -> Failure | None:
+        async def read() -> Tally:
+            return await self._timed(RequestKind.LEASE, self._with_nodes(shoot, consistent=True))
+
+        return await self._bounded(read, began=first.started)
+
+    async def contact(self, shoot: ProbedShoot) -> Failure | None:
         """Reads one page of one Lease consistently; returns the failure, or None if it succeeded."""
 
-        async def read() -> Tally | Failure:
-            sent = await self._timed(
-                RequestKind.LEASE,
-                self._session.read(lambda shoot: shoot.contact(), VerdictReason.LEASES_UNREADABLE),
+        async def read() -> Tally:
+            request = self._request(
+                lambda cluster: cluster.contact(), VerdictReason.LEASES_UNREADABLE
             )
-            self._contacted(sent, self._env.clock.now(), subject.timings)
-            return Tally(consecutive.counts(()), None, nodes_read=False, judgements=())
+            sent = await self._timed(RequestKind.LEASE, request)
+            self._contacted(sent, self._env.clock.now(), shoot.timings)
+            return Tally(candidates.counts(()), None, nodes_read=False, judgements=())
 
         result = (await self._bounded(read)).result
         return result if isinstance(result, Failure) else None
 
-    async def live_where_stale(self, subject: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
-        return await self._seed.live_where_stale(subject, down=down)
+    def gap_at(self, shoot: ProbedShoot) -> float | None:
+        return self.memory.contacts.gap_at(shoot.timings)
 
-    @property
-    def candidacy(self) -> Candidacy | None:
-        """Which nodes count, as of the last reading that had Nodes."""
-        return self.memory.candidacy
-
-    def gap_at(self, subject: ProbedShoot) -> float | None:
-        return self.memory.contacts.gap_at(subject.timings)
-
-    def next_contact(self, last: float, probe_at: float, subject: ProbedShoot) -> float | None:
-        return schedule.next_contact(last, probe_at, subject.timings)
+    def next_contact(self, last: float, probe_at: float, shoot: ProbedShoot) -> float | None:
+        return schedule.next_contact(last, probe_at, shoot.timings)
 
     # One probe, within its time.
 
     async def _bounded(
-        self, read: Callable[[], Awaitable[Tally | Failure]], *, began: float | None = None
+        self, read: Callable[[], Awaitable[Tally]], *, began: float | None = None
     ) -> Reading:
         started = self._env.clock.now()
         left = self._env.policy.probe_timeout - (0.0 if began is None else started - began)
@@ -140,40 +144,24 @@ class LeaseProbe:
             RequestKind.LEASE if asked_for_leases else RequestKind.API_SERVER,
         )
 
-    async def _probe(
-        self, subject: ProbedShoot, pending: PendingWrites, *, with_nodes: bool
-    ) -> Tally:
-        await self._timed(RequestKind.API_SERVER, self._version())
-        if with_nodes:
-            return await self._timed(RequestKind.LEASE, self._with_nodes(subject, consistent=False))
-        return await self._timed(RequestKind.LEASE, self._read_leases(subject, pending))
-
-    async def _version(self) -> None:
-        await self._session.read(
-            lambda shoot: shoot.version(), VerdictReason.BAD_ANSWER, RequestKind.API_SERVER
-        )
-
-    async def _read_leases(self, subject: ProbedShoot, pending: PendingWrites) -> Tally:
-        judgements = await self._judged(subject, new_connection=False)
+    async def _read_leases(self, shoot: ProbedShoot, pending: PendingWrites) -> Tally:
+        judgements = await self._judged(shoot, new_connection=False)
         now, limit = self._env.clock.now(), self._env.policy.limit
-        self.memory.exclusions = self.memory.exclusions.under(subject.conditions)
-        counted = consecutive.tally_without_nodes(judgements, self.memory.exclusions, now)
-        read_at = None if self.memory.candidacy is None else self.memory.candidacy.at
-        if not consecutive.nodes_needed(counted, limit, pending, read_at, now):
+        self.memory.exclusions = self.memory.exclusions.under(shoot.conditions)
+        counted = candidates.tally_without_nodes(judgements, self.memory.exclusions, now)
+        read_at = None if self.candidacy is None else self.candidacy.at
+        if not candidates.nodes_needed(counted, limit, pending, read_at, now):
             return counted
-        return await self._with_nodes(subject, consistent=False)
+        return await self._with_nodes(shoot, consistent=False)
 
-    async def _confirm(self, subject: ProbedShoot) -> Tally:
-        return await self._timed(RequestKind.LEASE, self._with_nodes(subject, consistent=True))
-
-    async def _with_nodes(self, subject: ProbedShoot, *, consistent: bool) -> Tally:
+    async def _with_nodes(self, shoot: ProbedShoot, *, consistent: bool) -> Tally:
         """Reads Nodes, Machines and then Leases, so that no lease is older than what is known of its node."""
-        nodes = await self._session.read(
-            lambda shoot: shoot.nodes(consistent=consistent), VerdictReason.NODES_UNREADABLE
+        nodes = await self._request(
+            lambda cluster: cluster.nodes(consistent=consistent), VerdictReason.NODES_UNREADABLE
         )
         reading = NodeReading(nodes, await self._machines(), self._env.clock.now())
-        judgements = await self._judged(subject, new_connection=consistent)
-        return await self._consumer.finish(self._weigh(reading, judgements, subject.conditions))
+        judgements = await self._judged(shoot, new_connection=consistent)
+        return await self._consumer.finish(self._weigh(reading, judgements, shoot.conditions))
 
     def _weigh(
         self, reading: NodeReading, judgements: tuple[Judgement, ...], conditions: PoolConditions
@@ -184,9 +172,9 @@ class LeaseProbe:
         exclusions = self.memory.exclusions.under(conditions).with_reading(
             judgements, candidacy, self._env.clock.now()
         )
-        self.memory.candidacy, self.memory.exclusions = candidacy, exclusions
+        self.candidacy, self.memory.exclusions = candidacy, exclusions
         yield
-        return consecutive.tally_with_nodes(judgements, candidacy)
+        return candidates.tally_with_nodes(judgements, candidacy)
 
     async def _machines(self) -> tuple[MachineView, ...]:
         state = self._env.seed.watch_state(Watched.MACHINES)
@@ -195,24 +183,24 @@ class LeaseProbe:
         try:
             return await self._env.seed.read_machines(self._namespace, urgent=True)
         except errors.ClusterError as error:
-            raise ProbeError(self._seed.stale(f"reading Machines live failed: {error}")) from error
+            raise ProbeError(self._stale(f"reading Machines live failed: {error}")) from error
 
-    async def _judged(self, subject: ProbedShoot, *, new_connection: bool) -> tuple[Judgement, ...]:
+    async def _judged(self, shoot: ProbedShoot, *, new_connection: bool) -> tuple[Judgement, ...]:
         """Reads, learns and judges all Leases.
 
         Raises:
             ProbeError: they could not be read, or took longer than `READING`, so that they may be outdated.
         """
-        reading: LeaseReading = await self._session.read(
-            lambda shoot: shoot.leases(new_connection=new_connection),
+        reading: LeaseReading = await self._request(
+            lambda cluster: cluster.leases(new_connection=new_connection),
             VerdictReason.LEASES_UNREADABLE,
         )
-        self._contacted(reading.sent, reading.received, subject.timings)
+        self._contacted(reading.sent, reading.received, shoot.timings)
         took = self._env.clock.now() - reading.sent
         if took > READING:
             raise ProbeError(self._slow(took))
         self.memory.slow_readings = 0
-        self._known = await self._consumer.finish(self._judge_leases(reading, subject.timings))
+        self._known = await self._consumer.finish(self._judge_leases(reading, shoot.timings))
         return self._known
 
     def _judge_leases(

@@ -11,6 +11,7 @@ from app.core.model.probing import (
     Failure,
     NoticeKind,
     ProbeResult,
+    Reading,
     RequestKind,
     Tally,
     Verdict,
@@ -21,9 +22,8 @@ from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice, Severity
 from app.prober import event_texts
 from app.prober.environment import ProberEnvironment
-from app.prober.path_probe import PROBES
 from app.prober.rules import schedule
-from app.prober.shoot_session import Reading
+from app.prober.shoot_probe import PROBES
 
 # Reasons of a HOLD for want of candidates: as far as can be known, the shoot is healthy.
 _UNTROUBLED: Final = frozenset(

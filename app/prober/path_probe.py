@@ -6,27 +6,30 @@ the next; those of the external path are counted with the verdict.
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from app.core.errors import Unauthorized
-from app.core.model.probing import Failure, PathReading, PathView, RequestKind, Tally, VerdictReason
+from app.core.model.probing import (
+    Failure,
+    PathReading,
+    PathView,
+    Reading,
+    RequestKind,
+    Tally,
+    VerdictReason,
+)
 from app.core.model.shoots import Route
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import paths
-from app.prober.rules.candidates import Candidacy
-from app.prober.rules.consecutive import PendingWrites
+from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.rules.paths import InternalPath
-from app.prober.shoot_session import LiveReads, ProbedShoot, ProbeError, Reading, ShootSession
+from app.prober.rules.protection import PendingWrites
+from app.prober.shoot_probe import PROBES, ProbeError, ShootProbe
 
 if TYPE_CHECKING:
     from app.core.kube.shoot import ShootCluster
 
-PROBES: Final[Mapping[Route, RequestKind]] = {
-    Route.INTERNAL: RequestKind.INTERNAL,
-    Route.EXTERNAL: RequestKind.EXTERNAL,
-}
 # Seconds by which a request ends before its attempt does: whatever the end of the attempt cuts off is then something
 # else, such as reading a Secret live, and says nothing about the path.
 _SPARE: Final = 0.1
@@ -35,30 +38,19 @@ _SPARE: Final = 0.1
 _FROZEN: Final = 0.5
 
 
-class PathProbe:
-    """Probes one shoot in endpoint mode (a `ShootProbe`)."""
-
-    candidacy: Candidacy | None = None
-    """Always None: Nodes are not read."""
+class PathProbe(ShootProbe):
+    """Probes one shoot in endpoint mode."""
 
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
-        self._env = environment
+        super().__init__(environment, namespace)
         self._limit = min(paths.ATTEMPT, environment.policy.probe_timeout)
-        self._sessions = {
-            route: ShootSession(environment, namespace, route, PROBES[route])
-            for route in environment.policy.secret_names
-        }
-        self._seed = LiveReads(environment, namespace, self._sessions, RequestKind.INTERNAL)
         self._internal = InternalPath()
         self._seen: dict[Route, PathView] = {}
-
-    @property
-    def paths(self) -> tuple[PathView, ...]:
-        return tuple(self._seen.values())
+        self.paths = ()
 
     async def probe(
         self,
-        subject: ProbedShoot,  # noqa: ARG002 - the protocol's signature: nothing of the Shoot matters here
+        shoot: ProbedShoot,  # noqa: ARG002 - the modes' signature: nothing of the Shoot matters here
         pending: PendingWrites,  # noqa: ARG002 - as above
         *,
         with_nodes: bool = False,  # noqa: ARG002 - as above: there are none to be read
@@ -77,28 +69,11 @@ class PathProbe:
             return self._reading(started, external.failure, internal, external)
         return self._reading(started, PathReading(external.failure), internal, external)
 
-    async def confirm(
-        self,
-        subject: ProbedShoot,  # noqa: ARG002 - as above
-        first: Reading,
-    ) -> Reading:
+    async def confirm(self, shoot: ProbedShoot, first: Reading) -> Reading:  # noqa: ARG002 - as above
         """Tries the internal path once more: a seed whose own network is down must not blame the load balancer."""
         started = self._env.clock.now()
         internal = await self._internal_path(started, counts=False)
         return self._reading(started, internal.failure or first.result, internal)
-
-    async def contact(self, subject: ProbedShoot) -> Failure | None:  # noqa: ARG002 - as above
-        """Does nothing: contacts keep the ages of leases, and none is read."""
-        return None
-
-    async def live_where_stale(self, subject: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
-        return await self._seed.live_where_stale(subject, down=down)
-
-    def gap_at(self, subject: ProbedShoot) -> None:
-        """None: no lease is read that could look old after a gap."""
-
-    def next_contact(self, last: float, probe_at: float, subject: ProbedShoot) -> None:
-        """None: no contact is needed."""
 
     async def _internal_path(self, at: float, *, counts: bool) -> PathView:
         seen = await self._attempt(Route.INTERNAL)
@@ -118,6 +93,7 @@ class PathProbe:
             failure = _as_stale(took, failure, PROBES[route])
         counted = failure is None or paths.counts(route, failure.reason)
         seen = self._seen[route] = PathView(route, ended, took, failure, counted)
+        self.paths = tuple(self._seen.values())
         return seen
 
     async def _failure(self, route: Route) -> Failure | None:
@@ -136,7 +112,7 @@ class PathProbe:
             # A request ends by its own timeout, so only what follows a 401 is cut off here: a busy event loop could
             # otherwise mistake the one for the other.
             async with asyncio.timeout(None) as attempt:
-                await self._sessions[route].read(version, VerdictReason.BAD_ANSWER, PROBES[route])
+                await self._request(version, VerdictReason.BAD_ANSWER, PROBES[route], route)
         except ProbeError as failed:
             return failed.failure
         except TimeoutError:

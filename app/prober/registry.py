@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from app.core.model import workloads as ann
 from app.core.model.probing import ShootState
@@ -11,10 +12,9 @@ from app.prober.endpoints.probes import EndpointProbes
 from app.prober.endpoints.results import EndpointResultView
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import protection
-from app.prober.rules.lifecycle import Lifecycle
+from app.prober.rules.lifecycle import Lifecycle, ProbedShoot
 from app.prober.runner import ShootRunner
 from app.prober.scaling.run import Scalers
-from app.prober.shoot_session import ProbedShoot
 from app.prober.status import ShootStatus, ShootSummary
 
 
@@ -62,9 +62,8 @@ class ShootRegistry:
         if self._stopped or subject.namespace in self._running:
             return
         scaler = self.scalers.of(subject.namespace)
-        runner = ShootRunner(
-            self._env, subject, scaler, scaling_from, lambda: self._closed_by(subject.namespace)
-        )
+        closed_by = self.endpoints and partial(self.endpoints.closed, subject.namespace)
+        runner = ShootRunner(self._env, subject, scaler, scaling_from, closed_by or (lambda: None))
         task = self._env.tasks.kept(
             runner.run, f"probe {subject.namespace}", lambda error: self._failed(runner, error)
         )
@@ -75,9 +74,6 @@ class ShootRegistry:
         messages.lifecycle_changed(
             self._env, subject.namespace, "ProbingStarted", f"probing starts: {lifecycle.message}"
         )
-
-    def _closed_by(self, namespace: str) -> str | None:
-        return None if self.endpoints is None else self.endpoints.closed(namespace)
 
     def _failed(self, runner: ShootRunner, error: Exception) -> None:
         runner.crashed(error)

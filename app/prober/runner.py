@@ -1,14 +1,15 @@
-"""The loop of one shoot: probe, decide, act, schedule the next probe.
+"""The loop of one shoot: probe, decide, apply, say when to look again.
 
-Each shoot that is probed has one `ShootRunner`. It sleeps until a probe is due, and makes contact with the shoot's
-storage in between where probes are far apart (rules 3.1). A probe ends in a reading or a failure; `verdicts` turns it
-into a decision, the `Scaler` starts, confirms or ends a scaling run accordingly, and `rules.schedule` says when the
-next probe is due. The loop never waits for a scaling run. Events from outside (leadership, overrides, gates, watches)
-never start a run themselves: they bring the next probe forward, or end a run.
+Each shoot that is probed has one `ShootRunner`. It sleeps until a probe is due (`ProbeSchedule`), and makes contact
+with the shoot's storage in between where probes are far apart (rules 3.1). A probe ends in a reading or a failure;
+`rules.decision` makes a decision of it, the `Scaler` starts, confirms or ends a scaling run accordingly, and
+`rules.schedule` says when the next probe is due. The loop never waits for a scaling run. Events from outside
+(leadership, overrides, gates, watches) never start a run themselves: they bring the next probe forward, or end a run.
 """
 
+import asyncio
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from app.core.clock import stopwatch
@@ -16,47 +17,40 @@ from app.core.model.probing import (
     Decision,
     Failure,
     PathReading,
+    Reading,
     RequestKind,
     Tally,
     Verdict,
     VerdictReason,
 )
 from app.core.model.shoots import Route
+from app.core.model.workloads import Direction
+from app.core.ports import Watched
 from app.prober import messages
 from app.prober.environment import SLOW, ProberEnvironment
 from app.prober.lease_probe import LeaseProbe
 from app.prober.path_probe import PathProbe
-from app.prober.probe_schedule import ProbeSchedule
-from app.prober.rules import paths, state
-from app.prober.rules.schedule import ScheduleInputs, TimeBalance
-from app.prober.rules.verdict import Obstacle
+from app.prober.rules import decision as rules
+from app.prober.rules import paths, schedule, state, verdict
+from app.prober.rules.lifecycle import ProbedShoot
+from app.prober.rules.protection import PendingWrites
+from app.prober.rules.schedule import NextProbe, ProbeIntervals, ScheduleInputs, TimeBalance
+from app.prober.rules.verdict import NO_RESULTS, ConsecutiveResults, Obstacle, Preconditions
 from app.prober.scaling.context import ScalingResult, one_line_each
 from app.prober.scaling.run import Scaler
-from app.prober.shoot_session import ProbedShoot, Reading, ShootProbe
-from app.prober.status import ShootStatus, ShootSummary, StatusTracker
-from app.prober.verdicts import Judge, OverrideEnforcer, ProtectionWatch, VerdictContext
+from app.prober.status import ProtectionWatch, ShootStatus, ShootSummary, StatusTracker
 
 # A probe that begins this many seconds late resets the counts (rules 4.1): the process was frozen in between.
 _STOOD_STILL: Final = 15.0
+# Shortest sleep in seconds: the event loop's timers have whole milliseconds and may fire up to one early.
+_FINEST: Final = 0.001
+_NEEDED_WATCHES: Final = (Watched.CLUSTERS, Watched.SECRETS, Watched.DEPENDENTS)
 
 
-@dataclass(slots=True)
-class RunnerProgress:
-    """What one turn of the loop passes on to the next; times are instants of the process's clock, in seconds."""
-
-    probes: int = 0
-    reading: Reading | None = None
-    decision: Decision | None = None
-    tally: Tally | None = None
-    """Of the last probe in lease mode that did not fail."""
-    read_at: float | None = None
-    """When that probe ended."""
-    asked: state.LastDirection | None = None
-    """The direction that the leases, or the two paths, last asked for."""
-    vanished: bool = False
-    """At the last probe no lease counted any more (`state.vanished`)."""
-    contact_at: float | None = None
-    """When the last probe or contact ended, whether it succeeded or not."""
+def listed(environment: ProberEnvironment) -> bool:
+    """Whether Clusters, Secrets, dependents and overrides have each been listed once (rules 4.1, synced)."""
+    watches = (environment.seed.watch_state(each) for each in _NEEDED_WATCHES)
+    return all(each.synced for each in watches) and environment.overrides.synced
 
 
 class ShootRunner:
@@ -65,7 +59,7 @@ class ShootRunner:
     def __init__(
         self,
         environment: ProberEnvironment,
-        subject: ProbedShoot,
+        shoot: ProbedShoot,
         scaler: Scaler,
         scaling_from: float,
         closed_by: Callable[[], str | None] = lambda: None,
@@ -74,45 +68,53 @@ class ShootRunner:
 
         Args:
             environment: what all runners share.
-            subject: the shoot, as of its Cluster.
+            shoot: the facts of the Shoot, as of its Cluster.
             scaler: the shoot's scaler; it may outlive the runner.
             scaling_from: when `initialDelay` ends.
             closed_by: returns why a closed gate keeps a scale-down from starting; None while every gate is open.
         """
-        self._env = environment
-        self._namespace = subject.namespace
-        self._scaling_from = scaling_from
-        self._probe: ShootProbe = _shoot_probe(environment, subject.namespace)
-        self._closed_by = closed_by
-        self._progress = RunnerProgress()
+        self._env, self._shoot, self._scaler = environment, shoot, scaler
+        self.namespace = shoot.namespace
+        self._scaling_from, self._closed_by = scaling_from, closed_by
+        of_mode = PathProbe if environment.policy.endpoint_mode else LeaseProbe
+        self._probe = of_mode(environment, shoot.namespace)
         self._schedule = ProbeSchedule(environment)
         self._stopping = False
-        self._scaler = scaler
         scaler.subscribe(self._run_ended)
-        self._protection = ProtectionWatch(environment, subject.namespace, self._scaler)
-        self._enforcer = OverrideEnforcer(environment, subject.namespace, scaler)
-        self._judge = Judge(
-            environment,
-            subject,
-            self._probe,
-            VerdictContext(scaler, self._protection, self._enforcer, scaling_from, self._closed_by),
-        )
+        self._protection = ProtectionWatch(environment, shoot.namespace, scaler)
+        self._effective = environment.overrides.effective(shoot.namespace)
+        """The overrides in force when they were last read."""
+        self._synced = False
+        self._gated: str | None = None
+        """Why a gate was closed at any time since the probe under way began; None if all were open throughout."""
         now = environment.clock.now()
         self._status = StatusTracker(now)
-        self._consumer = environment.connector.consumer(subject.namespace)
+        self._consumer = environment.connector.consumer(shoot.namespace)
         self._spent = self._consumer.spent
         self._balance = TimeBalance(now)
         """How much of the event loop's time this shoot's answers may still take."""
         self._less_often = False
 
-    @property
-    def namespace(self) -> str:
-        return self._namespace
+        # What one probe leaves to the next; times are instants of the process's clock, in seconds.
+        self._probes = 0
+        self._reading: Reading | None = None
+        self._decision: Decision | None = None
+        self._consecutive: ConsecutiveResults = NO_RESULTS
+        self._tally: Tally | None = None
+        """Of the last probe in lease mode that did not fail."""
+        self._read_at: float | None = None
+        """When that probe ended."""
+        self._asked: state.LastDirection | None = None
+        """The direction that the leases, or the two paths, last asked for."""
+        self._vanished = False
+        """At the last probe no lease counted any more (`state.vanished`)."""
+        self._contact_at: float | None = None
+        """When the last probe or contact ended, whether it succeeded or not."""
 
     @property
     def has_probed(self) -> bool:
         """Whether at least one probe has ended, successfully or not."""
-        return self._progress.probes > 0
+        return self._probes > 0
 
     @property
     def protected_since(self) -> float | None:
@@ -125,7 +127,195 @@ class ShootRunner:
         self._schedule.start()
         while not self._stopping:
             if await self._due():
-                await self._turn()
+                await self._probe_once()
+
+    async def _due(self) -> bool:
+        """Takes one step of the wait, a sleep or a contact; returns True once a probe is due."""
+        if not self._env.leadership.may_probe:
+            await self._schedule.sleep(None)
+            return False
+        now, probe_at, contact_at = self._env.clock.now(), self._schedule.next.at, None
+        if now >= probe_at:
+            return True
+        if self._contact_at is not None and not self._schedule.failures and not self._rests:
+            contact_at = self._probe.next_contact(self._contact_at, probe_at, self._shoot)
+        if contact_at is not None and contact_at <= now:
+            await self._contact()
+        else:
+            await self._schedule.sleep(
+                probe_at if contact_at is None else min(probe_at, contact_at)
+            )
+        return False
+
+    async def _contact(self) -> None:
+        began = self._env.clock.now()
+        failure = await self._probe.contact(self._shoot)
+        now = self._contact_at = self._env.clock.now()
+        if failure is not None:
+            self._schedule.failed(failure)
+            messages.contact_failed(self._env, self.namespace, failure, now - began)
+            self._weigh()
+            self._plan_next(now, failure)
+
+    # One probe.
+
+    async def _probe_once(self) -> None:
+        """Probes, decides and applies the decision: the story of everything that this program does to a shoot."""
+        self._schedule.turn()
+        last = self._reading
+        # A probe that takes longer than the interval does not make the next one late.
+        due = self._schedule.next.at if last is None else max(self._schedule.next.at, last.ended)
+        if self._env.clock.now() - due > _STOOD_STILL:
+            self._consecutive = NO_RESULTS  # earlier probes and this one are not in a row
+        was_slow = last is not None and last.ended - last.started > SLOW
+        async with self._env.slots.place(was_slow=was_slow):
+            lag = max(self._env.clock.now() - due, 0.0)
+            with_nodes, counts = self._schedule.begin()
+            self._gated, pending = self._closed_by(), self._scaler.pending()
+
+            reading = await self._probe.probe(
+                self._shoot, pending, with_nodes=with_nodes, counts=counts
+            )
+            outcome = rules.decide(reading, self._context(pending, counts=counts))
+
+            # Dependents may have changed while the probe was under way, so this asks again what would be written.
+            direction = outcome.decision.verdict.direction
+            if direction is not None and self._scaler.pending().writes(direction):
+                judged = self._shoot
+                found = await self._probe.live_where_stale(judged, down=direction is Direction.DOWN)
+                if isinstance(found, ProbedShoot) and found is not judged:
+                    self._shoot = found
+                outcome = rules.checked(outcome, judged, found)
+            if rules.to_confirm(outcome, reading, self._scaler.pending()):
+                # The costly direction. A lagging etcd member or a caching proxy can serve old leases for minutes, so a
+                # second, consistent reading on a new connection has to say the same.
+                reading = reading.followed_by(await self._probe.confirm(self._shoot, reading))
+                outcome = rules.confirmed(
+                    outcome, reading, self._context(self._scaler.pending(), counts=counts)
+                )
+            # Overrides and leadership may have changed, too: they are asked last, right before the decision is applied.
+            outcome = verdict.still(outcome, self._preconditions())
+            self._consecutive = outcome.consecutive
+        if not self._stopping:
+            self._apply(reading, outcome.decision, lag)
+
+    def _context(self, pending: PendingWrites, *, counts: bool) -> rules.Context:
+        return rules.Context(
+            policy=self._env.policy,
+            shoot=self._shoot,
+            protected=pending.protected,
+            begins=self._protection.begins,
+            consecutive=self._consecutive,
+            preconditions=self._preconditions(),
+            counts=counts,
+        )
+
+    def _preconditions(self) -> Preconditions:
+        self._effective = self._env.overrides.effective(self.namespace)
+        return self._with_overrides_as_read()
+
+    def _with_overrides_as_read(self) -> Preconditions:
+        closed = self._closed_by()
+        if closed is None and self._gated is not None:
+            # Such a probe began before the gate opened. When the seed's own network comes back, a canary that runs
+            # every second notices sooner than an attempt of five seconds, which still fails: that is no outage.
+            closed = f"{self._gated} (open again since this probe began; the next one decides)"
+        return Preconditions(
+            synced=self._listed(),
+            effective=self._effective,
+            initial_delay_over=self._env.clock.now() >= self._scaling_from,
+            leading=self._env.leadership.leading,
+            closed_by=closed,
+            ignored=self._scaler.pending().ignored,
+        )
+
+    def _listed(self) -> bool:
+        """Whether everything that a verdict needs has been listed; once True, it stays True."""
+        self._synced = self._synced or listed(self._env)
+        return self._synced
+
+    def _apply(self, reading: Reading, decision: Decision, lag: float) -> None:
+        """Passes the decision on to scaler, status and messages, and schedules the next probe."""
+        begun = stopwatch()
+        before, self._decision = self._decision, decision
+        self._reading, self._contact_at = reading, reading.ended
+        self._probes += 1
+        failure = reading.result if isinstance(reading.result, Failure) else None
+        self._vanished = state.vanished(self._asked, reading.result, decision)
+        self._asked = state.asked(self._asked, reading.result, decision)
+        if failure is not None:
+            self._schedule.failed(failure)
+        else:
+            self._schedule.succeeded()
+        if isinstance(reading.result, Tally):
+            self._tally, self._read_at = reading.result, reading.ended
+        # Reported before `on_verdict`, so that in log and history the verdict stands before the run that it starts.
+        if before is None or (before.verdict, before.reason) != (decision.verdict, decision.reason):
+            messages.verdict_changed(self._env, self.namespace, before, decision)
+        self._scaler.on_verdict(decision)
+        self._protection.note(decision)
+        self._consumer.charge(stopwatch() - begun)
+        self._weigh()
+        numbers = {
+            "lag": lag,
+            "known_since": rules.known_since(reading, self._env.policy, self._consecutive),
+            "state": self._status.note(self.status_facts(), reading.ended),
+            "postponed": self._rests,
+        }
+        messages.probed(self._env, self.namespace, reading, decision, numbers)
+        self._plan_next(reading.started, failure)
+        self.gate_changed()  # the gate may have opened since the verdict was made
+
+    @property
+    def _rests(self) -> bool:
+        return self._balance.rests_until > self._env.clock.now()
+
+    def _weigh(self) -> None:
+        """Charges the time that the answers took to the shoot's share (rules 4.4), and reports what follows from it."""
+        spent, self._spent = self._consumer.spent - self._spent, self._consumer.spent
+        self._balance = self._balance.after(spent, self._env.clock.now())
+        if self._rests and not self._less_often:
+            messages.probed_less_often(self._env, self.namespace)
+        elif self._less_often and self._balance.restored:
+            messages.probed_as_usual(self._env, self.namespace)
+        self._less_often = not self._balance.restored and (self._less_often or self._rests)
+
+    def _plan_next(self, probed_at: float, failure: Failure | None) -> None:
+        now, decision, policy = self._env.clock.now(), self._decision, self._env.policy
+        by_paths = self._reading is not None and isinstance(self._reading.result, PathReading)
+        backoff = None
+        if policy.endpoint_mode and failure and failure.probe is RequestKind.INTERNAL:
+            failed = paths.counts(Route.INTERNAL, failure.reason)
+            backoff = policy.internal_failure_backoff if failed else None
+        inputs = ScheduleInputs(
+            now=now,
+            probed_at=probed_at,
+            failures=self._schedule.failures,
+            retry_after=None if failure is None else failure.retry_after,
+            tally=self._tally,
+            candidacy=self._probe.candidacy,
+            counting=decision is not None and decision.reason is VerdictReason.COUNTING,
+            protected=self._protection.since is not None,
+            run_in_progress=self._scaler.scaling_run is not None,
+            wake_at=self._scaling_from if self._scaling_from > now else None,
+            gap_at=self._probe.gap_at(self._shoot),
+            path_fails=by_paths
+            and decision is not None
+            and decision.would_be is Verdict.SCALE_DOWN,
+            backoff=backoff,
+            rests_until=self._balance.rests_until,
+        )
+        self._schedule.plan(inputs, self._reading)
+
+    # What happens beside the loop.
+
+    def wake(self) -> None:
+        """Makes the next probe due at once, or at the end of a wait that a 429 or the shoot's time balance demands."""
+        self._schedule.wake()
+
+    def probe_now(self) -> float:
+        """Schedules a probe that reads Nodes, as soon as the rules allow; returns the instant of that probe."""
+        return self._schedule.ask(self._reading)
 
     async def stop(self, why: str, *, abandoning: bool = True) -> None:
         """Ends the loop and its scaling run; returns when the run's last request has been answered.
@@ -144,156 +334,6 @@ class ShootRunner:
         if abandoning:
             self._protection.abandoned(why)
 
-    def wake(self) -> None:
-        """Makes the next probe due at once, or at the end of a wait that a 429 or the shoot's time balance demands."""
-        self._schedule.wake()
-
-    def probe_now(self) -> float:
-        """Schedules a probe that reads Nodes, as soon as the rules allow; returns the instant of that probe."""
-        return self._schedule.ask(self._progress.reading)
-
-    async def _due(self) -> bool:
-        """Takes one step of the wait, a sleep or a contact; returns True once a probe is due."""
-        if not self._env.leadership.may_probe:
-            await self._schedule.sleep(None)
-            return False
-        now = self._env.clock.now()
-        if now >= self._schedule.next.at:
-            return True
-        contact_at = self._next_contact()
-        if contact_at is not None and contact_at <= now:
-            await self._contact()
-            return False
-        await self._schedule.sleep(
-            self._schedule.next.at
-            if contact_at is None
-            else min(self._schedule.next.at, contact_at)
-        )
-        return False
-
-    def _next_contact(self) -> float | None:
-        last = self._progress.contact_at
-        if last is None or self._schedule.failures or self._rests:
-            return None
-        return self._probe.next_contact(last, self._schedule.next.at, self._judge.subject)
-
-    async def _contact(self) -> None:
-        began = self._env.clock.now()
-        failure = await self._probe.contact(self._judge.subject)
-        now = self._progress.contact_at = self._env.clock.now()
-        if failure is not None:
-            self._schedule.failed(failure)
-            messages.contact_failed(self._env, self.namespace, failure, now - began)
-            self._weigh()
-            self._plan_next(now, failure)
-
-    # One turn: probe, decide, act, say when next.
-
-    async def _turn(self) -> None:
-        self._schedule.turn()
-        last = self._progress.reading
-        # A probe that takes longer than the interval does not make the next one late.
-        due = self._schedule.next.at if last is None else max(self._schedule.next.at, last.ended)
-        if self._env.clock.now() - due > _STOOD_STILL:
-            self._judge.stood_still()
-        was_slow = last is not None and last.ended - last.started > SLOW
-        async with self._env.slots.place(was_slow=was_slow):
-            lag = max(self._env.clock.now() - due, 0.0)
-            with_nodes, counts = self._schedule.begin()
-            reading, decision = await self._judge.probe(with_nodes=with_nodes, counts=counts)
-        if not self._stopping:
-            self._conclude(reading, decision, lag)
-
-    def _conclude(self, reading: Reading, decision: Decision, lag: float) -> None:
-        """Passes the decision on to scaler, status and messages, and schedules the next probe."""
-        begun = stopwatch()
-        before, self._progress.decision = self._progress.decision, decision
-        self._progress.reading, self._progress.contact_at = reading, reading.ended
-        self._progress.probes += 1
-        self._note_result(reading, decision)
-        # Reported before `on_verdict`, so that in log and history the verdict stands before the run that it starts.
-        if before is None or (before.verdict, before.reason) != (decision.verdict, decision.reason):
-            messages.verdict_changed(self._env, self.namespace, before, decision)
-        self._scaler.on_verdict(decision)
-        self._protection.note(decision)
-        self._consumer.charge(stopwatch() - begun)
-        self._weigh()
-        self._tell(reading, decision, lag)
-        failure = reading.result if isinstance(reading.result, Failure) else None
-        self._plan_next(reading.started, failure)
-        self.gate_changed()  # the gate may have opened since the verdict was made
-
-    @property
-    def _rests(self) -> bool:
-        return self._balance.rests_until > self._env.clock.now()
-
-    def _weigh(self) -> None:
-        """Charges the time that the answers took to the shoot's share (rules 4.4), and reports what follows from it."""
-        spent, self._spent = self._consumer.spent - self._spent, self._consumer.spent
-        self._balance = self._balance.after(spent, self._env.clock.now())
-        if self._rests and not self._less_often:
-            messages.probed_less_often(self._env, self.namespace)
-        elif self._less_often and self._balance.restored:
-            messages.probed_as_usual(self._env, self.namespace)
-        self._less_often = not self._balance.restored and (self._less_often or self._rests)
-
-    def _note_result(self, reading: Reading, decision: Decision) -> None:
-        progress = self._progress
-        progress.vanished = state.vanished(progress.asked, reading.result, decision)
-        progress.asked = state.asked(progress.asked, reading.result, decision)
-        if isinstance(reading.result, Failure):
-            self._schedule.failed(reading.result)
-            return
-        self._schedule.succeeded()
-        if isinstance(reading.result, Tally):
-            progress.tally, progress.read_at = reading.result, reading.ended
-
-    def _plan_next(self, probed_at: float, failure: Failure | None) -> None:
-        now, decision = self._env.clock.now(), self._progress.decision
-        inputs = ScheduleInputs(
-            now=now,
-            probed_at=probed_at,
-            failures=self._schedule.failures,
-            retry_after=None if failure is None else failure.retry_after,
-            tally=self._progress.tally,
-            candidacy=self._probe.candidacy,
-            counting=decision is not None and decision.reason is VerdictReason.COUNTING,
-            protected=self._protection.since is not None,
-            run_in_progress=self._scaler.scaling_run is not None,
-            wake_at=self._scaling_from if self._scaling_from > now else None,
-            gap_at=self._probe.gap_at(self._judge.subject),
-            path_fails=self._path_fails(),
-            backoff=self._backoff(failure),
-            rests_until=self._balance.rests_until,
-        )
-        self._schedule.plan(inputs, self._progress.reading)
-
-    def _path_fails(self) -> bool:
-        reading, decision = self._progress.reading, self._progress.decision
-        if reading is None or decision is None or not isinstance(reading.result, PathReading):
-            return False
-        return decision.would_be is Verdict.SCALE_DOWN
-
-    def _backoff(self, failure: Failure | None) -> float | None:
-        """Endpoint mode: how many seconds to wait after a failure of the internal path; None if it did not fail."""
-        policy = self._env.policy
-        if not policy.endpoint_mode or failure is None or failure.probe is not RequestKind.INTERNAL:
-            return None
-        failed = paths.counts(Route.INTERNAL, failure.reason)
-        return policy.internal_failure_backoff if failed else None
-
-    def _tell(self, reading: Reading, decision: Decision, lag: float) -> None:
-        word = self._status.note(self.status_facts(), reading.ended)
-        numbers = {
-            "lag": lag,
-            "known_since": self._judge.known_since(reading),
-            "state": word,
-            "postponed": self._rests,
-        }
-        messages.probed(self._env, self.namespace, reading, decision, numbers)
-
-    # What happens beside the loop.
-
     def leadership_changed(self) -> None:
         """Probes at once; if leadership was lost, ends the scaling run first."""
         if not self._env.leadership.leading:
@@ -302,116 +342,233 @@ class ShootRunner:
 
     def overrides_changed(self) -> None:
         """Ends a run that overrides now forbid, and probes at once if they changed or the verdict waited for them."""
-        decision = self._progress.decision
-        waited = decision is not None and decision.reason is VerdictReason.NOT_SYNCED
-        if self._enforcer.changed() or (waited and self._judge.listed()):
+        before, self._effective = self._effective, self._env.overrides.effective(self.namespace)
+        if self._effective != before:
+            scaling_run = self._scaler.scaling_run
+            if scaling_run is not None and not scaling_run.order.manual:
+                if (hold := self._effective.hold) is not None:
+                    self._scaler.end_automatic(f"held by {hold.author}: {hold.reason}")
+                elif (pause := self._effective.pause_against(scaling_run.direction)) is not None:
+                    self._scaler.end_automatic(f"paused by {pause.author}: {pause.reason}")
+            self.wake()
+            return
+        waited = self._decision is not None and self._decision.reason is VerdictReason.NOT_SYNCED
+        if waited and self._listed():
             self.wake()
 
     def dependents_changed(self) -> None:
         """Called when the watch shows another version of one of the shoot's dependents."""
         self._scaler.recheck()
-        self._protection.note(self._progress.decision)
+        self._protection.note(self._decision)
 
     def gate_changed(self) -> None:
         """Probes at once if a closed gate had held back a scale-down, and is open now."""
-        self._judge.gate_changed()
-        decision = self._progress.decision
-        if (
-            decision is not None
-            and decision.reason is VerdictReason.GATED
-            and self._closed_by() is None
-        ):
+        closed = self._closed_by()
+        self._gated = closed or self._gated
+        gated = self._decision is not None and self._decision.reason is VerdictReason.GATED
+        if gated and closed is None:
             self.wake()
 
     def secret_changed(self) -> None:
         """Called when the kubeconfig Secret changed: probes at once if the last probe failed because of credentials."""
-        reading = self._progress.reading
-        if reading is None or not isinstance(reading.result, Failure):
-            return
-        if reading.result.at_once_when_credentials_change:
+        result = None if self._reading is None else self._reading.result
+        if isinstance(result, Failure) and result.at_once_when_credentials_change:
             self.wake()
 
-    def cluster_changed(self, subject: ProbedShoot) -> None:
+    def cluster_changed(self, shoot: ProbedShoot) -> None:
         """Takes a new grace period or new node conditions; they take effect at the next probe."""
-        self._judge.subject = subject
+        self._shoot = shoot
 
     def crashed(self, error: Exception) -> None:
         """Records HOLD with an internal error; called when `run` raised, before it is started again."""
         text = f"the runner failed and is started again: {type(error).__name__}"
-        paths = self._env.policy.endpoint_mode
-        probe = RequestKind.INTERNAL if paths else RequestKind.LEASE
+        by_paths = self._env.policy.endpoint_mode
+        probe = RequestKind.INTERNAL if by_paths else RequestKind.LEASE
         failure = Failure(VerdictReason.INTERNAL_ERROR, text, probe)
-        decision = self._progress.decision = self._judge.failed(failure)
+        outcome = verdict.decide_failure(failure, self._consecutive)
+        self._decision, self._consecutive = outcome.decision, outcome.consecutive
         now = self._env.clock.now()
-        self._progress.reading = Reading(now, now, failure)
-        self._scaler.on_verdict(decision)
+        self._reading = Reading(now, now, failure)
+        self._scaler.on_verdict(self._decision)
 
     def _run_ended(self, _result: ScalingResult) -> None:
-        self._protection.note(self._progress.decision)
+        self._protection.note(self._decision)
 
     # What the API shows.
 
     def status_facts(self) -> ShootStatus:
         """What is known of the shoot, without the state and the conditions, which `StatusTracker` derives from it."""
-        progress, probe = self._progress, self._probe
-        reading, kept_back = progress.reading, self._kept_back()
+        probe, reading, kept_back = self._probe, self._reading, self._kept_back()
+        facts = self._facts(kept_back)
         return ShootStatus(
             self.namespace,
             resources=self._scaler.views(),
             protected_since=self._protection.since,
-            running=None
-            if self._scaler.scaling_run is None
-            else self._scaler.scaling_run.direction,
+            running=facts.running,
             last_run=self._scaler.last,
             scaling_failure="; ".join(one_line_each(self._scaler.failed)) or None,
             unavailable=self._scaler.unavailable,
-            effective=self._enforcer.effective,
-            decision=progress.decision,
+            effective=self._effective,
+            decision=self._decision,
             result=None if reading is None else reading.result,
-            tally=progress.tally,
-            read_at=progress.read_at,
-            facts=self._facts(kept_back),
+            tally=self._tally,
+            read_at=self._read_at,
+            facts=facts,
             kept_back=None if kept_back is None else kept_back[1],
             candidacy=probe.candidacy,
             paths=probe.paths,
             judgements=() if reading is None else reading.known,
-            expiry=self._judge.subject.timings.expiry,
+            expiry=self._shoot.timings.expiry,
             last_probe=None if reading is None else reading.ended,
             probe_seconds=None if reading is None else reading.ended - reading.started,
             next_probe=self._schedule.next.at,
-            probes=progress.probes,
+            probes=self._probes,
             failures=self._schedule.failures,
             less_often=self._less_often,
         )
 
     def summary(self, now: float) -> ShootSummary:
         """The shoot's state at `now`: cheaper than `status`, for lists and metrics."""
-        return self._status.summary(self._namespace, self._facts(self._kept_back()), now)
+        return self._status.summary(self.namespace, self._facts(self._kept_back()), now)
+
+    def status(self) -> ShootStatus:
+        return self._status.update(self.status_facts(), self._env.clock.now())
 
     def _kept_back(self) -> Obstacle | None:
-        asked = self._progress.asked
-        if asked is None or asked.verdict is not Verdict.SCALE_DOWN:
+        """The override that alone keeps back a scale-down which would take something down; None if there is none."""
+        if self._asked is None or self._asked.verdict is not Verdict.SCALE_DOWN:
             return None  # the usual case; finding out what a scale-down would write costs a little
-        return self._judge.kept_back(self._enforcer.effective)
+        pending = self._scaler.pending()
+        if not pending.exposed and not pending.ignored:
+            return None
+        return verdict.blocking_override(self._with_overrides_as_read())
 
     def _facts(self, kept_back: Obstacle | None) -> state.StateInputs:
-        progress, scaling_run = self._progress, self._scaler.scaling_run
+        scaling_run = self._scaler.scaling_run
         return state.StateInputs(
-            progress.decision,
-            late=progress.tally is not None and progress.tally.candidates.expired > 0,
-            asked=progress.asked,
-            vanished=progress.vanished,
+            self._decision,
+            late=self._tally is not None and self._tally.candidates.expired > 0,
+            asked=self._asked,
+            vanished=self._vanished,
             kept_back=None if kept_back is None else kept_back[0],
             protected=self._protection.since is not None,
             running=None if scaling_run is None else scaling_run.direction,
             scaling_failed=bool(self._scaler.failed),
         )
 
-    def status(self) -> ShootStatus:
-        return self._status.update(self.status_facts(), self._env.clock.now())
+
+# When the next probe is due: `rules.schedule` computes the instant from what the last probe found, and `ProbeSchedule`
+# adds what happens meanwhile.
 
 
-def _shoot_probe(environment: ProberEnvironment, namespace: str) -> ShootProbe:
-    if not environment.policy.endpoint_mode:
-        return LeaseProbe(environment, namespace)
-    return PathProbe(environment, namespace)
+class ProbeSchedule:
+    """Keeps when the next probe of one shoot is due, and lets the loop sleep until then."""
+
+    def __init__(self, environment: ProberEnvironment) -> None:
+        self._env = environment
+        policy = environment.policy
+        self._pace = ProbeIntervals(
+            policy.probe_interval, policy.jitter, policy.suspect_interval, environment.together
+        )
+        self.next = NextProbe(environment.clock.now(), "start")
+        self.failures = 0
+        """Failed probes and contacts in a row."""
+        self._awake = asyncio.Event()
+        self._woken = False
+        """`wake` was called since the last probe began."""
+        self._asked = False
+        """A person asked for a probe: the next one reads Nodes, whatever it finds."""
+        self._counted_at = -math.inf
+        """When the last probe began that could count towards a threshold."""
+        self._not_before = 0.0
+        """No request before this instant: a 429 demands it, or the shoot's share of time is used up."""
+
+    # What brings a probe forward.
+
+    def start(self) -> None:
+        """Makes the first probe due."""
+        self.next = self._at_once("start")
+
+    def wake(self) -> None:
+        """Makes a probe due at once, or at the end of the wait that a 429 or the shoot's share of time demands."""
+        self._woken = True
+        self.next = self._at_once("woken")
+        self._awake.set()
+
+    def ask(self, last: Reading | None) -> float:
+        """Schedules a probe for a person; returns when it will be.
+
+        It comes 1 s after the `last` one began at the earliest, and never within the wait that a 429 demands. Several
+        calls before that share one probe.
+        """
+        earliest = 0.0 if last is None else last.started + schedule.AT_LEAST
+        at = max(self._at_once("asked for").at, earliest)
+        self._asked = True
+        if at < self.next.at:
+            self.next = NextProbe(at, "asked for")
+            self._awake.set()
+        return max(self.next.at, at)  # while a probe is under way, the one that was due is past
+
+    def _at_once(self, why: str) -> NextProbe:
+        return NextProbe(max(self._env.clock.now(), self._not_before), why)
+
+    def rouse(self) -> None:
+        """Ends the wait of `sleep`, without making a probe due."""
+        self._awake.set()
+
+    async def sleep(self, until: float | None) -> None:
+        """Returns at `until`, or when something wakes the loop."""
+        alarm = None
+        if until is not None:  # a timer that sets the event is cheaper than a timeout that raises
+            seconds = max(until - self._env.clock.now(), _FINEST)
+            alarm = asyncio.get_running_loop().call_later(seconds, self._awake.set)
+        try:
+            await self._awake.wait()
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+            self._awake.clear()
+
+    # A probe.
+
+    def turn(self) -> None:
+        """Called before a probe waits for its slot: a `wake` from now on asks for one more probe."""
+        self._woken = False
+
+    def begin(self) -> tuple[bool, bool]:
+        """Called when a probe begins; returns whether a person asked for it, and whether it may count."""
+        asked, self._asked = self._asked, False
+        counts = not asked or self._apart()
+        if counts:
+            self._counted_at = self._env.clock.now()
+        return asked, counts
+
+    def _apart(self) -> bool:
+        """Whether a probe that a person asked for comes late enough after the last one that counted to count, too.
+
+        The distance is not that from the last probe: then a caller that asks all the time would keep every probe from
+        counting.
+        """
+        return self._env.clock.now() - self._counted_at >= self._env.policy.suspect_interval
+
+    def succeeded(self) -> None:
+        """Called when a probe ended in a reading."""
+        self.failures, self._not_before = 0, 0.0
+
+    def failed(self, failure: Failure) -> None:
+        """Called when a probe or a contact failed; after a 429, no request is made for its Retry-After."""
+        self.failures += 1
+        if failure.retry_after is not None:
+            asked = min(failure.retry_after, schedule.MAX_RETRY_AFTER)
+            wait = max(schedule.after_failure(self.failures), asked)
+            self._not_before = self._env.clock.now() + wait
+
+    def plan(self, inputs: ScheduleInputs, last: Reading | None) -> None:
+        """Schedules the next probe by what the `last` one left behind."""
+        chance = self._env.chance.random()
+        self.next = schedule.next_probe(inputs, self._pace, self._env.policy.limit, chance)
+        self._not_before = max(self._not_before, inputs.rests_until)
+        if self._woken:  # while the probe was under way, so that it may have missed what changed
+            self.next = self._at_once("woken")
+        elif self._asked:
+            self.ask(last)

@@ -1,4 +1,4 @@
-"""The status of one shoot, as the API shows it: a frozen snapshot with the state and the conditions."""
+"""What is known of one shoot: its protection, and its status as the API shows it, a frozen snapshot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,12 +18,16 @@ from app.core.model.probing import (
     Tally,
     VerdictReason,
 )
+from app.core.model.scaling_runs import Trigger
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.prober.rules import schedule, state
+from app.prober import messages
+from app.prober.environment import ProberEnvironment
+from app.prober.rules import protection, schedule, state, verdict
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.state import NOTHING_KNOWN, StateInputs
 from app.prober.scaling.context import ScalingResult
+from app.prober.scaling.run import Scaler
 
 
 class ConditionStatus(StrEnum):
@@ -317,3 +321,76 @@ def _message(known: ShootStatus, reason: str) -> str:
     *others, last = known.at_zero
     names = f"{', '.join(others)} and {last} are" if others else f"{last} is"
     return f"{said}; {names} at 0"
+
+
+# A protection that begins within this many seconds after a scale-down of ours counts as begun by us.
+_OURS_IF_WITHIN: Final = 60.0
+
+
+class ProtectionWatch:
+    """Follows the protection of one shoot by its dependents' annotations, and reports its begin and its end.
+
+    It notices a begin or an end by another process or a person, too.
+    """
+
+    def __init__(self, environment: ProberEnvironment, namespace: str, scaler: Scaler) -> None:
+        self._env = environment
+        self._namespace = namespace
+        self._scaler = scaler
+        self.begins: tuple[float, ...] = ()
+        """When this process began protections of this shoot by itself, within the last hour (rules 4.1, flapping)."""
+        self.since: float | None = None
+        """When the active protection began; None if protection is not active."""
+        self._read()
+
+    @property
+    def active(self) -> bool:
+        """Whether a configured dependent carries the meltdown key now."""
+        return protection.active(self._scaler.views().values())
+
+    def note(self, decision: Decision | None) -> None:
+        """Reads the dependents again, and reports if protection has begun or ended because of `decision`."""
+        was = self.since is not None
+        self._read()
+        active = self.since is not None
+        if active == was or not self._env.leadership.leading:
+            return  # a standby keeps `since` up to date, and leaves the report to the leader
+        if active and self._we_scaled_down():
+            self.begins = verdict.began(self.begins, self._env.clock.now())
+        why = self._manual() or ("found in the seed" if decision is None else decision.message)
+        messages.protection_changed(self._env, self._namespace, self._refs()[:1], why, began=active)
+
+    def abandoned(self, why: str) -> None:
+        """Reports that probing ends while protection is active; a standby leaves the report to the leader."""
+        if not self._env.leadership.leading:
+            return
+        views = self._scaler.views()
+        refs = [ref for ref, view in views.items() if view is not None and view.protected]
+        if refs:
+            messages.protection_abandoned(self._env, self._namespace, refs, why)
+
+    def _read(self) -> None:
+        views = self._scaler.views().values()
+        if not protection.active(views):
+            self.since = None
+            return
+        self.since = protection.began_at(views) or self.since or self._env.clock.now()
+
+    def _refs(self) -> list[ResourceRef]:
+        return [ref for ref, view in self._scaler.views().items() if view is not None]
+
+    def _manual(self) -> str | None:
+        """The author and reason of the manual scaling run that is under way; None if there is none."""
+        scaling_run = self._scaler.scaling_run
+        if scaling_run is None or not scaling_run.order.manual:
+            return None
+        return f"scaled {scaling_run.direction} by hand ({scaling_run.order.author}: {scaling_run.order.reason})"
+
+    def _we_scaled_down(self) -> bool:
+        """Whether an automatic run scaled down: only those count as flapping, as a person's say nothing of the path."""
+        if (scaling_run := self._scaler.scaling_run) is not None:
+            return scaling_run.direction is Direction.DOWN and not scaling_run.order.manual
+        last = self._scaler.last
+        if last is None or last.direction is not Direction.DOWN or last.trigger is Trigger.MANUAL:
+            return False
+        return self._env.clock.now() - last.ended < _OURS_IF_WITHIN

@@ -163,7 +163,7 @@ class MachineControllerManager:
         """Checks all Machines once."""
         if not self._plane.runs(MCM) or not self._plane.shoot.api.writable:
             return
-        self._plane.shoot.nodes()  # advances the kubelets to now
+        self._plane.shoot.advance()
         for machine in self._plane.seed.list("Machine", self._plane.namespace):
             self._reconcile(machine, now)
 

@@ -350,13 +350,13 @@ class ApiServer:
         return [trouble for trouble in self._troubles if trouble.hits(request)]
 
     async def _travel(self, request: SimulatedRequest) -> None:
-        extra = sum(trouble.latency for trouble in self._suffered(request))
+        extra = sum([trouble.latency for trouble in self._suffered(request)])
         await self.clock.sleep((self.latency + extra) / 2)
 
     async def _while_troubled(
         self, request: SimulatedRequest, by: Callable[[Trouble], bool]
     ) -> None:
-        while any(by(trouble) for trouble in self._suffered(request)):
+        while self._troubles and any(by(trouble) for trouble in self._suffered(request)):
             await self._changed.wait()
 
     def _refuse(self, request: SimulatedRequest) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from app.core.model import workloads as ann
-from app.prober.rules.timings import READING
+from app.prober.rules.leases import READING
 from bench.exploration.facts import (
     Change,
     Dependent,

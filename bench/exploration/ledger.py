@@ -12,7 +12,7 @@ from app.core.kube.reflector import SILENCE
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route, ShootView
 from app.core.model.workloads import Patch, ResourceRef
-from app.prober.rules.timings import READING, Timings, offset_tolerance
+from app.prober.rules.leases import READING, Timings, offset_tolerance
 from app.simulation.builders import World
 from app.simulation.kubelets import Kubelet
 from app.simulation.network import SEED
@@ -69,6 +69,8 @@ class Ledger:
         self.paths = Paths(policy)
         """What came of attempts and gates, in endpoint mode."""
         self._told: dict[str, Told] = {}
+        self._wishes: tuple[int, list[Wish]] | None = None
+        """What people wish for, at a version of the store."""
         self.ever: set[tuple[str, str]] = set()
         """The uid and version of each Pause and ScaleRequest that there ever was."""
         self.asked_to_end: set[ObjectKey] = set()
@@ -97,11 +99,17 @@ class Ledger:
 
     def standing(self, namespace: str) -> Standing:
         """What is true of a shoot."""
-        return self.standings.setdefault(namespace, Standing())
+        found = self.standings.get(namespace)
+        if found is None:
+            found = self.standings[namespace] = Standing()
+        return found
 
     def knowledge(self, process: str, namespace: str) -> Knowledge:
         """What a process was told about a shoot."""
-        return self.known.setdefault((process, namespace), Knowledge())
+        found = self.known.get((process, namespace))
+        if found is None:
+            found = self.known[process, namespace] = Knowledge()
+        return found
 
     # What people decided.
 
@@ -115,7 +123,10 @@ class Ledger:
 
     def wishes(self) -> list[Wish]:
         """The overrides as they truly are."""
-        return all_wishes(self.world.store, self.now)
+        version = self.world.store.version
+        if self._wishes is None or self._wishes[0] != version:
+            self._wishes = version, all_wishes(self.world.store, self.now)
+        return self._wishes[1]
 
     def undone(self, namespace: str) -> frozenset[str]:
         """The ScaleRequests of a shoot that have not ended, by name."""

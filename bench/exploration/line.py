@@ -10,8 +10,9 @@ import json
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -193,11 +194,11 @@ class Line:
         """The client is about to send this."""
         connection = self._connections[end]
         connection.waiting += data
-        found = _request(connection.waiting, connection.name, connection.route)
+        connected_ago = self.machine.time() - connection.made_at
+        found = _request(connection.waiting, connection.name, connection.route, connected_ago)
         if found is None:
             return
         connection.waiting = b""
-        found = replace(found, connected_ago=self.machine.time() - connection.made_at)
         self._made += 1
         call = connection.call = connection.begins = _Call(self._made, found)
         if self.hearing is not None and found.request.host is Host.SEED:
@@ -248,19 +249,25 @@ class Line:
         )
 
 
-def _request(data: bytes, name: str, route: Route) -> Sent | None:
+def _request(data: bytes, name: str, route: Route, connected_ago: float) -> Sent | None:
     """Returns the request in these bytes; None while they are not all of it."""
     head, found, rest = data.partition(b"\r\n\r\n")
     if not found:
         return None
-    lines = head.decode("latin-1").split("\r\n")
-    fields = dict(line.lower().split(": ", 1) for line in lines[1:])
-    if len(rest) < int(fields.get("content-length", "0")):
+    length = head.lower().partition(b"\r\ncontent-length: ")[2].partition(b"\r\n")[0]
+    if len(rest) < int(length or b"0"):
         return None
-    method, address, _ = lines[0].split(" ")
+    method, address, _ = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
+    body = json.loads(rest) if rest else None
+    return Sent(*_asked(method, address, name, route), body, connected_ago)
+
+
+@lru_cache(maxsize=4_096)
+def _asked(
+    method: str, address: str, name: str, route: Route
+) -> tuple[SimulatedRequest, RequestedObject | None, bool]:
     url = urlsplit(address)
     path, query = unquote(url.path), dict(parse_qsl(url.query, keep_blank_values=True))
-    body = json.loads(rest) if rest else None
     target = parse(path)
     host = Host.SEED if name == SEED else Host.SHOOT
     verb = _verb(method, target, query)
@@ -271,7 +278,7 @@ def _request(data: bytes, name: str, route: Route) -> Sent | None:
     consistent = verb not in {"watch", "list"} or (
         verb == "list" and "resourceVersion" not in query
     )
-    return Sent(request, target, consistent and target is not None, body)
+    return request, target, consistent and target is not None
 
 
 def _verb(method: str, target: RequestedObject | None, query: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from app.core.model.shoots import Route
-from app.prober.rules.timings import READING
+from app.prober.rules.leases import READING
 from app.simulation.traffic import Host, SimulatedRequest
 from bench.exploration.ledger import Ledger
 from bench.exploration.line import Sending

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import Any, Final
 from unittest.mock import patch
 
-from app.core.model.probing import VerdictReason
+from app.core.model.probing import Reading, VerdictReason
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
 from app.prober.endpoints.probes import EndpointProbes
 from app.prober.path_probe import PathProbe
 from app.prober.rules import paths, verdict
+from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.rules.verdict import Preconditions
-from app.prober.shoot_session import ProbedShoot, Reading
 
 
 def names_counted() -> Any:  # noqa: ANN401  a patch
@@ -37,8 +37,8 @@ def pages_counted() -> Any:  # noqa: ANN401  a patch
 def internal_path_taken_for_granted() -> Any:  # noqa: ANN401  a patch
     """The internal path is not asked once more before a scale-down."""
 
-    async def confirm(self: PathProbe, subject: ProbedShoot, first: Reading) -> Reading:
-        del self, subject
+    async def confirm(self: PathProbe, shoot: ProbedShoot, first: Reading) -> Reading:
+        del self, shoot
         return first
 
     return patch.object(PathProbe, "confirm", confirm)

@@ -19,16 +19,12 @@ from app.core.overrides import reconciler
 from app.core.overrides import rules as overrides_rules
 from app.core.overrides.cache import OverrideCache
 from app.core.ports import WatchState
-from app.prober.rules import leases, manual, scaling
-from app.prober.rules.leases import Contacts
+from app.prober.rules import decision, leases, manual, scaling
+from app.prober.rules.leases import Contacts, Timings
 from app.prober.rules.manual import ManualContext, RequestStep
 from app.prober.rules.scaling import Task, Why
-from app.prober.rules.timings import Timings
-from app.prober.rules.verdict import VerdictOutcome
 from app.prober.scaling.manual import ScaleRequests
 from app.prober.scaling.run import Scaler
-from app.prober.shoot_session import Reading
-from app.prober.verdicts import Judge
 from bench.exploration import adapter_plants, path_plants
 
 Plant = Callable[[], Any]
@@ -36,14 +32,7 @@ Plant = Callable[[], Any]
 
 def no_confirmation() -> Any:  # noqa: ANN401  a patch
     """A scale-down goes ahead on its first reading."""
-
-    async def confirm(
-        self: Judge, first: Reading, outcome: VerdictOutcome
-    ) -> tuple[Reading, VerdictOutcome]:
-        del self
-        return first, outcome
-
-    return patch.object(Judge, "_confirm", confirm)
+    return patch.object(decision, "to_confirm", lambda *_: False)
 
 
 def saved_count_overwritten() -> Any:  # noqa: ANN401  a patch

@@ -10,7 +10,7 @@ import heapq
 from asyncio.events import _set_running_loop
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextvars import Context
+from contextvars import Context, copy_context
 from itertools import count
 from typing import Any, Final, TypeVar
 
@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 _MOST_AT_ONCE: Final = 200_000
 """So many callbacks at one instant are a loop that turns on the spot."""
+_FEW_TASKS: Final = 100
 _ROUNDS: Final = 1_000
 """So often a destroyed machine's tasks are told to end."""
 
@@ -27,16 +28,46 @@ class TimeStandsStill(Exception):
 
 
 class _Timer(asyncio.TimerHandle):
+    """A callback; asyncio's own handle knows more, and a world makes a hundred thousand of them."""
+
+    __slots__ = ("args", "callback", "context", "due", "machine")
+
+    def __init__(
+        self,
+        due: float,
+        callback: Callable[..., object],
+        args: tuple[object, ...],
+        machine: "Machine",
+        context: Context | None,
+    ) -> None:
+        self.due, self.args, self.machine = due, args, machine
+        self.callback: Callable[..., object] | None = callback
+        self.context = copy_context() if context is None else context
+
     def run(self) -> None:
         """Calls it, unless it was cancelled."""
-        if not self.cancelled():
-            self._run()
+        if self.callback is None:
+            return
+        try:
+            self.context.run(self.callback, *self.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001  as asyncio: whoever judges the world hears of it
+            self.machine.call_exception_handler(
+                {"message": f"Exception in callback {self.callback!r}", "exception": error}
+            )
 
-    @property
-    def machine(self) -> "Machine":
-        """Whose it is."""
-        loop: Machine = self._loop  # type: ignore[attr-defined]  # typeshed does not know it
-        return loop
+    def cancel(self) -> None:
+        """It will not be called."""
+        self.callback, self.args = None, ()
+
+    def cancelled(self) -> bool:
+        """Whether it will not be called."""
+        return self.callback is None
+
+    def when(self) -> float:
+        """The instant at which it is due."""
+        return self.due
 
 
 class Timeline:
@@ -57,48 +88,55 @@ class Timeline:
     def run(self, main: Coroutine[Any, Any, T], machine: "Machine") -> T:
         """Runs everything until `main`, on `machine`, has ended; what that returned."""
         task = machine.create_task(main)
-        while not task.done():
-            if not self._step():
-                raise TimeStandsStill("nothing is left that could happen")
+        try:
+            while not task.done():
+                if self._ready:
+                    self._call(self._ready.popleft())
+                else:
+                    self._advance()
+        finally:
+            _set_running_loop(None)
         return task.result()
 
-    def _step(self) -> bool:
-        if self._ready:
-            self._call(self._ready.popleft())
-            return True
-        while self._timers and self._timers[0][2].cancelled():
-            heapq.heappop(self._timers)
-        if not self._timers:
-            return False
-        self._advance(self._timers[0][0])
-        return True
+    def _advance(self) -> None:
+        """Time passes until the next timer is due.
 
-    def _advance(self, to: float) -> None:
-        if to > self.now:
-            self.now, self._at_once = to, 0
-        while self._timers and self._timers[0][0] <= self.now:
-            self._ready.append(heapq.heappop(self._timers)[2])
+        Raises:
+            TimeStandsStill: there is none.
+        """
+        timers = self._timers
+        while timers and timers[0][2].callback is None:
+            heapq.heappop(timers)
+        if not timers:
+            raise TimeStandsStill("nothing is left that could happen")
+        if timers[0][0] > self.now:
+            self.now, self._at_once = timers[0][0], 0
+        while timers and timers[0][0] <= self.now:
+            self._ready.append(heapq.heappop(timers)[2])
 
     def _call(self, timer: _Timer) -> None:
         self._at_once += 1
         if self._at_once > _MOST_AT_ONCE:
-            raise TimeStandsStill(f"{timer!r} and others run again and again")
+            raise TimeStandsStill(f"{timer.callback!r} and others run again and again")
         timer.machine.call(timer)
         while self._dying:
             self._dying.pop().bury()
 
-    def at_once(self, timer: _Timer) -> None:
-        """`timer` runs at this instant, after what is already due."""
-        self._ready.append(timer)
+    @property
+    def at_once(self) -> Callable[[_Timer], None]:
+        """Lets a timer run at this instant, after what is already due."""
+        return self._ready.append
 
     def later(self, timer: _Timer) -> None:
         """`timer` runs when it is due."""
-        heapq.heappush(self._timers, (timer.when(), next(self._order), timer))
+        heapq.heappush(self._timers, (timer.due, next(self._order), timer))
 
     def taken_from(self, machine: "Machine") -> list[_Timer]:
         """What is due on `machine`: it is not called here any more."""
         theirs = [timer for timer in self._ready if timer.machine is machine]
-        self._ready = deque(timer for timer in self._ready if timer.machine is not machine)
+        others = [timer for timer in self._ready if timer.machine is not machine]
+        self._ready.clear()
+        self._ready.extend(others)
         return theirs
 
     def doomed(self, machine: "Machine") -> None:
@@ -119,9 +157,11 @@ class Machine(asyncio.AbstractEventLoop):
         self._timeline = timeline
         self._paused = False
         self._held: deque[_Timer] = deque()
-        self._tasks: dict[asyncio.Task[Any], None] = {}
-        self._own: deque[_Timer] | None = None
-        """Where callbacks go while it is being buried."""
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._most_tasks = _FEW_TASKS
+        self._buried = False
+        self._soon = timeline.at_once
+        """Where callbacks go."""
 
     # What a debugger does to a process.
 
@@ -156,7 +196,8 @@ class Machine(asyncio.AbstractEventLoop):
         if self._paused:
             self._held.append(timer)
             return
-        self._run(timer)
+        _set_running_loop(self)
+        timer.run()
 
     def _run(self, timer: _Timer) -> None:
         _set_running_loop(self)
@@ -167,20 +208,21 @@ class Machine(asyncio.AbstractEventLoop):
 
     def bury(self) -> None:
         """Ends its tasks where nobody can notice, so that nothing of them is left over."""
-        self._own = deque((*self._held, *self._timeline.taken_from(self)))
+        own = deque((*self._held, *self._timeline.taken_from(self)))
+        self._soon, self._buried = own.append, True
         for _ in range(_ROUNDS):
             pending = [task for task in self._tasks if not task.done()]
             if not pending:
                 break
             for task in pending:
                 task.cancel()
-            while self._own:
-                self._run(self._own.popleft())
+            while own:
+                self._run(own.popleft())
         if self.at_burial is not None:
             _ = self.create_task(_done(self.at_burial()))
             self.at_burial = None
-            while self._own:
-                self._run(self._own.popleft())
+            while own:
+                self._run(own.popleft())
         self._tasks.clear()
         self._held.clear()
 
@@ -204,10 +246,7 @@ class Machine(asyncio.AbstractEventLoop):
     ) -> _Timer:
         """Runs it at this instant."""
         timer = _Timer(self._timeline.now, callback, args, self, context)
-        if self._own is not None:
-            self._own.append(timer)
-        else:
-            self._timeline.at_once(timer)
+        self._soon(timer)
         return timer
 
     def call_later(
@@ -229,7 +268,7 @@ class Machine(asyncio.AbstractEventLoop):
     ) -> _Timer:
         """Runs it at an instant."""
         timer = _Timer(when, callback, args, self, context)
-        if self._own is None:
+        if not self._buried:
             self._timeline.later(timer)
         return timer
 
@@ -246,12 +285,11 @@ class Machine(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[T]:
         """A task of this machine."""
         task = asyncio.Task(coro, loop=self, name=name, context=context)
-        self._tasks[task] = None
-        task.add_done_callback(self._forget)
+        self._tasks.append(task)
+        if len(self._tasks) > self._most_tasks:  # cheaper than to hear of the end of each
+            self._tasks = [each for each in self._tasks if not each.done()]
+            self._most_tasks = 2 * len(self._tasks) + _FEW_TASKS
         return task
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.pop(task, None)
 
     def get_debug(self) -> bool:
         """Never."""

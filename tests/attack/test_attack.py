@@ -27,7 +27,7 @@ from app.core.model.shoots import SecretView
 from app.core.model.workloads import Direction
 from app.core.web.serving import HttpServer
 from app.prober.rules import schedule
-from app.prober.rules.timings import Timings
+from app.prober.rules.leases import Timings
 from app.prober.scaling.context import RunAborted, RunGuard
 from tests.core.kube.server import AUTHORITY, serving
 

@@ -21,11 +21,10 @@ from app.core.model.probing import (
 )
 from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable, WorkerPool
 from app.core.model.workloads import Direction
-from app.prober.rules import lifecycle, paths, state, verdict
-from app.prober.rules.consecutive import NO_RESULTS
+from app.prober.rules import lifecycle, state, verdict
 from app.prober.rules.lifecycle import LifecycleAction
 from app.prober.rules.state import LastDirection, StateInputs
-from app.prober.rules.verdict import Preconditions, VerdictOutcome, VerdictThresholds
+from app.prober.rules.verdict import NO_RESULTS, Preconditions, VerdictOutcome, VerdictThresholds
 
 PAGE: Final = Path(__file__).parents[2] / "docs/api.md"
 UNDER_PROTECTION: Final = "protected"
@@ -102,7 +101,7 @@ def probes() -> Iterator[tuple[Tally | PathReading | Failure, Decision, Precondi
             yield result, decision, clearance, protected
     failed = Failure(VerdictReason.UNREACHABLE, "no answer")
     for reading in (PathReading(), PathReading(failed), PathReading(counting="1 of 3")):
-        for clearance, decision in _judged(paths.assess(reading)):
+        for clearance, decision in _judged(verdict.assess_paths(reading)):
             yield reading, decision, clearance, False
 
 

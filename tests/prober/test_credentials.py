@@ -5,6 +5,7 @@ import pytest
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.ports import Watched
 from app.simulation.traffic import Host
+from tests.support.doubles import OwnSessions
 from tests.support.harness import SHOOT
 
 
@@ -121,7 +122,7 @@ async def test_a_new_token_after_401_is_looked_at_at_once(harness):
     assert harness.reason() is not VerdictReason.CREDENTIALS_INVALID
 
 
-class SlowToConnect:
+class SlowToConnect(OwnSessions):
     """A connector that takes two seconds, as a handshake over a bad path does."""
 
     def __init__(self, real, clock):

@@ -273,11 +273,11 @@ async def test_the_same_conditions_in_another_order_change_nothing(lab):
     harness = lab.prober(world)
     await harness.run(60)
     runner = harness.prober.registry.runner(SHOOT)
-    before = runner._judge.subject
+    before = runner._shoot
     world.patch_cluster(SHOOT, pool("B", "A"))
     await harness.run(10)
     assert harness.prober.registry.runner(SHOOT) is runner
-    assert runner._judge.subject == before
+    assert runner._shoot == before
 
 
 async def test_a_shoot_that_joins_is_probed_and_one_that_leaves_is_not(lab):

@@ -10,6 +10,7 @@ from app.core.metrics import Metrics
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.metering import Metering
 from app.simulation.traffic import Trouble
+from tests.support.doubles import OwnSessions
 from tests.support.harness import KCM, SHOOT
 
 OTHER = "shoot--local--b"
@@ -22,7 +23,7 @@ def logs():
         yield entries
 
 
-class BrokenConnector:
+class BrokenConnector(OwnSessions):
     """A connector with a bug that one shoot meets."""
 
     def __init__(self, error, clock):

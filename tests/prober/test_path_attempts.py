@@ -11,14 +11,15 @@ from app.core import errors
 from app.core.model.probing import Failure, PathReading, VerdictReason
 from app.core.model.shoots import Route, SecretView
 from app.prober.path_probe import PathProbe
-from app.prober.rules.consecutive import PendingWrites
+from app.prober.rules.protection import PendingWrites
+from tests.support.doubles import OwnSessions
 from tests.support.harness import GARDENER, SHOOT
 
 STAKES = PendingWrites(up_writes=False, down_writes=True, protected=False)
 
 
 @dataclass
-class Outside:
+class Outside(OwnSessions):
     """A seed, a connector and a clock, as far as an attempt asks them; `answers` has one for each attempt."""
 
     answers: list[errors.ClusterError | None] = field(default_factory=list)
@@ -52,7 +53,7 @@ class Outside:
 
 def observer(outside, **changes):
     policy = SimpleNamespace(
-        external_secret="external",
+        endpoint_mode=True,
         secret_names={Route.INTERNAL: "internal", Route.EXTERNAL: "external"},
         probe_timeout=changes.get("probe_timeout", 30.0),
         suspect_interval=5.0,

@@ -6,12 +6,13 @@ from app.core.metrics import Metrics
 from app.core.model.probing import ShootState
 from app.core.reporting.metering import Metering
 from app.prober.rules.schedule import SHARE
+from tests.support.doubles import OwnSessions
 from tests.support.harness import KCM, SHOOT
 
 OTHER = "shoot--local--b"
 
 
-class CostlyConnector:
+class CostlyConnector(OwnSessions):
     """One whose every request to one shoot takes so many seconds of the loop's time."""
 
     def __init__(self, seconds):

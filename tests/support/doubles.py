@@ -1,6 +1,11 @@
-"""Leadership and pauses that a test sets by hand."""
+"""Leadership and pauses that a test sets by hand, and what its own connectors have in common."""
 
 from collections.abc import Callable
+from typing import Any
+
+from app.core.kube.seed import SeedCluster
+from app.core.kube.shoot import ShootSession
+from app.core.model.shoots import Route
 
 
 class SetLeadership:
@@ -77,3 +82,14 @@ class SetPauses:
     def _tell(self) -> None:
         for listener in self._listeners:
             listener()
+
+
+class OwnSessions:
+    """A connector whose sessions connect through it, as those of the real one do."""
+
+    def session(
+        self, seed: SeedCluster, namespace: str, route: Route, secret_name: str
+    ) -> ShootSession:
+        """A session that connects through this double."""
+        connector: Any = self
+        return ShootSession(connector, seed, namespace, route, secret_name)

@@ -6,13 +6,19 @@ limited: time, bytes of an answer, number of Leases and Nodes (threat T7).
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from app.core.bounded_tls import BoundedContext
 from app.core.clock import Clock, stopwatch
-from app.core.errors import CredentialRefused, LimitExceeded
+from app.core.errors import (
+    ClusterError,
+    CredentialRefused,
+    LimitExceeded,
+    NotKnownYet,
+    Unauthorized,
+)
 from app.core.fair_queue import Consumer, FairQueue
 from app.core.kube import decoding, kubeconfig
 from app.core.kube.client import ApiClient, ApiRequest, Decoding, Reply, ResponseLimits
@@ -29,10 +35,12 @@ from app.core.kube.kubeconfig import (
     ShootCredential,
     parse_kubeconfig,
 )
+from app.core.kube.seed import SeedCluster
 from app.core.metrics import Metrics
 from app.core.model.nodes import LeaseReading, LeaseView, NodeView
 from app.core.model.shoots import Route, SecretView
 from app.core.name_lookup import Lookups
+from app.core.ports import Watched
 
 T = TypeVar("T")
 
@@ -345,6 +353,12 @@ class ShootConnector:
     def _count_hit(self, limit: str) -> None:
         self._metrics.limit_hits.labels(limit).inc()
 
+    def session(
+        self, seed: SeedCluster, namespace: str, route: Route, secret_name: str
+    ) -> "ShootSession":
+        """Returns what requests of this shoot and route are made with, by the Secret that `seed` has of this name."""
+        return ShootSession(self, seed, namespace, route, secret_name)
+
     def consumer(self, namespace: str) -> Consumer:
         """Returns the consumer that is charged for the event-loop time which this shoot's answers take."""
         return self._consumers.setdefault(namespace, Consumer(self._queue))
@@ -362,6 +376,77 @@ class ShootConnector:
         self._known.clear()
         for pool in self._pools.values():
             await pool.close()
+
+
+class ShootSession:
+    """Requests to one shoot on one route, with the credentials that its kubeconfig Secret has now (rules 3, step 1).
+
+    The watch of Secrets may lag behind a rotation: after a 401 the Secret is read live, once, and the request repeated
+    if that is another kubeconfig. The one that was read live is then used until the watch shows a change.
+    """
+
+    def __init__(
+        self,
+        connector: ShootConnector,
+        seed: SeedCluster,
+        namespace: str,
+        route: Route,
+        secret_name: str,
+    ) -> None:
+        self._connector, self._seed = connector, seed
+        self._namespace, self._route, self._name = namespace, route, secret_name
+        self._used: SecretView | None = None
+        """The Secret that was used last."""
+        self._live: SecretView | None = None
+        """The Secret as read live when the watch lagged behind; dropped when the watch shows a change."""
+        self._outdated: str | None = None
+        """The resourceVersion that the watch showed at that time."""
+
+    async def request(self, call: Callable[[ShootCluster], Awaitable[T]]) -> T:
+        """Makes a request, and repeats it once with the live Secret after a 401.
+
+        Raises:
+            NotKnownYet: the Secrets have not been listed yet.
+            CredentialRefused: there is no kubeconfig, or it is not accepted.
+            ClusterError: the request failed.
+        """
+        shoot = await self._connect(self._current())
+        try:
+            return await call(shoot)
+        except Unauthorized:
+            try:
+                live = await self._seed.read_secret(self._namespace, route=self._route)
+            except ClusterError:
+                live = None
+            if live is None or not self.take(live):
+                raise
+        return await call(await self._connect(live))
+
+    def take(self, live: SecretView) -> bool:
+        """Uses `live` from now on; returns False, and does nothing, if its kubeconfig is the one that was used."""
+        if self._used is not None and live.kubeconfig == self._used.kubeconfig:
+            return False
+        watched = self._seed.secret(self._namespace, self._route)
+        self._live, self._outdated = live, None if watched is None else watched.resource_version
+        return True
+
+    def _current(self) -> SecretView | None:
+        watched = self._seed.secret(self._namespace, self._route)
+        if self._live is not None and watched is not None:
+            if watched.resource_version == self._outdated:
+                return self._live
+            self._live = self._outdated = None
+        return watched
+
+    async def _connect(self, secret: SecretView | None) -> ShootCluster:
+        self._used = secret
+        if secret is not None and secret.kubeconfig:
+            return await self._connector.connect(secret)
+        if secret is not None:
+            raise CredentialRefused(NO_KUBECONFIG, f"there is no kubeconfig in Secret {self._name}")
+        if not self._seed.watch_state(Watched.SECRETS).synced:
+            raise NotKnownYet("the kubeconfig Secrets of the seed have not been listed yet")
+        raise CredentialRefused(NO_KUBECONFIG, f"there is no Secret {self._name}")
 
 
 async def _context(credential: ShootCredential, consumer: Consumer) -> BoundedContext:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -45,6 +45,14 @@ class ScalePolicy:
     timeout: Duration = 30.0
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    """A file has to have the key, and a default would name the fields of our record."""
+    schema.pop("default", None)
+
+
+_NO_DEFAULT: Any = Field(json_schema_extra=_without_default)
+
+
 @dataclass(frozen=True, slots=True)
 class DependentPolicy:
     """A dependent."""
@@ -52,8 +60,8 @@ class DependentPolicy:
     __pydantic_config__: ClassVar = KEYS
 
     ref: Reference
-    scale_up: Annotated[ScalePolicy, Needed()] = ScalePolicy()
-    scale_down: Annotated[ScalePolicy, Needed()] = ScalePolicy()
+    scale_up: Annotated[ScalePolicy, Needed(), _NO_DEFAULT] = ScalePolicy()
+    scale_down: Annotated[ScalePolicy, Needed(), _NO_DEFAULT] = ScalePolicy()
     optional: Switch = False
     should_exist: Annotated[Switch | None, Field(exclude=True)] = None
     """The inverse of `optional`, where an older file has it; None in a policy."""

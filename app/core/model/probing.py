@@ -1,7 +1,7 @@
 """Results of probes and the verdicts on them; the words are also those of the API, logs and metrics."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -226,6 +226,30 @@ class PathView:
         if self.failure.retry_after is not None:
             return ProbeResult.THROTTLED
         return ProbeResult.FAILURE if self.counted else ProbeResult.ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a probe has found out, in either mode: the counted leases, the two paths, or why it failed."""
+
+    started: float
+    ended: float
+    result: Tally | PathReading | Failure
+    probes: Mapping[RequestKind, float] = field(default_factory=dict)
+    """Seconds that each kind of request took; only those that were made."""
+    known: tuple[Judgement, ...] = ()
+    """The judgements of all leases that were read, candidates or not."""
+    paths: Mapping[Route, PathView] = field(default_factory=dict)
+    """Endpoint mode: the last attempt that this probe made on each route."""
+
+    def followed_by(self, second: "Reading") -> "Reading":
+        """The second reading of the same probe, which spans both."""
+        return replace(
+            second,
+            started=self.started,
+            probes={**self.probes, **second.probes},
+            paths={**self.paths, **second.paths},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """Every decision of the prober, as pure functions of frozen values; each answer carries its reason.
 
-- `lifecycle`: whether a shoot is probed at all
-- `timings`: the constants that follow from grace period and lease duration
+- `lifecycle`: whether a shoot is probed at all, and with which facts
 - `leases`: how old a lease is, and whether it is fresh, expired or unknown
-- `candidates`: which nodes count
-- `consecutive`: how many leases are expired, whether Nodes must be read, and how often in a row a result was seen
-- `verdict`: SCALE UP, SCALE DOWN or HOLD
-- `paths`: the same in endpoint mode
+- `candidates`: which nodes count, how many of their leases are expired, and whether Nodes must be read
+- `decision`: from a reading to a decision
+- `verdict`: SCALE UP, SCALE DOWN or HOLD, and how often in a row a result must be seen
+- `paths`: endpoint mode: which attempts count, and whether the internal path is healthy
 - `schedule`: when the next probe is due, and what share of the event loop a shoot may take
 - `scaling`: what to do with one resource, and in which order
 - `protection`: whether it is active, since when, and what a scaling run would write

@@ -1,14 +1,24 @@
-"""Which nodes count: those whose NotReady would make machine-controller-manager act (rules 3, step 4)."""
+"""Which nodes count, how many of their leases are expired, and when Nodes must be read (rules 3, step 4; 3.2).
 
+A node counts whose NotReady would make machine-controller-manager act. A reading without Nodes counts every lease that
+is not remembered as excluded. Nodes and Machines cost requests, so they are read only where the verdict could differ
+because of them.
+"""
+
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from app.core.model.nodes import MachineView, NodeReading, NodeView
-from app.core.model.probing import Exclusion, Judgement
+from app.core.model.probing import Exclusion, Judgement, LeaseCounts, LeaseState, Tally
 from app.core.model.shoots import DEFAULT_NODE_CONDITIONS, WorkerPool
-from app.prober.rules.timings import EXCLUSION_MEMORY
+from app.prober.rules.leases import EXCLUSION_MEMORY, NODES_UNDER_PROTECTION
+from app.prober.rules.protection import PendingWrites
 
+# Seconds by which Nodes may be read again early: they are dated at the end of one probe, and their age is checked in
+# the middle of a later one, so that 30 s would otherwise become 35.
+_SHORT_OF: Final = 1.0
 _IN_PLACE_REASONS: Final = frozenset({"ReadyForUpdate", "UpdateFailed"})
 
 PoolConditions = Mapping[str, frozenset[str]]
@@ -137,3 +147,80 @@ class ExclusionMemory:
                 if each.late and (exclusion := candidacy.of(each.name)) is not None
             },
         )
+
+
+# The counted leases, and whether they say enough without Nodes.
+
+
+def counts(judgements: Iterable[Judgement]) -> LeaseCounts:
+    """Counts all, the expired and the unknown among these leases."""
+    states = [each.state for each in judgements]
+    return LeaseCounts(
+        len(states), states.count(LeaseState.EXPIRED), states.count(LeaseState.UNKNOWN)
+    )
+
+
+def tally_with_nodes(judgements: tuple[Judgement, ...], candidacy: Candidacy) -> Tally:
+    """Counts the leases of candidate nodes, and those of nodes that have a living machine."""
+    chosen, excluded = [], Counter[Exclusion]()
+    for each in judgements:
+        if (why_not := candidacy.of(each.name)) is None:
+            chosen.append(each)
+        else:
+            excluded[why_not] += 1
+    standing = (each for each in judgements if each.name in candidacy.with_machine)
+    return Tally(counts(chosen), counts(standing), True, tuple(chosen), dict(excluded))  # noqa: FBT003 - a field
+
+
+def tally_without_nodes(
+    judgements: tuple[Judgement, ...], memory: ExclusionMemory, now: float
+) -> Tally:
+    """Counts every lease that is not remembered as excluded."""
+    if not memory.found:
+        return Tally(counts(judgements), None, False, judgements)  # noqa: FBT003 - a field
+    chosen, excluded = [], Counter[Exclusion]()
+    for each in judgements:
+        if (why_not := memory.excluded(each, now)) is None:
+            chosen.append(each)
+        else:
+            excluded[why_not] += 1
+    return Tally(counts(chosen), None, False, tuple(chosen), dict(excluded))  # noqa: FBT003 - a field
+
+
+def nodes_needed(
+    tally: Tally, limit: float, pending: PendingWrites, nodes_read_at: float | None, now: float
+) -> bool:
+    """Whether the verdict could differ because of Nodes, and something would be written on it.
+
+    Without Nodes any part of the counted leases could be those of candidates. Where ignore-scaling alone keeps a
+    scale-down from writing, Nodes are read every 30 s all the same: the state of the shoot turns `Unprotected`, and
+    leases that do not count must wake nobody (docs/decisions/0037).
+
+    Args:
+        tally: the leases, counted without Nodes.
+        limit: `nodeLeaseFailureFraction`.
+        pending: what a scaling run would write.
+        nodes_read_at: when Nodes were last read; None before the first time.
+        now: the present instant.
+    """
+    possible = scale_down_possible(tally.candidates, limit)
+    if pending.down_writes and possible:
+        return True
+    due = nodes_read_at is None or now - nodes_read_at >= NODES_UNDER_PROTECTION - _SHORT_OF
+    if not pending.protected:
+        to_be_told = pending.ignored and possible and due
+        return to_be_told or (pending.up_writes and _scale_up_possible(tally.candidates, limit))
+    # Under protection: before a verdict that leases alone would change, and every 30 s.
+    return due or tally.candidates.doubtful_fraction < limit
+
+
+def scale_down_possible(found: LeaseCounts, limit: float) -> bool:
+    """Whether some subset of at least two of these leases has an expired fraction of at least `limit`."""
+    if found.total < 2:  # noqa: PLR2004 - one lease never takes anything down
+        return False
+    return found.expired >= 2 or (found.expired == 1 and limit <= 1 / 2)  # noqa: PLR2004 - as above
+
+
+def _scale_up_possible(found: LeaseCounts, limit: float) -> bool:
+    """Whether some subset of these leases would ask for a scale-up: one fresh lease alone does."""
+    return found.expired + found.unknown < found.total and limit > 0

@@ -1,10 +1,14 @@
-"""Whether a shoot is probed at all (rules 2), and from when on it may be scaled (rules 4.1, "The first minute")."""
+"""Whether a shoot is probed at all (rules 2), with which facts, and from when on it may be scaled (rules 4.1)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
+from typing import Self, assert_never
 
+from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable
+from app.prober.rules import candidates
+from app.prober.rules.candidates import PoolConditions
+from app.prober.rules.leases import Timings
 
 
 class LifecycleAction(StrEnum):
@@ -115,3 +119,18 @@ def scaling_from(
         return now
     eligible_at = now if operation.last_update is None else min(operation.last_update, now)
     return max(eligible_at + initial_delay, now)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedShoot:
+    """The facts of a Shoot that its probes depend on; a change takes effect at the next probe."""
+
+    namespace: str
+    timings: Timings
+    conditions: PoolConditions
+
+    @classmethod
+    def of(cls, namespace: str, shoot: ShootView, policy: ProberPolicy) -> Self:
+        """Extracts the facts from a Shoot; `policy` has the grace period of one that sets none."""
+        grace = shoot.node_monitor_grace or policy.grace
+        return cls(namespace, Timings(grace), candidates.pool_conditions(shoot.workers))

@@ -1,17 +1,15 @@
-"""Endpoint mode: what the internal and the external path ask for (rules 4.2).
+"""Endpoint mode: which attempts count, and whether the internal path is healthy (rules 4.2).
 
-Results in a row are counted as in lease mode (`rules.consecutive`), and the same preconditions hold a verdict back
-(`rules.verdict`).
+The results of the external path are counted with the verdict (`rules.verdict`).
 """
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from app.core.model.probing import Failure, PathReading, Verdict, VerdictReason
+from app.core.model.probing import Failure, VerdictReason
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
-from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults
-from app.prober.rules.verdict import Assessment
+from app.prober.rules.verdict import NO_RESULTS, ConsecutiveResults
 
 ATTEMPT: Final = 5.0
 """Seconds that one attempt may take: in the usual outage a load balancer swallows packets, and no answer comes."""
@@ -83,22 +81,3 @@ class InternalPath:
             return None
         seen = self.consecutive.count
         return f"the internal path has answered at {seen} of {threshold} probes in a row"
-
-
-def assess(reading: PathReading) -> Assessment:
-    """What the two paths alone ask for."""
-    if reading.counting is not None:
-        return Assessment(Verdict.HOLD, VerdictReason.COUNTING, reading.counting)
-    if reading.external is None:
-        text = "the API server answers through the internal and the external path"
-        return Assessment(Verdict.SCALE_UP, VerdictReason.EXTERNAL_REACHABLE, text)
-    why = reading.external.message
-    text = f"the API server answers through the internal path, not through the external one ({why})"
-    return Assessment(Verdict.SCALE_DOWN, VerdictReason.EXTERNAL_UNREACHABLE, text)
-
-
-def known_since(external: ConsecutiveResults, threshold: int, apart: float) -> float | None:
-    """The earliest instant at which the outage of the external path could be known; None if there is none."""
-    if external.direction is not Direction.DOWN or external.count < threshold:
-        return None
-    return external.first_at + (threshold - 1) * apart

@@ -1,7 +1,7 @@
 """Whether protection is active, since when, and what a scaling run would write now (rules 4.3)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from app.core.model import workloads as ann
@@ -10,7 +10,6 @@ from app.core.model.policy import DependentPolicy
 from app.core.model.scaling_runs import ScalingStep
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.rules import scaling
-from app.prober.rules.consecutive import PendingWrites
 
 # Annotations have whole seconds: what counts from one counts from the end of its second.
 _WHOLE_SECONDS: Final = 1.0
@@ -51,6 +50,27 @@ def could_go_down(
 def at_zero(views: Iterable[WorkloadView | None]) -> int:
     """Counts the dependents that are at 0, whatever their annotations."""
     return sum(1 for view in views if view is not None and view.replicas == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrites:
+    """What a scaling run of either direction would write now."""
+
+    up_writes: bool
+    """A scale-up would write something."""
+    down_writes: bool
+    """A scale-down would write something."""
+    protected: bool
+    exposed: bool = False
+    """A dependent is up that a scale-down would take down: it has no ignore-scaling."""
+    ignored: bool = False
+    """Nothing was taken down, and every dependent that is up has ignore-scaling."""
+
+    def writes(self, direction: Direction | None) -> bool:
+        """Whether a scaling run in this direction would write something."""
+        if direction is None:
+            return False
+        return self.down_writes if direction is Direction.DOWN else self.up_writes
 
 
 def pending_writes(

@@ -14,7 +14,7 @@ from typing import Final
 
 from app.core.model.probing import Judgement, LeaseState, Tally
 from app.prober.rules.candidates import Candidacy
-from app.prober.rules.timings import Timings
+from app.prober.rules.leases import Timings
 from app.prober.rules.verdict import QUORUM
 
 # Seconds to the next probe after the first, second and each further failure in a row.

@@ -6,6 +6,7 @@ row; the decision still shows what the verdict would have been (`would_be`). A f
 (`decide_failure`). `still` repeats the check of the preconditions right before a decision is acted on.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,12 +19,12 @@ from app.core.model.probing import (
     Judgement,
     LeaseCounts,
     LeaseState,
+    PathReading,
     Tally,
     Verdict,
     VerdictReason,
 )
 from app.core.model.workloads import Direction
-from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults, flapping_span
 
 QUORUM: Final = 2
 """Nothing is scaled down on fewer candidate leases than this."""
@@ -92,6 +93,83 @@ def _most_are_excluded(tally: Tally) -> bool:
 
 def _machines_agree(tally: Tally, limit: float) -> bool:
     return tally.with_machine is not None and tally.with_machine.doubtful_fraction < limit
+
+
+def assess_paths(reading: PathReading) -> Assessment:
+    """What the two paths alone ask for."""
+    if reading.counting is not None:
+        return Assessment(Verdict.HOLD, VerdictReason.COUNTING, reading.counting)
+    if reading.external is None:
+        text = "the API server answers through the internal and the external path"
+        return Assessment(Verdict.SCALE_UP, VerdictReason.EXTERNAL_REACHABLE, text)
+    why = reading.external.message
+    text = f"the API server answers through the internal path, not through the external one ({why})"
+    return Assessment(Verdict.SCALE_DOWN, VerdictReason.EXTERNAL_UNREACHABLE, text)
+
+
+# Thresholds: how often in a row, and for how long, a direction must be seen before the verdict follows (rules 4.1).
+
+
+_HOUR: Final = 3600.0
+_FIRST_SPAN: Final = 30.0
+_LONGEST_SPAN: Final = 300.0
+# An instant plus an interval minus the instant is not quite the interval, for floats of this size.
+_ROUNDING: Final = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class ConsecutiveResults:
+    """How many probes in a row have asked for the same direction."""
+
+    direction: Direction | None = None
+    count: int = 0
+    first_at: float = 0.0
+    last_at: float = 0.0
+    """When the last probe that counted began."""
+
+    def add(
+        self, direction: Direction, now: float, apart: float, *, counts: bool = True
+    ) -> "ConsecutiveResults":
+        """Adds the result of a probe; one in another direction starts the count anew.
+
+        A probe less than `apart` seconds after the last that counted adds nothing, nor does one for which `counts` is
+        False. In another direction even such a probe resets the count.
+        """
+        if direction is not self.direction:
+            return (
+                ConsecutiveResults(direction, 1, now, now)
+                if counts
+                else ConsecutiveResults(direction, 0, now, -math.inf)
+            )
+        if not counts or now - self.last_at < apart - _ROUNDING:
+            return self
+        return ConsecutiveResults(direction, self.count + 1, self.first_at, now)
+
+    def reached(self, threshold: int, span: float, now: float) -> bool:
+        """Whether there were `threshold` probes, the first of them at least `span` seconds ago."""
+        return self.count >= threshold and now - self.first_at >= span - _ROUNDING
+
+
+NO_RESULTS: Final = ConsecutiveResults()
+
+
+def flapping_span(begins: Sequence[float]) -> float:
+    """For how many seconds probes must be good before SCALE UP.
+
+    At the k-th protection within an hour, from begin to begin (k ≥ 2): 30 s × 2^(k-2), at most 5 min.
+
+    Args:
+        begins: when this process began protections of this shoot by itself, the active one last.
+    """
+    k = sum(1 for begin in begins if begins[-1] - begin <= _HOUR)
+    if k <= 1:
+        return 0.0
+    return min(_LONGEST_SPAN, _FIRST_SPAN * float(1 << min(k - 2, 10)))
+
+
+def began(begins: Sequence[float], now: float) -> tuple[float, ...]:
+    """Adds a protection that begins `now` to `begins`, and drops those of more than an hour ago."""
+    return (*(begin for begin in begins if now - begin <= _HOUR), now)
 
 
 @dataclass(frozen=True, slots=True)

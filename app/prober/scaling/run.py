@@ -25,7 +25,7 @@ from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import protection, scaling
-from app.prober.rules.consecutive import PendingWrites
+from app.prober.rules.protection import PendingWrites
 from app.prober.scaling.context import (
     RunAborted,
     RunGuard,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -221,8 +222,13 @@ class ServerAnswers:
         return {
             "Content-Type": content_type,
             "Cache-Control": "no-cache, private",
-            "Date": formatdate(self._now(), usegmt=True),
+            "Date": _date(int(self._now())),
         }
+
+
+@lru_cache
+def _date(second: int) -> str:
+    return formatdate(second, usegmt=True)
 
 
 def hung_up(request: web.BaseRequest) -> web.StreamResponse:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Self
 
 from app.core.errors import Invalid, trimmed
@@ -151,6 +152,7 @@ class RequestedObject(NamedTuple):
     """The subresource."""
 
 
+@lru_cache(maxsize=4_096)
 def parse(path: str) -> RequestedObject | None:
     """Parses `/api/v1/…` or `/apis/GROUP/VERSION/…`; returns None for other paths."""
     words = path.strip("/").split("/")

@@ -5,8 +5,14 @@ import pytest
 from app.core.model.probing import Decision, Verdict, VerdictReason
 from app.core.model.workloads import Direction
 from app.prober.rules import verdict
-from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults
-from app.prober.rules.verdict import Assessment, Preconditions, VerdictOutcome, VerdictThresholds
+from app.prober.rules.verdict import (
+    NO_RESULTS,
+    Assessment,
+    ConsecutiveResults,
+    Preconditions,
+    VerdictOutcome,
+    VerdictThresholds,
+)
 
 NOW = 1000.0
 DOWN = Assessment(Verdict.SCALE_DOWN, VerdictReason.LEASES_EXPIRED, "60 of 100 are old")

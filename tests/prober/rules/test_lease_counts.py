@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from app.core.model.nodes import NodeReading
 from app.core.model.probing import Exclusion, LeaseCounts, LeaseState, Verdict
-from app.prober.rules import candidates, consecutive
+from app.prober.rules import candidates
 from app.prober.rules.candidates import ExclusionMemory
-from app.prober.rules.consecutive import PendingWrites
+from app.prober.rules.protection import PendingWrites
 from app.prober.rules.verdict import assess
 from tests.prober.rules.facts import NOW, counted, judgement, judgements, machine, node
 
@@ -18,7 +18,7 @@ NOTHING = PendingWrites(up_writes=False, down_writes=False, protected=False)
 
 
 def needed(found, pending=QUIET, read_at=NOW, now=NOW, limit=0.6):
-    return consecutive.nodes_needed(found, limit, pending, read_at, now)
+    return candidates.nodes_needed(found, limit, pending, read_at, now)
 
 
 def test_fractions_of_nothing_are_0():
@@ -29,7 +29,7 @@ def test_without_nodes_every_lease_that_is_not_remembered_as_excluded_counts():
     known = candidates.judge_nodes(NodeReading((), (), NOW), {})
     leases = judgements(fresh=2, expired=1)
     memory = ExclusionMemory().with_reading(leases, known, NOW)
-    found = consecutive.tally_without_nodes(leases, memory, NOW + 1)
+    found = candidates.tally_without_nodes(leases, memory, NOW + 1)
     assert found.candidates == LeaseCounts(2, 0, 0)
     assert found.excluded == {Exclusion.NO_NODE: 1}
     assert (found.with_machine, found.nodes_read) == (None, False)
@@ -38,7 +38,7 @@ def test_without_nodes_every_lease_that_is_not_remembered_as_excluded_counts():
 
 def test_without_nodes_and_without_memory_every_lease_counts():
     leases = judgements(fresh=2, expired=1)
-    found = consecutive.tally_without_nodes(leases, ExclusionMemory(), NOW)
+    found = candidates.tally_without_nodes(leases, ExclusionMemory(), NOW)
     assert (found.judgements, found.with_machine, found.nodes_read) == (leases, None, False)
     assert not found.excluded
 
@@ -47,8 +47,8 @@ def test_leases_that_do_not_count_are_counted_by_their_reasons():
     known = candidates.judge_nodes(NodeReading((), (), NOW), {})
     leases = judgements(expired=3)
     memory = ExclusionMemory().with_reading(leases, known, NOW)
-    assert consecutive.tally_without_nodes(leases, memory, NOW).excluded == {Exclusion.NO_NODE: 3}
-    assert consecutive.tally_with_nodes(leases, known).excluded == {Exclusion.NO_NODE: 3}
+    assert candidates.tally_without_nodes(leases, memory, NOW).excluded == {Exclusion.NO_NODE: 3}
+    assert candidates.tally_with_nodes(leases, known).excluded == {Exclusion.NO_NODE: 3}
 
 
 def test_with_nodes_only_leases_of_candidates_count():
@@ -56,7 +56,7 @@ def test_with_nodes_only_leases_of_candidates_count():
     machines = (machine("a"), machine("b"))
     known = candidates.judge_nodes(NodeReading(nodes, machines, NOW), {})
     leases = tuple(judgement(name, LeaseState.EXPIRED) for name in ("a", "b", "c", "d"))
-    found = consecutive.tally_with_nodes(leases, known)
+    found = candidates.tally_with_nodes(leases, known)
     assert found.candidates == LeaseCounts(1, 1, 0)
     assert found.with_machine == LeaseCounts(2, 2, 0)
     assert found.excluded == {
@@ -72,7 +72,7 @@ def test_a_fresh_lease_without_a_machine_is_none_of_the_nodes_with_a_machine():
     nodes, machines = (node("a"), node("b")), (machine("a"), machine("x", phase="Failed"))
     known = candidates.judge_nodes(NodeReading(nodes, machines, NOW), {})
     leases = (judgement("a", LeaseState.EXPIRED), judgement("b"), judgement("c"))
-    assert consecutive.tally_with_nodes(leases, known).with_machine == LeaseCounts(1, 1, 0)
+    assert candidates.tally_with_nodes(leases, known).with_machine == LeaseCounts(1, 1, 0)
 
 
 # Whether Nodes are read.
@@ -149,7 +149,7 @@ def test_nodes_are_read_whenever_a_verdict_that_writes_could_differ_because_of_t
     fresh, expired, unknown, limit, data
 ):
     chosen = [data.draw(st.integers(0, n)) for n in (fresh, expired, unknown)]
-    whole = consecutive.tally_without_nodes(
+    whole = candidates.tally_without_nodes(
         judgements(fresh, expired, unknown), ExclusionMemory(), NOW
     )
     some = counted(*chosen)
@@ -162,7 +162,7 @@ def test_nodes_are_read_whenever_a_verdict_that_writes_could_differ_because_of_t
 
 @pytest.mark.parametrize("state", LeaseState)
 def test_each_lease_is_counted_once(state):
-    found = consecutive.counts([judgement(state=state)] * 3)
+    found = candidates.counts([judgement(state=state)] * 3)
     assert found.total == 3
     assert found.expired == (3 if state is LeaseState.EXPIRED else 0)
     assert found.unknown == (3 if state is LeaseState.UNKNOWN else 0)
@@ -170,4 +170,4 @@ def test_each_lease_is_counted_once(state):
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
 def test_a_lease_that_is_unknown_never_counts_as_expired(fresh, expired, unknown):
-    assert consecutive.counts(judgements(fresh, expired, unknown)).expired == expired
+    assert candidates.counts(judgements(fresh, expired, unknown)).expired == expired

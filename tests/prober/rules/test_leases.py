@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from app.core.model.nodes import LeaseReading, LeaseView
 from app.core.model.probing import LeaseState
-from app.prober.rules import leases, timings
-from app.prober.rules.leases import NEVER, Contacts, LeaseHistory
-from app.prober.rules.timings import Timings
+from app.prober.rules import leases
+from app.prober.rules.leases import NEVER, Contacts, LeaseHistory, Timings
 from tests.prober.rules.facts import GRACE, NOW, reading
 
 T = Timings(GRACE)
@@ -37,7 +36,7 @@ def moving(*points, took=0.02, back_since=NEVER):
 def test_the_constants_at_40_seconds_are_those_of_the_table():
     assert (T.expiry, T.gap, T.contact_every, T.contact_from) == (30, 15, 10, 12)
     assert T.watched_long_enough(40) == 15
-    assert timings.offset_tolerance(40) == 11
+    assert leases.offset_tolerance(40) == 11
 
 
 def test_watched_long_enough_is_at_most_the_expiry_time():
@@ -49,7 +48,7 @@ def test_watched_long_enough_is_at_most_the_expiry_time():
     [(None, 40), (0, 40), (-1, 40), (121, 40), (1, 1), (120, 120), (20, 20)],
 )
 def test_a_duration_that_is_missing_or_outside_1_to_120_counts_as_40(given_seconds, counts_as):
-    assert timings.lease_duration(given_seconds) == counts_as
+    assert leases.lease_duration(given_seconds) == counts_as
 
 
 # Age and expiry.

@@ -6,13 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model.probing import Failure, PathReading, RequestKind, Verdict, VerdictReason
+from app.core.model.policy import ProberPolicy
+from app.core.model.probing import (
+    Failure,
+    PathReading,
+    Reading,
+    RequestKind,
+    Verdict,
+    VerdictReason,
+)
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
-from app.prober.rules import paths, verdict
-from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults
+from app.prober.rules import decision, paths, verdict
 from app.prober.rules.paths import InternalPath
-from app.prober.rules.verdict import Preconditions, VerdictThresholds
+from app.prober.rules.verdict import (
+    NO_RESULTS,
+    ConsecutiveResults,
+    Preconditions,
+    VerdictThresholds,
+)
 
 INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL
 NOW, APART = 1000.0, 5.0
@@ -143,19 +155,19 @@ def test_what_is_neither_makes_a_path_neither_healthy_nor_unhealthy(reason):
 
 
 def test_both_paths_well_ask_for_a_scale_up():
-    found = paths.assess(WELL)
+    found = verdict.assess_paths(WELL)
     assert (found.verdict, found.reason) == (Verdict.SCALE_UP, VerdictReason.EXTERNAL_REACHABLE)
     assert found.message == "the API server answers through the internal and the external path"
 
 
 def test_an_external_path_that_fails_asks_for_a_scale_down_and_says_why():
-    found = paths.assess(BROKEN)
+    found = verdict.assess_paths(BROKEN)
     assert (found.verdict, found.reason) == (Verdict.SCALE_DOWN, VerdictReason.EXTERNAL_UNREACHABLE)
     assert "Connection refused" in found.message
 
 
 def test_an_internal_path_that_is_not_healthy_yet_holds():
-    found = paths.assess(PathReading(counting="1 of 3"))
+    found = verdict.assess_paths(PathReading(counting="1 of 3"))
     assert (found.verdict, found.reason) == (Verdict.HOLD, VerdictReason.COUNTING)
     assert found.message == "1 of 3"
 
@@ -171,7 +183,7 @@ def decide(readings, thresholds=THRESHOLDS, gates=None, apart=APART):
             verdict.decide_failure(reading, consecutive)
             if isinstance(reading, Failure)
             else verdict.decide(
-                paths.assess(reading), gates or Preconditions(), thresholds, consecutive, at
+                verdict.assess_paths(reading), gates or Preconditions(), thresholds, consecutive, at
             )
         )
         consecutive = outcome.consecutive
@@ -246,6 +258,11 @@ def test_nothing_is_taken_down_without_three_failures_and_nothing_else_but_429_a
 
 
 def test_an_outage_is_known_when_as_many_failures_as_needed_could_have_been_seen():
-    assert paths.known_since(ConsecutiveResults(Direction.DOWN, 3, 100.0, 130.0), 3, 5.0) == 110.0
-    assert paths.known_since(ConsecutiveResults(Direction.DOWN, 2, 100.0, 130.0), 3, 5.0) is None
-    assert paths.known_since(ConsecutiveResults(Direction.UP, 3, 100.0, 130.0), 3, 5.0) is None
+    def known_since(direction, count):
+        policy = ProberPolicy("kubeconfig", (), failure_threshold=3, suspect_interval=5.0)
+        seen = ConsecutiveResults(direction, count, 100.0, 130.0)
+        return decision.known_since(Reading(130.0, 131.0, BROKEN), policy, seen)
+
+    assert known_since(Direction.DOWN, 3) == 110.0
+    assert known_since(Direction.DOWN, 2) is None
+    assert known_since(Direction.UP, 3) is None

@@ -5,7 +5,7 @@ import pytest
 from app.core.model import workloads as ann
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.rules import protection
-from app.prober.rules.consecutive import PendingWrites
+from app.prober.rules.protection import PendingWrites
 from tests.prober.rules.facts import CA, KCM, MCM, NOW, dependent, protected, workload
 
 OTHER = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")

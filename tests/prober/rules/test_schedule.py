@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from app.core.model.nodes import NodeReading
 from app.core.model.probing import LeaseState, Tally
 from app.prober.rules import candidates, schedule
-from app.prober.rules.consecutive import counts
+from app.prober.rules.candidates import counts
+from app.prober.rules.leases import Timings
 from app.prober.rules.schedule import ProbeIntervals, ScheduleInputs
-from app.prober.rules.timings import Timings
 from tests.prober.rules.facts import GRACE, NOW, counted, judgement, judgements, machine, node
 
 PACE = ProbeIntervals(10.0, 0.2, 5.0)

@@ -21,8 +21,13 @@ from app.core.model.probing import (
 from app.core.model.workloads import Direction
 from app.core.overrides import rules
 from app.prober.rules import verdict
-from app.prober.rules.consecutive import NO_RESULTS, ConsecutiveResults
-from app.prober.rules.verdict import Assessment, Preconditions, VerdictThresholds
+from app.prober.rules.verdict import (
+    NO_RESULTS,
+    Assessment,
+    ConsecutiveResults,
+    Preconditions,
+    VerdictThresholds,
+)
 from tests.prober.rules.facts import NOW, counted
 
 UP, DOWN, HOLD = Verdict.SCALE_UP, Verdict.SCALE_DOWN, Verdict.HOLD

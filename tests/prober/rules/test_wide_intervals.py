@@ -4,8 +4,7 @@ import pytest
 
 from app.core.model.probing import LeaseState
 from app.prober.rules import leases
-from app.prober.rules.leases import Contacts, LeaseHistory
-from app.prober.rules.timings import Timings
+from app.prober.rules.leases import Contacts, LeaseHistory, Timings
 from tests.prober.rules.facts import GRACE, reading
 
 FRESH, EXPIRED, UNKNOWN = LeaseState.FRESH, LeaseState.EXPIRED, LeaseState.UNKNOWN
