@@ -59,7 +59,7 @@ def test_the_gate_is_one_that_the_program_takes_without_a_warning():
 def test_endpoint_mode_has_both_secrets_and_the_rest_as_it_was():
     changed, before = policy(in_endpoint_mode), policy(lambda given: given)
     assert set(changed.secret_names) == set(Route)
-    assert changed.kubeconfig_secret == before.kubeconfig_secret
+    assert changed.secret_names[Route.INTERNAL] == before.secret_names[Route.INTERNAL]
     assert changed.dependents == before.dependents
 
 

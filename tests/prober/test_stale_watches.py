@@ -1,11 +1,15 @@
 """Watches of the seed without contact: what a verdict needs is read live, or it is HOLD (spec, words; 4.1)."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.core import errors
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.ports import Watched
+from app.prober.rules.leases import Timings
+from app.prober.rules.lifecycle import ProbedShoot
 from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, REQUEST, with_operator
 from tests.support.harness import KCM, MCM, SHOOT, changed
@@ -50,6 +54,26 @@ async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(lab,
         assert harness.reason() is VerdictReason.SEED_STALE
         assert harness.decision().verdict is Verdict.HOLD
         assert harness.state() is ShootState.FAILING
+
+
+async def test_what_the_watch_told_of_a_shoot_during_a_live_read_stays(lab):
+    harness = await stale(lab, "secrets")
+    runner = harness.prober.registry.runner(SHOOT)
+    read_live = runner._probe.live_where_stale
+    later: list[ProbedShoot] = []
+
+    async def overtaken(shoot, *, down):
+        found = await read_live(shoot, down=down)
+        if not later:
+            later.append(replace(shoot, timings=Timings(400.0)))
+            runner.cluster_changed(later[0])
+        return found
+
+    runner._probe.live_where_stale = overtaken
+    with harness.world.faults.path_cut(SHOOT):
+        await harness.until(lambda: later, within=120)
+        await harness.run(1)
+    assert runner._shoot == later[0]
 
 
 async def test_a_stale_watch_of_dependents_is_never_needed(lab):

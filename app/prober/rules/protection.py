@@ -66,10 +66,8 @@ class PendingWrites:
     ignored: bool = False
     """Nothing was taken down, and every dependent that is up has ignore-scaling."""
 
-    def writes(self, direction: Direction | None) -> bool:
+    def writes(self, direction: Direction) -> bool:
         """Whether a scaling run in this direction would write something."""
-        if direction is None:
-            return False
         return self.down_writes if direction is Direction.DOWN else self.up_writes
 
 
