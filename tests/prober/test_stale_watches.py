@@ -1,6 +1,7 @@
 """Watches of the seed without contact: what a verdict needs is read live, or it is HOLD (spec, words; 4.1)."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,6 @@ from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.ports import Watched
 from app.prober.rules.leases import Timings
-from app.prober.rules.lifecycle import ProbedShoot
 from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, REQUEST, with_operator
 from tests.support.harness import KCM, MCM, SHOOT, changed
@@ -60,7 +60,7 @@ async def test_what_the_watch_told_of_a_shoot_during_a_live_read_stays(lab):
     harness = await stale(lab, "secrets")
     runner = harness.prober.registry.runner(SHOOT)
     read_live = runner._probe.live_where_stale
-    later: list[ProbedShoot] = []
+    later: list[Any] = []
 
     async def overtaken(shoot, *, down):
         found = await read_live(shoot, down=down)
