@@ -229,7 +229,8 @@ class Machine(asyncio.AbstractEventLoop):
     def unfinished(self) -> list[str]:
         """What its tasks run, but for the one that asks."""
         asking = asyncio.current_task(self)
-        left = [task for task in self._tasks if not task.done() and task is not asking]
+        self._tasks = [task for task in self._tasks if not task.done()]
+        left = (task for task in self._tasks if task is not asking)
         return [getattr(task.get_coro(), "__qualname__", "?") for task in left]
 
     # What asyncio asks of a loop.

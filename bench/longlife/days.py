@@ -171,13 +171,13 @@ class LongLife:
     def _measured(self) -> Hour:
         self._tidy()
         program, watches = self.program, self.world.parts.watches
-        series = program.series()
-        gc.collect()
+        series, tasks = program.series(), len(program.machine.unfinished())
+        gc.collect()  # once the machine holds no ended task any more
         memory = allocated() - self._before
         port = self.servers.place.port
         servers = [port(name) for name in (SEED, *self.world.parts.shoots)]
         numbers = {
-            "tasks": len(program.machine.unfinished()),
+            "tasks": tasks,
             "watches": sum(map(watches.open_now, watches.most)),
             "connections": program.process.network.connections,
             "connections at servers": sum(each.connections for each in servers),
