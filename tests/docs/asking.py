@@ -215,12 +215,8 @@ def _in_force(kind: FileKind, document: Document, steps: list[str]) -> str:
 
 
 def _view(policy: ProberPolicy | WeederPolicy) -> Document:
-    match policy:
-        case ProberPolicy():
-            shown = _SHOWN.dump_python(config_view.prober(policy), mode="json", by_alias=True)
-        case WeederPolicy():
-            shown = _SHOWN.dump_python(policy, mode="json", by_alias=True)
-    return dict(shown)
+    shown = config_view.prober(policy) if isinstance(policy, ProberPolicy) else policy
+    return dict(_SHOWN.dump_python(shown, mode="json", by_alias=True))
 
 
 def _written(value: object) -> str:
