@@ -40,6 +40,7 @@ from app.core.model.scaling_runs import ScalingRunStatus
 from app.core.model.weeding import ServiceKey
 from app.core.reporting.changes import ChangeKind, Feed, Wanted
 from app.core.reporting.notices import Notice
+from app.core.tasks import happens
 
 # The format of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 
@@ -472,12 +473,8 @@ class Publisher:
         return bool(self._listeners) or self._clock.now() - self._idle_since < _LINGER
 
     async def _turn(self, published: Published) -> None:
-        try:
-            async with asyncio.timeout(_AGAIN):
-                await self._changed.wait()
+        if await happens(self._changed, _AGAIN):
             await self._clock.sleep(_GATHER)
-        except TimeoutError:
-            pass
         pending, self._pending = self._pending, {}
         self._changed.clear()
         for each in published.running():

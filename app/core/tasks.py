@@ -126,8 +126,8 @@ async def cancelled(*tasks: asyncio.Task[Any]) -> None:
         await asyncio.wait(tasks)
 
 
-async def happens(event: asyncio.Event, within: float) -> bool:
-    """Waits until `event` is set, for at most so many seconds; returns whether it is."""
+async def happens(event: asyncio.Event, within: float | None) -> bool:
+    """Waits until `event` is set, for at most so many seconds, or for ever if None; returns whether it is."""
     try:
         async with asyncio.timeout(within):
             await event.wait()

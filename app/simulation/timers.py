@@ -7,6 +7,7 @@ from itertools import count
 from typing import Final
 
 from app.core.clock import Clock
+from app.core.tasks import happens
 
 # Timer resolution in seconds; without it, rounding by a microsecond would make the loop spin.
 _TICK: Final = 0.001
@@ -55,8 +56,4 @@ class Timers:
 
     async def _until_next(self) -> None:
         seconds = self._due[0][0] - self._clock.now() if self._due else None
-        try:
-            async with asyncio.timeout(seconds):
-                await self._sooner.wait()
-        except TimeoutError:
-            return  # the next one is due
+        await happens(self._sooner, seconds)

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, Final
 
 from app.core.clock import Clock
+from app.core.tasks import happens
 from app.simulation.store import Happened, Object, ObjectKey, Store, StoreEvent
 from app.simulation.traffic import Journal, Write
 from app.simulation.validation import SIZES
@@ -194,14 +195,7 @@ class DeploymentController:
             await self._until_next()
 
     async def _until_next(self) -> None:
-        if not self._due:
-            await self._more.wait()
-            return
-        try:
-            async with asyncio.timeout(self._due[0][0] - self._clock.now()):
-                await self._more.wait()
-        except TimeoutError:
-            return  # the next one is due
+        await happens(self._more, self._due[0][0] - self._clock.now() if self._due else None)
 
     def recheck(self, key: ObjectKey) -> None:
         """Reconciles an object's status, as after a change of its spec."""

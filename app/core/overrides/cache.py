@@ -6,7 +6,6 @@ the seed does not serve their kind, or does not let us read it, there are none.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from app.core.clock import Clock
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import EffectiveOverrides, Pause, ScaleRequest, Scope
 from app.core.overrides import rules
+from app.core.tasks import happens
 
 if TYPE_CHECKING:
     from app.core.kube.custom_objects import CustomObjects
@@ -216,9 +216,7 @@ class OverrideCache:
             now = self._clock.now()
             look = now + (_LOOKED_AT if self.synced else _UNSYNCED)
             until = min([*self._ends.values(), look])
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(until - now, 0.0)):
-                    await self._woken.wait()
+            await happens(self._woken, max(until - now, 0.0))
 
     def _expire(self) -> None:
         """Notifies if something has expired, or if overrides that cannot be read count as none from now on."""

@@ -18,6 +18,7 @@ from app.core.overrides import notices, rules
 from app.core.overrides.cache import PAUSES, OverrideCache
 from app.core.overrides.service import OverrideService
 from app.core.reporting.notices import Notice, NoticeBus
+from app.core.tasks import happens
 
 if TYPE_CHECKING:
     from app.core.kube.custom_objects import CustomObjects
@@ -122,9 +123,7 @@ class OverrideReconciler:
             self._woken.clear()
             await self._tell()
             await self._tidy()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOKED_AT):
-                    await self._woken.wait()
+            await happens(self._woken, _LOOKED_AT)
 
     # Reports.
 

@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-import structlog
-
 from app.core.model.endpoints import CachedResult
+from app.core.tasks import tell
 from app.prober.endpoints.results import (
     EndpointResultView,
     GateView,
@@ -17,8 +16,6 @@ from app.prober.endpoints.results import (
 )
 from app.prober.endpoints.worker_manager import WorkerManager
 from app.prober.environment import ProberEnvironment
-
-log = structlog.get_logger(__name__)
 
 Listener = Callable[[str], None]
 
@@ -114,11 +111,7 @@ class EndpointProbes:
         self._teller.counted(self._probes[key.probe], key, entry, first=last is None)
 
     def _tell(self, namespace: str) -> None:
-        for listener in self._listeners:
-            try:
-                listener(namespace)
-            except Exception as error:
-                log.exception("a listener failed", namespace=namespace, exc_info=error)
+        tell(self._listeners, {"namespace": namespace}, namespace)
 
 
 def _counting(entry: TargetResult | None) -> CachedResult | None:

@@ -23,6 +23,7 @@ from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigge
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.core.overrides.rules import hold_end
 from app.core.ports import Watched
+from app.core.tasks import happens
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import lifecycle, scaling
 
@@ -150,11 +151,7 @@ class RunGuard:
     async def change(self, seconds: float) -> None:
         """Returns at the next verdict, `recheck` or `end`, or after so many seconds."""
         self._changed.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        except TimeoutError:
-            return
+        await happens(self._changed, seconds)
 
 
 class AtZero(NamedTuple):

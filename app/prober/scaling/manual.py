@@ -12,7 +12,6 @@ to a dependent if that takes no more than two seconds, and after the end until i
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, assert_never
@@ -34,6 +33,7 @@ from app.core.model.scaling_runs import (
 from app.core.model.workloads import Direction
 from app.core.overrides.cache import REQUESTS
 from app.core.ports import SeedChange, Watched
+from app.core.tasks import happens
 from app.prober import messages, scaling_messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
@@ -196,9 +196,7 @@ class ScaleRequests:
                     attend = partial(self._attend, namespace, shoot)
                     _ = self._env.tasks.once(attend, f"scale requests {namespace}")
             # What a rehearsal says depends on the shoots, too, and their changes do not wake this loop.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_RETRY if self._rehearsed else None):
-                    await self._changed.wait()
+            await happens(self._changed, _RETRY if self._rehearsed else None)
 
     def _wake(self) -> None:
         self._changed.set()
@@ -248,9 +246,7 @@ class ScaleRequests:
     async def _attend(self, namespace: str, shoot: _Shoot) -> None:
         try:
             while (wait := await self._turn(namespace, shoot)) is not None:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(wait):
-                        await shoot.woken.wait()
+                await happens(shoot.woken, wait)
         finally:
             del self._shoots[namespace]
             if self._registry.runner(namespace) is None:

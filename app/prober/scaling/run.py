@@ -22,6 +22,7 @@ from app.core.model.scaling_runs import (
     Trigger,
 )
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.core.tasks import happens
 from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import protection, scaling
@@ -153,9 +154,7 @@ class ScalingRun:
         if self.direction is Direction.UP:
             await run.ended.wait()
             return
-        with suppress(TimeoutError):  # a slow write goes on beside the next level
-            async with asyncio.timeout(_LEVEL_GOES_ON):
-                await run.written.wait()
+        await happens(run.written, _LEVEL_GOES_ON)  # a slow write goes on beside the next level
 
     # What the API shows.
 

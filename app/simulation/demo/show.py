@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from app.core.clock import Clock
+from app.core.tasks import happens
 from app.simulation.demo import event_lines, rows
 from app.simulation.demo.event_lines import EventLine, Picture
 from app.simulation.demo.gating import GateOutcome, Met, met
@@ -100,20 +101,14 @@ class Show:
 
         Returns when it is over and the shoots are as before, or that takes too long; with a screen that stays, never.
         """
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                await self._ready.wait()
-        except TimeoutError:
+        if not await happens(self._ready, _PATIENCE):
             self._tell("the program has not probed every shoot yet; the scenario begins")
         await self._seed.player.play()
         if self._screen.stays:
             self._tell("the scenario is over; the watchdog goes on until Ctrl-C")
             await asyncio.Event().wait()
         self._tell("the scenario is over; this ends when every shoot is back to normal")
-        try:
-            async with asyncio.timeout(_SETTLING):
-                await self._settled.wait()
-        except TimeoutError:
+        if not await happens(self._settled, _SETTLING):
             self._tell(
                 f"{event_lines.shoots(self.picture().unsettled)} not back to normal; the end"
             )
