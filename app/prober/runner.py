@@ -176,7 +176,7 @@ class ShootRunner:
             reading = await self._probe.probe(
                 self._shoot, pending, with_nodes=with_nodes, counts=counts
             )
-            outcome = rules.decide(reading, self._context(pending, counts=counts))
+            outcome = rules.decide(reading, self._decision_inputs(pending, counts=counts))
 
             # Dependents may have changed while the probe was under way, so this asks again what would be written.
             direction = outcome.decision.verdict.direction
@@ -191,7 +191,7 @@ class ShootRunner:
                 # second, consistent reading on a new connection has to say the same.
                 reading = reading.followed_by(await self._probe.confirm(self._shoot, reading))
                 outcome = rules.confirmed(
-                    outcome, reading, self._context(self._scaler.pending(), counts=counts)
+                    outcome, reading, self._decision_inputs(self._scaler.pending(), counts=counts)
                 )
             # Overrides and leadership may have changed, too: they are asked last, right before the decision is applied.
             outcome = verdict.still(outcome, self._preconditions())
@@ -199,8 +199,8 @@ class ShootRunner:
         if not self._stopping:
             self._apply(reading, outcome.decision, lag)
 
-    def _context(self, pending: PendingWrites, *, counts: bool) -> rules.Context:
-        return rules.Context(
+    def _decision_inputs(self, pending: PendingWrites, *, counts: bool) -> rules.DecisionInputs:
+        return rules.DecisionInputs(
             policy=self._env.policy,
             shoot=self._shoot,
             protected=pending.protected,

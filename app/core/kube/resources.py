@@ -123,6 +123,7 @@ class Resources:
 
 
 T = TypeVar("T")
+Decided = TypeVar("Decided", Pause, ScaleRequest)
 
 
 MOST_PAGE: Final = 4 * MIB
@@ -401,27 +402,24 @@ def probed_pods(selector: LabelSelector) -> WatchSource[ProbedPod]:
 
 def pauses() -> WatchSource[Pause]:
     """Returns the source of the Pauses of all namespaces."""
-    return WatchSource(
-        PAUSES.plural,
-        "Pause",
-        PAUSES.plural,
-        _at(PAUSES),
-        decoding.pause,
-        complaint=lambda found: found.problem,
-        page=DECIDED_PAGE,
-        dispensable=True,
-        goes_with_kind=True,
-    )
+    return _decided("Pause", PAUSES, decoding.pause)
 
 
 def scale_requests() -> WatchSource[ScaleRequest]:
     """Returns the source of the ScaleRequests of all namespaces."""
+    return _decided("ScaleRequest", SCALE_REQUESTS, decoding.scale_request)
+
+
+def _decided(
+    kind: str, resource: ApiResource, decode: Callable[[decoding.Raw], Decided]
+) -> WatchSource[Decided]:
+    """Returns the source of what people decide, of all namespaces: without the kind there is none of it."""
     return WatchSource(
-        SCALE_REQUESTS.plural,
-        "ScaleRequest",
-        SCALE_REQUESTS.plural,
-        _at(SCALE_REQUESTS),
-        decoding.scale_request,
+        resource.plural,
+        kind,
+        resource.plural,
+        _at(resource),
+        decode,
         complaint=lambda found: found.problem,
         page=DECIDED_PAGE,
         dispensable=True,

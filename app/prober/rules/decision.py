@@ -33,7 +33,7 @@ from app.prober.rules.verdict import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class DecisionInputs:
     """What is known of a shoot besides the reading."""
 
     policy: ProberPolicy
@@ -49,38 +49,38 @@ class Context:
     """The probe may count towards a threshold."""
 
 
-def decide(reading: Reading, context: Context) -> VerdictOutcome:
+def decide(reading: Reading, inputs: DecisionInputs) -> VerdictOutcome:
     """Decides on the reading of a probe, or on its failure."""
     if isinstance(reading.result, Failure):
-        return verdict.decide_failure(reading.result, context.consecutive)
-    policy = context.policy
+        return verdict.decide_failure(reading.result, inputs.consecutive)
+    policy = inputs.policy
     thresholds = VerdictThresholds(
         policy.failure_threshold,
         policy.success_threshold,
         policy.suspect_interval,
-        context.protected,
-        context.begins,
+        inputs.protected,
+        inputs.begins,
         # In lease mode one good reading is enough while nothing is scaled down (rules 4.1); in endpoint mode a path
         # is healthy only after `successThreshold` of them (rules 4.2).
         unprotected=policy.success_threshold if policy.endpoint_mode else 1,
     )
     return verdict.decide(
-        _assess(reading.result, context),
-        context.preconditions,
+        _assess(reading.result, inputs),
+        inputs.preconditions,
         thresholds,
-        context.consecutive,
+        inputs.consecutive,
         # The distance of probes is that of their begins, as for the schedule: a slow probe must not lose a count.
         reading.started,
-        counts=context.counts,
+        counts=inputs.counts,
     )
 
 
-def _assess(result: Tally | PathReading, context: Context) -> Assessment:
+def _assess(result: Tally | PathReading, inputs: DecisionInputs) -> Assessment:
     if isinstance(result, PathReading):
         return verdict.assess_paths(result)
-    limit = context.policy.limit
-    assessed = verdict.assess(result, limit, protected=context.protected)
-    text = verdict.explain(result, limit, context.shoot.timings.expiry)
+    limit = inputs.policy.limit
+    assessed = verdict.assess(result, limit, protected=inputs.protected)
+    text = verdict.explain(result, limit, inputs.shoot.timings.expiry)
     return replace(assessed, message=text)
 
 
@@ -106,11 +106,11 @@ def to_confirm(outcome: VerdictOutcome, reading: Reading, pending: PendingWrites
     return isinstance(reading.result, PathReading) or pending.writes(Direction.DOWN)
 
 
-def confirmed(outcome: VerdictOutcome, second: Reading, context: Context) -> VerdictOutcome:
+def confirmed(outcome: VerdictOutcome, second: Reading, inputs: DecisionInputs) -> VerdictOutcome:
     """The outcome after the second reading; it stays SCALE DOWN only if that asks for it as well."""
     if isinstance(second.result, Failure):
         return verdict.decide_failure(second.result, outcome.consecutive)
-    again = _assess(second.result, context)
+    again = _assess(second.result, inputs)
     if again.verdict is not Verdict.SCALE_DOWN:
         return verdict.unconfirmed(again, outcome.decision)
     return replace(outcome, decision=replace(outcome.decision, message=again.message))
