@@ -26,14 +26,15 @@ GARDENLET = "gardenlet"
 class Fault:
     """A fault in effect, until it is lifted; a context manager that lifts it on exit."""
 
-    def __init__(self, undo: Callable[[], object]) -> None:
-        self._undo: Callable[[], object] | None = undo
+    def __init__(self, *undo: Callable[[], object]) -> None:
+        """Remembers what ends it, in this order."""
+        self._undo = undo
 
     def lift(self) -> None:
         """Ends the fault; further calls have no effect."""
-        undo, self._undo = self._undo, None
-        if undo is not None:
-            undo()
+        undo, self._undo = self._undo, ()
+        for each in undo:
+            each()
 
     def __enter__(self) -> Self:
         return self
