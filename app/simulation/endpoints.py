@@ -9,7 +9,7 @@ from app.simulation import manifests
 from app.simulation.manifests import Endpoint
 from app.simulation.store import Object, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
-from app.simulation.views import SERVICE_NAME, pod_ready, terminating
+from app.simulation.views import SERVICE_NAME, ready, terminating
 
 MOST: Final = 100
 """The maximum number of endpoints in a slice, as the real controller's default."""
@@ -124,7 +124,7 @@ def _endpoint(pod: Object) -> Endpoint:
         uid=metadata["uid"],
         ip=pod["status"]["podIP"],
         node=pod["spec"]["nodeName"],
-        ready=pod_ready(pod) and not ends,
+        ready=ready(pod) and not ends,
         terminating=ends,
     )
 

@@ -22,7 +22,7 @@ from app.simulation.views import (
     machine_view,
     pod_view,
     ready,
-    scale_view,
+    size_field,
     slice_view,
     workload_view,
 )
@@ -210,7 +210,8 @@ class WorldTruth(PodTruth):
         Raises:
             NotFound: there is none.
         """
-        return scale_view(self._dependent(namespace, which)).replicas
+        obj = self._dependent(namespace, which)
+        return int(obj["spec"][size_field(obj)])
 
     def annotations(self, namespace: str, which: str | ResourceRef) -> Mapping[str, str]:
         """Returns the watchdog's annotations on a dependent.
