@@ -15,9 +15,9 @@ from app.api.context import Context
 from app.api.dependencies import AnyContext, PageKey, PageQuery, allowed, api_router, cut
 from app.api.schemas import Example
 from app.core import log, redaction
-from app.core.config.flag_values import LogLevel
 from app.core.config.flags import flag_name, shown_type
 from app.core.config.settings import ServiceSettings
+from app.core.config.values import LogLevel
 from app.core.model.durations import format_duration
 from app.core.model.endpoints import Effect, EndpointProbeSpec, Exec, HttpGet, Scheme
 from app.core.model.instants import rfc3339
