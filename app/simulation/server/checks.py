@@ -127,12 +127,7 @@ def check_replacement(
 
 def check_target(target: RequestedObject, body: Object) -> None:
     """Raises Invalid (400) if the name or namespace of a complete object differs from its path."""
-    name = metadata_of(body).get("name")
-    if name != target.name:
-        raise Invalid(
-            f"the name of the object ({name}) does not match the name on the URL ({target.name})",
-            status=400,
-        )
+    _check_name(target, metadata_of(body).get("name"))
     _check_namespace(target, body)
 
 
@@ -140,17 +135,24 @@ def check_patch(
     resource: ServedResource, target: RequestedObject, patch: Object, current: Object
 ) -> None:
     """Raises Rejected if a patch would make another object of `current`, or remove what every one has."""
-    named = {member: patch.get(member, current[member]) for member in ("apiVersion", "kind")}
-    named |= {
-        each: metadata_of(patch).get(each, current["metadata"][each]) for each in ("name", "uid")
-    }
-    for member, value in named.items():
-        if value != (was := current.get(member, current["metadata"].get(member))):
-            problem = f'Invalid value: "{value}": must be {was}'
+    _check_name(target, metadata_of(patch).get("name", target.name))
+    asked = {**patch, "uid": metadata_of(patch).get("uid")}
+    has = {**current, "uid": current["metadata"]["uid"]}
+    for member in ("apiVersion", "kind", "uid"):
+        if asked.get(member) not in (None, has[member]):
+            problem = f'Invalid value: "{asked[member]}": must be {has[member]}'
             raise Rejected(resource.kind, target.name, member, problem)
     for member in ("metadata", *(("spec",) if resource.kind in SIZED else ())):
         if member in patch and patch[member] is None:
             raise Rejected(resource.kind, target.name, member, "Required value")
+
+
+def _check_name(target: RequestedObject, name: object) -> None:
+    if name != target.name:
+        raise Invalid(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})",
+            status=400,
+        )
 
 
 def _check_namespace(target: RequestedObject, body: Object) -> None:

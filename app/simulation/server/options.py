@@ -1,5 +1,6 @@
 """What a request asks for: the object that its path names, and its options; pure."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -118,10 +119,11 @@ class WriteOptions(NamedTuple):
     @classmethod
     def parse(cls, query: Mapping[str, str], verb: str) -> Self:
         """Reads the query of a write with this verb; raises Rejected if a value is none of its kind."""
-        for name, known in (("dryRun", ("", "All")), ("fieldValidation", _CHECKED)):
-            if (found := query.get(name, "")) not in known:
-                supported = ", ".join(f'"{each}"' for each in known if each)
-                problem = f'Unsupported value: "{found}": supported values: {supported}'
+        for name, known in (("dryRun", ["All"]), ("fieldValidation", _CHECKED)):
+            if (found := query.get(name, "")) not in ("", *known):
+                given = json.dumps([found] if name == "dryRun" else found)
+                supported = ", ".join(map(json.dumps, known))
+                problem = f"Unsupported value: {given}: supported values: {supported}"
                 raise Rejected(f"{verb.capitalize()}Options", "", name, problem)
         return cls(bool(query.get("dryRun")), query.get("fieldValidation") == "Strict")
 

@@ -42,7 +42,7 @@ def table(
         "columnDefinitions": [
             {
                 "name": each.name,
-                "type": "string",
+                "type": "date" if each.instant else "string",
                 "format": "name" if each.name == "Name" else "",
                 "description": "",
                 "priority": each.priority,
