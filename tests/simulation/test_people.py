@@ -14,7 +14,7 @@ from app.simulation.server import rendering
 from app.simulation.server.catalog import SEED_RESOURCES, Catalog
 from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.streams import StoreWatch, Watching
-from app.simulation.server.writing import Author, StoreWriter
+from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.store import ObjectKey, StoreEvent
 from app.simulation.validation import Rejected
 from tests.simulation.worlds import simulated
@@ -131,12 +131,12 @@ async def test_a_write_on_its_way_meets_a_kind_that_ends(world):
         world.journal.add,
         lambda key, _, options: delete(world.store, key, 0.0, options),
     )
-    author = Author("jane", world.clock.now())
+    asked = WriteRequest("create", resource, PAUSES, BODY, "jane", world.clock.now())
     fault = world.faults.crds_removed()
     with pytest.raises(Forbidden, match="not allowed while custom resource definition is term"):
-        writer.create(resource, PAUSES, BODY, author)
+        writer.write(asked)
     fault.lift()
-    writer.create(resource, PAUSES, BODY, author)
+    assert writer.write(asked)[0] == 201
     assert written(world) == [("jane", "create", "Pause", A)]
 
 
@@ -146,10 +146,8 @@ async def test_a_tried_write_uses_up_nothing_but_a_uid(world):
     writer = StoreWriter(world.store, world.journal.add, lambda *_: pytest.fail("no deletion"))
     version, heard = world.store.version, list[StoreEvent]()
     world.store.subscribe(heard.append)
-    author = Author("jane", world.clock.now())
-    tried = writer.tried(
-        resource, PAUSES, BODY, lambda each: each.create(resource, PAUSES, BODY, author)
-    )
+    asked = WriteRequest("create", resource, PAUSES, BODY, "jane", world.clock.now(), dry_run=True)
+    _, tried = writer.write(asked)
     assert "resourceVersion" not in tried["metadata"]
     assert (world.store.version, heard, written(world)) == (version, [], [])
     made = world.people.create("Pause", A, "x", reason="work")
