@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from app.core.model.instants import rfc3339
-from app.core.model.pods import CRASH_LOOP, PodView
+from app.core.model.pods import CRASH_LOOP
 from app.simulation.manifests import condition
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import Workload
@@ -28,20 +28,6 @@ RAN_WELL: Final = 600.0
 def wait_after(restarts: int) -> float:
     """Returns the seconds from an exit to the next start of a container that was restarted `restarts` times before."""
     return min(FIRST * 2.0 ** min(restarts - 1, 10), MOST) if restarts > 0 else 0.0
-
-
-def started_again(pod: PodView) -> float | None:
-    """Returns when the kubelet will restart the waiting containers of a pod on its own: exit plus back-off.
-
-    Returns:
-        The instant, for several containers the last; None if none waits in CrashLoopBackOff with a known exit.
-    """
-    due = [
-        container.last_exit + wait_after(container.restarts or 1)
-        for container in pod.containers
-        if container.crash_loops and container.last_exit is not None
-    ]
-    return max(due, default=None)
 
 
 class ContainerRun(NamedTuple):

@@ -10,7 +10,7 @@ from app.core.model.nodes import LeaseView, NodeView
 from app.core.model.shoots import Route
 from app.simulation import manifests
 from app.simulation.kubelets import Fleet, Kubelet
-from app.simulation.network import Nowhere, ServerPlace
+from app.simulation.network import ServerPlace
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import ApiServer
 from app.simulation.views import lease_views, node_views
@@ -28,11 +28,11 @@ class ShootServer:
         api: ApiServer,
         rng: random.Random,
         *,
-        place: ServerPlace | None = None,
+        place: ServerPlace,
         routes: Iterable[Route] = (Route.INTERNAL,),
         lease_duration: int = 40,
     ) -> None:
-        self._place = place or Nowhere()
+        self._place = place
         self.namespace = namespace
         self.api = api
         self.store = Store()

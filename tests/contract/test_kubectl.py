@@ -226,16 +226,6 @@ async def test_pods_are_a_table_and_what_they_wait_for_is_seen(arena, kubectl, n
     assert f"{arena.namespace} b " in " ".join((await kubectl("get", "po", "-A")).split())
 
 
-async def test_slices_of_endpoints_are_a_table(arena, kubectl, namespaced):
-    await arena.admin.create("EndpointSlice", pods.slice_of("x", "a"))
-    await arena.admin.create("EndpointSlice", pods.slice_of("x", "b", *[True] * 5))
-    head, *rows = table(await kubectl("get", "endpointslices", *namespaced))
-    assert head == ["NAME", "ADDRESSTYPE", "PORTS", "ENDPOINTS", "AGE"]
-    assert rows[0][:4] == ["a", "IPv4", "<unset>", "<unset>"]
-    addresses = "10.0.0.1,10.0.0.2,10.0.0.3 + 2 more..."
-    assert rows[1][:7] == ["b", "IPv4", "<unset>", *addresses.split()]
-
-
 async def of_event(arena, name, deployment, **changes):
     regarding = {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment["name"]}
     regarding |= {"namespace": arena.namespace, "uid": deployment["uid"]}
@@ -334,12 +324,6 @@ async def test_what_is_served_is_listed(kubectl):
     for kind in ("Deployment", "Lease", "Cluster", "Machine", "Scaler", "Secret"):
         group = KINDS[kind].api_version.rpartition("/")[0]
         assert f"{KINDS[kind].plural}{'.' if group else ''}{group}\n" in found
-
-
-async def test_secrets_show_how_much_is_in_them(arena, kubectl, namespaced):
-    await arena.admin.create("Secret", objects.secret("x"))
-    _, row = table(await kubectl("get", "secrets", *namespaced))
-    assert row[:3] == [objects.SECRET, "Opaque", "1"]
 
 
 def file_of(tmp_path, kind, spec, name="a"):

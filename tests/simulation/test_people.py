@@ -6,12 +6,11 @@ import json
 import pytest
 
 from app.core.errors import Conflict, Forbidden, NotFound
-from app.core.model.callers import GROUP, Role
-from app.simulation.crds import DEFINITIONS
+from app.core.model.callers import GROUP
 from app.simulation.deletion import delete
-from app.simulation.identities import OPERATOR, Right, SimulatedIdentities
+from app.simulation.identities import OPERATOR
 from app.simulation.server import rendering
-from app.simulation.server.catalog import SEED_RESOURCES, Catalog
+from app.simulation.server.catalog import Catalog
 from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.streams import StoreWatch, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
@@ -164,56 +163,3 @@ async def test_objects_go_with_their_namespace(world):
     world.store.create(ObjectKey("Namespace", "", "garden"), {"apiVersion": "v1"})
     world.parts.pods.delete(ObjectKey("Namespace", "", "garden"), OPERATOR)
     assert world.store.list("Pause") == ()
-
-
-def test_the_definitions_are_no_dependents_and_are_served_where_they_are_defined_alone():
-    kinds = {each.kind for each in DEFINITIONS}
-    assert kinds == {"Pause", "ScaleRequest"}
-    assert kinds.isdisjoint(each.kind for each in SEED_RESOURCES)
-
-
-READ = {"get shoots", "list shoots", "get audit", "get config"} | {
-    f"{verb} {resource}"
-    for verb in ("get", "list", "watch")
-    for resource in ("pauses", "scalerequests")
-}
-OPERATE = {
-    *("create shoots/probe", "create shoots/recoveries"),
-    *("update shoots/ignore-scaling", "delete shoots/ignore-scaling"),
-    *("create pauses", "update pauses", "patch pauses", "delete pauses"),
-}
-ADMINISTER = {
-    *("update config", "create scalerequests", "delete scalerequests"),
-    "update scalerequests/force",
-}
-GRID = {
-    f"{verb} {resource}"
-    for verb in ("get", "list", "watch", "create", "update", "patch", "delete")
-    for resource in (
-        *("shoots", "audit", "config", "pauses", "pauses/status", "scalerequests"),
-        *("scalerequests/force", "scalerequests/status", "shoots/probe", "shoots/recoveries"),
-        *("shoots/ignore-scaling", "shoots/pause", "shoots/scale"),
-    )
-}
-
-
-@pytest.mark.parametrize(
-    ("role", "rights"),
-    [
-        (Role.VIEWER, READ),
-        (Role.OPERATOR, READ | OPERATE),
-        (Role.ADMIN, READ | OPERATE | ADMINISTER),
-    ],
-)
-def test_the_roles_of_the_chart_can_be_bound_in_one_namespace_or_in_all(role, rights):
-    identities = SimulatedIdentities()
-    identities.bind("jane", role, A)
-    identities.bind("sre", role)
-
-    def all_that(user, groups, namespace):
-        asked = ((each, *each.split()) for each in GRID)
-        rights = {each: Right("", verb, resource, namespace) for each, verb, resource in asked}
-        return {each for each, right in rights.items() if identities.allows(user, groups, right)}
-
-    assert all_that("jane", (), A) == all_that("joe", ("sre",), "garden") == rights
-    assert all_that("jane", (), "garden") == all_that("joe", (), A) == set()

@@ -27,10 +27,12 @@ _REASONS: Final = {
     405: "MethodNotAllowed",
     409: "Conflict",
     410: "Expired",
+    413: "RequestEntityTooLarge",
     415: "UnsupportedMediaType",
     422: "Invalid",
     500: "InternalError",
 }
+_OWN_REASONS: Final = {AlreadyExists: "AlreadyExists", Expired: "Expired"}
 # The groups of kinds that are not resources by themselves.
 _GROUPS: Final = {
     "": "",
@@ -83,7 +85,7 @@ def status(
         "metadata": {},
         "status": "Failure",
         "message": _message(error, resource, target),
-        "reason": _reason(error, code),
+        "reason": _OWN_REASONS.get(type(error)) or _REASONS.get(code, "InternalError"),
         "code": code,
     }
     details = _details(error, resource, target)
@@ -103,16 +105,6 @@ def _message(
     return str(error)
 
 
-def _reason(error: ClusterError, code: int) -> str:
-    match error:
-        case AlreadyExists():
-            return "AlreadyExists"
-        case Expired():
-            return "Expired"
-        case _:
-            return _REASONS.get(code, HTTPStatus(code).phrase.replace(" ", ""))
-
-
 def _details(
     error: ClusterError, resource: ServedResource | None, target: RequestedObject | None
 ) -> dict[str, Any] | None:
@@ -120,27 +112,22 @@ def _details(
         case NotServed() | NotAllowed():
             return {}
         case Rejected():
-            return _wrong(error, resource)
+            causes = [
+                {"reason": f"FieldValue{_cause(text)}", "message": text, "field": path}
+                for path, text in error.problems
+            ]
+            return {**_named(error.name, _group(error, resource), error.kind), "causes": causes}
         case PreconditionFailed():
             return _named(error.name, error.group, error.kind)
-        case NotFound() | Conflict() | Forbidden():
+        case NotFound() | Conflict() | Forbidden() if resource is not None:
             name = error.name if isinstance(error, AlreadyExists) else target and target.name
-            return {} if resource is None else _named(name, resource.group, resource.plural)
+            return _named(name, resource.group, resource.plural)
         case _:
             return None
 
 
 def _group(error: Rejected, resource: ServedResource | None) -> str:
     return _GROUPS.get(error.kind, resource.group if resource else "")
-
-
-def _wrong(error: Rejected, resource: ServedResource | None) -> dict[str, Any]:
-    group = _group(error, resource)
-    causes = [
-        {"reason": f"FieldValue{_cause(text)}", "message": text, "field": path}
-        for path, text in error.problems
-    ]
-    return {**_named(error.name, group, error.kind), "causes": causes}
 
 
 def _cause(text: str) -> str:

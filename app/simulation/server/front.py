@@ -29,12 +29,12 @@ from app.simulation.server.options import (
     parse,
 )
 from app.simulation.server.premise import Premise
-from app.simulation.server.reading import StoredPage, StoreReader, existing
+from app.simulation.server.reading import StoredPage, StoreReader, existing, key_of
 from app.simulation.server.reviewing import ServerReviews
 from app.simulation.server.streams import StoreWatch, TooSlow, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.shoot import VERSION
-from app.simulation.store import Object, ObjectKey, version_of
+from app.simulation.store import Object, version_of
 from app.simulation.traffic import Host, SimulatedRequest
 
 ANONYMOUS: Final = "system:anonymous"
@@ -80,7 +80,7 @@ class ServerFront:
         user = self._user(request)
         if (what := path.strip("/")) in _TOLD_TO_ANYBODY:
             asked = SimulatedRequest(premise.host, "get", what, self._place(""), premise.route)
-            await premise.api.ask(asked, lambda: None, consistent=False, limit=None)
+            await premise.api.ask(asked, lambda: None, consistent=False)
             if what == "version":
                 return self._answers.json(200, rendering.version(VERSION))
             return self._answers.text(200, "ok")
@@ -154,10 +154,8 @@ class ServerFront:
             return await self._exec(request, target, user)
         if resource is None or (target.part and target.part not in resource.parts):
             raise self._missing(request.path)
-        if not resource.stored:
-            return await self._review(request, resource, user)
-        if target.part == "token":
-            return await self._token(request, target, user)
+        if not resource.stored or target.part == "token":
+            return await self._review(request, resource, target, user)
         if request.method in {"GET", "HEAD"}:
             return await self._read(request, resource, target)
         return await self._write(request, resource, target, user)
@@ -271,30 +269,27 @@ class ServerFront:
         return self._answers.json(code, part(changed))
 
     async def _review(
-        self, request: web.BaseRequest, resource: ServedResource, user: str
+        self, request: web.BaseRequest, resource: ServedResource, target: RequestedObject, user: str
     ) -> web.StreamResponse:
+        """Answers a review, or a TokenRequest for a ServiceAccount."""
         if request.method != "POST":
             raise NotAllowed
-        answer = self._reviews.prepared(resource, user, await body_of(request))
-        asked = SimulatedRequest(self._premise.host, "create", resource.plural)
-        return self._answers.json(201, await self._ask(asked, answer))
-
-    async def _token(
-        self, request: web.BaseRequest, target: RequestedObject, user: str
-    ) -> web.StreamResponse:
-        """Answers a TokenRequest for a ServiceAccount."""
-        if request.method != "POST":
-            raise NotAllowed
-        account = ObjectKey("ServiceAccount", target.namespace, target.name)
-        answer = self._reviews.minted(account, user, await body_of(request))
-        return self._answers.json(201, await self._ask(self._asked("create", target), answer))
+        body = await body_of(request)
+        if resource.stored:
+            account = key_of(resource, target)
+            asked, answer = self._asked("create", target), self._reviews.minted
+            found = await self._ask(asked, partial(answer, account, user, body))
+        else:
+            asked = SimulatedRequest(self._premise.host, "create", resource.plural)
+            found = await self._ask(asked, partial(self._reviews.answer, resource, user, body))
+        return self._answers.json(201, found)
 
     async def _ask(self, asked: SimulatedRequest, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
         def served() -> Any:  # noqa: ANN401 - see above
             self._premise.advance()
             return serve()
 
-        return await self._premise.api.ask(asked, served, consistent=consistent, limit=None)
+        return await self._premise.api.ask(asked, served, consistent=consistent)
 
     async def _exec(
         self, request: web.BaseRequest, target: RequestedObject, user: str

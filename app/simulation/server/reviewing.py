@@ -1,6 +1,5 @@
 """Answers reviews of tokens and permissions, and requests for tokens, none of which are stored."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -52,55 +51,53 @@ class ServerReviews:
         self._premise = premise
         self._minted = 0
 
-    def prepared(
-        self, resource: ServedResource, user: str, body: Object
-    ) -> Callable[[], dict[str, Any]]:
-        """Returns the function that answers a review requested by `user`.
+    def answer(self, resource: ServedResource, user: str, body: Object) -> dict[str, Any]:
+        """Answers a review requested by `user`.
 
         Raises:
             Invalid: it asks for nothing, or cannot be read.
         """
-        spec, identities = _spec(resource.kind, body), self._premise.identities
-        status: Callable[[], dict[str, Any]]
-        match resource.kind:
-            case "SelfSubjectReview":
-                status = lambda: {"userInfo": _user(identities.of(user))}  # noqa: E731
-            case "TokenReview" if not spec.token:
-                raise Invalid("token is required for TokenReview in authentication", status=400)
-            case "TokenReview":
-                status = lambda: self._of_token(spec)  # noqa: E731
-            case "SelfSubjectAccessReview" if spec.resource or spec.path:
-                status = lambda: {"allowed": self._premise.allowed(user, spec.resource)}  # noqa: E731
-            case "SubjectAccessReview" if bool(spec.resource) != bool(spec.path):
-                if not (spec.user or spec.groups):
-                    problem = "Invalid value: at least one of user or group must be specified"
-                    raise Rejected(resource.kind, "", "spec.user", problem)
-                status = lambda: {"allowed": identities.allows(spec.user, spec.groups, spec.right)}  # noqa: E731
-            case kind:
-                problem = (
-                    "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-                )
-                raise Rejected(kind, "", f"spec.{_RESOURCE}", problem)
-        return lambda: {
+        return {
             "kind": resource.kind,
             "apiVersion": resource.api_version,
             "metadata": {},
             "spec": body.get("spec") or {},
-            "status": status(),
+            "status": self._status(resource.kind, user, _spec(resource.kind, body)),
         }
 
-    def _of_token(self, spec: _Spec) -> dict[str, Any]:
-        now = self._premise.clock.now()
-        found = self._premise.identities.review(spec.token, spec.audiences, now)
-        if found is None:
-            return {"user": {}, "error": "invalid bearer token"}
-        return {"authenticated": True, "user": _user(found), "audiences": found.audiences}
+    def _status(self, kind: str, user: str, spec: _Spec) -> dict[str, Any]:
+        premise = self._premise
+        match kind:
+            case "SelfSubjectReview":
+                return {"userInfo": _user(premise.identities.of(user))}
+            case "TokenReview" if not spec.token:
+                raise Invalid("token is required for TokenReview in authentication", status=400)
+            case "TokenReview":
+                now = premise.clock.now()
+                found = premise.identities.review(spec.token, spec.audiences, now)
+                if found is None:
+                    return {"user": {}, "error": "invalid bearer token"}
+                audiences = found.audiences
+                return {"authenticated": True, "user": _user(found), "audiences": audiences}
+            case "SelfSubjectAccessReview" if spec.resource or spec.path:
+                return {"allowed": premise.allowed(user, spec.resource)}
+            case "SubjectAccessReview" if bool(spec.resource) != bool(spec.path):
+                if not (spec.user or spec.groups):
+                    problem = "Invalid value: at least one of user or group must be specified"
+                    raise Rejected(kind, "", "spec.user", problem)
+                allowed = premise.identities.allows(spec.user, spec.groups, spec.right)
+                return {"allowed": allowed}
+            case _:
+                only = "exactly one of nonResourceAttributes or resourceAttributes"
+                raise Rejected(kind, "", f"spec.{_RESOURCE}", f"{only} must be specified")
 
-    def minted(self, account: ObjectKey, user: str, body: Object) -> Callable[[], dict[str, Any]]:
-        """Returns the function that answers a TokenRequest of `user` for a ServiceAccount.
+    def minted(self, account: ObjectKey, user: str, body: Object) -> dict[str, Any]:
+        """Answers a TokenRequest of `user` for a ServiceAccount.
 
         Raises:
             Invalid: the request cannot be read, or the token would be too short or too long.
+            Forbidden: the user may not have one.
+            NotFound: there is no such account.
         """
         spec, premise = _spec("TokenRequest", body), self._premise
         if not _SHORTEST <= spec.seconds <= _LONGEST:
@@ -110,37 +107,33 @@ class ServerReviews:
                 f"Invalid value: {spec.seconds}: {least if spec.seconds < _SHORTEST else most}"
             )
             raise Rejected("TokenRequest", "", "spec.expirationSeconds", problem)
-
-        def answer() -> dict[str, Any]:
-            asked = Right("", "create", "serviceaccounts/token", account.namespace, group="")
-            if not premise.identities.allows(user, premise.identities.of(user).groups, asked):
-                raise Forbidden(
-                    f'serviceaccounts "{account.name}" is forbidden: User "{user}" cannot create resource '
-                    f'"serviceaccounts/token" in API group "" in the namespace "{account.namespace}"',
-                    status=403,
-                )
-            owner, ends = premise.store.get(account), premise.clock.now() + spec.seconds
-            audiences = spec.audiences or (API_SERVER,)
-            self._minted += 1
-            token = f"minted-{self._minted}.{account.namespace}.{account.name}"
-            premise.identities.add(
-                token,
-                f"system:serviceaccount:{account.namespace}:{account.name}",
-                "system:serviceaccounts",
-                f"system:serviceaccounts:{account.namespace}",
-                uid=str(owner["metadata"]["uid"]),
-                audiences=audiences,
-                expires=ends,
+        asked = Right("", "create", "serviceaccounts/token", account.namespace, group="")
+        if not premise.identities.allows(user, premise.identities.of(user).groups, asked):
+            raise Forbidden(
+                f'serviceaccounts "{account.name}" is forbidden: User "{user}" cannot create resource '
+                f'"serviceaccounts/token" in API group "" in the namespace "{account.namespace}"',
+                status=403,
             )
-            return {
-                "kind": "TokenRequest",
-                "apiVersion": "authentication.k8s.io/v1",
-                "metadata": {"name": account.name, "namespace": account.namespace},
-                "spec": {"audiences": audiences, "expirationSeconds": spec.seconds},
-                "status": {"token": token, "expirationTimestamp": rfc3339(ends)},
-            }
-
-        return answer
+        owner, ends = premise.store.get(account), premise.clock.now() + spec.seconds
+        audiences = spec.audiences or (API_SERVER,)
+        self._minted += 1
+        token = f"minted-{self._minted}.{account.namespace}.{account.name}"
+        premise.identities.add(
+            token,
+            f"system:serviceaccount:{account.namespace}:{account.name}",
+            "system:serviceaccounts",
+            f"system:serviceaccounts:{account.namespace}",
+            uid=str(owner["metadata"]["uid"]),
+            audiences=audiences,
+            expires=ends,
+        )
+        return {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {"name": account.name, "namespace": account.namespace},
+            "spec": {"audiences": audiences, "expirationSeconds": spec.seconds},
+            "status": {"token": token, "expirationTimestamp": rfc3339(ends)},
+        }
 
 
 def _user(found: Identity) -> dict[str, Any]:

@@ -10,8 +10,6 @@ from app.simulation.server.catalog import ServedResource
 from app.simulation.store import Object
 from app.simulation.views import ready, terminating
 
-_SHOWN: Final = 3
-
 
 class Column(NamedTuple):
     """A column; an instant is shown as the time since."""
@@ -96,11 +94,6 @@ def _at(*path: str, default: object = "") -> Callable[[Object], object]:
     return read
 
 
-def _some(entries: Sequence[str]) -> str:
-    more = f" + {len(entries) - _SHOWN} more..." if len(entries) > _SHOWN else ""
-    return ",".join(entries[:_SHOWN]) + more if entries else "<unset>"
-
-
 # Pods.
 
 
@@ -162,16 +155,6 @@ _COLUMNS: Final[Mapping[str, Sequence[Column]]] = {
         Column("Up-to-date", _at("status", "replicas", default=0)),
         Column("Available", _at("status", "readyReplicas", default=0)),
     ),
-    "EndpointSlice": (
-        Column("AddressType", _at("addressType")),
-        Column("Ports", lambda obj: _some([str(each["port"]) for each in obj.get("ports") or ()])),
-        Column(
-            "Endpoints",
-            lambda obj: _some(
-                [ip for each in obj.get("endpoints") or () for ip in each["addresses"]]
-            ),
-        ),
-    ),
     "Pod": (
         Column("Ready", _containers_ready),
         Column("Status", _pod_status),
@@ -180,12 +163,4 @@ _COLUMNS: Final[Mapping[str, Sequence[Column]]] = {
     "StatefulSet": (_SIZE,),
     "Lease": (Column("Holder", _at("spec", "holderIdentity")),),
     "Node": (Column("Status", lambda obj: "Ready" if ready(obj) else "NotReady"),),
-    "Machine": (
-        Column("Status", _at("status", "currentStatus", "phase")),
-        Column("Node", _at("metadata", "labels", "node")),
-    ),
-    "Secret": (
-        Column("Type", _at("type", default="Opaque")),
-        Column("Data", lambda obj: len(obj.get("data") or {})),
-    ),
 }
