@@ -7,8 +7,8 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from app.core.errors import ClusterError, Expired
-from app.core.kube import decoding
 from app.core.kube.connections import MAX_BODY, Claim
+from app.core.kube.decoding import envelope, seed_objects
 from app.core.kube.election import LeaseRecord, LeaseStore, LeaseUpdate
 from app.core.kube.reflector import ObjectKey, Reflector, Replica
 from app.core.kube.resources import LEASES
@@ -28,7 +28,7 @@ def bookmark_taken_for_event() -> Any:  # noqa: ANN401  a patch
     """A bookmark is taken for the deletion of what the copy knows last."""
     original = Reflector._take  # noqa: SLF001  a defect in its very midst
 
-    async def take(self: Reflector[Any], event: decoding.WatchEvent, *, cut: bool) -> str | None:
+    async def take(self: Reflector[Any], event: envelope.WatchEvent, *, cut: bool) -> str | None:
         version = await original(self, event, cut=cut)
         if event.type == "BOOKMARK":
             known = [(ns, name) for ns, each in self._replica._objects.items() for name in each]  # noqa: SLF001
@@ -69,13 +69,13 @@ def lease_without_version() -> Any:  # noqa: ANN401  a patch
 
 def last_count_kept() -> Any:  # noqa: ANN401  a patch
     """A size that is missing or 0 is decoded as the one before."""
-    original = decoding.workload
+    original = seed_objects.workload
     last: dict[tuple[str, str], int] = {}
 
-    def workload(ref: ResourceRef) -> Callable[[decoding.Raw], WorkloadView]:
+    def workload(ref: ResourceRef) -> Callable[[envelope.Raw], WorkloadView]:
         decode = original(ref)
 
-        def kept(raw: decoding.Raw) -> WorkloadView:
+        def kept(raw: envelope.Raw) -> WorkloadView:
             view = decode(raw)
             key = (str(ref), view.uid)
             last[key] = view.replicas or last.get(key, 0)
@@ -83,7 +83,7 @@ def last_count_kept() -> Any:  # noqa: ANN401  a patch
 
         return kept
 
-    return patch.object(decoding, "workload", workload)
+    return patch.object(seed_objects, "workload", workload)
 
 
 def budget_leaks() -> Any:  # noqa: ANN401  a patch

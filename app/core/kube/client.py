@@ -36,7 +36,7 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.fair_queue import Consumer
-from app.core.kube import decoding, failures
+from app.core.kube import failures
 from app.core.kube.connections import (
     MAX_BODY,
     MIB,
@@ -47,6 +47,7 @@ from app.core.kube.connections import (
     NotSwitched,
     RequestAttempt,
 )
+from app.core.kube.decoding import envelope
 from app.core.kube.failures import RequestedRight
 
 T = TypeVar("T")
@@ -317,7 +318,7 @@ class ApiClient:
             request.asked,
             response.status,
             retry_after=failures.pause(headers.get("Retry-After"), headers.get("Date")),
-            detail=decoding.status_message(body) if self._trusted and not request.secret else "",
+            detail=envelope.status_message(body) if self._trusted and not request.secret else "",
         )
 
     async def _body(

@@ -10,8 +10,9 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import BadAnswer, ClusterError, Conflict, NotFound
-from app.core.kube import decoding, resources
+from app.core.kube import resources
 from app.core.kube.client import JSON, MERGE_PATCH, ApiRequest
+from app.core.kube.decoding import envelope
 from app.core.kube.decoding import overrides as codec
 from app.core.kube.failures import RequestedRight
 from app.core.kube.reflector import ObjectKey, Reflector, RefusalWatch
@@ -38,7 +39,7 @@ class Kind(Generic[T]):
     name: str
     resource: ApiResource
     source: Callable[[], WatchSource[T]]
-    decode: Callable[[decoding.Raw], T]
+    decode: Callable[[envelope.Raw], T]
     spec: Callable[[T], Mapping[str, Any]]
     status: Callable[[T], Mapping[str, Any]]
 
@@ -372,7 +373,7 @@ def _precondition(known: Pause | ScaleRequest) -> dict[str, Any]:
     return {"resourceVersion": known.id.version}
 
 
-def _anything(_raw: decoding.Raw) -> None:
+def _anything(_raw: envelope.Raw) -> None:
     """Takes the answer to a deletion, which is the object or a Status."""
 
 

@@ -28,7 +28,7 @@ import structlog
 from app.core.clock import Clock
 from app.core.errors import BadAnswer, ClusterError, Conflict, Forbidden, LeadershipLost, NotFound
 from app.core.kube.client import ApiRequest
-from app.core.kube.decoding import Raw
+from app.core.kube.decoding.envelope import Raw
 from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import LEASES
 from app.core.kube.seed_api import Budget, SeedApi

@@ -20,7 +20,7 @@ from app.core.errors import (
 )
 from app.core.kube.client import ApiRequest
 from app.core.kube.connections import MIB
-from app.core.kube.decoding import Raw
+from app.core.kube.decoding.envelope import Raw
 from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import ENDPOINT_SLICES
 from app.core.kube.reviews import ADDRESS_FEATURE

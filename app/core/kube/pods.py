@@ -21,7 +21,8 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError
-from app.core.kube import decoding, resources
+from app.core.kube import resources
+from app.core.kube.decoding import envelope
 from app.core.kube.reflector import ObjectKey, Reflector, RefusalWatch, Replica, WatchRequests
 from app.core.kube.resources import PODS
 from app.core.kube.reviews import PODS_FEATURE
@@ -44,7 +45,7 @@ class NamespacedReplica(Replica[T]):
     def __init__(
         self,
         label: str,
-        decode: Callable[[decoding.Raw], T],
+        decode: Callable[[envelope.Raw], T],
         problem: Callable[[T], str | None],
     ) -> None:
         """Follows no namespace yet; the arguments are those of `Replica`."""

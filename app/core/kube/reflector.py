@@ -35,8 +35,9 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import decoding, failures
+from app.core.kube import failures
 from app.core.kube.client import ApiRequest, Decode, WatchSilent
+from app.core.kube.decoding import envelope
 from app.core.kube.failures import RequestedRight
 from app.core.kube.nesting import CUT, DEEPEST, shallow
 from app.core.kube.resources import Page, Pages, SendPage, WatchSource
@@ -58,7 +59,7 @@ class Replica(Generic[T]):
     def __init__(
         self,
         label: str,
-        decode: Callable[[decoding.Raw], T],
+        decode: Callable[[envelope.Raw], T],
         problem: Callable[[T], str | None],
     ) -> None:
         """Creates an empty copy.
@@ -93,7 +94,7 @@ class Replica(Generic[T]):
         return True
 
     def decode(
-        self, raw: decoding.Raw, problem: str | None = None
+        self, raw: envelope.Raw, problem: str | None = None
     ) -> tuple[ObjectKey, str | None, T | None]:
         """Decodes an object to its key, resourceVersion and record.
 
@@ -107,7 +108,7 @@ class Replica(Generic[T]):
             msgspec.MsgspecError: not even its name can be decoded.
             RecursionError: it is nested too deeply.
         """
-        meta = decoding.identity(raw)
+        meta = envelope.identity(raw)
         key = (meta.namespace or "", meta.name)
         if not self.keeps(key[0]):
             return key, meta.resource_version, None
@@ -479,7 +480,7 @@ class Reflector(Generic[T]):
             raise failures.of_exception(asked, error) from error
 
     async def _decode(
-        self, raw: decoding.Raw, problem: str | None = None, *, cut: bool
+        self, raw: envelope.Raw, problem: str | None = None, *, cut: bool
     ) -> tuple[ObjectKey, str | None, T | None]:
         """Decodes an object; removes what is nested too deeply. `cut`: some of it may have been removed already."""
         try:
@@ -539,7 +540,10 @@ class Reflector(Generic[T]):
             async with _turn_for(len(line), self._clock):
                 event, cut = await self._event(line)
             if event.type == "ERROR":
-                raise decoding.status_error(self._asked("watch"), event.object)
+                status = envelope.status(event.object)
+                raise failures.of_status(
+                    self._asked("watch"), status.code or 500, detail=status.message or ""
+                )
             if event.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
                 raise BadAnswer(f"{self._asked('watch')}: an event of an unknown type")
             async with _turn_for(len(line), self._clock):
@@ -551,19 +555,19 @@ class Reflector(Generic[T]):
         if version:
             self._version = version
 
-    async def _event(self, line: bytes) -> tuple[decoding.WatchEvent, bool]:
+    async def _event(self, line: bytes) -> tuple[envelope.WatchEvent, bool]:
         """Decodes a line; the flag says whether too deeply nested parts were cut out."""
         try:
-            return decoding.watch_event(line), False
+            return envelope.watch_event(line), False
         except RecursionError:
-            return decoding.watch_event(await shallow(line, self._clock)), True
+            return envelope.watch_event(await shallow(line, self._clock)), True
 
-    async def _take(self, event: decoding.WatchEvent, *, cut: bool) -> str | None:
+    async def _take(self, event: envelope.WatchEvent, *, cut: bool) -> str | None:
         """Applies the event to the copy; returns its resourceVersion."""
         if event.type == "BOOKMARK":
-            return decoding.bookmark(event.object).resource_version
+            return envelope.bookmark(event.object)
         if event.type == "DELETED":
-            meta = decoding.identity(event.object)
+            meta = envelope.identity(event.object)
             key, version = (meta.namespace or "", meta.name), meta.resource_version
             news = self._replica.remove(key)
         else:

@@ -12,9 +12,11 @@ import msgspec
 
 from app.core.clock import Clock
 from app.core.errors import LimitExceeded, NotFound
-from app.core.kube import decoding, failures
+from app.core.kube import failures
 from app.core.kube.client import JSON, ApiRequest, Decode
 from app.core.kube.connections import MIB
+from app.core.kube.decoding import envelope, pod_objects, seed_objects
+from app.core.kube.decoding import overrides as codec
 from app.core.kube.decoding.envelope import METADATA_LIST, RawPage, name_if_protected
 from app.core.kube.failures import RequestedRight
 from app.core.kube.nesting import shallow
@@ -113,7 +115,7 @@ class Resources:
         budget = Budget.of(urgent=urgent)
         request = ApiRequest(RequestedRight("get", path), path, budget.within)
         try:
-            listed = await self._api.call(request, decoding.resource_list, budget)
+            listed = await self._api.call(request, envelope.resource_list, budget)
         except NotFound:
             return {}
         return {
@@ -140,7 +142,7 @@ class WatchSource(Generic[T]):
     resource: str
     path: Callable[[], Awaitable[str]]
     """Returns the URL path of the collection; may have to ask the discovery API for it."""
-    decode: Callable[[decoding.Raw], T]
+    decode: Callable[[envelope.Raw], T]
     complaint: Callable[[T], str | None] = lambda _: None
     """Returns which part of a decoded object could not be understood, if any."""
     name: str = ""
@@ -256,7 +258,7 @@ class Pages(Generic[T]):
         params = source.selection | {"limit": str(self._limit)}
         if self._continues:
             params |= {"continue": self._continues}
-        read = decoding.raw_page("PartialObjectMetadata" if self._alone else source.kind)
+        read = envelope.raw_page("PartialObjectMetadata" if self._alone else source.kind)
         accept = METADATA_LIST if self._alone else source.accept
 
         def split(raw: bytes | bytearray) -> _Split:
@@ -294,7 +296,7 @@ def clusters() -> WatchSource[ClusterView]:
         kind="Cluster",
         resource=CLUSTERS.plural,
         path=_at(CLUSTERS),
-        decode=decoding.cluster,
+        decode=seed_objects.cluster,
         complaint=_complaint,
         page=CLUSTER_PAGE,
     )
@@ -306,7 +308,7 @@ def _complaint(view: ClusterView) -> str | None:
 
 def machines() -> WatchSource[MachineView]:
     """Returns the source of the Machines of all control-plane namespaces."""
-    return WatchSource("machines", "Machine", MACHINES.plural, _at(MACHINES), decoding.machine)
+    return WatchSource("machines", "Machine", MACHINES.plural, _at(MACHINES), seed_objects.machine)
 
 
 def secrets(name: str, route: Route = Route.INTERNAL) -> WatchSource[SecretView]:
@@ -316,7 +318,7 @@ def secrets(name: str, route: Route = Route.INTERNAL) -> WatchSource[SecretView]
         "Secret",
         SECRETS.plural,
         _at(SECRETS),
-        decoding.secret_of(route),
+        seed_objects.secret_of(route),
         name=name,
     )
 
@@ -339,7 +341,7 @@ def dependent(
         ref.kind,
         ref.kind,
         path,
-        decoding.workload(ref),
+        seed_objects.workload(ref),
         name=ref.name,
         may_be_unserved=optional,
     )
@@ -347,13 +349,13 @@ def dependent(
 
 def slices(services: Collection[str]) -> WatchSource[SliceView]:
     """Returns the source of the EndpointSlices of services with these names, in all namespaces."""
-    of_services = Requirement(decoding.SERVICE_LABEL, Operator.IN, frozenset(services))
+    of_services = Requirement(pod_objects.SERVICE_LABEL, Operator.IN, frozenset(services))
     return WatchSource(
         "endpointslices",
         "EndpointSlice",
         ENDPOINT_SLICES.plural,
         _at(ENDPOINT_SLICES),
-        decoding.endpoint_slice,
+        pod_objects.endpoint_slice,
         selector=str(of_services),
         lists_when_stale=True,
     )
@@ -366,7 +368,7 @@ def pods(namespace: str, selector: LabelSelector | None) -> WatchSource[PodView]
         "Pod",
         PODS.plural,
         _at(PODS, namespace),
-        decoding.pod,
+        pod_objects.pod,
         selector=str(selector or ""),
         where=namespace,
         page=POD_PAGE,
@@ -393,7 +395,7 @@ def probed_pods(selector: LabelSelector) -> WatchSource[ProbedPod]:
         "Pod",
         PODS.plural,
         _at(PODS),
-        decoding.probed_pod,
+        pod_objects.probed_pod,
         selector=str(selector),
         page=PROBED_POD_PAGE,
         dispensable=True,
@@ -402,16 +404,16 @@ def probed_pods(selector: LabelSelector) -> WatchSource[ProbedPod]:
 
 def pauses() -> WatchSource[Pause]:
     """Returns the source of the Pauses of all namespaces."""
-    return _decided("Pause", PAUSES, decoding.pause)
+    return _decided("Pause", PAUSES, codec.pause)
 
 
 def scale_requests() -> WatchSource[ScaleRequest]:
     """Returns the source of the ScaleRequests of all namespaces."""
-    return _decided("ScaleRequest", SCALE_REQUESTS, decoding.scale_request)
+    return _decided("ScaleRequest", SCALE_REQUESTS, codec.scale_request)
 
 
 def _decided(
-    kind: str, resource: ApiResource, decode: Callable[[decoding.Raw], Decided]
+    kind: str, resource: ApiResource, decode: Callable[[envelope.Raw], Decided]
 ) -> WatchSource[Decided]:
     """Returns the source of what people decide, of all namespaces: without the kind there is none of it."""
     return WatchSource(

@@ -16,8 +16,9 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import NotFound
-from app.core.kube import decoding, resources
+from app.core.kube import resources
 from app.core.kube.client import MERGE_PATCH, ApiRequest, Decode
+from app.core.kube.decoding import seed_objects
 from app.core.kube.failures import RequestedRight
 from app.core.kube.reflector import DECODED_AT_ONCE, Reflector
 from app.core.kube.resources import (
@@ -174,7 +175,7 @@ class SeedCluster:
     async def read_cluster(self, namespace: str, *, urgent: bool = False) -> ClusterView | None:
         """Reads the Cluster; returns None if it does not exist."""
         budget = Budget.of(urgent=urgent)
-        return await _or_none(self._get(CLUSTERS, "", namespace, decoding.cluster, budget))
+        return await _or_none(self._get(CLUSTERS, "", namespace, seed_objects.cluster, budget))
 
     async def read_secret(
         self, namespace: str, *, route: Route = Route.INTERNAL, urgent: bool = False
@@ -183,7 +184,7 @@ class SeedCluster:
         name = self._secret_names.get(route)
         if name is None:
             return None
-        decode, budget = decoding.secret_of(route), Budget.of(urgent=urgent)
+        decode, budget = seed_objects.secret_of(route), Budget.of(urgent=urgent)
         return await _or_none(self._get(SECRETS, namespace, name, decode, budget))
 
     async def read_machines(
@@ -209,7 +210,7 @@ class SeedCluster:
     ) -> WorkloadView | None:
         """Reads a dependent; returns None if it does not exist."""
         resource, budget = await self._find(ref, urgent=urgent, spare=spare)
-        decode = decoding.workload(ref)
+        decode = seed_objects.workload(ref)
         return await _or_none(self._get(resource, namespace, ref.name, decode, budget))
 
     async def read_scale(
@@ -218,7 +219,7 @@ class SeedCluster:
         """Reads the `scale` subresource of a dependent."""
         resource, budget = await self._find(ref, urgent=urgent, spare=spare)
         return await self._get(
-            resource, namespace, ref.name, decoding.scale, budget, subresource="scale"
+            resource, namespace, ref.name, seed_objects.scale, budget, subresource="scale"
         )
 
     async def _find(
@@ -260,7 +261,7 @@ class SeedCluster:
             Conflict: the object is newer than the patch.
             NotFound: the object does not exist any more.
         """
-        decode = decoding.workload(ref)
+        decode = seed_objects.workload(ref)
         return await self._patch(namespace, ref, "", patch, decode, starting, urgent=urgent)
 
     async def patch_scale(
@@ -278,7 +279,7 @@ class SeedCluster:
             Conflict: the object is newer than the patch.
             NotFound: the object does not exist any more.
         """
-        decode = decoding.scale
+        decode = seed_objects.scale
         return await self._patch(namespace, ref, "scale", patch, decode, starting, urgent=urgent)
 
     async def _patch(

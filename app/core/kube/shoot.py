@@ -20,10 +20,11 @@ from app.core.errors import (
     Unauthorized,
 )
 from app.core.fair_queue import Consumer, FairQueue
-from app.core.kube import decoding, kubeconfig
+from app.core.kube import kubeconfig
 from app.core.kube.client import ApiClient, ApiRequest, Decoding, Reply, ResponseLimits
 from app.core.kube.connections import ByteBudget, ConnectionPool, Network, PinnedResolver
-from app.core.kube.decoding import RawPage
+from app.core.kube.decoding import shoot_objects
+from app.core.kube.decoding.envelope import RawPage
 from app.core.kube.failures import RequestedRight
 from app.core.kube.kubeconfig import (
     NO_KUBECONFIG,
@@ -135,7 +136,7 @@ class ShootCluster:
             ClusterError: there was no answer, or a refusal.
         """
         request = self._requests.version_in(within)
-        reply = await self._call(request, decoding.version, new_connection=new_connection)
+        reply = await self._call(request, shoot_objects.version, new_connection=new_connection)
         return reply.value
 
     async def leases(self, *, new_connection: bool = False) -> LeaseReading:
@@ -170,7 +171,7 @@ class ShootCluster:
     async def _leases(
         self, request: ApiRequest, *, new_connection: bool = False
     ) -> Reply[RawPage[LeaseView]]:
-        return await self._call(request, decoding.leases, new_connection=new_connection)
+        return await self._call(request, shoot_objects.leases, new_connection=new_connection)
 
     async def nodes(self, *, consistent: bool = False) -> tuple[NodeView, ...]:
         """Lists all Nodes, on connections that are closed afterwards: answers and buffers are large.
@@ -211,7 +212,7 @@ class ShootCluster:
     async def _nodes(self, params: dict[str, str]) -> RawPage[NodeView]:
         request = self._requests.nodes(params)
         reply: Reply[RawPage[NodeView]] = await self._call(
-            request, decoding.nodes, new_connection=True
+            request, shoot_objects.nodes, new_connection=True
         )
         return reply.value
 

@@ -7,9 +7,10 @@ from typing import Any, Final, TypeVar
 
 from app.core.clock import Clock
 from app.core.errors import Forbidden, NotFound, Unauthorized
-from app.core.kube import decoding, resources
+from app.core.kube import resources
 from app.core.kube.client import ApiRequest, Decode
 from app.core.kube.connections import MIB
+from app.core.kube.decoding import envelope, pod_objects
 from app.core.kube.failures import RequestedRight
 from app.core.kube.reflector import ObjectKey, Reflector
 from app.core.kube.resources import PODS
@@ -233,7 +234,7 @@ class WeederSeed:
         asked = RequestedRight("get", PODS.plural, f"{namespace}/{name}")
         request = ApiRequest(asked, PODS.path(namespace, name), WITHIN, most=ONE_POD)
         try:
-            return await self._api.call(request, decoding.pod, Budget.PACED)
+            return await self._api.call(request, pod_objects.pod, Budget.PACED)
         except NotFound:
             return None
 
@@ -241,7 +242,7 @@ class WeederSeed:
         """Returns whether any pod in any namespace matches, by one request with `limit=1`."""
         params = {"limit": "1"} | ({"labelSelector": str(selector)} if str(selector) else {})
         request = ApiRequest(RequestedRight("list", PODS.plural), PODS.path(), WITHIN, params)
-        page = await self._api.call(request, decoding.raw_page("Pod"))
+        page = await self._api.call(request, envelope.raw_page("Pod"))
         # a list with further pages does not prove that there is none
         return bool(page.items or page.continues)
 
@@ -271,5 +272,5 @@ class WeederSeed:
             most=ONE_POD,
         )
         await self._api.call(
-            request, decoding.accepted, Budget.PACED, new_connection=True, starting=starting
+            request, pod_objects.accepted, Budget.PACED, new_connection=True, starting=starting
         )

@@ -21,9 +21,10 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.fair_queue import Consumer
-from app.core.kube import decoding, kubeconfig
+from app.core.kube import kubeconfig
 from app.core.kube.client import ApiClient, ApiRequest, ResponseLimits, WatchSilent
 from app.core.kube.connections import ByteBudget, ConnectionPool
+from app.core.kube.decoding import shoot_objects
 from app.core.kube.failures import RequestedRight
 from app.core.kube.kubeconfig import ClientCertificate
 from app.core.metrics import Metrics
@@ -65,7 +66,7 @@ def counted(channel, name, **labels):
 
 
 async def ask(channel, **more):
-    return await channel.call(get(**more), decoding.version, TOKEN)
+    return await channel.call(get(**more), shoot_objects.version, TOKEN)
 
 
 async def asking(handler, **more):
@@ -379,7 +380,7 @@ async def test_a_request_that_changes_something_is_never_repeated(handler, metho
     async with serving(handler) as server, channel_to(server) as channel:
         await ask(channel)
         with pytest.raises(Unreachable):
-            await channel.call(get(method=method, body={}), decoding.version, TOKEN)
+            await channel.call(get(method=method, body={}), shoot_objects.version, TOKEN)
         assert len(server.asked) == 2
 
 
@@ -423,7 +424,7 @@ async def test_a_server_that_does_not_end_a_connection_does_not_keep_it_open(new
     writers: list[asyncio.StreamWriter] = []
     async with serving(deaf) as server, channel_to(server) as channel:
         with pytest.raises(Unreachable):
-            await channel.call(get(0.3), decoding.version, TOKEN, new_connection=new)
+            await channel.call(get(0.3), shoot_objects.version, TOKEN, new_connection=new)
         await until(lambda: is_ended(writers[0]))
 
 

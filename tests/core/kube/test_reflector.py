@@ -22,8 +22,8 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import decoding
 from app.core.kube.client import WatchSilent
+from app.core.kube.decoding import seed_objects
 from app.core.kube.reflector import Reflector
 from app.core.kube.resources import WatchSource
 from app.core.metrics import Metrics
@@ -124,7 +124,7 @@ class Watcher:
             return "/api/v1/secrets"
 
         source = WatchSource(
-            "secrets", "Secret", "secrets", path, decoding.secret, name="kubeconfig", **more
+            "secrets", "Secret", "secrets", path, seed_objects.secret, name="kubeconfig", **more
         )
         self.reflector = Reflector(
             source,

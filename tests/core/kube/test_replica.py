@@ -2,13 +2,13 @@
 
 import json
 
-from app.core.kube import decoding
+from app.core.kube.decoding import pod_objects
 from app.core.kube.pods import NamespacedReplica
 from tests.core.kube.podserver import A, B, C, pod_of
 
 
 def replica(*followed):
-    made = NamespacedReplica("pods", decoding.probed_pod, lambda _: None)
+    made = NamespacedReplica("pods", pod_objects.probed_pod, lambda _: None)
     for namespace in followed:
         made.follow(namespace)
     return made
