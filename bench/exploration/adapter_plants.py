@@ -9,7 +9,7 @@ from unittest.mock import patch
 from app.core.errors import ClusterError, Expired
 from app.core.kube.connections import MAX_BODY, Claim
 from app.core.kube.decoding import envelope, seed_objects
-from app.core.kube.election import LeaseRecord, LeaseStore, LeaseUpdate
+from app.core.kube.election import LeaseRecord, LeaseStore
 from app.core.kube.reflector import ObjectKey, Reflector, Replica
 from app.core.kube.resources import LEASES
 from app.core.model.workloads import ResourceRef, WorkloadView
@@ -56,10 +56,9 @@ def lease_without_version() -> Any:  # noqa: ANN401  a patch
     """The Lease is written over, whatever has happened to it."""
 
     async def written(
-        self: LeaseStore, record: LeaseRecord, update: LeaseUpdate, within: float
+        self: LeaseStore, record: LeaseRecord, spec: dict[str, Any], within: float
     ) -> LeaseRecord:
         metadata = {k: v for k, v in record.whole["metadata"].items() if k != "resourceVersion"}
-        spec = update.spec(record.whole.get("spec") or {})
         body = {**record.whole, "metadata": metadata, "spec": spec}
         path = LEASES.path(self._namespace, self.name)
         return await self._ask("update", "PUT", path, body, within)

@@ -27,6 +27,7 @@ from app.commands import parse
 from app.core.clock import Clock
 from app.core.config.policy_files import read_prober_file, read_weeder_file
 from app.core.errors import CredentialRefused
+from app.core.kube import custom_objects as custom
 from app.core.kube import resources
 from app.core.kube.kubeconfig import ServerPolicy
 from app.core.kube.reflector import Reflector
@@ -361,15 +362,13 @@ async def reflected(origin, seed):
         resources.slices(["kube-apiserver"]),
         resources.pods(NAMESPACE, None),
         resources.probed_pods(LabelSelector()),
-        resources.pauses(),
-        resources.scale_requests(),
+        custom.PAUSE.source,
+        custom.SCALE_REQUEST.source,
     )
     tasks = Tasks(clock)
     with watched() as dog:
         for each in found:
-            reflector: Reflector[Any] = Reflector(
-                each, api, clock, metrics, Random(1), lambda *_: None
-            )
+            reflector: Reflector[Any] = Reflector(each, api, Random(1), lambda *_: None)
             _ = tasks.shared(reflector.run, each.label)
         async with asyncio.timeout(20):
             while seed.watched != set(OF_KIND):  # noqa: ASYNC110 - nothing there tells us

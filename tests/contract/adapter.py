@@ -58,7 +58,7 @@ class Adapter:
         self._clock, self._proxy = clock, proxy
         self.metrics = Metrics()
         self.api = SeedApi(Fixed(identity), clock, self.metrics, qps=1000.0, burst=1000)
-        self.seed = SeedCluster(self.api, policy, clock, tasks, self.metrics, Random(1))
+        self.seed = SeedCluster(self.api, policy, tasks, Random(1))
         self.connector = ShootConnector(
             clock,
             self.metrics,

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from copy import copy
 from random import Random
 from typing import Any, Protocol
 
@@ -99,8 +100,9 @@ class _Both:
     """The adapters, and people, who do the same on both clusters."""
 
     def __init__(self, arena: ServedArena | RealArena) -> None:
-        self._arena, self.clock, adapter = arena, Later(), arena.adapter
-        shared = (adapter.api, PROCESS, self.clock, arena.tasks, adapter.metrics, Random(1))
+        self._arena, self.clock, api = arena, Later(), copy(arena.adapter.api)
+        api.clock = self.clock
+        shared = (api, PROCESS, arena.tasks, Random(1))
         self.pauses, self.requests = (
             CustomObjects(PAUSE, *shared),
             CustomObjects(SCALE_REQUEST, *shared),

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.core.kube import leader_slice
-from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress, LeaderSliceStore
+from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress
 from tests.contract.arena import GARDEN, REAL_TIME, until
 from tests.contract.real import RealArena
 from tests.e2e import objects
@@ -75,8 +75,7 @@ class Garden:
         """One of ours; its ownership is set by hand."""
         adapter = self.arena.adapter
         leadership = SetLeadership(leading=leading)
-        store = LeaderSliceStore(adapter.api, self.namespace, NAME)
-        made = LeaderAddress(store, place, leadership, self.arena.clock, adapter.metrics)
+        made = LeaderAddress(adapter.api, self.namespace, NAME, place, leadership)
         task = self.arena.tasks.once(made.run, "contract: leader's address")
         try:
             yield made, leadership

@@ -171,7 +171,7 @@ def _permissions() -> tuple[Permission, ...]:
 
 def _adapted(arena: ServedArena | RealArena) -> WeederSeed:
     adapter = arena.adapter
-    return WeederSeed(adapter.api, SERVICES, arena.clock, arena.tasks, adapter.metrics, Random(1))
+    return WeederSeed(adapter.api, SERVICES, arena.tasks, Random(1))
 
 
 @asynccontextmanager

@@ -19,16 +19,14 @@ from typing import Final, TypeVar
 
 import structlog
 
-from app.core.clock import Clock
 from app.core.errors import ClusterError
 from app.core.kube import resources
 from app.core.kube.decoding import envelope
-from app.core.kube.reflector import ObjectKey, Reflector, RefusalWatch, Replica, WatchRequests
+from app.core.kube.reflector import ObjectKey, Reflector, Replica
 from app.core.kube.resources import PODS
 from app.core.kube.reviews import PODS_FEATURE
 from app.core.kube.seed_api import SeedApi
 from app.core.limits import Backoff
-from app.core.metrics import Metrics
 from app.core.model.endpoints import ProbedPod
 from app.core.model.selectors import LabelSelector
 from app.core.ports import WatchState
@@ -156,10 +154,8 @@ class SelectedPods:
     def __init__(
         self,
         selector: LabelSelector,
-        api: WatchRequests,
-        clock: Clock,
+        api: SeedApi,
         tasks: Tasks,
-        metrics: Metrics,
         random: Random,
         *,
         changed: Callable[[str], None],
@@ -170,25 +166,26 @@ class SelectedPods:
         Args:
             selector: selects the pods.
             api: sends the requests.
-            clock: timestamps the contacts of the watch.
             tasks: owns the watch task; if it dies the process ends.
-            metrics: counts watch restarts.
             random: spreads retries and the durations of watches.
             changed: called with a namespace after each change of its pods.
             refusal_changed: called after each change of `forbidden`.
         """
-        self._clock, self._tasks, self._metrics = clock, tasks, metrics
-        self._random, self._changed = random, changed
+        self._clock, self._metrics = api.clock, api.metrics
+        self._tasks, self._random, self._changed = tasks, random, changed
         source = resources.probed_pods(selector)
         self.label = source.label
         """Name of the watch in metrics, log and status."""
-        self._requests = RefusalWatch(api, refusal_changed)
         self._replica = NamespacedReplica(source.label, source.decode, source.complaint)
         self._reflector = Reflector(
-            source, self._requests, clock, metrics, random, self._pod_changed
+            source,
+            api,
+            random,
+            self._pod_changed,
+            replaced=self._listed,
+            refusal_changed=refusal_changed,
+            replica=self._replica,
         )
-        self._reflector.keep_in(self._replica)
-        self._reflector.tell_lists(self._listed)
         self._watching: asyncio.Task[None] | None = None
         self._wakeup = asyncio.Event()
         """Set when something changes that concerns `run`."""
@@ -206,7 +203,7 @@ class SelectedPods:
     @property
     def forbidden(self) -> str | None:
         """Why watching pods is forbidden; None while it is allowed, or not known to be forbidden."""
-        return self._requests.forbidden
+        return self._reflector.forbidden
 
     def follow(self, namespace: str) -> None:
         """Follows a namespace."""
@@ -321,9 +318,7 @@ class ProbedPods:
         self,
         api: SeedApi,
         selectors: Collection[LabelSelector],
-        clock: Clock,
         tasks: Tasks,
-        metrics: Metrics,
         random: Random,
     ) -> None:
         """Sends nothing yet.
@@ -331,22 +326,18 @@ class ProbedPods:
         Args:
             api: sends the requests, on the normal budget.
             selectors: the selectors of the configured probes; equal ones share a watch.
-            clock: timestamps the contacts of watches.
             tasks: owns the watch tasks; if one dies the process ends.
-            metrics: counts watch restarts.
             random: spreads retries and the durations of watches.
         """
         self._tasks = tasks
-        self._off = metrics.feature_off.labels(PODS_FEATURE)
+        self._off = api.metrics.feature_off.labels(PODS_FEATURE)
         self._listeners: list[Callable[[str], None]] = []
         self._running: list[asyncio.Task[None]] = []
         self._selected = {
             each: SelectedPods(
                 each,
                 api,
-                clock,
                 tasks,
-                metrics,
                 random,
                 changed=self._changed,
                 refusal_changed=self._refusal_changed,

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 import structlog
 
-from app.core.clock import Clock
 from app.core.errors import NotFound
 from app.core.kube import resources
 from app.core.kube.client import MERGE_PATCH, ApiRequest, Decode
@@ -26,13 +25,13 @@ from app.core.kube.resources import (
     MACHINES,
     SECRETS,
     ApiResource,
-    Pages,
+    Page,
     Resources,
     WatchSource,
+    each_page,
     metadata,
 )
 from app.core.kube.seed_api import Budget, SeedApi
-from app.core.metrics import Metrics
 from app.core.model.nodes import MachineView
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, Route, SecretView
@@ -54,9 +53,7 @@ class SeedCluster:
         self,
         api: SeedApi,
         policy: ProberPolicy,
-        clock: Clock,
         tasks: Tasks,
-        metrics: Metrics,
         random: Random,
     ) -> None:
         """Sends nothing yet.
@@ -64,19 +61,17 @@ class SeedCluster:
         Args:
             api: sends the requests.
             policy: names the Secrets and dependents, and says whether Machines are needed.
-            clock: timestamps the contacts of watches.
             tasks: owns the watch tasks; one that dies ends the process.
-            metrics: counts watch restarts.
             random: spreads retries and the durations of watches.
         """
-        self._api, self._tasks, self._metrics, self._clock = api, tasks, metrics, clock
+        self._api, self._tasks, self._clock = api, tasks, api.clock
         self._secret_names = policy.secret_names
         self.resources = Resources(api)
         self._listeners: list[Callable[[SeedChange], None]] = []
         self._running: list[Any] = []
 
         def reflect(what: Watched, source: WatchSource[T]) -> Reflector[T]:
-            return Reflector(source, api, clock, metrics, random, self._teller(what))
+            return Reflector(source, api, random, self._teller(what))
 
         self._clusters = reflect(Watched.CLUSTERS, resources.clusters())
         self._machine_lists = reflect(Watched.MACHINES, resources.machines())
@@ -324,10 +319,8 @@ def _worst(states: list[WatchState]) -> WatchState:
 class UnconfiguredScan:
     """Finds objects that have the meltdown key but are not configured, of the kinds of the configured dependents."""
 
-    def __init__(
-        self, api: SeedApi, resources: Resources, policy: ProberPolicy, clock: Clock
-    ) -> None:
-        self._api, self._resources, self._policy, self._clock = api, resources, policy, clock
+    def __init__(self, api: SeedApi, resources: Resources, policy: ProberPolicy) -> None:
+        self._api, self._resources, self._policy = api, resources, policy
 
     async def __call__(self) -> tuple[str, ...]:
         """Returns the objects as `namespace/Kind/name`; lists the metadata of each kind once.
@@ -356,9 +349,10 @@ class UnconfiguredScan:
     async def _protected(self, resource: ApiResource) -> list[tuple[str, str]]:
         """Decodes the metadata one by one with turns of the event loop in between (threat T18)."""
         source, asked = metadata(resource), RequestedRight("list", resource.plural)
-        pages = Pages(source, resource.path(), asked, self._api.call, self._clock)
+        clock = self._api.clock
         found: list[tuple[str, str]] = []
-        while (page := await pages.next()) is not None:
+
+        async def take(page: Page) -> None:
             size = 0
             for item in page.items:
                 # what cannot be decoded must not hide the others
@@ -367,5 +361,7 @@ class UnconfiguredScan:
                         found.append(protected)
                 if (size := size + len(item)) >= DECODED_AT_ONCE:
                     size = 0
-                    await self._clock.sleep(0)
+                    await clock.sleep(0)
+
+        await each_page(source, resource.path(), asked, self._api.call, take, clock)
         return found

@@ -124,7 +124,7 @@ class SeedApi:
             scale_down_qps: rate of requests of scale-downs.
             network: makes the connections; None: that of the machine.
         """
-        self._credentials, self._clock, self._metrics = credentials, clock, metrics
+        self._credentials, self.clock, self.metrics = credentials, clock, metrics
         self._pool = ConnectionPool("seed", clock, metrics, network=network)
         self._open: tuple[SeedIdentity, ApiClient] | None = None
         self._normal = TokenQueue(qps, burst, clock)
@@ -191,7 +191,7 @@ class SeedApi:
         if not isinstance(reply.value, _Deep):
             return reply.value
         try:
-            return decode(await shallow(reply.value, self._clock))
+            return decode(await shallow(reply.value, self.clock))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise failures.of_exception(request.asked, error) from error
 
@@ -307,8 +307,8 @@ class SeedApi:
             return
         # the header is in whole seconds, so on average it is half a second old
         self.clock_skew = wall_clock() - (reply.date + 0.5)
-        self._metrics.clock_skew.set(self.clock_skew)
-        now = self._clock.now()
+        self.metrics.clock_skew.set(self.clock_skew)
+        now = self.clock.now()
         if abs(self.clock_skew) > MOST_SKEW and now - self._skew_reported > _SKEW_REPORTED_EVERY:
             self._skew_reported = now
             log.warning("our clock and the seed's differ", seconds=round(self.clock_skew, 1))

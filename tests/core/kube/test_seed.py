@@ -23,7 +23,7 @@ from app.core.errors import (
 from app.core.kube import kubeconfig
 from app.core.kube import seed as seed_module
 from app.core.kube.client import ApiRequest
-from app.core.kube.election import LeaseStore, LeaseUpdate
+from app.core.kube.election import LeaseStore, _term
 from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import ApiResource, assumed
 from app.core.kube.reviews import AccessReviewer, permissions_needed
@@ -165,7 +165,7 @@ async def seed_of(world, *, started=True, qps=1000.0, burst=1000, credentials=No
         tasks = Tasks(clock)
         credentials = credentials(server) if credentials else FakeCredentials(server)
         api = SeedApi(credentials, clock, metrics, qps=qps, burst=burst, **more)
-        seed: Any = SeedCluster(api, POLICY, clock, tasks, metrics, Random(1))
+        seed: Any = SeedCluster(api, POLICY, tasks, Random(1))
         seed.server, seed.api, seed.metrics = server, api, metrics
         seed.changes = []
         seed.subscribe(seed.changes.append)
@@ -349,7 +349,7 @@ async def test_the_scan_for_forgotten_objects_passes_over_a_kind_that_is_not_ser
     forgotten["metadata"]["annotations"] = {ann.MELTDOWN: ""}
     world.lists["deployments"] = ("PartialObjectMetadata", [forgotten])
     async with seed_of(world, started=False) as seed:
-        scan = UnconfiguredScan(seed.api, seed.resources, POLICY, Clock.system())
+        scan = UnconfiguredScan(seed.api, seed.resources, POLICY)
         assert await scan() == (f"{NS}/Deployment/forgotten",)
 
 
@@ -360,7 +360,7 @@ async def test_the_scan_for_forgotten_objects_passes_over_what_cannot_be_decoded
     bad = {"metadata": {"name": "bad", "annotations": {"a": 1}}}
     world.lists["deployments"] = ("PartialObjectMetadata", [bad, forgotten])
     async with seed_of(world, started=False) as seed:
-        scan = UnconfiguredScan(seed.api, seed.resources, POLICY, Clock.system())
+        scan = UnconfiguredScan(seed.api, seed.resources, POLICY)
         assert await scan() == (f"{NS}/Deployment/forgotten",)
 
 
@@ -712,9 +712,9 @@ async def test_the_lease_is_read_taken_and_written_back_whole():
     async with seed_of(world, started=False) as seed:
         store = LeaseStore(seed.api, "garden", "dwd-prober-leader-election")
         assert await store.read(2.0) is None
-        record = await store.create(LeaseUpdate("me", 15.0, 0, 0.0, acquired=True), 2.0)
+        record = await store.create(_term(None, "me", 15.0, 0.0, new=True), 2.0)
         assert (record.holder, record.duration, record.transitions) == ("me", 15.0, 0)
-        record = await store.replace(record, LeaseUpdate("me", 15.0, 0, 5.5, acquired=False), 2.0)
+        record = await store.replace(record, _term(record, "me", 15.0, 5.5, new=False), 2.0)
         assert stored["metadata"]["uid"] == "u"
         assert stored["spec"]["acquireTime"] == "1970-01-01T00:00:00.000000Z"
         assert stored["spec"]["renewTime"] == "1970-01-01T00:00:05.500000Z"
@@ -732,7 +732,7 @@ async def test_after_a_failure_the_lease_is_not_asked_on_a_connection_that_may_b
         store = LeaseStore(seed.api, "garden", "x")
         record = await store.read(2.0)
         assert record is not None
-        term = LeaseUpdate("me", 15.0, 0, 0.0, acquired=True)
+        term = _term(record, "me", 15.0, 0.0, new=True)
         with pytest.raises(Unreachable):
             await store.replace(record, term, 2.0)
         await store.replace(record, term, 2.0)

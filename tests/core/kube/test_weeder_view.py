@@ -93,7 +93,7 @@ async def seed_of(world, *, started=False, qps=1000.0, burst=1000):
         clock, metrics = Clock.system(), Metrics()
         tasks = Tasks(clock)
         api = SeedApi(FakeCredentials(server), clock, metrics, qps=qps, burst=burst)
-        seed: Any = WeederSeed(api, SERVICES, clock, tasks, metrics, Random(1))
+        seed: Any = WeederSeed(api, SERVICES, tasks, Random(1))
         seed.server, seed.heard, seed.tasks = server, Heard(seed), tasks
         seed.subscribe(seed.heard)
         try:
