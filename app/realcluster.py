@@ -24,8 +24,7 @@ from app.core.kube.leader_slice import (
     LeaderAddress,
     LeaderAddressOff,
 )
-from app.core.kube.pod_exec import ContainerExec
-from app.core.kube.pods import ProbedPods
+from app.core.kube.pods import ContainerExec, ProbedPods
 from app.core.kube.resources import ApiResource, assumed
 from app.core.kube.reviews import (
     PODS_FEATURE,
@@ -36,8 +35,7 @@ from app.core.kube.reviews import (
     weeder_permissions,
 )
 from app.core.kube.seed import SeedCluster, UnconfiguredScan
-from app.core.kube.seed_api import MOST_SKEW, SeedApi
-from app.core.kube.seed_credentials import SeedCredentials
+from app.core.kube.seed_api import MOST_SKEW, SeedApi, SeedCredentials
 from app.core.kube.shoot import ShootConnector
 from app.core.kube.weeder_view import WeederSeed
 from app.core.model.policy import Loop, ProberPolicy

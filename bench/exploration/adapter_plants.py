@@ -1,13 +1,13 @@
 """Defects of the adapter that are made on purpose, from outside, to see that the exploration finds them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Final
 from unittest.mock import patch
 
 from app.core.errors import ClusterError, Expired
-from app.core.kube.connections import MAX_BODY, Claim
+from app.core.kube.connections import MAX_BODY, ByteBudget
 from app.core.kube.decoding import envelope, seed_objects
 from app.core.kube.election import LeaseRecord, LeaseStore
 from app.core.kube.reflector import ObjectKey, Reflector, Replica
@@ -87,19 +87,18 @@ def last_count_kept() -> Any:  # noqa: ANN401  a patch
 
 def budget_leaks() -> Any:  # noqa: ANN401  a patch
     """What was reserved for an answer that broke off is never given back."""
-    original = Claim.__exit__
+    original = ByteBudget.claim
 
-    def left(
-        self: Claim,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        original(self, kind, error, trace)
-        if kind is not None:
-            self._budget._used += MAX_BODY  # noqa: SLF001  a defect in its very midst
+    @contextmanager
+    def leaking(self: ByteBudget) -> Iterator[Callable[[int], Awaitable[None]]]:
+        try:
+            with original(self) as grow:
+                yield grow
+        except BaseException:
+            self._used += MAX_BODY
+            raise
 
-    return patch.object(Claim, "__exit__", left)
+    return patch.object(ByteBudget, "claim", leaking)
 
 
 PLANTS: Final[dict[str, Callable[[], Any]]] = {

@@ -13,8 +13,7 @@ from app.core.kube.election import LeaseElection, LeaseStore
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.kube.reviews import AccessReviewer
 from app.core.kube.seed import SeedCluster
-from app.core.kube.seed_api import SeedApi
-from app.core.kube.seed_credentials import SeedIdentity
+from app.core.kube.seed_api import SeedApi, SeedIdentity
 from app.core.kube.shoot import ShootConnector
 from app.core.limits import Backoff
 from app.core.metrics import Metrics

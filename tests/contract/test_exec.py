@@ -13,7 +13,7 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.handlers.handlers import NetworkHandlers
-from app.core.kube.pod_exec import MOST_OUTPUT, ContainerExec
+from app.core.kube.pods import MOST_OUTPUT, ContainerExec
 from app.core.model.endpoints import EndpointProbeSpec, Exec, ProbeOutcome, TargetAddress
 from app.core.ports import Permission
 from app.simulation.server.executing import Ending, Script

@@ -28,8 +28,7 @@ from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import ApiResource, assumed
 from app.core.kube.reviews import AccessReviewer, permissions_needed
 from app.core.kube.seed import SeedCluster, UnconfiguredScan
-from app.core.kube.seed_api import Budget, SeedApi
-from app.core.kube.seed_credentials import SeedIdentity
+from app.core.kube.seed_api import Budget, SeedApi, SeedIdentity
 from app.core.limits import Backoff
 from app.core.metrics import Metrics
 from app.core.model import workloads as ann
