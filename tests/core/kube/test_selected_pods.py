@@ -26,7 +26,7 @@ LABEL = "pods role=apiserver"
 
 
 @pytest.fixture
-def server():
+async def server():
     made = PodServer()
     for namespace in (A, B, C):
         for number in range(2):
