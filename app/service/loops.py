@@ -25,7 +25,7 @@ from app.core.reporting.gauges import Probing, show_shoots
 from app.core.reporting.history import History
 from app.core.reporting.metering import EndpointMetering, Metering
 from app.prober.controller import Prober
-from app.prober.endpoints.results import EndpointResultView
+from app.prober.endpoints.worker import EndpointResultView
 from app.prober.environment import (
     RUNS_TOGETHER,
     TOGETHER,

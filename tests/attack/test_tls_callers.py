@@ -223,8 +223,19 @@ class Stand:
             sending = loop.run_in_executor(None, lambda: [self._say(each) for each in callers])
             time.sleep(0.3)  # noqa: ASYNC251 - the loop is away meanwhile
             await sending
-            await asyncio.sleep(1.5)
+            await self._quiet()
         return dog.too_long
+
+    @staticmethod
+    async def _quiet() -> None:
+        """Until the loop has had next to nothing to do for 0.3 s, as all that was said is heard."""
+        for _ in range(10):
+            worked = time.thread_time()
+            await asyncio.sleep(0.3)
+            if (
+                time.thread_time() - worked < 0.03
+            ):  # beside that, the watchdog looks a thousand times a second
+                return
 
     @staticmethod
     def _say(caller):
