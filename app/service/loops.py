@@ -16,7 +16,7 @@ from app.core.model.scaling_runs import Trigger
 from app.core.model.weeding import DeletionResult, WeederPolicy
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.overrides.cache import OverrideCache, WeederPauses
-from app.core.overrides.notices import OverrideGauges
+from app.core.overrides.gauges import OverrideGauges
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.service import OverrideService
 from app.core.ports import Leadership, Watched
