@@ -146,7 +146,7 @@ class WorkerManager:
             namespace,
             clock,
             adapters.handlers,
-            adapters.meter,
+            adapters.ran,
             bus,
             self._started,
             self._ran,

@@ -19,7 +19,7 @@ from app.core.model.endpoints import (
     Waiting,
 )
 from app.core.model.probing import NoticeKind
-from app.core.ports import EndpointMeter, Handlers
+from app.core.ports import CountRun, Handlers
 from app.core.reporting.notices import Notice, NoticeBus, Severity
 from app.prober.rules import probe_worker as rules
 from app.prober.rules.gates import GateInputs
@@ -84,7 +84,7 @@ class WorkerEnvironment:
     namespace: str
     clock: Clock
     handlers: Handlers
-    meter: EndpointMeter
+    count: CountRun
     notice_bus: NoticeBus
     started: Callable[[ProbeTarget, str], bool]
     """Returns whether the Startup probes of this target have passed, in the container with this id."""
@@ -205,7 +205,7 @@ class Worker:
         around, began = self._around, self._around.clock.now()
         ran = await around.handlers.run(self.probe, address)
         seconds = around.clock.now() - began
-        around.meter.ran(around.namespace, self.probe.name, ran.outcome, seconds)
+        around.count(around.namespace, ran.outcome, seconds)
         return ran
 
     def _consider(self) -> PeriodAction:

@@ -166,10 +166,10 @@ async def test_each_run_is_metered_with_its_outcome_and_duration(bench_of):
     bench.handlers.say(ERROR, SUCCESS)
     await bench.start()
     await bench.passes(5)
-    metered = [(*run[:3], round(run[3], 3)) for run in bench.meter.runs]
+    metered = [(*run[:2], round(run[2], 3)) for run in bench.meter.runs]
     assert metered == [
-        (NAMESPACE, "canary", ERROR, 0.25),
-        (NAMESPACE, "canary", SUCCESS, 0.25),
+        (NAMESPACE, ERROR, 0.25),
+        (NAMESPACE, SUCCESS, 0.25),
     ]
 
 
