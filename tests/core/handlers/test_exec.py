@@ -8,7 +8,7 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import Forbidden, Unreachable
-from app.core.handlers.handlers import HandlerLimits, NetworkHandlers
+from app.core.handlers.handlers import NetworkHandlers
 from app.core.model.endpoints import Exec, ProbeOutcome
 from app.core.ports import Frame
 from tests.core.handlers.targets import at, probe
@@ -56,7 +56,7 @@ class Door:
 
 
 def made(door, **limits):
-    return NetworkHandlers(Clock.of_loop(), door, HandlerLimits(**limits) if limits else None)
+    return NetworkHandlers(Clock.of_loop(), door, **limits)
 
 
 async def run(*script, timeout=2, **more):
