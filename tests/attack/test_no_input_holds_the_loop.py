@@ -367,7 +367,7 @@ async def reflected(origin, seed):
                 each, api, clock, metrics, Random(1), lambda *_: None
             )
             _ = tasks.shared(reflector.run, each.label)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while seed.watched != {"etcds", "pods"}:  # noqa: ASYNC110 - nothing there tells us
                 await asyncio.sleep(0.05)
         await asyncio.sleep(0.3)
@@ -497,7 +497,7 @@ async def lived_with(origin, seed):
     await service.start()
     with watched() as dog:
         with suppress(TimeoutError):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while seed.watched != FOLLOWED:  # noqa: ASYNC110 - nothing there tells us
                     await asyncio.sleep(0.05)
         await asyncio.sleep(0.5)
