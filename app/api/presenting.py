@@ -1,6 +1,5 @@
 """Makes schemas of records where a schema is more than the record's own attributes; pure."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -19,7 +18,6 @@ from app.core.model.workloads import WorkloadView
 from app.core.reporting.audit import AuditRecord
 from app.core.reporting.history import HistoryRecord
 from app.prober.endpoints.results import EndpointResultView, GateView
-from app.prober.rules.candidates import Candidacy
 from app.prober.status import ShootStatus
 
 # Shoots.
@@ -216,35 +214,21 @@ class NodeRow:
 
 def rows(status: ShootStatus) -> list[NodeRow]:
     """All nodes as of the last reading that had Nodes, each with its lease as of the last reading."""
-    leases = {each.name: each for each in status.judgements}
-    candidacy = status.candidacy
-    if candidacy is None:
-        return [_not_read(each) for each in status.judgements]
-    known = [_read(node, leases.get(node.name), candidacy) for node in candidacy.nodes]
-    return known + [_not_read(each) for each in _newer(status, candidacy)]
-
-
-def _read(node: NodeView, lease: Judgement | None, candidacy: Candidacy) -> NodeRow:
-    exclusion = candidacy.of(node.name)
-    if exclusion is not None:
-        return NodeRow(node.name, node, lease, candidate=False, reason=str(exclusion))
-    if lease is None:
-        return NodeRow(node.name, node, None, candidate=False, reason=NO_LEASE)
-    return NodeRow(node.name, node, lease, candidate=True, reason=None)
-
-
-def _not_read(lease: Judgement) -> NodeRow:
-    return NodeRow(lease.name, None, lease, candidate=None, reason=NOT_READ)
-
-
-def _newer(status: ShootStatus, candidacy: Candidacy) -> Iterator[Judgement]:
-    """Leases of nodes that joined after Nodes were read; one not renewed since then belongs to a node that was gone."""
-    known = candidacy.exclusions
-    for each in status.judgements:
-        if each.name in known:
-            continue
-        if each.renew_time is None or each.renew_time + each.offset > candidacy.at:
-            yield each
+    leases, candidacy = {each.name: each for each in status.judgements}, status.candidacy
+    found = []
+    if candidacy is not None:
+        for node in candidacy.nodes:
+            lease, exclusion = leases.pop(node.name, None), candidacy.of(node.name)
+            reason = None if exclusion is None else str(exclusion)
+            if reason is None and lease is None:
+                reason = NO_LEASE
+            found.append(NodeRow(node.name, node, lease, candidate=reason is None, reason=reason))
+    for lease in leases.values():
+        # A node that joined after Nodes were read. A lease not renewed since then belongs to a node that was gone.
+        renewed = None if lease.renew_time is None else lease.renew_time + lease.offset
+        if candidacy is None or renewed is None or renewed > candidacy.at:
+            found.append(NodeRow(lease.name, None, lease, candidate=None, reason=NOT_READ))
+    return found
 
 
 # Scaling runs.
