@@ -7,13 +7,13 @@ from structlog.testing import capture_logs
 from app.core.clock import Clock
 from app.core.metrics import Format, Metrics
 from app.core.reporting.event_writer import EventWriter
-from app.core.reporting.gauges import show_shoots
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import journal
 from app.core.tasks import Tasks
 from app.simulation.traffic import Trouble
 from tests.support.harness import SHOOT, Lab
+from tests.support.meter import show_shoots
 from tests.support.slices import at_once
 
 

@@ -140,7 +140,7 @@ class _Environment(PydanticBaseSettingsSource):
 class CommandSettings(BaseSettings):
     """Base class for the flags of a command."""
 
-    model_config = SettingsConfigDict(frozen=True)
+    model_config = SettingsConfigDict(frozen=True, defer_build=True)  # one command of many is run
 
     line: ClassVar[str] = ""
     """The usage line: `dwd weeders [NAME [SERVICE]] [flags]`; its positional arguments come before its flags."""
