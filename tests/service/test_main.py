@@ -7,7 +7,6 @@ import signal
 import socket
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -107,13 +106,8 @@ async def process(capsys):
     begun = []
 
     def begin(argv, environ=None):
-        runs: dict[str, Any] = {
-            "prober": composition.run_prober,
-            "weeder": composition.run_weeder,
-            "serve": composition.run_serve,
-        }
         command = parsed(*argv, *FREE)
-        work = runs[argv[0]](command.settings, command.warnings, environ or {})
+        work = composition.run_loops(command.settings, command.warnings, environ or {})
         begun.append(Process(work, capsys))
         return begun[-1]
 
@@ -254,7 +248,7 @@ async def test_without_its_address_it_ends_and_leaves_nothing_running(prober_fil
             command = parsed("prober", f"--kubeconfig={config}", *flags)
             before = asyncio.all_tasks()
             with pytest.raises(AddressUnavailable, match=f"cannot serve API on {address}: "):
-                await composition.run_prober(command.settings, (), {})
+                await composition.run_loops(command.settings, (), {})
         assert asyncio.all_tasks() <= before
 
 
