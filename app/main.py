@@ -20,7 +20,7 @@ from app.core.config.settings import (
     ServeSettings,
     WeederSettings,
 )
-from app.core.kube.seed_credentials import (
+from app.core.kube.seed_api import (
     FileCredentials,
     SeedCredentials,
 )
