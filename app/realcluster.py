@@ -53,6 +53,10 @@ DEFAULT_SCALE_DOWN_QPS: Final = 200.0
 """Budget of a process without a prober, which scales nothing."""
 
 
+async def _none_of_its_own() -> tuple[Permission, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """The life cycle of one group of adapters, its current troubles by name, and the permissions that it needs."""
@@ -60,7 +64,7 @@ class _Part:
     begin: Callable[[], Awaitable[None]]
     close: Callable[[], Awaitable[None]]
     troubles: Callable[[], Mapping[str, str]]
-    needed: Callable[[], Awaitable[tuple[Permission, ...]]]
+    needed: Callable[[], Awaitable[tuple[Permission, ...]]] = _none_of_its_own
 
 
 class RealCluster:
@@ -142,9 +146,6 @@ class RealCluster:
         execs = ContainerExec(self._api) if options.allow_exec else None
         handlers = NetworkHandlers(core.clock, execs)
 
-        async def nothing_more() -> tuple[Permission, ...]:
-            return ()  # `permissions_needed` derives the rights of endpoint probes from the policy
-
         async def close() -> None:
             await pods.close()
             await handlers.close()
@@ -152,7 +153,8 @@ class RealCluster:
         def features_off() -> Mapping[str, str]:
             return {} if pods.forbidden is None else {PODS_FEATURE: pods.forbidden}
 
-        self._parts.append(_Part(pods.start, close, pods.troubles, nothing_more))
+        # `permissions_needed` derives the rights of endpoint probes from the policy.
+        self._parts.append(_Part(pods.start, close, pods.troubles))
         return replace(
             adapters, endpoints=EndpointAdapters(handlers, pods), features_off=features_off
         )
@@ -217,23 +219,29 @@ class RealCluster:
             return LeaderAddress(self._api, self._namespace, name, place, leadership)
         return LeaderAddressOff(why, core.metrics)
 
-    async def _needed(self) -> tuple[Permission, ...]:
-        """The permissions that the process needs whichever loops it runs."""
+    @property
+    def reviewer(self) -> AccessReviewer:
+        """Finds out which of the needed permissions are missing (rules 4.4)."""
+        return AccessReviewer(self._api)
+
+    async def needed(self) -> tuple[Permission, ...]:
+        """The permissions of each loop and of the process, without duplicates."""
         settings = self._settings
         told = isinstance(self._leader, LeaderAddress)
-        return process_permissions(
+        own = process_permissions(
             self._namespace,
             reviews=settings.auth_mode is AuthMode.KUBERNETES or settings.metrics_auth,
             leader_slice=settings.leader_endpointslice if told else None,
             dry_run=settings.dry_run,
         )
+        of_parts = [each for part in self._parts for each in await part.needed()]
+        return tuple(dict.fromkeys([*of_parts, *own]))
 
     def adapters(self) -> Cluster:
         """All adapters, as the service takes them."""
         leading = self._prober or self._weeder
         if leading is not None and self._leader is None:
             self._leader = self._address(leading.leadership)
-        needed = (*(each.needed for each in self._parts), self._needed)
         return Cluster(
             prober=self._prober,
             weeder=self._weeder,
@@ -245,7 +253,7 @@ class RealCluster:
             requests=None if self._prober is None else self._requests,
             leader=self._leader,
             reviewer=Reviewer(self._api),
-            rights=KubeRights(self._api, needed),
+            rights=self,
             events=self._api.create_event,
             troubles=self._troubles,
             close=self.close,
@@ -288,23 +296,6 @@ class RealCluster:
         await self._pauses.close()
         await self._requests.close()
         await self._api.close()
-
-
-@dataclass(frozen=True, slots=True)
-class KubeRights:
-    """The permissions that the configuration needs in a real seed (rules 4.4)."""
-
-    api: SeedApi
-    parts: tuple[Callable[[], Awaitable[tuple[Permission, ...]]], ...]
-    """Functions that return the permissions of each loop and of the process."""
-
-    @property
-    def reviewer(self) -> AccessReviewer:
-        return AccessReviewer(self.api)
-
-    async def needed(self) -> tuple[Permission, ...]:
-        """The permissions of all parts, without duplicates."""
-        return tuple(dict.fromkeys([each for part in self.parts for each in await part()]))
 
 
 async def _resource(seed: SeedCluster, ref: ResourceRef) -> ApiResource:
