@@ -1,5 +1,6 @@
-"""The prober file: what loads, what is refused with which words, and that nothing else ever happens."""
+"""The files of prober and weeder: what loads, what is refused with which words, and that nothing else ever happens."""
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,10 +12,19 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.config.policy_files import Loaded, parse_prober, read_prober_file, read_weeder_file
+from app.core.config.policy_files import (
+    Loaded,
+    parse_prober,
+    parse_weeder,
+    read_prober_file,
+    read_weeder_file,
+)
 from app.core.config.yaml_file import MAX_BYTES, keys_of
 from app.core.errors import ConfigurationError
+from app.core.model.endpoints import EndpointProbeSpec, Exec, HttpGet
+from app.core.model.keys import MatchExpression, PodSelector, Ref
 from app.core.model.policy import DependentPolicy, OnFailure, ProberPolicy, ScalePolicy
+from app.core.model.weeding import PodSelectors, WeederPolicy
 from app.core.model.workloads import ResourceRef
 
 HERE = Path(__file__).parent
@@ -204,51 +214,102 @@ def test_messages_are_short_and_printable_whatever_the_file_holds():
     assert all(len(each) < 400 and each.isprintable() for each in found)
 
 
-SCALARS = (
+# Nothing else ever happens, whatever a file holds.
+
+
+GOOD = [
+    (folder, yaml.safe_load(path.read_text()))
+    for folder in READERS
+    for path in sorted((HERE / folder / "good").glob("*.yaml"))
+]
+KEYS = [
+    key
+    for each in (
+        *(ProberPolicy, DependentPolicy, Ref, ScalePolicy, EndpointProbeSpec, HttpGet, Exec),
+        *(WeederPolicy, PodSelectors, PodSelector, MatchExpression),
+    )
+    for key in keys_of(each)
+]
+ODD = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
     | st.floats()
+    | st.dates()
     | st.text(max_size=8)
-    | st.sampled_from(["10s", "0s", "-1s", "apps/v1", "Deployment", "probe", "Stop", "1h", 0.5, 1])
-)
-VALUES = st.recursive(
-    SCALARS,
+    | st.sampled_from(["10s", "0s", "-1s", "apps/v1", "Deployment", "Stop", "In", "a/b", "", "~"]),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.text(max_size=5) | st.sampled_from(tuple(keys_of(ScalePolicy))), inner, max_size=3
+            st.text(max_size=5) | st.integers() | st.sampled_from(KEYS), inner, max_size=3
         )
     ),
     max_leaves=8,
 )
 
 
-def loads_or_is_refused(text):
+def places(value, path=()):
+    """Each place in nested mappings and lists, as a path of keys and indexes."""
+    yield path
+    if isinstance(value, dict | list):
+        children = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, child in children:
+            yield from places(child, (*path, key))
+
+
+def changed(value, path, other):
+    if not path:
+        return other
+    result = copy.deepcopy(value)
+    inner = result
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = other
+    return result
+
+
+def loads_or_is_refused(folder, text, *, strict=False):
     try:
-        loaded = parse_prober(text, "file", strict=False)
+        if folder == "weeder":
+            weeder = parse_weeder(text, "file", strict=strict).policy
+            assert weeder.watch_duration > 0
+            assert all(weeder.services.values())
+        else:
+            prober = parse_prober(text, "file", strict=strict, allow_exec=True).policy
+            assert prober.probe_interval > 0
+            assert prober.dependents
     except ConfigurationError:
         return
-    assert isinstance(loaded.policy, ProberPolicy)
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(st.text() | st.text(alphabet=":-[]{},&*!|>'\"%@`?#~<= \n\tab01.", max_size=60))
-def test_any_yaml_like_text_gives_a_policy_or_a_configuration_error(text):
-    loads_or_is_refused(text)
-    loads_or_is_refused(file_with() + text)
+@given(st.data(), st.sampled_from(GOOD), ODD, st.booleans())
+def test_any_value_anywhere_gives_a_policy_or_a_configuration_error(data, good, other, strict):
+    folder, content = good
+    path = data.draw(st.sampled_from(list(places(content))))
+    loads_or_is_refused(folder, yaml.safe_dump(changed(content, path, other)), strict=strict)
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(st.dictionaries(st.sampled_from(tuple(keys_of(ProberPolicy))), VALUES, max_size=4))
-def test_any_values_give_a_policy_or_a_configuration_error(keys):
-    loads_or_is_refused(file_with(**keys))
+@given(st.sampled_from(GOOD), st.data(), st.integers(0, 40), st.text(max_size=5))
+def test_any_change_of_the_text_gives_a_policy_or_a_configuration_error(good, data, cut, other):
+    text = yaml.safe_dump(good[1])
+    at = data.draw(st.integers(0, len(text)))
+    loads_or_is_refused(good[0], text[:at] + other + text[at + cut :])
+
+
+BEFORE = {
+    ".": file_with(),
+    "endpoint": file_with() + "endpointProbes:\n- name: a\n",
+    "weeder": "servicesAndDependantSelectors:\n  etcd:\n    podSelectors:\n",
+}
 
 
 @settings(deadline=None)  # the machine may be busy
 @given(
-    st.dictionaries(st.sampled_from(tuple(keys_of(DependentPolicy))), VALUES),
-    st.dictionaries(st.sampled_from(tuple(keys_of(ScalePolicy))), VALUES),
+    st.sampled_from(list(READERS)),
+    st.text() | st.text(alphabet=":-[]{},&*!|>'\"%@`?#~<= \n\tab01.", max_size=60),
 )
-def test_any_dependents_give_a_policy_or_a_configuration_error(dependent, scaling):
-    loads_or_is_refused(file_with(dependentResourceInfos=[dependent | {"scaleDown": scaling}]))
+def test_any_yaml_like_text_gives_a_policy_or_a_configuration_error(folder, text):
+    loads_or_is_refused(folder, text)
+    loads_or_is_refused(folder, BEFORE[folder] + text)

@@ -1,6 +1,5 @@
 """The weeder file: what loads, what is refused with which words, and that nothing else ever happens."""
 
-import copy
 import itertools
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +19,6 @@ from app.core.config.policy_files import (
 from app.core.config.values import FileKind
 from app.core.config.yaml_file import keys_of
 from app.core.errors import ConfigurationError
-from app.core.model.keys import MatchExpression, PodSelector
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 
@@ -235,96 +233,3 @@ def test_a_selector_contradicts_itself_exactly_where_no_pod_could_match(requirem
     selector = LabelSelector(tuple(requirements))
     warned = useless_selector(selector) is not None
     assert warned == (not any(selector.matches(labels) for labels in PODS))
-
-
-ODD = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.dates()
-    | st.text(max_size=8)
-    | st.sampled_from(["5m", "In", "Exists", "role", "etcd", "a/b", "", "-", "~"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.text(max_size=5)
-            | st.integers()
-            | st.sampled_from(
-                [
-                    *keys_of(WeederPolicy),
-                    *keys_of(PodSelector),
-                    *keys_of(MatchExpression),
-                    "podSelectors",
-                ]
-            ),
-            inner,
-            max_size=3,
-        )
-    ),
-    max_leaves=8,
-)
-GOOD_FILE = {
-    **yaml.safe_load((REPOSITORY / "config/weeder.yaml").read_text()),
-    "servicesAndDependantSelectors": {
-        "etcd": {
-            "podSelectors": [
-                {"matchLabels": {"gardener.cloud/role": "controlplane", "role": "apiserver"}},
-                {
-                    "matchExpressions": [
-                        {"key": "role", "operator": "NotIn", "values": ["main", "apiserver"]},
-                        {"key": "app", "operator": "Exists"},
-                    ]
-                },
-            ]
-        }
-    },
-}
-
-
-def places(value, path=()):
-    """Each place in nested mappings and lists, as a path of keys and indexes."""
-    yield path
-    if isinstance(value, dict | list):
-        children = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, child in children:
-            yield from places(child, (*path, key))
-
-
-def changed(value, path, other):
-    if not path:
-        return other
-    result = copy.deepcopy(value)
-    inner = result
-    for key in path[:-1]:
-        inner = inner[key]
-    inner[path[-1]] = other
-    return result
-
-
-def loads_or_is_refused(text, *, strict=False):
-    try:
-        loaded = parse_weeder(text, "file", strict=strict)
-    except ConfigurationError:
-        return
-    assert loaded.policy.watch_duration > 0
-    assert all(loaded.policy.services.values())
-
-
-@given(st.sampled_from(list(places(GOOD_FILE))), ODD, st.booleans())
-def test_any_value_anywhere_gives_a_policy_or_a_configuration_error(path, other, strict):
-    loads_or_is_refused(yaml.safe_dump(changed(GOOD_FILE, path, other)), strict=strict)
-
-
-GOOD_TEXT = (REPOSITORY / "config/weeder.yaml").read_text().split("\n\n", 1)[1]
-
-
-@given(st.integers(0, len(GOOD_TEXT)), st.integers(0, 40), st.text(max_size=5))
-def test_any_change_of_the_text_gives_a_policy_or_a_configuration_error(at, cut, other):
-    loads_or_is_refused(GOOD_TEXT[:at] + other + GOOD_TEXT[at + cut :])
-
-
-@given(st.text(alphabet=":-[]{},&*!|>'\"%@`?#~<= \n\tab01.", max_size=60))
-def test_any_yaml_like_text_gives_a_policy_or_a_configuration_error(text):
-    loads_or_is_refused(text)
-    loads_or_is_refused("servicesAndDependantSelectors:\n  etcd:\n    podSelectors:\n" + text)
