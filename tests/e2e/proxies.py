@@ -71,7 +71,6 @@ class TcpProxy:
         self._passages: set[_Passage] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._delay = 0.0
-        self._request_delay = 0.0
         self._stalls_new = self._resets_new = False
         self.opened: list[float] = []
         """When connections came, seconds since the epoch."""
@@ -89,10 +88,6 @@ class TcpProxy:
     def slow(self, seconds: float) -> None:
         """From now on every piece of an answer arrives that much later."""
         self._delay = seconds
-
-    def slow_requests(self, seconds: float) -> None:
-        """From now on every piece of a request arrives that much later; a new connection takes twice as long."""
-        self._request_delay = seconds
 
     def stall(self, *, new: bool = False) -> None:
         """Connections that are open stay open and pass nothing on any more; with `new`, later ones are no better."""
@@ -122,7 +117,7 @@ class TcpProxy:
 
     async def heal(self) -> None:
         """Ends all faults; what was held back arrives now."""
-        self._delay = self._request_delay = 0.0
+        self._delay = 0.0
         self._stalls_new = self._resets_new = False
         for each in self._passages:
             each.open.set()
@@ -155,7 +150,7 @@ class TcpProxy:
         self._passages.add(passage)
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(passage.carry(reader, onward, lambda: self._request_delay))
+                both.create_task(passage.carry(reader, onward, lambda: 0.0))
                 both.create_task(passage.carry(beyond, writer, lambda: self._delay))
         except* OSError:  # one end has closed: so does the other
             pass

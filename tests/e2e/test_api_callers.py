@@ -17,11 +17,9 @@ from tests.e2e.canaries import assert_nothing_secret_was_told
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.objects import CA, Json
 from tests.e2e.parallel import scenario
-from tests.e2e.people import use_every_right
 from tests.e2e.processes import eventually
 from tests.e2e.program import Program
 from tests.e2e.stage import Stage
-from tests.e2e.worlds import own_seed
 
 NOBODY = "nobody"
 WHY: Json = {"reason": "load test"}
@@ -183,6 +181,7 @@ async def test_each_call_needs_the_right_that_the_table_names(stage: Stage) -> N
     assert {each.name for each in stage.writes()} == {CA}, "ignore-scaling, of one"
     assert all("spec" not in each.body for each in stage.writes())
     await who_did_it_is_known(stage, admin)
+    await a_token_that_was_not_made_for_us_is_nobody_s(stage, crowd, prober)
     await crowd.end()
 
 
@@ -196,11 +195,9 @@ async def who_did_it_is_known(stage: Stage, admin: ApiClient) -> None:
     assert {200, 202, 204, 403} <= {each["status"] for each in records}
 
 
-@scenario()
-async def test_a_token_that_was_not_made_for_us_is_nobody_s(stage: Stage) -> None:
-    crowd, prober = await crowded(stage)
-    own = await crowd.client(prober, Role.ADMIN)
-    assert (await own.get("status")).status == 200
+async def a_token_that_was_not_made_for_us_is_nobody_s(
+    stage: Stage, crowd: Crowd, prober: Program
+) -> None:
     for audience in (None, "somebody-else"):
         other = await crowd.client(prober, Role.ADMIN, audience)
         await is_unknown(other)
@@ -212,7 +209,6 @@ async def test_a_token_that_was_not_made_for_us_is_nobody_s(stage: Stage) -> Non
         await plain.get("status")
     async with stage.seed.api.as_user(crowd.tokens[0]) as at_the_seed:
         assert await at_the_seed.refusal("GET", "/api/v1/namespaces") == 401, "worth nothing there"
-    await crowd.end()
 
 
 async def is_unknown(client: ApiClient) -> None:
@@ -299,33 +295,3 @@ async def overrides_are_refused(standby: Program, namespace: str) -> None:
     ]
     for feature, answer in calls:
         assert (answer.status, answer.body.get("feature")) == (503, feature), answer
-
-
-@scenario(limit=300)
-async def test_the_rights_of_the_table_and_no_others_suffice(outer: Stage) -> None:
-    async with own_seed(outer) as world:
-        stage = world.stage
-        crowd, prober = await crowded(stage)
-        here = stage.shoot.namespace
-        admin = await crowd.client(prober, Role.ADMIN)
-        await use_every_right(admin, stage)
-        await stage.outage(within=45)
-        stage.shoot.kubelets.path.restore()
-        await stage.until_up(within=60)
-        order = {**WHY, "direction": "down", "hold": "1m"}
-        answer = await admin.post(f"shoots/{here}/scale", order)
-        assert answer.status == 202
-        await stage.until_down(within=20)
-        status = (await admin.get("status")).body
-        assert status["missingPermissions"] == []
-        off = {each["feature"] for each in status["featuresOff"]}
-        assert off == {"metadata-scan", "leader-address"}, (
-            "the one needs more, the other is not configured"
-        )
-        refused = [each for each in stage.requests_to_seed() if each.code == 403]
-        assert not [each for each in refused if each.resource not in SCANNED], refused
-        await crowd.end()
-
-
-SCANNED = {"deployments"}
-"""Of all names: only to find what carries our key and is not configured; without it that feature is off."""

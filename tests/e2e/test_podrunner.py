@@ -58,15 +58,6 @@ async def test_a_container_finds_what_a_kubelet_would_have_given_it(stage: Stage
     assert found["addresses"] == ["127.0.0.2", 443]
 
 
-@scenario()
-async def test_without_a_group_of_its_own_a_secret_is_as_its_mode_says(stage: Stage) -> None:
-    """So a Deployment that lacks `fsGroup` fails here as it would on a node."""
-    found = await looked_around(stage, fs_group=None, mode=0o444)
-    assert found["key"][0] == ["0o444", 0, 0]
-    assert found["token"] == ["0o600", USER, 0]
-    assert found["ids"] == [USER, USER, []]
-
-
 async def looked_around(stage: Stage, *, fs_group: int | None, mode: int = 0o400) -> Json:
     """What a program says that a Deployment runs."""
     api, garden = stage.seed.api, f"{stage.garden}-pods"

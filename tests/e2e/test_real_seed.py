@@ -19,7 +19,7 @@ from tests.e2e.landscape import Shoot
 from tests.e2e.objects import CA, KCM, MCM
 from tests.e2e.parallel import scenario
 from tests.e2e.processes import eventually
-from tests.e2e.program import Program, config, gardener_dependents, quick
+from tests.e2e.program import PATIENT, Program, config, gardener_dependents, quick
 from tests.e2e.stage import Stage
 from tests.e2e.test_faults import stays_unharmed
 from tests.e2e.worlds import (
@@ -33,12 +33,6 @@ from tests.e2e.worlds import (
     watches_are_well,
 )
 
-# A restart takes seconds, and more on a busy machine; what that does to the election is a scenario of its own.
-PATIENT = {
-    "leader_elect_lease_duration": "90s",
-    "leader_elect_renew_deadline": "75s",
-    "leader_elect_retry_period": "2s",
-}
 WATCHES_BACK = 20.0
 """Seconds from the return of an API server that was away for some seconds."""
 

@@ -3,13 +3,11 @@
 import asyncio
 
 from tests.e2e import weeder_objects as things
-from tests.e2e.api import Json
 from tests.e2e.parallel import scenario
 from tests.e2e.processes import eventually
 from tests.e2e.program import Program
 from tests.e2e.stage import Stage
 from tests.e2e.weeder_actors import Place, Uids, until_there
-from tests.e2e.weeder_figure import measured
 from tests.e2e.weeder_objects import APISERVER, ETCD
 from tests.e2e.weeder_stage import (
     WeederSeed,
@@ -97,74 +95,6 @@ async def test_each_of_50_waiting_pods_is_deleted_once_and_no_other_pod_is(stage
         assert {each["result"] for each in recovery["deletions"]} == {"deleted"}
 
 
-def overlapping() -> Json:
-    """Two selectors for one service, that both match what has all three labels."""
-    role, part = ("gardener.cloud/role", "In"), ("role", "NotIn")
-    first = things.selecting((*role, ("controlplane",)), (*part, ("main", "apiserver")))
-    second = {"matchLabels": {"app": "vpn"}}
-    return things.settings(
-        servicesAndDependantSelectors={APISERVER: {"podSelectors": [first, second]}}
-    )
-
-
-@scenario()
-async def test_two_selectors_that_overlap_cost_one_watch_and_delete_each_pod_once(
-    stage: Stage,
-) -> None:
-    async with weeding(stage) as seed:
-        place = await seed.place()
-        waiting = await place.workloads(3, 3, named="first")
-        waiting |= await place.workloads(3, 3, labels={"app": "vpn"}, named="second")
-        twice = {**things.DEPENDENT, "app": "vpn"}
-        waiting |= await place.workloads(3, 3, labels=twice, named="twice")
-        neither = await place.workloads(1, 3, labels=things.UNRELATED, named="neither")
-        await place.service(APISERVER, ready=False)
-        weeder = await seed.leader(overlapping())
-        await place.service(APISERVER, ready=True)
-        await seed.until_deleted(waiting, within=15)
-        await asyncio.sleep(2)
-        assert len(seed.deletions()) == len(waiting)
-        (watch,) = seed.pod_watches()
-        assert "labelSelector" not in watch.began.query, "the server cannot select by either of two"
-        listed = [
-            each for each in seed.requests() if (each.verb, each.resource) == ("list", "pods")
-        ]
-        assert len([each for each in listed if each.namespace == place.namespace]) == 1
-        assert await weeder.metric("dwd_weeder_watches_active") == 1
-        assert neither.items() <= (await place.there()).items()
-
-
-@scenario()
-async def test_what_begins_to_wait_during_a_recovery_is_deleted_up_to_the_cap_of_its_owner(
-    stage: Stage,
-) -> None:
-    """A pod that its owner made anew crashes again, and again: it is deleted as often as the cap says."""
-    async with weeding(stage) as seed:
-        place = await seed.place()
-        await place.service(APISERVER, ready=False)
-        await place.pod("moody-0", things.crash_looping())
-        weeder = await seed.leader(things.settings(maxDeletionsPerWorkload=3))
-        await place.service(APISERVER, ready=True)
-        name = ""
-        for deletions in (1, 2, 3):
-            await seed.until_some_deleted(deletions)
-            (name,) = (await until_moody(place)).keys()
-            await place.becomes(name, things.crash_looping())
-        await asyncio.sleep(5)
-        assert len(seed.deletions()) == 3
-        capped = await weeder.metric("dwd_weeder_pod_deletions_total", result="capped")
-        assert capped == 1
-        assert (await told(weeder, place, APISERVER))["CapReached"] == {name}
-
-
-async def until_moody(place: Place) -> Uids:
-    async def one() -> Uids:
-        found = {k: v for k, v in (await place.there()).items() if k.startswith("moody")}
-        return found if len(found) == 1 else {}
-
-    return await eventually(one, "its owner has made it anew", within=10)
-
-
 async def until_restarted(seed: WeederSeed, place: Place, waiting: Uids) -> None:
     """What was deleted was made anew, and runs."""
 
@@ -242,22 +172,3 @@ async def gardeners_rights_suffice(seed: WeederSeed, weeder: Program) -> None:
         ("list", "pauses"),
     }
     assert {(each.verb, each.resource) for each in seed.requests()} <= known
-
-
-@scenario()
-async def test_50_pods_are_deleted_within_seconds_and_sooner_with_a_higher_rate(
-    stage: Stage,
-) -> None:
-    """A small run of `bench.weeding.real`; with generous limits, as other scenarios use the machine."""
-    async with weeding(stage) as seed:
-        seed.url = seed.plane.url
-        seed.kubelet.replaces = False
-        for rate, limit in (("20", 8.0), ("100", 4.0)):
-            weeder = await seed.leader(max_deletions_per_second=rate)
-            (found,) = await measured(seed, weeder, runs=1)
-            await weeder.terminate(within=5)
-            stage.figure(
-                f"50 pods at {rate} a second: first {found.first:.2f} s, last {found.last:.2f} s"
-            )
-            assert found.first <= 2.0
-            assert found.last <= limit

@@ -9,23 +9,15 @@ from tests.e2e import weeder_objects as things
 from tests.e2e.api import Json
 from tests.e2e.audit import Request
 from tests.e2e.parallel import scenario
-from tests.e2e.processes import eventually
-from tests.e2e.program import Program
+from tests.e2e.program import SHORT_LEASE, Program
 from tests.e2e.stage import Stage
-from tests.e2e.weeder_actors import Place, Uids
+from tests.e2e.weeder_actors import Place
 from tests.e2e.weeder_objects import APISERVER
-from tests.e2e.weeder_stage import GARDEN, SHORT_LEASE, SLOWLY, WeederSeed, recoveries, weeding
+from tests.e2e.weeder_stage import GARDEN, SLOWLY, WeederSeed, recoveries, weeding
 
 OWNERS, EACH, KILLED_AT = 10, 5, 12
 DURATION = 300.0
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{GARDEN}/leases"
-
-
-async def to_be_weeded(seed: WeederSeed) -> tuple[Place, Uids]:
-    place = await seed.place()
-    waiting = await place.workloads(OWNERS, EACH)
-    await place.service(APISERVER, ready=False)
-    return place, waiting
 
 
 async def goes_on(weeder: Program, place: Place, since: float) -> None:
@@ -36,66 +28,16 @@ async def goes_on(weeder: Program, place: Place, since: float) -> None:
     assert abs(until - since - DURATION) <= 2, "instants of pods are cut to whole seconds"
 
 
-async def none_came_twice(seed: WeederSeed, waiting: Uids) -> None:
-    await asyncio.sleep(3)
-    assert len(seed.deleted()) == len(waiting)
-
-
-@scenario()
-async def test_killed_and_started_again_it_goes_on_with_the_time_that_is_left(
-    stage: Stage,
-) -> None:
-    """kill -9 in the middle of a recovery; the next process deletes the rest, and no pod a second time."""
-    async with weeding(stage) as seed:
-        place, waiting = await to_be_weeded(seed)
-        weeder = await seed.leader(**SLOWLY, **SHORT_LEASE)
-        since = await place.service(APISERVER, ready=True)
-        await seed.until_some_deleted(KILLED_AT)
-        await weeder.kill()
-        killed = time.time()
-        before = len(seed.deleted())
-        assert before < len(waiting)
-        await asyncio.sleep(4)
-        await weeder.start()
-        done = await seed.until_deleted(waiting, within=40)
-        stage.figure(f"killed: goes on {done[before].at - killed:.1f} s after, started 4 s after")
-        await none_came_twice(seed, waiting)
-        await goes_on(weeder, place, since)
-
-
-async def pair(seed: WeederSeed, **flags: str) -> tuple[Program, Program]:
-    """A leader and a standby."""
-    leader = await seed.leader(**SLOWLY, **flags)
-    standby = await seed.start(**SLOWLY, **flags)
-    assert not await standby.leads()
-    return leader, standby
-
-
-@scenario()
-async def test_the_standby_goes_on_after_sigterm_in_the_middle_of_a_recovery(stage: Stage) -> None:
-    """The leader ends within 2 s, with 0, and gives its Lease back: the standby leads within 6 s."""
-    async with weeding(stage) as seed:
-        place, waiting = await to_be_weeded(seed)
-        leader, standby = await pair(seed)
-        since = await place.service(APISERVER, ready=True)
-        await seed.until_some_deleted(KILLED_AT)
-        assert await leader.terminate(within=3) == 0
-        stopped, before = time.time(), len(seed.deleted())
-        assert before < len(waiting)
-        done = await seed.until_deleted(waiting, within=40)
-        took = done[before].at - stopped
-        stage.figure(f"SIGTERM: the standby deletes {took:.1f} s after the leader's end")
-        assert took <= 6
-        await none_came_twice(seed, waiting)
-        await goes_on(standby, place, since)
-
-
 @scenario()
 async def test_the_standby_goes_on_after_sigkill_in_the_middle_of_a_recovery(stage: Stage) -> None:
     """What the leader had asked for last may be answered by nobody; the standby asks for none of it again."""
     async with weeding(stage) as seed:
-        place, waiting = await to_be_weeded(seed)
-        leader, standby = await pair(seed, **SHORT_LEASE)
+        place = await seed.place()
+        waiting = await place.workloads(OWNERS, EACH)
+        await place.service(APISERVER, ready=False)
+        leader = await seed.leader(**SLOWLY, **SHORT_LEASE)
+        standby = await seed.start(**SLOWLY, **SHORT_LEASE)
+        assert not await standby.leads()
         since = await place.service(APISERVER, ready=True)
         await seed.until_some_deleted(KILLED_AT)
         await leader.kill()
@@ -105,27 +47,9 @@ async def test_the_standby_goes_on_after_sigkill_in_the_middle_of_a_recovery(sta
         took = done[before].at - killed
         stage.figure(f"SIGKILL: the standby deletes {took:.1f} s after, with a Lease of 4 s")
         assert took <= 4 + 2 * 1.2 + 2, "the Lease, two retries"
-        await none_came_twice(seed, waiting)
+        await asyncio.sleep(3)
+        assert len(seed.deleted()) == len(waiting), "none twice"
         await goes_on(standby, place, since)
-
-
-@scenario()
-async def test_a_leader_that_was_frozen_deletes_nothing_once_another_one_leads(
-    stage: Stage,
-) -> None:
-    async with weeding(stage) as seed:
-        place, waiting = await to_be_weeded(seed)
-        leader, standby = await pair(seed, **SHORT_LEASE)
-        await place.service(APISERVER, ready=True)
-        await seed.until_some_deleted(KILLED_AT)
-        leader.child.pause()
-        await eventually(standby.leads, "the standby leads", within=20)
-        leader.child.resume()
-        assert await leader.child.ended(within=5) == 1
-        await seed.until_deleted(waiting, within=40)
-        await none_came_twice(seed, waiting)
-        refused = [each for each in seed.deletions() if each.code != 200]
-        assert len(refused) <= 2, "what was on its way when it was frozen"
 
 
 # Both loops in one process.

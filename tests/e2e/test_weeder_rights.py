@@ -90,29 +90,6 @@ async def test_without_the_right_to_delete_one_recovery_gives_up_and_the_rest_go
 
 
 @scenario()
-async def test_without_the_right_to_watch_pods_nothing_is_deleted_and_the_rest_goes_on(
-    stage: Stage,
-) -> None:
-    async with weeding(stage) as seed:
-        await seed.grant(things.weeder_rules(pods="get delete"))
-        place = await seed.place()
-        waiting = await place.workloads(4, 2)
-        await place.service(APISERVER, ready=False)
-        weeder = await seed.leader()
-        await is_reported(weeder, "watch")
-        await place.service(APISERVER, ready=True)
-        found = await ended(weeder, place)
-        assert found["end"] == "Forbidden"
-        assert "pods" in found["trouble"]
-        assert await weeder.metric("dwd_weeder_watches_active") == 0
-        await rest_goes_on(seed, weeder)
-        assert not seed.deletions()
-        await seed.grant(things.weeder_rules())
-        await comes_back(place)
-        await seed.until_deleted(waiting, within=15)
-
-
-@scenario()
 async def test_without_the_right_to_watch_slices_it_is_not_ready_until_it_is_given(
     stage: Stage,
 ) -> None:
