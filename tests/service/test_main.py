@@ -4,7 +4,6 @@ import asyncio
 import io
 import json
 import signal
-import socket
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from app import commands
 from app import main as composition
 from app.core.errors import ConfigurationError, LeadershipLost
 from app.core.tasks import SharedLoopDied
-from app.core.web.serving import AddressUnavailable
 from app.simulation.demo.child import ChildDied
 from tests.core.kube.server import serving, until
-from tests.service.lives import SERVERS, get, listens
+from tests.service.lives import SERVERS, get
 from tests.service.seedserver import PROBER_LEASE, WEEDER_LEASE, Seed, kubeconfig
 
 pytestmark = [
@@ -232,32 +230,6 @@ async def test_a_lease_that_another_one_took_ends_the_process(prober):
     assert seed.holder == "another", "what another one holds is not given back"
 
 
-async def test_an_interrupt_from_the_keyboard_ends_it_in_the_same_way(prober):
-    async with prober(Seed()) as found:
-        await found.end(signal.SIGINT)
-        assert found.events("info")[-1] == "stopped"
-
-
-async def test_at_its_end_nobody_listens_any_more(prober):
-    async with prober(Seed()) as found:
-        addresses = found.addresses().values()
-    assert len(addresses) == 3
-    assert [each for each in addresses if await listens(each)] == []
-
-
-async def test_without_its_address_it_ends_and_leaves_nothing_running(prober_file, tmp_path):
-    async with serving(Seed()) as server:
-        config = kubeconfig(tmp_path / "config", server.origin)
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            address = f"127.0.0.1:{taken.getsockname()[1]}"
-            flags = [*FREE[:2], f"--api-bind-addr={address}", f"--config-file={prober_file}"]
-            command = parsed("prober", f"--kubeconfig={config}", *flags)
-            before = asyncio.all_tasks()
-            with pytest.raises(AddressUnavailable, match=f"cannot serve API on {address}: "):
-                await composition.run_prober(command.settings, (), {})
-        assert asyncio.all_tasks() <= before
-
-
 # The weeder, and both loops in one process.
 
 
@@ -333,17 +305,6 @@ async def test_whoever_stands_by_as_prober_does_not_take_the_lease_of_the_weeder
 
 
 # The demo: what it shows is tested in tests/demo.
-
-
-async def test_the_demo_runs_until_a_signal_and_sums_up_in_the_end():
-    command = parsed("demo", *FREE, "--shoots=1", "--nodes=2", "--scenario=outage")
-    out = io.StringIO()
-    task = asyncio.ensure_future(composition.run_demo(command.settings, (), {}, out))
-    await until(lambda: "Ctrl-C ends it" in out.getvalue() or task.done())
-    signal.raise_signal(signal.SIGTERM)
-    await task
-    assert "all together" in out.getvalue()
-    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_a_demo_whose_program_cannot_run_says_why(monkeypatch):

@@ -5,7 +5,6 @@ import pytest
 from app.core.errors import Forbidden
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Delete, KeepReason, WeederPolicy
-from app.weeder.deletions import RefusalCount
 from app.weeder.environment import DeletionRecords
 from app.weeder.rules import UNKNOWN, answer
 from tests.weeder.rules.facts import NOW, crashed, pod
@@ -69,13 +68,3 @@ def test_that_there_was_no_answer_is_remembered_for_as_long_as_the_deletion_itse
 
 
 # Refusals in a row.
-
-
-def test_refusals_of_what_was_in_flight_together_are_one():
-    refusals = RefusalCount()
-    assert not refusals.refused(sent=NOW, now=NOW + 1)
-    assert not refusals.refused(sent=NOW + 0.5, now=NOW + 1.5)
-    assert not refusals.refused(sent=NOW + 1.5, now=NOW + 2)
-    assert refusals.refused(sent=NOW + 2, now=NOW + 3), (
-        "one that was sent at its instant is another"
-    )
