@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from app.core.clock import Clock
@@ -112,9 +112,9 @@ OPENINGS_A_SECOND: Final = 50.0
 """How many recoveries may open, and pods be read at the start, in a second (rules 6, budgets)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WeederEnvironment:
-    """What everything in the weeder that does IO is given."""
+    """What everything in the weeder that does IO is given; its records and budgets are its own."""
 
     policy: WeederPolicy
     seed: "WeederSeed"
@@ -124,42 +124,15 @@ class WeederEnvironment:
     tasks: Tasks
     notice_bus: NoticeBus
     metrics: Metrics
-    records: DeletionRecords
-    deletions: FairRateLimiter
-    openings: FairRateLimiter
+    deletions_a_second: float
     dry_run: bool = False
+    records: DeletionRecords = field(init=False)
+    deletions: FairRateLimiter = field(init=False)
+    openings: FairRateLimiter = field(init=False)
 
-    @classmethod
-    def create(  # noqa: PLR0913  every part has its name
-        cls,
-        policy: WeederPolicy,
-        seed: "WeederSeed",
-        leadership: Leadership,
-        *,
-        pauses: WeederPauses,
-        clock: Clock,
-        tasks: Tasks,
-        notice_bus: NoticeBus,
-        metrics: Metrics,
-        deletions_a_second: float,
-        dry_run: bool = False,
-    ) -> "WeederEnvironment":
-        """Makes an environment with records and budgets of its own."""
-        deletions = FairRateLimiter(clock, deletions_a_second)
+    def __post_init__(self) -> None:
+        self.records = DeletionRecords(self.policy)
+        self.deletions = FairRateLimiter(self.clock, self.deletions_a_second)
         # The namespace that was longest without a deletion opens first: otherwise those that come late in each wave
         # would never get in.
-        openings = FairRateLimiter(clock, OPENINGS_A_SECOND, before=deletions.served)
-        return cls(
-            policy,
-            seed,
-            leadership,
-            pauses,
-            clock,
-            tasks,
-            notice_bus,
-            metrics,
-            DeletionRecords(policy),
-            deletions,
-            openings,
-            dry_run,
-        )
+        self.openings = FairRateLimiter(self.clock, OPENINGS_A_SECOND, before=self.deletions.served)
