@@ -205,7 +205,7 @@ class Shoot:
         if hasattr(self, "kubelets"):
             await self.kubelets.stop()
         await self._seed.delete(f"{CLUSTERS}/{self.namespace}")
-        await self.remove_secret()
+        await self._seed.delete(f"{secrets(self.namespace)}/{objects.SECRET}")
         await self._seed.delete(machines(self.namespace))
         await self._seed.delete(deployments(self.namespace))
         await self.plane.api.delete(NODES)
@@ -241,10 +241,6 @@ class Shoot:
             if error.status != 409:
                 raise
             await self._seed.patch(f"{secrets(self.namespace)}/{objects.SECRET}", body)
-
-    async def remove_secret(self) -> None:
-        """Deletes the Secret with the kubeconfig."""
-        await self._seed.delete(f"{secrets(self.namespace)}/{objects.SECRET}")
 
     async def revoke_token(self) -> None:
         """Makes the token invalid that is in the Secret, and waits until the API server knows."""

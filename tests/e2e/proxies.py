@@ -167,12 +167,9 @@ class HttpProxy:
 
     def __init__(self, target: str, authority: Authority) -> None:
         self.port = free_port()
-        self.mute = False
-        """Whether of watches that begin from now on nothing but the head is passed on, not even their ends."""
         self.delay: Callable[[], float] = lambda: 0.0
         """By how many seconds the next answer comes later."""
         self._target, self._authority = target, authority
-        self._watching: set[asyncio.Transport] = set()
 
     @property
     def url(self) -> str:
@@ -196,38 +193,23 @@ class HttpProxy:
         await self._server.shutdown(timeout=0.1)
         await self._session.close()
 
-    def silence(self) -> None:
-        """From now on watches are mute; those that are open break."""
-        self.mute = True
-        for each in self._watching:
-            each.abort()
-
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        watch, transport = "watch" in request.query, request.transport
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         body = await request.read()
-        if watch and transport is not None:
-            self._watching.add(transport)
-        try:
-            async with self._session.request(
-                request.method,
-                self._target + request.raw_path,
-                data=body,
-                headers=headers,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None),
-            ) as answer:
-                response = web.StreamResponse(status=answer.status)
-                response.content_type = answer.content_type
-                response.enable_chunked_encoding()
-                await asyncio.sleep(self.delay())
-                await response.prepare(request)
-                if watch and self.mute:
-                    await asyncio.Event().wait()
-                async for chunk in answer.content.iter_any():
-                    await response.write(chunk)
-                await response.write_eof()
-                return response
-        finally:
-            if transport is not None:
-                self._watching.discard(transport)
+        async with self._session.request(
+            request.method,
+            self._target + request.raw_path,
+            data=body,
+            headers=headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+        ) as answer:
+            response = web.StreamResponse(status=answer.status)
+            response.content_type = answer.content_type
+            response.enable_chunked_encoding()
+            await asyncio.sleep(self.delay())
+            await response.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+            await response.write_eof()
+            return response

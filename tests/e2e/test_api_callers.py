@@ -1,7 +1,6 @@
 """Who may call: ServiceAccounts, tokens of `kubectl create token`, and the roles of the documentation."""
 
 import asyncio
-import time
 from dataclasses import dataclass
 
 import aiohttp
@@ -9,7 +8,7 @@ import pytest
 
 from app.api.auth.authorization import Call
 from app.core.model.callers import Role
-from tests.e2e import apirights, objects
+from tests.e2e import apirights
 from tests.e2e.apiclient import Answer, ApiClient
 from tests.e2e.apirights import AUDIENCE, Callers
 from tests.e2e.apiserving import Serving
@@ -217,81 +216,3 @@ async def is_unknown(client: ApiClient) -> None:
         assert (answer.status, answer.problem) == (401, "unauthenticated")
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
     assert (await client.get("/livez")).status == 200
-
-
-@scenario()
-async def test_a_right_that_is_taken_away_ends_writes_at_once_and_reads_within_a_minute(
-    stage: Stage,
-) -> None:
-    crowd, prober = await crowded(stage)
-    here, seed = stage.shoot.namespace, stage.seed.api
-    client = await crowd.client(prober, NOBODY)
-    binding = await crowd.callers.inside(NOBODY, "dependency-watchdog-operator", here)
-    path = f"shoots/{here}"
-
-    async def answers(method: str, status: int) -> bool:
-        called = client.get(path) if method == "GET" else client.put(f"{path}/pause", WHY)
-        return (await called).status == status
-
-    await eventually(lambda: answers("GET", 200), "it may be read", within=15)
-    await eventually(lambda: answers("PUT", 200), "it may be paused", within=5)
-    await seed.delete(binding)
-    taken = time.time()
-    await eventually(lambda: answers("PUT", 403), "no more pauses", within=2)
-    stage.figure(f"writes end {time.time() - taken:.2f} s after the RoleBinding is gone")
-    assert await answers("GET", 200), "reads are remembered"
-    await eventually(lambda: answers("GET", 403), "no more reads", within=62, every=0.5)
-    stage.figure(f"reads end {time.time() - taken:.1f} s after the RoleBinding is gone")
-    await crowd.callers.inside(NOBODY, "dependency-watchdog-operator", here)
-    given = time.time()
-    await eventually(lambda: answers("PUT", 200), "pauses again", within=2)
-    await eventually(lambda: answers("GET", 200), "reads again", within=12, every=0.5)
-    stage.figure(f"reads begin {time.time() - given:.1f} s after the RoleBinding is there again")
-    await crowd.end()
-
-
-@scenario()
-async def test_without_the_right_to_ask_nobody_may_call_and_the_loops_protect(stage: Stage) -> None:
-    """Gardener's own roles: neither reviews nor Pauses nor ScaleRequests."""
-    await stage.furnish(own=objects.garden_rules())
-    await stage.shoot.build(nodes=5, grace=16, duration=16)
-    serving = Serving(stage)
-    prober = await serving.leader()
-    token = await Kubectl(stage, stage.garden).token("dependency-watchdog-prober", AUDIENCE)
-    client = prober.api.as_caller(token)
-    for row in ROWS:
-        answer = await asked(client, row, stage.shoot.namespace)
-        assert (answer.status, answer.problem) == (503, "feature-off"), (row, answer)
-        assert answer.body["feature"] == "token-review"
-        assert "tokenreviews" in answer.body["detail"]
-    for path in ("/livez", "/readyz", "/healthz"):
-        assert (await prober.api.get(path)).status == 200
-    await features_are_off(prober, "token-review", "pauses", "scalerequests", "leader-address")
-    await stage.outage(within=45)
-    stage.shoot.kubelets.path.restore()
-    await stage.until_up(within=60)
-    standby = await stage.start()
-    await overrides_are_refused(standby, stage.shoot.namespace)
-    await assert_nothing_secret_was_told(stage, token, keys=[serving.key])
-
-
-async def features_are_off(prober: Program, *features: str) -> None:
-    readiness = await prober.readiness()
-    for each in features:
-        assert await prober.metric("dwd_feature_off", feature=each) == 1, each
-        assert each in readiness
-    for resource in ("tokenreviews", "subjectaccessreviews", "pauses", "scalerequests"):
-        assert await prober.metric("dwd_missing_permissions", resource=resource), resource
-
-
-async def overrides_are_refused(standby: Program, namespace: str) -> None:
-    """Where everybody may call, those that need Pauses or ScaleRequests are refused, by name."""
-    status = (await standby.api.get("status")).body
-    assert {"pauses", "scalerequests"} <= {each["feature"] for each in status["featuresOff"]}
-    calls = [
-        ("pauses", await standby.api.put(f"shoots/{namespace}/pause", WHY)),
-        ("pauses", await standby.api.put("pause", FORCED)),
-        ("scalerequests", await standby.api.delete(f"shoots/{namespace}/hold")),
-    ]
-    for feature, answer in calls:
-        assert (answer.status, answer.body.get("feature")) == (503, feature), answer

@@ -1,9 +1,6 @@
 """Two replicas and one leader: its address in the EndpointSlice, who is sent there, and what any replica takes."""
 
-import asyncio
 import json
-import time
-from functools import partial
 
 import pytest
 
@@ -18,10 +15,8 @@ from tests.e2e.objects import Json
 from tests.e2e.parallel import scenario
 from tests.e2e.people import dwd
 from tests.e2e.processes import eventually
-from tests.e2e.program import Program, quick
+from tests.e2e.program import Program
 from tests.e2e.stage import Stage
-
-EFFECTIVE = 1.0  # seconds, on the leader, whoever took it
 
 
 def slices(stage: Stage) -> str:
@@ -111,43 +106,3 @@ async def the_standby_names_the_leader(stage: Stage, client: ApiClient, leader: 
 
     found = await eventually(named, "the standby knows who leads", within=15)
     assert found == {"identity": identity, "address": leader.api.url.removeprefix("https://")}
-
-
-@scenario()
-async def test_what_a_standby_takes_is_in_force_on_the_leader_within_a_second(
-    stage: Stage,
-) -> None:
-    await apirights.furnish(stage)
-    await stage.shoot.build(nodes=3, grace=16, duration=16)
-    leader = await stage.healthy(quick())
-    standby = await stage.start(quick())
-    assert not await standby.leads()
-    path = f"shoots/{stage.shoot.namespace}/pause"
-    answered, called = [], []
-    for run in range(6):
-        reason = f"run {run}" if run % 2 == 0 else None
-        began = time.monotonic()
-        if reason is None:
-            assert (await standby.api.delete(path)).status == 204
-        else:
-            assert (await standby.api.put(path, {"reason": reason})).status == 200
-        written = time.monotonic()
-        showing = partial(shows, stage, leader, reason)
-        shown = await eventually(showing, f"{reason} is shown", within=5, every=0.02)
-        answered.append(shown - written)
-        called.append(shown - began)
-        await asyncio.sleep(0.2)
-    for what, took in {"answer": sorted(answered), "call": sorted(called)}.items():
-        stage.figure(
-            f"an override by a standby is in force on the leader after its {what}: "
-            f"p50 {took[3] * 1000:.0f} ms, max {took[-1] * 1000:.0f} ms (6 runs)"
-        )
-    assert max(called) <= EFFECTIVE
-    assert await leader.leads()
-    await assert_nothing_secret_was_told(stage)
-
-
-async def shows(stage: Stage, leader: Program, reason: str | None) -> float:
-    """When the leader says that the pause of this reason is in force, or that there is none; 0 where it does not."""
-    pause = (await leader.shoot(stage.shoot.namespace))["pause"]
-    return time.monotonic() if (pause and pause["reason"]) == reason else 0.0

@@ -172,17 +172,6 @@ async def played(stage: Stage, *, nodes: int) -> AsyncIterator[Play]:
 
 
 @scenario(limit=LIMIT)
-async def test_every_count_is_restored_and_no_annotation_left_when_a_new_kwok_has_taken_over(
-    stage: Stage,
-) -> None:
-    async with played(stage, nodes=20) as play:
-        await kwok_of(stage).kill()
-        await play.is_protected_before_a_node_is_marked()
-        await kwok_of(stage).start()
-        await play.is_released_with_all_that_it_had()
-
-
-@scenario(limit=LIMIT)
 async def test_a_shoot_with_1000_nodes_is_protected_before_one_is_marked_and_released(
     stage: Stage,
 ) -> None:

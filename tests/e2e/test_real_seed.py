@@ -21,7 +21,6 @@ from tests.e2e.parallel import scenario
 from tests.e2e.processes import eventually
 from tests.e2e.program import PATIENT, Program, config, gardener_dependents, quick
 from tests.e2e.stage import Stage
-from tests.e2e.test_faults import stays_unharmed
 from tests.e2e.worlds import (
     World,
     crowd,
@@ -250,7 +249,7 @@ async def test_a_seed_of_2_seconds_a_request_keeps_its_leader_and_protects(outer
         await stage.shoot.build(grace=16, duration=16)
         prober = await stage.healthy(quick())
         stage.seed.storage.slow(2.0)
-        await stays_unharmed(stage, 30)
+        await stage.stays_unharmed(30)
         await stage.outage(within=60)
         writes = stage.writes()
         late = [each.at - stage.shoot.known_at() for each in writes]

@@ -114,11 +114,6 @@ class Place:
         changed = {"endpoints": things.endpoints(backing, ready=ready)}
         await self._api.patch(f"{things.slices(self.namespace)}/{name}-x", changed)
 
-    async def touch_service(self, name: str) -> None:
-        """Its slice changes in something that has no meaning."""
-        changed = {"metadata": {"annotations": {"touched": str(time.time())}}}
-        await self._api.patch(f"{things.slices(self.namespace)}/{name}-x", changed)
-
     async def clear(self) -> None:
         """Removes all pods and slices."""
         await self._api.delete(f"{things.pods(self.namespace)}?gracePeriodSeconds=0")

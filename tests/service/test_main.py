@@ -1,11 +1,9 @@
 """The composition root, in this process: the prober against a seed over TLS; ended by signals."""
 
 import asyncio
-import io
 import json
 import signal
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +12,6 @@ from app import commands
 from app import main as composition
 from app.core.errors import ConfigurationError, LeadershipLost
 from app.core.tasks import SharedLoopDied
-from app.simulation.demo.child import ChildDied
 from tests.core.kube.server import serving, until
 from tests.service.lives import SERVERS, get
 from tests.service.seedserver import PROBER_LEASE, WEEDER_LEASE, Seed, kubeconfig
@@ -257,17 +254,6 @@ async def test_the_weeder_takes_its_own_lease_is_ready_and_gives_it_back_at_its_
     assert found.events("info")[-1] == "stopped"
 
 
-async def test_a_weeder_asks_for_its_own_rights_and_for_nothing_of_a_prober(weeder):
-    seed = Seed(denied={("delete", "pods")})
-    async with weeder(seed) as found:
-        await until(lambda: ("delete", "pods") in seed.reviewed)
-        await until(lambda: found.events("error"))
-        assert ("watch", "endpointslices") in seed.reviewed
-        assert not {each for each in seed.reviewed if each[1] in {"clusters", "machines", "things"}}
-        lacking = (await status_of(found))["missingPermissions"]
-    assert [(each["verb"], each["resource"]) for each in lacking] == [("delete", "pods")]
-
-
 async def test_both_loops_in_one_process_have_both_leases_and_give_both_back(serve):
     seed = Seed()
     async with serve(seed, *QUICK) as found:
@@ -290,29 +276,7 @@ async def test_both_loops_in_one_process_have_both_leases_and_give_both_back(ser
     assert found.events("info")[-1] == "stopped"
 
 
-async def test_whoever_stands_by_as_prober_does_not_take_the_lease_of_the_weeder(serve):
-    seed = Seed()
-    seed.begins_with("another")
-    async with serve(seed, *QUICK) as found:
-        await until(lambda: seed.asked_for(PROBER_LEASE) >= 3)
-        assert WEEDER_LEASE not in seed.holders
-        status = await status_of(found)
-        assert status["role"] == "standby"
-        whole = {"identity": "another", "address": None}
-        assert status["leaders"] == {"prober": whole, "weeder": whole}, "one process leads both"
-        code, text = await found.get("API", "/api/v1/weeders")
-        assert (code, json.loads(text)["leader"]) == (503, whole)
-
-
-# The demo: what it shows is tested in tests/demo.
-
-
-async def test_a_demo_whose_program_cannot_run_says_why(monkeypatch):
-    monkeypatch.setattr(composition, "_CONFIGS", [Path("/nowhere")])
-    command = parsed("demo", *FREE, "--shoots=1", "--nodes=2")
-    with pytest.raises(ChildDied, match=r"exit code 2(?s:.*)/nowhere/prober\.yaml"):
-        await composition.run_demo(command.settings, (), {}, io.StringIO())
-    assert asyncio.all_tasks() == {asyncio.current_task()}
+# Mistakes.
 
 
 async def test_outside_a_cluster_and_without_a_kubeconfig_it_does_not_start(process, prober_file):
