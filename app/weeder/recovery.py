@@ -51,7 +51,7 @@ class RecoveryRunner:
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
         self._recovery_log = RecoveryLog()
-        self._queue = DeletionQueue(environment.records.retry_waits)
+        self._queue = DeletionQueue(environment.retry_waits)
         self._deletions = Deletions(
             environment,
             begun,
@@ -214,7 +214,8 @@ class RecoveryRunner:
                 self._note(pod, self._judge(pod, now), now)
 
     def _judge(self, pod: PodView, now: float) -> Judgement:
-        judged = self._env.records.judge(pod, self._selectors, now)
+        before = self._env.records.deleted_before(pod, now)
+        judged = rules.judge(pod, self._selectors, self._env.policy, before, now)
         return (self._held() or judged) if isinstance(judged, Delete) else judged
 
     def _held(self) -> Keep | None:

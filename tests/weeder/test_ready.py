@@ -1,6 +1,6 @@
 """When a service is ready, and what of its slices is a change."""
 
-from app.core.model.weeding import Cause
+from app.core.model.weeding import Cause, ServiceKey
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import Workload
 from tests.support.weeding import API, NAMESPACE
@@ -53,3 +53,4 @@ async def test_a_service_that_nobody_configured_is_none_of_ours(lab):
     fault.lift()
     await harness.run(2)
     assert harness.weeder.registry.services() == ()
+    assert harness.weeder.controller.status(ServiceKey(NAMESPACE, "other")) is None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Delete, WeederPolicy
 from app.weeder import rules
-from app.weeder.rules import DeletedBefore, Ledger
+from app.weeder.rules import UNKNOWN, DeletedBefore, Ledger
 from tests.weeder.rules.facts import NOW, owner, pod
 
 WINDOW = 300.0
@@ -118,10 +118,9 @@ def test_taking_back_what_no_longer_counts_or_never_did_changes_nothing(later):
 
 def test_for_a_pod_whose_deletion_is_sent_again_its_own_does_not_count():
     made = ledger("a", "b")
-    assert made.deleted_before_retry(pod("a"), NOW) == DeletedBefore(
-        already=False, used=1, allowed=LEAST
-    )
-    assert made.deleted_before_retry(pod("new"), NOW) == DeletedBefore(
+    made.answered(pod("a"), UNKNOWN)
+    assert made.deleted_before(pod("a"), NOW) == DeletedBefore(already=False, used=1, allowed=LEAST)
+    assert made.deleted_before(pod("new"), NOW) == DeletedBefore(
         already=False, used=2, allowed=LEAST
     )
 
@@ -129,13 +128,15 @@ def test_for_a_pod_whose_deletion_is_sent_again_its_own_does_not_count():
 def test_its_own_that_has_left_the_window_is_not_taken_off_twice():
     made = ledger("a")
     made.enter(pod("b"), NOW + 100)
-    assert made.deleted_before_retry(pod("a"), NOW + WINDOW).used == 1
+    made.answered(pod("a"), UNKNOWN)
+    assert made.deleted_before(pod("a"), NOW + WINDOW).used == 1
 
 
 def test_its_own_that_counts_for_an_earlier_owner_is_not_taken_off():
     made = ledger("a")
     made.enter(pod("b", owner=OTHER), NOW)
-    assert made.deleted_before_retry(pod("a", owner=OTHER), NOW).used == 1
+    made.answered(pod("a"), UNKNOWN)
+    assert made.deleted_before(pod("a", owner=OTHER), NOW).used == 1
 
 
 # What is allowed.
@@ -200,8 +201,10 @@ def held(made):
 def test_after_two_windows_without_deletions_nothing_is_held():
     made = ledger(*(f"p{n}" for n in range(100)))
     made.opened(NOW, pods(50))
+    made.answered(pod("p1"), UNKNOWN)
     assert held(made) > 200
     made.deleted_before(pod("new"), NOW + 2 * WINDOW)
+    made.answered(pod("p2"), UNKNOWN)
     assert held(made) == 0
 
 
