@@ -44,17 +44,13 @@ from app.core.model.workloads import ResourceRef
 from app.core.ports import Leadership, Permission
 from app.core.tasks import cancelled
 from app.prober.environment import EndpointAdapters
-from app.service.parts import Cluster, Core, ProberAdapters, WeederAdapters
+from app.service.parts import Cluster, Core, ProberAdapters, Rights, WeederAdapters
 
 LEASES: Final[Mapping[Loop, str]] = MappingProxyType(
     {Loop.PROBER: "dwd-prober-leader-election", Loop.WEEDER: "dwd-weeder-leader-election"}
 )
 DEFAULT_SCALE_DOWN_QPS: Final = 200.0
 """Budget of a process without a prober, which scales nothing."""
-
-
-async def _none_of_its_own() -> tuple[Permission, ...]:
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ class _Part:
     begin: Callable[[], Awaitable[None]]
     close: Callable[[], Awaitable[None]]
     troubles: Callable[[], Mapping[str, str]]
-    needed: Callable[[], Awaitable[tuple[Permission, ...]]] = _none_of_its_own
+    needed: Callable[[], Awaitable[tuple[Permission, ...]]]
 
 
 class RealCluster:
@@ -146,6 +142,9 @@ class RealCluster:
         execs = ContainerExec(self._api) if options.allow_exec else None
         handlers = NetworkHandlers(core.clock, execs)
 
+        async def nothing_more() -> tuple[Permission, ...]:
+            return ()  # `permissions_needed` derives the rights of endpoint probes from the policy
+
         async def close() -> None:
             await pods.close()
             await handlers.close()
@@ -153,8 +152,7 @@ class RealCluster:
         def features_off() -> Mapping[str, str]:
             return {} if pods.forbidden is None else {PODS_FEATURE: pods.forbidden}
 
-        # `permissions_needed` derives the rights of endpoint probes from the policy.
-        self._parts.append(_Part(pods.start, close, pods.troubles))
+        self._parts.append(_Part(pods.start, close, pods.troubles, nothing_more))
         return replace(
             adapters, endpoints=EndpointAdapters(handlers, pods), features_off=features_off
         )
@@ -219,29 +217,28 @@ class RealCluster:
             return LeaderAddress(self._api, self._namespace, name, place, leadership)
         return LeaderAddressOff(why, core.metrics)
 
-    @property
-    def reviewer(self) -> AccessReviewer:
-        """Finds out which of the needed permissions are missing (rules 4.4)."""
-        return AccessReviewer(self._api)
-
-    async def needed(self) -> tuple[Permission, ...]:
-        """The permissions of each loop and of the process, without duplicates."""
+    async def _needed(self) -> tuple[Permission, ...]:
+        """The permissions that the process needs whichever loops it runs."""
         settings = self._settings
         told = isinstance(self._leader, LeaderAddress)
-        own = process_permissions(
+        return process_permissions(
             self._namespace,
             reviews=settings.auth_mode is AuthMode.KUBERNETES or settings.metrics_auth,
             leader_slice=settings.leader_endpointslice if told else None,
             dry_run=settings.dry_run,
         )
-        of_parts = [each for part in self._parts for each in await part.needed()]
-        return tuple(dict.fromkeys([*of_parts, *own]))
 
     def adapters(self) -> Cluster:
         """All adapters, as the service takes them."""
         leading = self._prober or self._weeder
         if leading is not None and self._leader is None:
             self._leader = self._address(leading.leadership)
+
+        async def needed() -> tuple[Permission, ...]:
+            """The permissions of each loop and of the process, without duplicates."""
+            parts = (*(each.needed for each in self._parts), self._needed)
+            return tuple(dict.fromkeys([each for part in parts for each in await part()]))
+
         return Cluster(
             prober=self._prober,
             weeder=self._weeder,
@@ -253,7 +250,7 @@ class RealCluster:
             requests=None if self._prober is None else self._requests,
             leader=self._leader,
             reviewer=Reviewer(self._api),
-            rights=self,
+            rights=Rights(AccessReviewer(self._api), needed),
             events=self._api.create_event,
             troubles=self._troubles,
             close=self.close,
