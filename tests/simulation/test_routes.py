@@ -165,6 +165,10 @@ def meets(**trouble):
         (lambda faults, route: faults.secret_without_token(A, route), CredentialRefused),
         (lambda faults, route: faults.secret_absent(A, route), NotFound),
     ],
+    ids=[
+        *("429", "403", "500", "503-page", "200-page", "refused", "silent", "slow"),
+        *("wrong-token", "no-token", "no-secret"),
+    ],
 )
 async def test_what_is_wrong_with_one_route_is_not_with_the_other(world, route, begin, error):
     made = both(world)

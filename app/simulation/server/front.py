@@ -189,15 +189,13 @@ class ServerFront:
             return tables.table(
                 resource, page.items, self._premise.now(), page.version, page.continues
             )
-        partially = _PARTIAL in accept
-        render = rendering.partial if partially else rendering.item
         return rendering.listed(
             resource,
-            [render(rendering.served(resource, obj)) for obj in page.items],
+            page.items,
             page.version,
             continues=page.continues,
             remaining=page.remaining,
-            partially=partially,
+            partially=_PARTIAL in accept,
         )
 
     def _render(
