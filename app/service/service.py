@@ -242,13 +242,13 @@ class Service:
     def _event_streams(self, context: Context) -> EventStreams:
         core, prober = self._core, self._cluster.prober
         streams = EventStreams(context, core.clock, core.chance, core.metrics)
-        core.notice_bus.subscribe(streams.note)
+        core.notice_bus.subscribe(streams.publisher.note)
         if prober is not None:
             prober.seed.subscribe(streams.seed_changed)
         if self.prober is not None:
-            self.prober.follow_endpoints(streams.shoot_changed)
+            self.prober.follow_endpoints(streams.publisher.shoot_changed)
         for election in self._cluster.elections.values():
-            election.subscribe(streams.leadership_changed)
+            election.subscribe(streams.publisher.leadership_changed)
         return streams
 
     def _finders(self, gate: AccessGate) -> Finders:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from app.core.errors import NotFound
-from app.core.kube.decoding import pods, seed_objects, shoot_objects
+from app.core.kube.decoding import pod_objects, seed_objects, shoot_objects
 from app.core.model.endpoints import ProbedPod
 from app.core.model.nodes import LeaseView, MachineView, NodeView
 from app.core.model.pods import PodView, SliceView
@@ -20,13 +20,13 @@ from app.simulation.store import Object
 from app.simulation.validation import SIZES
 
 NOT_MANAGED: Final = "node.machine.sapcloud.io/not-managed-by-mcm"
-SERVICE_NAME: Final = pods.SERVICE_LABEL
+SERVICE_NAME: Final = pod_objects.SERVICE_LABEL
 POOL: Final = "worker.gardener.cloud/pool"
 ZONE: Final = "topology.kubernetes.io/zone"
 
 _encode: Final = msgspec.json.encode
 _machine, _cluster, _workload = seed_objects.machine, seed_objects.cluster, seed_objects.workload
-_pod, _probed_pod, _slice = pods.pod, pods.probed_pod, pods.endpoint_slice
+_pod, _probed_pod, _slice = pod_objects.pod, pod_objects.probed_pod, pod_objects.endpoint_slice
 _leases, _nodes = shoot_objects.leases, shoot_objects.nodes
 
 
