@@ -33,8 +33,8 @@ from app.api.health import Check, Health
 from app.api.middleware import ApiMiddleware
 from app.api.stream import EventStreams
 from app.core.clock import Clock
-from app.core.config.flag_values import ListenAddress
 from app.core.config.settings import ApiSettings
+from app.core.config.values import ListenAddress
 from app.core.model.probing import NoticeKind
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.audit import AuditLog
@@ -242,13 +242,13 @@ class Service:
     def _event_streams(self, context: Context) -> EventStreams:
         core, prober = self._core, self._cluster.prober
         streams = EventStreams(context, core.clock, core.chance, core.metrics)
-        core.notice_bus.subscribe(streams.note)
+        core.notice_bus.subscribe(streams.publisher.note)
         if prober is not None:
             prober.seed.subscribe(streams.seed_changed)
         if self.prober is not None:
-            self.prober.follow_endpoints(streams.shoot_changed)
+            self.prober.follow_endpoints(streams.publisher.shoot_changed)
         for election in self._cluster.elections.values():
-            election.subscribe(streams.leadership_changed)
+            election.subscribe(streams.publisher.leadership_changed)
         return streams
 
     def _finders(self, gate: AccessGate) -> Finders:

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
-from app.api import presenting
+from app.api import schemas
 from app.core.kube.election import SoleOwner
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Preparation
@@ -55,7 +55,7 @@ def value(found, name, **labels):
 def weeded(found):
     """The service as the API shows it, and the pods that were deleted."""
     status = found.service.weeder.weeder.controller.status(ServiceKey(SHOOT, SERVICE))
-    shown = presenting.weeder(status)
+    shown = schemas.Weeder.of(status)
     return shown, [each.pod for each in shown.recoveries[0].deletions]
 
 
