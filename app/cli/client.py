@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Literal, Protocol, Self
 
 import aiohttp
 import msgspec
@@ -25,7 +25,6 @@ from app.cli.problems import CommandFailed, Exit, NoAnswer, ServerRefused, refus
 from app.cli.transports import FOLLOWED, RequestTarget, Transport
 from app.core.config.client_settings import ClientSettings
 from app.core.errors import ConfigurationError, Mistake, trimmed
-from app.core.kube import kubeconfig
 
 # The bearer token: from a file, or from the user in a kubeconfig, whose login plugins are never run (threat T1).
 
@@ -175,6 +174,8 @@ def _of_user(path: Path, name: str, user: dict[str, Any]) -> TokenSource:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    from app.core.kube import kubeconfig  # noqa: PLC0415 - for this flag alone
+
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_FILE + 1)
@@ -236,7 +237,8 @@ class Reach:
     """Settings of every request."""
 
     tokens: TokenSource
-    tls: ssl.SSLContext
+    tls: ssl.SSLContext | Literal[True]
+    """What verifies servers; True: the CAs of this machine."""
     timeout: float
     """Seconds for one answer."""
     agent: str
@@ -250,7 +252,7 @@ class Client:
     """Sends requests to the API; an asynchronous context manager, which closes the connections."""
 
     def __init__(self, transport: Transport, reach: Reach) -> None:
-        self.transport = self._transport = transport
+        self.transport = transport
         self._reach = reach
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=reach.tls, limit=reach.connections),
@@ -358,7 +360,7 @@ class Client:
         """
         renewed = False
         while True:
-            place = await self._transport.place()
+            place = await self.transport.place()
             try:
                 response = await self._session.request(
                     method,
@@ -400,47 +402,31 @@ class Client:
 
     async def _open(self, call: ApiCall, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """Send a request until the answer is a success; follows each kind of `FOLLOWED` problem once."""
+        target = str(URL(f"{_API}{call.path}").extend_query(call.query))
+        headers, body = call.headers, None
+        if call.body is not None:
+            headers, body = (
+                {**headers, "Content-Type": "application/json"},
+                msgspec.json.encode(call.body),
+            )
         followed: list[ServerRefused] = []
-        renewed = False
         while True:
             try:
-                response = await self._send(call, timeout)
+                response = await self.exchange(call.method, target, headers, body, timeout)
             except CommandFailed as error:
-                raise (
-                    self._transport.explained(followed[-1], error) if followed else error
-                ) from error
+                if isinstance(error, NoAnswer):
+                    await self.transport.reset()  # the server may have moved
+                if not followed:
+                    raise
+                raise self.transport.explained(followed[-1], error) from error
             if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
                 return response
             refused = await self._refused(response)
-            unknown = response.status == HTTPStatus.UNAUTHORIZED
-            if unknown and not renewed and self._reach.tokens.rejected():
-                renewed = True
-                continue
             kinds = {each.problem.type for each in followed}
             if refused.problem.type not in FOLLOWED - kinds:
                 raise refused
             followed.append(refused)
-            await self._transport.follow(refused)
-
-    async def _send(self, call: ApiCall, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        place = await self._transport.place()
-        headers = {**call.headers, **await self._credentials(place)}
-        data = None if call.body is None else msgspec.json.encode(call.body)
-        if data is not None:
-            headers["Content-Type"] = "application/json"
-        try:
-            return await self._session.request(
-                call.method,
-                f"{place.origin}{_API}{call.path}",
-                params=call.query,
-                data=data,
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,
-                server_hostname=place.certificate_name,
-            )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise await self._lost(str(place.origin), error) from error
+            await self.transport.follow(refused)
 
     async def _credentials(self, place: RequestTarget) -> Mapping[str, str]:
         found = await self._reach.tokens.headers()
@@ -466,12 +452,12 @@ class Client:
     async def _lost(self, origin: str, error: Exception) -> NoAnswer:
         """The error for a request without an answer; resets the transport, as the server may have moved."""
         found = self._unanswered(origin, error)
-        await self._transport.reset()
+        await self.transport.reset()
         return found
 
     def _unanswered(self, origin: str, error: Exception) -> NoAnswer:
         """The error for a request without an answer."""
-        hints = self._transport.hints()
+        hints = self.transport.hints()
         match error:
             case aiohttp.ClientConnectorCertificateError():
                 trouble = f"its certificate is not trusted: {error.certificate_error}"

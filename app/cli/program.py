@@ -8,10 +8,11 @@ import shutil
 import signal
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, Final, TextIO
+from pathlib import Path
+from typing import Any, Final, Literal, TextIO
 
 from app import own_version
 from app.cli import api, events, operations, overrides, process, shoots, weeders
@@ -19,7 +20,6 @@ from app.cli.client import CONNECTIONS, PAGE_CONNECTIONS, Client, Reach, TokenSo
 from app.cli.portforward import Kubectl
 from app.cli.printing import OutputGone, Printer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
-from app.cli.service_account import minted_tokens
 from app.cli.session import Session
 from app.cli.transports import DirectTransport, ForwardedTransport, Transport
 from app.core.clock import Clock
@@ -46,7 +46,6 @@ from app.core.config.client_settings import (
 from app.core.config.client_values import Deployment
 from app.core.config.flags import Read
 from app.core.errors import ConfigurationError, Mistake, WatchdogError
-from app.core.tasks import Tasks
 
 _Work = Coroutine[Any, Any, None]
 
@@ -172,14 +171,18 @@ async def _until_ended(job: Callable[[], _Work]) -> int:
 async def _session(
     settings: ClientSettings, prepared: _Prepared, printer: Printer
 ) -> AsyncIterator[Session]:
-    clock = Clock.system()
-    async with AsyncExitStack() as stack:
-        tasks = Tasks(clock)
-        stack.push_async_callback(tasks.stop)
-        transport = _transport(settings, prepared.kubectl, tasks)
-        stack.push_async_callback(transport.close)
-        client = await stack.enter_async_context(Client(transport, prepared.reach))
-        yield Session(client, printer, clock, random.Random())  # noqa: S311 - it spreads retries
+    kubectl = prepared.kubectl
+    transport: Transport = (
+        DirectTransport(settings.server)
+        if kubectl is None
+        else ForwardedTransport(settings.server, kubectl)
+    )
+    try:
+        async with Client(transport, prepared.reach) as client:
+            chance = random.Random()  # noqa: S311 - it spreads retries
+            yield Session(client, printer, Clock.system(), chance)
+    finally:
+        await transport.close()
 
 
 async def _run(command: Read[Any], prepared: _Prepared, printer: Printer) -> None:
@@ -203,12 +206,6 @@ async def _suggestions(session: Session, command: Read[Any], error: ServerRefuse
         return []  # the caller may have the right to see single shoots only
     more = f" and {len(found) - _SUGGESTED} more" if len(found) > _SUGGESTED else ""
     return [f"did you mean {', '.join(found[:_SUGGESTED])}{more}?"] if found else []
-
-
-def _transport(settings: ClientSettings, kubectl: Kubectl | None, tasks: Tasks) -> Transport:
-    if kubectl is None:
-        return DirectTransport(settings.server)
-    return ForwardedTransport(settings.server, kubectl, tasks)
 
 
 async def _page(session: Session, settings: PageSettings, words: tuple[str, ...]) -> None:
@@ -244,7 +241,7 @@ COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str,
 def _prepare(settings: ClientSettings, environ: Mapping[str, str]) -> _Prepared:
     reach = Reach(
         _tokens(settings, environ),
-        _tls(settings),
+        _tls(settings.ca_file),
         settings.timeout,
         f"dwd/{own_version()}",
         settings.allow_plain_http,
@@ -257,19 +254,20 @@ def _prepare(settings: ClientSettings, environ: Mapping[str, str]) -> _Prepared:
 def _tokens(settings: ClientSettings, environ: Mapping[str, str]) -> TokenSource:
     if settings.service_account is None:
         return token_source(settings)
+    from app.cli.service_account import minted_tokens  # noqa: PLC0415 - for this flag alone
+
     return minted_tokens(settings.service_account, settings, environ, Clock.system())
 
 
-def _tls(settings: ClientSettings) -> ssl.SSLContext:
-    """A TLS context that trusts only the CA of `--ca-file`; without it, those of the machine."""
-    ca = settings.ca_file
+def _tls(ca: Path | None) -> ssl.SSLContext | Literal[True]:
+    """A TLS context that trusts only the CA of `--ca-file`; without it, aiohttp's own, with those of the machine."""
+    if ca is None:
+        return True
     try:
-        context = ssl.create_default_context(cafile=None if ca is None else str(ca))
+        return ssl.create_default_context(cafile=ca)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise _wrong(str(ca), "--ca-file", f"is not a CA bundle: {reason}") from error
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
 
 
 def _kubectl(

@@ -22,7 +22,6 @@ from app.cli.problems import (
 )
 from app.core.config.client_values import Origin, origin
 from app.core.model.names import is_label, is_subdomain
-from app.core.tasks import Tasks
 
 # Addresses that may be followed, and names of pods and Services in them; pure.
 
@@ -182,8 +181,8 @@ class DirectTransport:
 class ForwardedTransport:
     """Connects to pods and Services through a `kubectl port-forward` that it starts, and restarts when it has ended."""
 
-    def __init__(self, server: Origin, kubectl: Kubectl, tasks: Tasks) -> None:
-        self._server, self._kubectl, self._tasks = server, kubectl, tasks
+    def __init__(self, server: Origin, kubectl: Kubectl) -> None:
+        self._server, self._kubectl = server, kubectl
         self._first = self._target = f"deployment/{kubectl.deployment.name}"
         self._port = kubectl.port
         self._running: PortForward | None = None
@@ -195,7 +194,7 @@ class ForwardedTransport:
         async with self._changing:
             if self._running is None or self._running.ended:
                 kubectl = replace(self._kubectl, port=self._port)
-                self._running = await PortForward.start(kubectl, self._target, self._tasks)
+                self._running = await PortForward.start(kubectl, self._target)
             here = Origin(self._server.scheme, "127.0.0.1", self._running.port)
         secure = self._server.scheme == "https"
         return RequestTarget(here, self._server.host if secure else None)
