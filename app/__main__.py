@@ -109,10 +109,10 @@ def _dispatch(command: Read[Any]) -> int:
             return _show(partial(_completion_script, Shell(command.rest[0])))
         case ClientSettings():
             gc.disable()  # what is imported is no garbage, and looking for some takes a quarter of the time
-            from app.cli.program import Streams, run_client  # noqa: PLC0415 - what serves needs no client
+            from app.cli.program import run_client  # noqa: PLC0415 - what serves needs no client
 
             gc.enable()
-            return run_client(command, os.environ, Streams(sys.stdout, sys.stderr))
+            return run_client(command, os.environ, sys.stdout, sys.stderr)
         case _:
             return _serve(settings, command.warnings)
 

@@ -24,24 +24,11 @@ from app.cli.session import Session
 from app.cli.transports import DirectTransport, ForwardedTransport, Transport
 from app.core.clock import Clock
 from app.core.config.client_settings import (
+    CLIENT_SETTINGS,
     ApiCommandSettings,
-    AuditSettings,
     ClientSettings,
-    ConfigSettings,
-    EventsSettings,
-    IgnoreSettings,
-    OperationsSettings,
     OutputFormat,
     PageSettings,
-    PauseSettings,
-    ProbeSettings,
-    ResumeSettings,
-    ScaleSettings,
-    ShootsSettings,
-    StatusSettings,
-    UnignoreSettings,
-    WeedersSettings,
-    WeedSettings,
 )
 from app.core.config.client_values import Deployment
 from app.core.config.flags import Read
@@ -57,14 +44,6 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
-    """Standard output and standard error; None, as in `sys`, if the process was started without them."""
-
-    out: TextIO | None
-    err: TextIO | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Prepared:
     """What files and flags determine before the first request."""
 
@@ -72,15 +51,18 @@ class _Prepared:
     kubectl: Kubectl | None
 
 
-def run_client(command: Read[Any], environ: Mapping[str, str], streams: Streams) -> int:
+def run_client(
+    command: Read[Any], environ: Mapping[str, str], out: TextIO | None, err: TextIO | None
+) -> int:
     """Run `command` and return the exit code.
 
-    Without standard output no request is sent, as nobody would learn of its result.
+    The outputs are None, as in `sys`, if the process was started without them. Without standard output no request is
+    sent, as nobody would learn of its result.
 
     Raises:
         ConfigurationError: A file that the command needs is wrong.
     """
-    out, err = streams.out, io.StringIO() if streams.err is None else streams.err
+    err = io.StringIO() if err is None else err
     err.writelines(f"dwd: warning: {warning}\n" for warning in command.warnings)
     if out is None:
         err.write("dwd: the output cannot be written: it is closed\n")
@@ -93,7 +75,7 @@ def run_client(command: Read[Any], environ: Mapping[str, str], streams: Streams)
         with asyncio.Runner() as runner:
             return runner.run(_until_ended(lambda: _run(command, prepared, printer)))
     except CommandFailed as error:
-        err.writelines(f"{line}\n" for line in (f"dwd: {error}", *_notes(error)))
+        err.writelines([f"dwd: {error}\n", *(f"    {note}\n" for note in error.notes)])
         return error.code
     except OutputGone:
         _let_go(out)
@@ -130,10 +112,6 @@ def look_up(
             return runner.run(asked())
     except (WatchdogError, TimeoutError, KeyboardInterrupt):
         return ()
-
-
-def _notes(error: CommandFailed) -> list[str]:
-    return [f"    {note}" for note in error.notes]
 
 
 def _let_go(out: TextIO) -> None:
@@ -216,22 +194,25 @@ async def _page(session: Session, settings: PageSettings, words: tuple[str, ...]
 
 # `Any`, as each function takes the settings of its own command.
 COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str, ...]], _Work]]] = {
-    ShootsSettings: shoots.shoots,
-    ProbeSettings: shoots.probe,
-    PauseSettings: overrides.pause,
-    ResumeSettings: overrides.resume,
-    IgnoreSettings: overrides.ignore,
-    UnignoreSettings: overrides.unignore,
-    ScaleSettings: operations.scale,
-    OperationsSettings: operations.operations,
-    WeedersSettings: weeders.weeders,
-    WeedSettings: weeders.weed,
-    StatusSettings: process.status,
-    AuditSettings: process.audit,
-    ConfigSettings: process.config,
-    EventsSettings: events.events,
-    ApiCommandSettings: api.api,
-    PageSettings: _page,
+    CLIENT_SETTINGS[name]: command
+    for name, command in {
+        "shoots": shoots.shoots,
+        "probe": shoots.probe,
+        "pause": overrides.pause,
+        "resume": overrides.resume,
+        "ignore": overrides.ignore,
+        "unignore": overrides.unignore,
+        "scale": operations.scale,
+        "operations": operations.operations,
+        "weeders": weeders.weeders,
+        "weed": weeders.weed,
+        "status": process.status,
+        "audit": process.audit,
+        "config": process.config,
+        "events": events.events,
+        "api": api.api,
+        "page": _page,
+    }.items()
 }
 
 

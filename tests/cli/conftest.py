@@ -30,7 +30,7 @@ def run(*words, environ=None):
     try:
         command = commands.parse(words, environ or {})
         assert not isinstance(command, commands.Help)
-        code = program.run_client(command, environ or {}, program.Streams(out, err))
+        code = program.run_client(command, environ or {}, out, err)
     except ConfigurationError as error:
         code = commands.show_mistakes(error, err)
     return Ran(code, out.getvalue(), err.getvalue())
