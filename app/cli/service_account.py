@@ -30,6 +30,7 @@ from urllib.parse import quote
 import aiohttp
 from multidict import CIMultiDict
 
+from app.cli.client import TokenSource
 from app.cli.portforward import tied_to
 from app.cli.problems import CommandFailed, Exit, NoAnswer
 from app.core.clock import Clock
@@ -95,7 +96,7 @@ class _Minted:
     ends: float
 
 
-class MintedTokens:
+class MintedTokens(TokenSource):
     """Makes tokens of one ServiceAccount, and the next one before each ends.
 
     Args:
