@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli import examples
 from tests.cli.conftest import run
-from tests.cli.server import FakeApi, Reply, page, problem
+from tests.cli.server import FakeApi, Reply, page, problem, standby
 
 pytestmark = (
     pytest.mark.blocking
@@ -81,11 +81,6 @@ def cluster(tmp_path, api):
     assert found.running() == [], "no kubectl outlives its command"
 
 
-def standby(identity):
-    leader = {"identity": identity, "address": "10.0.0.7:8080"}
-    return problem(503, "not-the-leader", "Only the leader", "another leads", leader=leader)
-
-
 def test_a_pod_of_the_deployment_is_asked(cluster, api):
     api.on(SHOOTS, page())
     ran = cluster.run("shoots")
@@ -122,7 +117,7 @@ def test_a_kubeconfig_without_a_token_is_for_kubectl_alone(cluster, api, tmp_pat
 
 
 def test_the_leaders_pod_is_asked_where_another_one_leads(cluster, api):
-    api.on(SHOOTS, standby("dwd-prober-6d5f-abcde_3f1c"))
+    api.on(SHOOTS, standby("10.0.0.7:8080"))
     with FakeApi() as leader:
         leader.on(SHOOTS, page())
         cluster.pods["pod/dwd-prober-6d5f-abcde"] = leader
@@ -154,7 +149,7 @@ def test_a_peer_elsewhere_is_told_apart(cluster, api):
 
 
 def test_a_leader_whose_pod_is_gone_is_said_in_kubectls_words(cluster, api):
-    api.on(SHOOTS, standby("gone_1"))
+    api.on(SHOOTS, standby(None, "gone_1"))
     ran = cluster.run("shoots")
     assert ran.code == 6
     said = '; there: kubectl port-forward to pod/gone fails: error: pods "pod/gone" not found [31m'
@@ -162,7 +157,7 @@ def test_a_leader_whose_pod_is_gone_is_said_in_kubectls_words(cluster, api):
 
 
 def test_a_leader_that_is_no_pod_is_not_asked_for(cluster, api):
-    api.on(SHOOTS, standby("--kubeconfig=/evil_1"))
+    api.on(SHOOTS, standby(None, "--kubeconfig=/evil_1"))
     assert cluster.run("shoots").code == 6
     assert len(cluster.said("begins")) == 1
 

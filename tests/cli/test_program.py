@@ -14,7 +14,7 @@ from aiohttp import web
 
 from tests.cli import examples
 from tests.cli.conftest import run
-from tests.cli.server import FakeApi, Reply, page, problem
+from tests.cli.server import FakeApi, Reply, page, standby
 from tests.support.certs import Authority
 
 REPOSITORY = Path(__file__).parents[2]
@@ -232,9 +232,8 @@ def test_plain_http_to_a_tls_port_is_no_answer(secured):
 def test_a_leader_is_asked_over_tls_too_and_must_show_its_certificate(secured):
     api, flag = secured("127.0.0.1")
     leader, _ = secured("10.0.0.7")
-    named = {"identity": "dwd_1", "address": f"127.0.0.1:{leader.port}"}
     api._replies.clear()
-    api.on(SHOOTS, problem(503, "not-the-leader", "Only the leader", "x", leader=named))
+    api.on(SHOOTS, standby(f"127.0.0.1:{leader.port}"))
     ran = run("shoots", f"--server={api.url}", flag)
     assert (ran.code, leader.asked) == (6, [])
     assert "its certificate is not trusted" in ran.err
