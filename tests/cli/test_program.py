@@ -74,20 +74,6 @@ def test_a_terminal_has_colours(api, on_terminal):
     assert "\x1b[1;35mProtected\x1b[0m" in out
 
 
-def test_unless_nobody_wants_them(api, on_terminal):
-    api.on(SHOOTS, page(examples.SHOOT))
-    _, out, _ = on_terminal("shoots", NO_COLOR="1")
-    assert "Protected" in out
-    assert "35m" not in out
-
-
-def test_a_pipe_has_none(api, start):
-    api.on(SHOOTS, page(examples.SHOOT))
-    out, err = start("shoots", FORCE_COLOR="1").communicate(timeout=20)
-    assert "Protected" in out
-    assert ("\x1b" in out, err) == (False, "")
-
-
 def test_watching_on_a_terminal_gives_it_back_at_ctrl_c(api, on_terminal):
     api.on(SHOOTS, page(examples.SHOOT))
     code, out, err = on_terminal("shoots", "--watch", until=b"shoot--acme--prod")
