@@ -35,8 +35,8 @@ from app.cli.portforward import tied_to
 from app.cli.problems import CommandFailed, Exit, NoAnswer
 from app.core.clock import Clock
 from app.core.config.client_settings import ClientSettings
-from app.core.config.client_values import ServiceAccount
-from app.core.config.env_variables import ENV_PREFIX
+from app.core.config.flags import ENV_PREFIX
+from app.core.config.values import NamespacedName
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.callers import AUDIENCE, CLAIMED_USER
 
@@ -55,7 +55,7 @@ _FLAG: Final = "--service-account"
 
 
 def minted_tokens(
-    account: ServiceAccount, settings: ClientSettings, environ: Mapping[str, str], clock: Clock
+    account: NamespacedName, settings: ClientSettings, environ: Mapping[str, str], clock: Clock
 ) -> "MintedTokens":
     """Tokens of `account`, made with the kubeconfig that kubectl would use.
 
@@ -107,7 +107,7 @@ class MintedTokens(TokenSource):
     """
 
     def __init__(
-        self, account: ServiceAccount, operator: "SeedKubeconfig", clock: Clock, timeout: float
+        self, account: NamespacedName, operator: "SeedKubeconfig", clock: Clock, timeout: float
     ) -> None:
         self._account, self._operator = account, operator
         self._clock, self._timeout = clock, timeout
@@ -399,7 +399,7 @@ class _Seed:
             raise self._unknown(said)
         return _member(said, str, "status", "userInfo", "username")
 
-    async def token(self, account: ServiceAccount, person: str | None) -> tuple[str, int]:
+    async def token(self, account: NamespacedName, person: str | None) -> tuple[str, int]:
         """A token of `account` for the API of the watchdog, and the seconds that it lives.
 
         Raises:

@@ -29,7 +29,7 @@ from app.cli.session import Session
 from app.cli.transports import DirectTransport
 from app.core.clock import Clock
 from app.core.config.client_settings import OutputFormat, PageSettings
-from app.core.config.client_values import origin
+from app.core.config.values import origin
 from app.core.limits import Backoff
 from tests.cli.conftest import run
 from tests.cli.server import FakeApi, Reply, page, problem, standby
