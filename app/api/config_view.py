@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 
 from app.api.schemas import ConfigFinding, Example, Schema
 from app.core import redaction
-from app.core.config.flag_values import LogLevel
 from app.core.config.flags import flag_name, shown_type
 from app.core.config.settings import ServiceSettings
+from app.core.config.values import LogLevel
 from app.core.model.durations import format_duration
 from app.core.model.endpoints import Effect, EndpointProbeSpec, Exec, HttpGet, Scheme
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy

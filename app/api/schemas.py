@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from app.core import redaction
-from app.core.config.flag_values import LogLevel
+from app.core.config.values import LogLevel
 from app.core.errors import trimmed
 from app.core.model.durations import format_duration, parse_duration
 from app.core.model.endpoints import (

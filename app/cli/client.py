@@ -8,13 +8,14 @@ import asyncio
 import os
 import re
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Self
 
 import aiohttp
 import msgspec
@@ -40,20 +41,20 @@ _MAKE_ONE: Final = (
 )
 
 
-class TokenSource(Protocol):
+class TokenSource(ABC):
     """A source of the bearer token."""
 
+    @abstractmethod
     async def headers(self) -> Mapping[str, str]:
         """The headers that identify the caller; none to send no token.
 
         Raises:
             CommandFailed: The token cannot be read, or made.
         """
-        ...
 
     def rejected(self) -> bool:
         """Take note that the server does not know the token (401); returns whether the next one may be another."""
-        ...
+        return False
 
 
 def _bearer(token: str) -> Mapping[str, str]:
@@ -61,7 +62,7 @@ def _bearer(token: str) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class NoToken:
+class NoToken(TokenSource):
     """Sends no token, as for a demo."""
 
     why: str = f"no token was sent; {_MAKE_ONE}"
@@ -70,12 +71,9 @@ class NoToken:
     async def headers(self) -> Mapping[str, str]:
         return {}
 
-    def rejected(self) -> bool:
-        return False
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class InlineToken:
+class InlineToken(TokenSource):
     """A token from a kubeconfig."""
 
     value: str
@@ -83,21 +81,15 @@ class InlineToken:
     async def headers(self) -> Mapping[str, str]:
         return _bearer(self.value)
 
-    def rejected(self) -> bool:
-        return False
-
 
 @dataclass(frozen=True, slots=True)
-class TokenFile:
+class TokenFile(TokenSource):
     """A token file, which is read again for each request, as tokens are renewed."""
 
     path: Path
 
     async def headers(self) -> Mapping[str, str]:
         return _bearer(await asyncio.to_thread(self.read))
-
-    def rejected(self) -> bool:
-        return False
 
     def read(self) -> str:
         """Read the token; blocks.

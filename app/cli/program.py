@@ -30,8 +30,8 @@ from app.core.config.client_settings import (
     OutputFormat,
     PageSettings,
 )
-from app.core.config.client_values import Deployment
 from app.core.config.flags import Read
+from app.core.config.values import NamespacedName
 from app.core.errors import ConfigurationError, Mistake, WatchdogError
 
 _Work = Coroutine[Any, Any, None]
@@ -175,11 +175,11 @@ async def _run(command: Read[Any], prepared: _Prepared, printer: Printer) -> Non
 
 async def _suggestions(session: Session, command: Read[Any], error: ServerRefused) -> list[str]:
     """Suggest shoots with a similar name after a 404 for a shoot."""
-    word = command.settings.shoot_word
-    if error.status != HTTPStatus.NOT_FOUND or word is None or len(command.rest) <= word:
+    name = command.settings.shoot(command.rest)
+    if error.status != HTTPStatus.NOT_FOUND or name is None:
         return []
     try:
-        found = await shoots.similar(session, command.rest[word])
+        found = await shoots.similar(session, name)
     except CommandFailed:
         return []  # the caller may have the right to see single shoots only
     more = f" and {len(found) - _SUGGESTED} more" if len(found) > _SUGGESTED else ""
@@ -252,7 +252,7 @@ def _tls(ca: Path | None) -> ssl.SSLContext | Literal[True]:
 
 
 def _kubectl(
-    deployment: Deployment, settings: ClientSettings, environ: Mapping[str, str]
+    deployment: NamespacedName, settings: ClientSettings, environ: Mapping[str, str]
 ) -> Kubectl:
     found = shutil.which("kubectl", path=environ.get("PATH"))
     if found is None:

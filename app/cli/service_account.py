@@ -30,12 +30,13 @@ from urllib.parse import quote
 import aiohttp
 from multidict import CIMultiDict
 
+from app.cli.client import TokenSource
 from app.cli.portforward import tied_to
 from app.cli.problems import CommandFailed, Exit, NoAnswer
 from app.core.clock import Clock
 from app.core.config.client_settings import ClientSettings
-from app.core.config.client_values import ServiceAccount
-from app.core.config.env_variables import ENV_PREFIX
+from app.core.config.flags import ENV_PREFIX
+from app.core.config.values import NamespacedName
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.callers import AUDIENCE, CLAIMED_USER
 
@@ -54,7 +55,7 @@ _FLAG: Final = "--service-account"
 
 
 def minted_tokens(
-    account: ServiceAccount, settings: ClientSettings, environ: Mapping[str, str], clock: Clock
+    account: NamespacedName, settings: ClientSettings, environ: Mapping[str, str], clock: Clock
 ) -> "MintedTokens":
     """Tokens of `account`, made with the kubeconfig that kubectl would use.
 
@@ -95,7 +96,7 @@ class _Minted:
     ends: float
 
 
-class MintedTokens:
+class MintedTokens(TokenSource):
     """Makes tokens of one ServiceAccount, and the next one before each ends.
 
     Args:
@@ -106,7 +107,7 @@ class MintedTokens:
     """
 
     def __init__(
-        self, account: ServiceAccount, operator: "SeedKubeconfig", clock: Clock, timeout: float
+        self, account: NamespacedName, operator: "SeedKubeconfig", clock: Clock, timeout: float
     ) -> None:
         self._account, self._operator = account, operator
         self._clock, self._timeout = clock, timeout
@@ -398,7 +399,7 @@ class _Seed:
             raise self._unknown(said)
         return _member(said, str, "status", "userInfo", "username")
 
-    async def token(self, account: ServiceAccount, person: str | None) -> tuple[str, int]:
+    async def token(self, account: NamespacedName, person: str | None) -> tuple[str, int]:
         """A token of `account` for the API of the watchdog, and the seconds that it lives.
 
         Raises:

@@ -21,7 +21,7 @@ from app.cli.problems import (
     ProblemBody,
     ServerRefused,
 )
-from app.core.config.client_values import Origin, origin
+from app.core.config.values import Origin, origin
 from app.core.model.names import is_label, is_subdomain
 
 # Addresses that may be followed, and names of pods and Services in them; pure.

@@ -15,7 +15,7 @@ from app.cli.problems import CommandFailed, Exit
 from app.cli.service_account import LIFETIME, MintedTokens, SeedKubeconfig, minted_tokens
 from app.core.clock import Clock
 from app.core.config.client_settings import ShootsSettings
-from app.core.config.client_values import ServiceAccount
+from app.core.config.values import NamespacedName
 from app.core.errors import ConfigurationError
 from app.core.tasks import Tasks
 from app.simulation.builders import World
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
 TOKEN = "POST /namespaces/garden/serviceaccounts/dwd-operator/token"
 WHOAMI = "POST /apis/authentication.k8s.io/v1/selfsubjectreviews"
-ACCOUNT = ServiceAccount("garden", "dwd-operator")
+ACCOUNT = NamespacedName("garden", "dwd-operator")
 FLAG = "--service-account=garden/dwd-operator"
 ALICE = Reply({"status": {"userInfo": {"username": "alice@example.org"}}}, 201)
 
@@ -51,29 +51,13 @@ def seed():
         yield found
 
 
-def config(url, user, **cluster):
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "c", "cluster": {"server": url, **cluster}}],
-        "contexts": [
-            {"name": "here", "context": {"cluster": "c", "user": "me"}},
-            {"name": "there", "context": {"cluster": "c", "user": "she"}},
-        ],
-        "users": [{"name": "me", "user": user}, {"name": "she", "user": {"token": "hers"}}],
-    }
-
-
 @pytest.fixture
-def kubeconfig(tmp_path, seed):
+def kubeconfig(kubeconfig, seed):
     """Writes a kubeconfig of this user for the seed."""
 
-    def write(user=None, name="config", **more):
-        path = tmp_path / name
+    def write(user=None, name="config", url=None, **cluster):
         user = {"token": "mine"} if user is None else user
-        path.write_text(yaml.safe_dump(config(more.pop("url", seed.url), user, **more)))
-        return path
+        return kubeconfig(user, name, url or seed.url, cluster)
 
     return write
 
@@ -126,19 +110,19 @@ def test_a_seed_that_does_not_say_who_one_is_makes_tokens_all_the_same(seed, api
 
 def test_a_file_and_a_context_are_chosen_as_for_kubectl(seed, api, listed, kubeconfig):
     seed.on(TOKEN, made())
-    assert listed("--context=there").code == 0
+    assert listed("--context=other").code == 0
     other = kubeconfig({"token": "other"}, "other")
     assert listed(f"--kubeconfig={other}").code == 0
     assert listed(path=f"{kubeconfig.__name__}:{other}:/nowhere").code == 0
     first = kubeconfig({"token": "first"}, "first")
-    first.write_text(first.read_text().replace("current-context: here", "current-context: there"))
+    first.write_text(first.read_text().replace("current-context: mine", "current-context: other"))
     assert listed(path=f"{first}:{other}").code == 0
     home = Path(first).parent / "home" / ".kube"
     home.mkdir(parents=True)
     (home / "config").write_text(other.read_text())
     assert listed(KUBECONFIG="", HOME=str(home.parent)).code == 0
     sent = [each.headers["Authorization"][7:] for each in seed.asked[1::2]]
-    assert sent == ["hers", "other", "other", "hers", "other"]
+    assert sent == ["her-token", "other", "other", "her-token", "other"]
 
 
 def test_a_token_file_is_read_beside_its_kubeconfig(seed, listed, kubeconfig, tmp_path):
@@ -485,7 +469,7 @@ async def test_the_simulated_seed_makes_tokens_for_whom_it_lets(served, tmp_path
     assert served.world.identities.review(token, ["dependency-watchdog"], review.expires) is None
     assert found["Dwd-Claimed-User"] == "operator"
     with pytest.raises(CommandFailed, match="there is no ServiceAccount garden/x"):
-        await minted(path, ServiceAccount("garden", "x"))
+        await minted(path, NamespacedName("garden", "x"))
     path.write_text(served.servers.kubeconfig(WATCHDOG))
     with pytest.raises(CommandFailed, match="may not make tokens of the ServiceAccount garden/d"):
         await minted(path)

@@ -14,8 +14,8 @@ import yaml
 from pydantic import TypeAdapter
 
 from app.api import config_view
-from app.core.config.flag_values import FileKind
 from app.core.config.policy_files import parse_prober, parse_weeder
+from app.core.config.values import FileKind
 from app.core.errors import ConfigurationError
 from app.core.model.policy import ProberPolicy
 from app.core.model.weeding import WeederPolicy

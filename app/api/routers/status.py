@@ -12,7 +12,7 @@ from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import AnyContext, PageKey, PageQuery, allowed, api_router, cut
 from app.core import log
-from app.core.config.flag_values import LogLevel
+from app.core.config.values import LogLevel
 from app.core.model.instants import rfc3339
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState

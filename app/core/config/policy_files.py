@@ -18,7 +18,7 @@ from app.core.config.advice import (
     slow_gate,
     useless_selector,
 )
-from app.core.config.flag_values import FileKind
+from app.core.config.values import FileKind
 from app.core.config.yaml_file import (
     NodeKind,
     YamlFile,
