@@ -800,7 +800,7 @@ class WeederList(Schema):
     metadata: ListMetadata
 
 
-# The process; its configuration is in `app.api.config_view`.
+# The process; its configuration is in `app.api.routers.status`.
 
 
 class Leader(Schema):

@@ -70,7 +70,7 @@ _NOT_FORWARDED: Final = "Not forwarded"
 
 _FORWARDED_REQUEST_HEADERS: Final = (
     *("Accept", "Accept-Language", "Content-Type"),
-    *("If-Match", "If-None-Match", "Last-Event-ID"),
+    *("If-Match", "Last-Event-ID"),
 )
 """The headers of a request that the API reads."""
 _FORWARDED_RESPONSE_HEADERS: Final = (
