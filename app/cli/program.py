@@ -193,26 +193,27 @@ async def _page(session: Session, settings: PageSettings, words: tuple[str, ...]
 
 
 # `Any`, as each function takes the settings of its own command.
-COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str, ...]], _Work]]] = {
-    CLIENT_SETTINGS[name]: command
-    for name, command in {
-        "shoots": shoots.shoots,
-        "probe": shoots.probe,
-        "pause": overrides.pause,
-        "resume": overrides.resume,
-        "ignore": overrides.ignore,
-        "unignore": overrides.unignore,
-        "scale": operations.scale,
-        "operations": operations.operations,
-        "weeders": weeders.weeders,
-        "weed": weeders.weed,
-        "status": process.status,
-        "audit": process.audit,
-        "config": process.config,
-        "events": events.events,
-        "api": api.api,
-        "page": _page,
-    }.items()
+_Command = Callable[[Session, Any, tuple[str, ...]], _Work]
+_BY_NAME: Final[Mapping[str, _Command]] = {
+    "shoots": shoots.shoots,
+    "probe": shoots.probe,
+    "pause": overrides.pause,
+    "resume": overrides.resume,
+    "ignore": overrides.ignore,
+    "unignore": overrides.unignore,
+    "scale": operations.scale,
+    "operations": operations.operations,
+    "weeders": weeders.weeders,
+    "weed": weeders.weed,
+    "status": process.status,
+    "audit": process.audit,
+    "config": process.config,
+    "events": events.events,
+    "api": api.api,
+    "page": _page,
+}
+COMMANDS: Final[Mapping[type[ClientSettings], _Command]] = {
+    CLIENT_SETTINGS[name]: command for name, command in _BY_NAME.items()
 }
 
 
