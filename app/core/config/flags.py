@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.core.config.values import AsText, LogLevel
 from app.core.config.yaml_file import nearest
@@ -117,23 +118,29 @@ def _reading(environ: Mapping[str, str]) -> Iterator[None]:
         _environment.reset(token)
 
 
-def _variable_of(name: str, field: FieldInfo) -> str | None:
-    """Returns the variable that sets the field `name`, if any does; an empty one counts as absent."""
-    others = (each.variable for each in field.metadata if isinstance(each, AlsoFrom))
-    names = () if flag_only(field) else (environment_name(name), *others)
-    return next(filter(variable, names), None)
+class _Environment(PydanticBaseSettingsSource):
+    """The source of settings that are variables; an empty one counts as absent."""
+
+    def variable_of(self, name: str, field: FieldInfo) -> str | None:
+        """Returns the variable that sets the field `name`, if any does."""
+        others = (each.variable for each in field.metadata if isinstance(each, AlsoFrom))
+        names = () if flag_only(field) else (environment_name(name), *others)
+        return next(filter(variable, names), None)
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        found = self.variable_of(field_name, field)
+        return found and variable(found), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        fields = self.settings_cls.model_fields.items()
+        found = {name: self.get_field_value(field, name)[0] for name, field in fields}
+        return {name: value for name, value in found.items() if value is not None}
 
 
-class CommandSettings(BaseModel):
+class CommandSettings(BaseSettings):
     """Base class for the flags of a command."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        validate_default=True,
-        arbitrary_types_allowed=True,
-        defer_build=True,  # there is a class for each command, and one command is run
-    )
+    model_config = SettingsConfigDict(frozen=True, defer_build=True)  # one command of many is run
 
     line: ClassVar[str] = ""
     """The usage line: `dwd weeders [NAME [SERVICE]] [flags]`; its positional arguments come before its flags."""
@@ -180,6 +187,19 @@ class CommandSettings(BaseModel):
             for each in field.metadata
             if isinstance(each, Alias)
         }
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Uses flags, then the environment that was passed in; no files, and nothing of the process's own."""
+        del env_settings, dotenv_settings, file_secret_settings
+        return init_settings, _Environment(settings_cls)
 
 
 S = TypeVar("S", bound=CommandSettings)
@@ -288,14 +308,11 @@ def read_flags(
     found = take_apart(words, model)
     given = found.flags | _mapped(found.flags)
     # Any: pydantic's fields have types of their own, which it makes of the text
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {
+        name: given[flag_name(name)] for name in model.model_fields if flag_name(name) in given
+    }
     mistakes = [*found.mistakes, *model.wrong_words(found.rest)]
     with _reading(environ):
-        for name, info in model.model_fields.items():
-            if flag_name(name) in given:
-                values[name] = given[flag_name(name)]
-            elif (by := _variable_of(name, info)) is not None:
-                values[name] = variable(by)
         try:
             settings = model(**values)
         except ValidationError as error:
@@ -321,7 +338,7 @@ def _mistake(
         return Mistake(None, f"--{name}", f"is required{or_variable}")
     theirs = next((each for each, ours in _MAPPED.items() if ours == name), name)
     used = next((each for each in (name, theirs) if each in flags), None)
-    by_variable = _variable_of(field, info) if used is None else None
+    by_variable = _Environment(model).variable_of(field, info) if used is None else None
     cause = error.get("ctx", {}).get("error")
     message = trimmed(str(error["msg"] if cause is None else cause))
     return Mistake(None, by_variable or f"--{used or name}", message)
