@@ -115,7 +115,7 @@ async def followed(origin, number):
     server = cast("Any", SimpleNamespace(origin=origin))
     api = SeedApi(FakeCredentials(server), clock, metrics, qps=1000.0, burst=1000)
     tasks = Tasks(clock)
-    shared = (api, "dwd-1", clock, tasks, metrics, Random(1))
+    shared = (api, "dwd-1", tasks, Random(1))
     known, orders = CustomObjects(PAUSE, *shared), CustomObjects(SCALE_REQUEST, *shared)
     for subscriber in (Metering(metrics).note, History().note):
         notice_bus.subscribe(subscriber)
@@ -139,7 +139,7 @@ async def followed(origin, number):
         async with asyncio.timeout(60):
             while len([*book.all_pauses(), *book.requests()]) < number:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-        for _ in range(20):
+        for _ in range(10):
             book.effective("shoot--a")
             await asyncio.sleep(0.05)
     await known.close()
