@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.client import ApiCall, Client, NoToken, Reach
+from app.cli.portforward import Kubectl
+from app.cli.problems import CommandFailed
+from app.cli.transports import ForwardedTransport
+from app.core.config.values import NamespacedName, origin
 from tests.cli import examples
 from tests.cli.conftest import run
 from tests.cli.server import FakeApi, Reply, page, problem, standby
@@ -154,6 +159,22 @@ def test_a_leader_whose_pod_is_gone_is_said_in_kubectls_words(cluster, api):
     assert ran.code == 6
     said = '; there: kubectl port-forward to pod/gone fails: error: pods "pod/gone" not found [31m'
     assert said in ran.err
+
+
+@pytest.mark.looptime(False)
+async def test_after_a_leaders_pod_that_is_gone_the_deployment_is_asked_again(cluster, api):
+    api.on(SHOOTS, standby(None, "gone_1"), page())
+    of = NamespacedName("garden", "dwd-prober")
+    kubectl = Kubectl(str(cluster.folder / "kubectl"), of, 8080, cluster.environ)
+    transport = ForwardedTransport(origin(api.url), kubectl)
+    async with Client(transport, Reach(NoToken(), True, 5.0, "dwd/test")) as client:
+        with pytest.raises(CommandFailed) as caught:
+            await client.ask(ApiCall("GET", "shoots"))
+        assert caught.value.passing, "as with --watch, it is asked again"
+        await client.ask(ApiCall("GET", "shoots"))
+    await transport.close()
+    asked = [each[-2] for each in cluster.said("begins")]
+    assert asked == [DEPLOYMENT, "pod/gone", DEPLOYMENT]
 
 
 def test_a_leader_that_is_no_pod_is_not_asked_for(cluster, api):
