@@ -5,6 +5,8 @@ import re
 import pytest
 
 from app.core.config.values import FileKind
+from app.core.model.policy import ProberPolicy, ScalePolicy
+from app.core.model.weeding import WeederPolicy
 from tests.docs.asking import PROBE, Answer, ask
 from tests.docs.configuration import PAGE, regenerated
 
@@ -33,6 +35,12 @@ def test_every_row_says_why():
     assert [
         line for line in TEXT.splitlines() if line.startswith("| `") and line.endswith("| |")
     ] == []
+
+
+def test_the_obsolete_keys_are_explained_where_there_are_no_tables():
+    prose = re.sub(r"^\|.*$", "", TEXT, flags=re.MULTILINE)
+    obsolete = {*ProberPolicy.OBSOLETE, *ScalePolicy.OBSOLETE, *WeederPolicy.OBSOLETE}
+    assert {key for key in obsolete if not re.search(rf"`(\w+\.)*{key}`", prose)} == set()
 
 
 @pytest.mark.parametrize(
