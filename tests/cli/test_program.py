@@ -150,6 +150,15 @@ def test_events_end_with_ctrl_c(api, start):
     assert (process.returncode, out, err) == (130, "", "")
 
 
+def test_a_command_imports_nothing_that_it_does_not_need():
+    """It would take longer to start than to ask."""
+    heavy = {"structlog", "kubernetes_asyncio", "fastapi", "uvicorn", "rich.console", "aiohttp.web"}
+    script = "import sys, app.__main__, app.cli.program; print(*sys.modules)"
+    words = [sys.executable, "-c", script]
+    found = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert heavy & set(found.stdout.split()) == set()
+
+
 # TLS.
 
 
