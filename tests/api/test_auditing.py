@@ -42,23 +42,6 @@ def only(records):
     return found.attempt
 
 
-def test_what_was_done_has_caller_reason_before_and_after(caller, records):
-    answer = caller.put(PAUSE, json=BODY)
-    assert answer.status_code == 200
-    found = only(records)
-    assert (found.caller, found.peer, found.method, found.path) == (
-        "alice",
-        "testclient",
-        "PUT",
-        PAUSE,
-    )
-    assert (found.action, found.namespace) == ("pause", NAMESPACE)
-    assert found.reason == BODY["reason"]
-    assert (found.status, found.problem, found.performed) == (200, None, True)
-    assert found.after is not None
-    assert answer.headers["x-request-id"] == found.request
-
-
 @pytest.mark.parametrize(
     ("method", "path", "sent", "status", "slug"),
     [
@@ -165,22 +148,6 @@ def test_a_process_without_the_prober_knows_the_shoots_of_its_services(given, we
 def test_an_attempt_that_is_refused_by_its_head_names_its_shoot(caller, records):
     caller.put(PAUSE, json=BODY, headers={"Sec-Fetch-Site": "cross-site"})
     assert only(records).namespace == NAMESPACE
-
-
-def test_a_refusal_for_want_of_rights_is_recorded(caller, records, authority):
-    problem = Problem(ProblemType.FORBIDDEN, "not yours")
-
-    async def check(*_):
-        raise problem
-
-    authority.check = check
-    assert caller.put(PAUSE, json=BODY).status_code == 403
-    found = only(records)
-    assert (found.caller, found.problem, found.namespace) == (
-        "alice",
-        URN + "forbidden",
-        NAMESPACE,
-    )
 
 
 def test_a_failure_is_recorded_as_the_caller_saw_it(caller, records, overrides, monkeypatch):

@@ -9,10 +9,9 @@ import yaml
 
 from app.core import log
 from app.core.config.flags import read_flags
-from app.core.config.policy_files import parse_prober, parse_weeder
+from app.core.config.policy_files import parse_weeder
 from app.core.config.settings import DemoSettings, ServeSettings
 from app.core.model.policy import ConfigWarning, Loop
-from tests.api.facts import POLICY
 from tests.api.fakes import FakeConfigured
 
 PATH = "/api/v1/config"
@@ -83,27 +82,6 @@ def test_of_a_file_there_is_the_path_and_never_what_is_in_it(client, process, tm
 def test_a_password_in_a_flag_is_not_shown(client, process):
     process.configured = FakeConfigured(serve(f"--shoot-server-pattern=password={CANARY}"))
     assert CANARY not in client.get(PATH).text
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        POLICY,
-        replace(
-            POLICY,
-            max_protection=5_400.0,
-            probe_interval=0.25,
-            suspect_interval=0.25,
-            limit=0.35,
-            jitter=0.0,
-        ),
-    ],
-)
-def test_the_prober_file_that_is_shown_means_what_is_in_force(client, process, policy):
-    process.configured = FakeConfigured(prober=policy)
-    shown = client.get(PATH).json()["prober"]
-    written = yaml.safe_dump({name: value for name, value in shown.items() if value is not None})
-    assert parse_prober(written, "shown", strict=True).policy == policy
 
 
 def test_the_weeder_file_that_is_shown_means_what_is_in_force(client, process):

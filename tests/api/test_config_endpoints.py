@@ -112,25 +112,6 @@ def test_an_endpoint_probe_is_shown_completely_defaults_included(shown):
     }
 
 
-@pytest.mark.parametrize(
-    ("key", "handler", "expected"),
-    [
-        ("grpc", Grpc(2379, "etcd"), {"port": 2379, "service": "etcd"}),
-        ("exec", Exec(("test", "-e", "/run/ok")), {"command": ["test", "-e", "/run/ok"]}),
-        (
-            "httpGet",
-            HttpGet("web", path="/x"),
-            {"scheme": "HTTP", "port": "web", "path": "/x", "httpHeaders": []},
-        ),
-    ],
-    ids=["grpc", "exec", "httpGet"],
-)
-def test_of_the_four_handlers_one_has_a_value(shown, key, handler, expected):
-    found = probe(shown, handler)
-    handlers = {each: found[each] for each in ("httpGet", "tcpSocket", "grpc", "exec")}
-    assert handlers == dict.fromkeys(handlers) | {key: expected}
-
-
 def test_of_a_header_the_name_is_shown_and_never_the_value(shown, client):
     headers = (("Authorization", f"Bearer {CANARY}"), ("X-Whatever", CANARY))
     found = probe(shown, HttpGet(443, headers=headers))
@@ -170,8 +151,16 @@ def test_a_secret_in_a_path_is_not_shown(shown, client):
         IN_ENDPOINT_MODE,
         replace(IN_ENDPOINT_MODE, endpoint_probes=PROBES[:2]),
         replace(POLICY, endpoint_probes=PROBES),
+        replace(
+            POLICY,
+            max_protection=5_400.0,
+            probe_interval=0.25,
+            suspect_interval=0.25,
+            limit=0.35,
+            jitter=0.0,
+        ),
     ],
-    ids=["endpoint mode", "with probes", "lease mode with every handler"],
+    ids=["endpoint mode", "with probes", "lease mode with every handler", "other numbers"],
 )
 def test_the_file_that_is_shown_means_what_is_in_force_but_for_values_of_headers(shown, policy):
     written = {name: value for name, value in shown(policy).items() if value is not None}

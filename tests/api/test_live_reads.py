@@ -14,7 +14,6 @@ from app.api.limits import PATIENCE, ReadLocks
 from app.api.middleware import ApiMiddleware
 from app.api.problems import Problem
 from app.core.clock import Clock
-from app.core.errors import Throttled
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller
 from app.core.reporting.audit import AuditLog
@@ -120,16 +119,6 @@ async def test_of_one_caller_one_is_read_at_a_time_and_the_others_wait_for_it(as
     answers = await asyncio.gather(*(ask("alice") for _ in range(3)))
     assert [answer.status_code for answer, _ in answers] == [200] * 3
     assert seed.most == 1
-
-
-async def test_want_of_the_budget_is_nothing_that_the_caller_is_reproached_with(ask, seed):
-    seed.breaks = Throttled("not sent: the request budget for the seed is used up")
-    answer, _ = await ask("alice")
-    problem = answer.json()
-    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert problem["type"] == "urn:dependency-watchdog:problem:seed-away"
-    assert "request budget" in problem["detail"]
-    assert "caller" not in f"{problem['title']} {problem['detail']}"
 
 
 # The turns themselves.

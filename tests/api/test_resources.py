@@ -45,7 +45,9 @@ def test_where_the_seed_has_no_time_for_those_who_probe_they_are_told_when_to_co
     answer = client.get(LIST)
     assert (answer.status_code, type_of(answer)) == (503, "seed-away")
     assert answer.headers["Retry-After"] == seconds
-    assert says in answer.json()["detail"]
+    problem = answer.json()
+    assert says in problem["detail"]
+    assert "caller" not in f"{problem['title']} {problem['detail']}", "who did not cause it"
 
 
 def test_each_dependent_is_there_as_it_is_now_with_its_etag(client, resources):
