@@ -44,7 +44,7 @@ from app.core.model.workloads import ResourceRef
 from app.core.ports import Leadership, Permission
 from app.core.tasks import cancelled
 from app.prober.environment import EndpointAdapters
-from app.service.parts import Cluster, Core, ProberAdapters, WeederAdapters
+from app.service.parts import Cluster, Core, ProberAdapters, Rights, WeederAdapters
 
 LEASES: Final[Mapping[Loop, str]] = MappingProxyType(
     {Loop.PROBER: "dwd-prober-leader-election", Loop.WEEDER: "dwd-weeder-leader-election"}
@@ -233,7 +233,12 @@ class RealCluster:
         leading = self._prober or self._weeder
         if leading is not None and self._leader is None:
             self._leader = self._address(leading.leadership)
-        needed = (*(each.needed for each in self._parts), self._needed)
+
+        async def needed() -> tuple[Permission, ...]:
+            """The permissions of each loop and of the process, without duplicates."""
+            parts = (*(each.needed for each in self._parts), self._needed)
+            return tuple(dict.fromkeys([each for part in parts for each in await part()]))
+
         return Cluster(
             prober=self._prober,
             weeder=self._weeder,
@@ -245,7 +250,7 @@ class RealCluster:
             requests=None if self._prober is None else self._requests,
             leader=self._leader,
             reviewer=Reviewer(self._api),
-            rights=KubeRights(self._api, needed),
+            rights=Rights(AccessReviewer(self._api), needed),
             events=self._api.create_event,
             troubles=self._troubles,
             close=self.close,
@@ -288,23 +293,6 @@ class RealCluster:
         await self._pauses.close()
         await self._requests.close()
         await self._api.close()
-
-
-@dataclass(frozen=True, slots=True)
-class KubeRights:
-    """The permissions that the configuration needs in a real seed (rules 4.4)."""
-
-    api: SeedApi
-    parts: tuple[Callable[[], Awaitable[tuple[Permission, ...]]], ...]
-    """Functions that return the permissions of each loop and of the process."""
-
-    @property
-    def reviewer(self) -> AccessReviewer:
-        return AccessReviewer(self.api)
-
-    async def needed(self) -> tuple[Permission, ...]:
-        """The permissions of all parts, without duplicates."""
-        return tuple(dict.fromkeys([each for part in self.parts for each in await part()]))
 
 
 async def _resource(seed: SeedCluster, ref: ResourceRef) -> ApiResource:
