@@ -1,11 +1,14 @@
 """The notices of probes, verdicts and protections, one function for each thing that happens.
 
-Log, metrics, history and Events are made from them. The notices of scaling runs are in `scaling_messages`.
+Log, metrics, history and Events are made from them. The notices of scaling runs are in `scaling_messages`. The note of
+an Event is for readers of the object that it is on: whoever looks after kube-controller-manager may never have heard of
+the watchdog, so notes use no word that Kubernetes does not have.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from app.core.model.durations import format_duration
 from app.core.model.probing import (
     Decision,
     Failure,
@@ -20,11 +23,13 @@ from app.core.model.probing import (
 from app.core.model.scaling_runs import ScaleSpec
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice, Severity
-from app.prober import event_texts
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import schedule
 from app.prober.shoot_probe import PROBES
 
+NODES_AWAY: Final = "nodes cannot reach their API server"
+NODES_BACK: Final = "the nodes reach their API server"
+_STOPPED: Final = "the controllers that would replace nodes or move their pods"
 # Reasons of a HOLD for want of candidates: as far as can be known, the shoot is healthy.
 _UNTROUBLED: Final = frozenset(
     {VerdictReason.NO_CANDIDATES, VerdictReason.ONE_CANDIDATE, VerdictReason.FEW_CANDIDATES}
@@ -162,8 +167,10 @@ def protection_changed(
     """Reports that protection began or ended, with an Event on each of `refs`."""
     reason = "MeltdownProtectionStarted" if began else "MeltdownProtectionEnded"
     message = f"meltdown protection {'began' if began else 'ended'}: {why}"
-    texts = message, event_texts.protection(why, began=began)
-    on_each(environment, namespace, refs, reason, texts, Severity.WARNING)
+    note = f"Meltdown protection ended: {_STOPPED} are started again. Reason: {why}."
+    if began:
+        note = f"Meltdown protection began: until {NODES_BACK} again, {_STOPPED} are stopped. Reason: {why}."
+    on_each(environment, namespace, refs, reason, (message, note), Severity.WARNING)
 
 
 def protection_abandoned(
@@ -171,8 +178,8 @@ def protection_abandoned(
 ) -> None:
     """Reports that probing ended while protection was active, with an Event on each of `refs`."""
     text = f"probing ended ({why}) while protection was active; these stay as they are"
-    told = text, event_texts.abandoned(why)
-    on_each(environment, namespace, refs, "ProtectionAbandoned", told, Severity.WARNING)
+    note = f"This cluster is no longer watched ({why}): stopped controllers stay stopped."
+    on_each(environment, namespace, refs, "ProtectionAbandoned", (text, note), Severity.WARNING)
 
 
 def on_each(
@@ -204,8 +211,11 @@ def released(environment: ProberEnvironment, namespace: str, spec: ScaleSpec) ->
     """Reports that a protection has lasted for `maxProtectionDuration`, and is released."""
     refs = [each.ref for each in environment.policy.dependents]
     text = f"{spec.reason}: scaled up, and held for {spec.hold:g} s after that"
-    told = text, event_texts.released(spec)
-    on_each(environment, namespace, refs[:1], "ProtectionReleased", told, Severity.WARNING)
+    note = (
+        "Meltdown protection has reached its maximum duration: everything is started again, and not stopped for "
+        f"{format_duration(spec.hold)} after that, whatever the state of the nodes."
+    )
+    on_each(environment, namespace, refs[:1], "ProtectionReleased", (text, note), Severity.WARNING)
 
 
 def not_released(environment: ProberEnvironment, namespace: str, why: str) -> None:

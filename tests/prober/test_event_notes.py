@@ -15,10 +15,10 @@ from app.core.model.scaling_runs import (
     Trigger,
 )
 from app.core.model.workloads import Direction, Patch
-from app.prober import event_texts
+from app.prober import messages, scaling_messages
 from app.prober.rules.scaling import Task, Why
 from app.prober.scaling.context import StepResult
-from tests.support.harness import CA, KCM, MCM, SHOOT
+from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
 
 OURS = re.compile(
     r"verdict|\bHOLD\b|\bflow\b|dependent|runner|probing|meltdown key|weed|ignore-scaling(?! asks| is)"
@@ -171,7 +171,16 @@ RELEASED = order(Direction.UP, OURSELVES, Trigger.MANUAL)
     ],
 )
 def test_whoever_caused_it_is_in_the_sentence(given, ended, said):
-    assert event_texts.note(given, ended) == said
+    assert scaling_messages.note(given, ended) == said
+
+
+def told(publish, *args, **more):
+    """The note of the Event that this message makes."""
+    said = []
+    bus = SimpleNamespace(publish=said.append)
+    clock = SimpleNamespace(now=lambda: 0.0)
+    publish(SimpleNamespace(notice_bus=bus, clock=clock, policy=GARDENER), *args, **more)
+    return said[0].note
 
 
 @pytest.mark.parametrize("result", list(StepResult))
@@ -179,14 +188,15 @@ def test_whoever_caused_it_is_in_the_sentence(given, ended, said):
 @pytest.mark.parametrize("author", [None, "alice"])
 def test_no_sentence_has_words_that_only_we_have(result, direction, author):
     given = order(direction, author, Trigger.MANUAL if author else Trigger.AUTO)
+    why = "7 of 10 node leases are older than 30 s"
+    release = ScaleSpec(Direction.UP, "long enough", OURSELVES, 300.0)
     for said in (
-        event_texts.note(given, run(result)),
-        event_texts.protection("7 of 10 node leases are older than 30 s", began=True),
-        event_texts.protection("0 of 10 node leases are older than 30 s", began=False),
-        event_texts.abandoned("hibernated"),
-        event_texts.released(ScaleSpec(Direction.UP, "long enough", OURSELVES, 300.0)),
-        event_texts.cancelled(direction, "f-1", author),
-        *event_texts.ANNOTATIONS.values(),
+        scaling_messages.note(given, run(result)),
+        told(messages.protection_changed, SHOOT, [KCM], why, began=True),
+        told(messages.protection_changed, SHOOT, [KCM], why, began=False),
+        told(messages.protection_abandoned, SHOOT, [KCM], "hibernated"),
+        told(messages.released, SHOOT, release),
+        told(scaling_messages.cancelled, given, author),
     ):
         assert not OURS.search(said), said
         assert said[0].isupper()
@@ -211,4 +221,4 @@ def test_no_sentence_has_words_that_only_we_have(result, direction, author):
     ],
 )
 def test_a_line_of_the_log_says_what_became_of_a_resource(ended, said):
-    assert event_texts.line(Direction.DOWN, ended) == said
+    assert scaling_messages.line(Direction.DOWN, ended) == said
