@@ -11,7 +11,7 @@ from app.prober import messages
 from app.prober.endpoints.probes import EndpointProbes
 from app.prober.endpoints.results import EndpointResultView
 from app.prober.environment import ProberEnvironment
-from app.prober.rules import protection
+from app.prober.rules import scaling
 from app.prober.rules.lifecycle import Lifecycle, ProbedShoot
 from app.prober.runner import ShootRunner
 from app.prober.scaling.run import Scalers
@@ -63,7 +63,7 @@ class ShootRegistry:
             return
         scaler = self.scalers.of(subject.namespace)
         closed_by = self.endpoints and partial(self.endpoints.closed, subject.namespace)
-        runner = ShootRunner(self._env, subject, scaler, scaling_from, closed_by or (lambda: None))
+        runner = ShootRunner(self._env, subject, scaler, scaling_from, closed_by)
         task = self._env.tasks.kept(
             runner.run, f"probe {subject.namespace}", lambda error: self._failed(runner, error)
         )
@@ -164,10 +164,10 @@ class ShootRegistry:
             each.ref: self._env.seed.dependent(namespace, each.ref)
             for each in self._env.policy.dependents
         }
-        active = protection.active(views.values())
+        active = scaling.protection_active(views.values())
         # The original writes no time beside the meltdown key. Protection then counts from the end of probing, at which
         # it was there.
-        began = protection.began_at(views.values()) or known.since
+        began = scaling.protected_since(views.values()) or known.since
         scaler = self.scalers.known(namespace)
         scaling_run = None if scaler is None else scaler.scaling_run
         message = known.lifecycle.message

@@ -23,7 +23,7 @@ from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober import messages
 from app.prober.environment import ProberEnvironment
-from app.prober.rules import protection, schedule, state, verdict
+from app.prober.rules import scaling, schedule, state, verdict
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.state import NOTHING_KNOWN, StateInputs
 from app.prober.scaling.context import ScalingResult
@@ -346,7 +346,7 @@ class ProtectionWatch:
     @property
     def active(self) -> bool:
         """Whether a configured dependent carries the meltdown key now."""
-        return protection.active(self._scaler.views().values())
+        return scaling.protection_active(self._scaler.views().values())
 
     def note(self, decision: Decision | None) -> None:
         """Reads the dependents again, and reports if protection has begun or ended because of `decision`."""
@@ -371,10 +371,10 @@ class ProtectionWatch:
 
     def _read(self) -> None:
         views = self._scaler.views().values()
-        if not protection.active(views):
+        if not scaling.protection_active(views):
             self.since = None
             return
-        self.since = protection.began_at(views) or self.since or self._env.clock.now()
+        self.since = scaling.protected_since(views) or self.since or self._env.clock.now()
 
     def _refs(self) -> list[ResourceRef]:
         return [ref for ref, view in self._scaler.views().items() if view is not None]

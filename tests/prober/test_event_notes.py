@@ -2,6 +2,7 @@
 
 import re
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -176,7 +177,7 @@ def test_whoever_caused_it_is_in_the_sentence(given, ended, said):
 
 def told(publish, *args, **more):
     """The note of the Event that this message makes."""
-    said = []
+    said: list[Any] = []
     bus = SimpleNamespace(publish=said.append)
     clock = SimpleNamespace(now=lambda: 0.0)
     publish(SimpleNamespace(notice_bus=bus, clock=clock, policy=GARDENER), *args, **more)

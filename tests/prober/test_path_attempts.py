@@ -10,8 +10,8 @@ import pytest
 from app.core import errors
 from app.core.model.probing import Failure, PathReading, VerdictReason
 from app.core.model.shoots import Route, SecretView
-from app.prober.path_probe import PathProbe
-from app.prober.rules.protection import PendingWrites
+from app.prober.rules.scaling import PendingWrites
+from app.prober.shoot_probe import PathProbe
 from tests.support.doubles import OwnSessions
 from tests.support.harness import GARDENER, SHOOT
 

@@ -7,7 +7,7 @@ import pytest
 from app.core.model import workloads as ann
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import Direction
-from app.prober.rules import protection
+from app.prober.rules import scaling
 from tests.prober.rules.facts import KCM, NOW, protected, workload
 
 UP, DOWN = Direction.UP, Direction.DOWN
@@ -15,7 +15,9 @@ UP, DOWN = Direction.UP, Direction.DOWN
 
 def complete(view, direction=UP, *, optional=False):
     dependent = DependentPolicy(KCM, optional=optional)
-    return protection.complete(dependent, view, direction, NOW)
+    pending = scaling.pending_writes([dependent], {KCM: view}, NOW)
+    ((planned,),) = pending.plans[direction]
+    return scaling.complete(planned, direction)
 
 
 def with_pods(view, pods):

@@ -4,16 +4,16 @@ import pytest
 
 from app.core.model import workloads as ann
 from app.core.model.workloads import Direction, ResourceRef
-from app.prober.rules import protection
-from app.prober.rules.protection import PendingWrites
+from app.prober.rules import scaling
+from app.prober.rules.scaling import PendingWrites
 from tests.prober.rules.facts import CA, KCM, MCM, NOW, dependent, protected, workload
 
 OTHER = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
 
 
 def test_protection_is_active_iff_a_dependent_carries_the_meltdown_key():
-    assert not protection.active([None, workload(0, {ann.REPLICAS: "3"})])
-    assert protection.active([workload(), workload(3, {ann.MELTDOWN: "whatever"})])
+    assert not scaling.protection_active([None, workload(0, {ann.REPLICAS: "3"})])
+    assert scaling.protection_active([workload(), workload(3, {ann.MELTDOWN: "whatever"})])
 
 
 def test_it_began_at_the_earliest_time_in_its_dependents_annotations():
@@ -25,20 +25,16 @@ def test_it_began_at_the_earliest_time_in_its_dependents_annotations():
         protected(since=None),
         workload(0, {ann.SINCE: "2020-01-01T00:00:00Z"}),
     ]
-    assert protection.began_at(views) == NOW
+    assert scaling.protected_since(views) == NOW
 
 
 def test_it_is_not_known_when_it_began_where_no_annotation_says():
-    assert protection.began_at([protected(since=None), workload()]) is None
-
-
-def test_at_zero_counts_whatever_the_annotations():
-    assert protection.at_zero([None, protected(), workload(0), workload(2)]) == 2
+    assert scaling.protected_since([protected(since=None), workload()]) is None
 
 
 def pending(**views):
     dependents = [dependent(KCM), dependent(CA, optional=True)]
-    return protection.pending_writes(dependents, {KCM: views.get("kcm"), CA: views.get("ca")}, NOW)
+    return scaling.pending_writes(dependents, {KCM: views.get("kcm"), CA: views.get("ca")}, NOW)
 
 
 def test_what_is_up_could_be_written_down_only():
@@ -98,18 +94,18 @@ def test_replicas_that_only_scale_knows_are_asked_for_wherever_there_may_be_some
     """The key alone does not say that it is at 0: a process may have been killed between the two."""
     up = workload(None, ref=OTHER)
     down = protected(None, ref=OTHER)
-    assert protection.pending_writes([dependent(OTHER)], {OTHER: up}, NOW) == PendingWrites(
+    assert scaling.pending_writes([dependent(OTHER)], {OTHER: up}, NOW) == PendingWrites(
         False, True, False, exposed=True
     )
-    assert protection.pending_writes([dependent(OTHER)], {OTHER: down}, NOW) == PendingWrites(
+    assert scaling.pending_writes([dependent(OTHER)], {OTHER: down}, NOW) == PendingWrites(
         True, True, True
     )
     for direction in Direction:
-        assert protection.assumed(None, direction) is None
-        assert protection.assumed(workload(2, ref=MCM), direction) == workload(2, ref=MCM)
-    assert protection.assumed(up, Direction.UP) == workload(1, ref=OTHER)
-    assert protection.assumed(down, Direction.UP) == protected(0, ref=OTHER)
-    assert protection.assumed(down, Direction.DOWN) == protected(1, ref=OTHER)
+        assert scaling.assumed(None, direction) is None
+        assert scaling.assumed(workload(2, ref=MCM), direction) == workload(2, ref=MCM)
+    assert scaling.assumed(up, Direction.UP) == workload(1, ref=OTHER)
+    assert scaling.assumed(down, Direction.UP) == protected(0, ref=OTHER)
+    assert scaling.assumed(down, Direction.DOWN) == protected(1, ref=OTHER)
 
 
 # When a level of the way down could start.
@@ -118,7 +114,7 @@ def test_replicas_that_only_scale_knows_are_asked_for_wherever_there_may_be_some
 def could_go_down(level=1, now=NOW + 100, **views):
     dependents = [dependent(KCM, down=1), dependent(MCM), dependent(CA, optional=True)]
     known = {KCM: views.get("kcm"), MCM: views.get("mcm"), CA: views.get("ca")}
-    return protection.could_go_down(dependents, known, level, now) - NOW
+    return scaling.could_go_down(dependents, known, level, now) - NOW
 
 
 def test_a_level_could_start_when_the_second_was_over_in_which_the_last_below_it_was_taken_down():

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.model.nodes import NodeReading
-from app.core.model.probing import LeaseState, Tally
+from app.core.model.policy import ProberPolicy
+from app.core.model.probing import LeaseState, Reading, Tally
 from app.prober.rules import candidates, schedule
 from app.prober.rules.candidates import counts
 from app.prober.rules.leases import Timings
 from app.prober.rules.schedule import ProbeIntervals, ScheduleInputs
+from app.prober.rules.verdict import NO_RESULTS
 from tests.prober.rules.facts import GRACE, NOW, counted, judgement, judgements, machine, node
 
 PACE = ProbeIntervals(10.0, 0.2, 5.0)
@@ -219,11 +221,18 @@ def test_never_later_than_the_interval_with_jitter_and_never_earlier_than_a_429_
 # Known since, contacts.
 
 
-def test_known_since_is_when_the_lease_that_reaches_the_limit_expired():
-    assert schedule.known_since(counted(4, 6), 0.6) == NOW
-    assert schedule.known_since(counted(4, 6), 0.5) == NOW - 1
-    assert schedule.known_since(counted(5, 5), 0.6) is None
-    assert schedule.known_since(counted(4, 0), 0.6) is None
+@pytest.mark.parametrize(
+    ("leases", "limit", "known"),
+    [
+        (counted(4, 6), 0.6, NOW),
+        (counted(4, 6), 0.5, NOW - 1),
+        (counted(5, 5), 0.6, None),
+        (counted(4, 0), 0.6, None),
+    ],
+)
+def test_known_since_is_when_the_lease_that_reaches_the_limit_expired(leases, limit, known):
+    policy = ProberPolicy("kubeconfig", (), limit=limit)
+    assert schedule.known_since(Reading(NOW, NOW, leases), policy, NO_RESULTS) == known
 
 
 def test_contact_is_made_every_10_seconds_if_the_next_probe_is_more_than_12_away():

@@ -132,7 +132,7 @@ def test_few_candidates_do_not_matter_without_protection():
 
 
 def decide(assessed, consecutive=NO_RESULTS, needs=ONCE, gates=None, now=NOW):
-    return verdict.decide(assessed, gates or Preconditions(), needs, consecutive, now)
+    return verdict.decide_assessment(assessed, gates or Preconditions(), needs, consecutive, now)
 
 
 def probes(assessed, times, needs, consecutive=NO_RESULTS):
@@ -380,16 +380,18 @@ def test_nobody_keeps_anything_back_who_decided_nothing(gates):
 
 def test_a_probe_that_does_not_count_adds_nothing_and_ends_the_other_direction():
     before = ConsecutiveResults(Direction.UP, 3, NOW - 20, NOW - 2)
-    turned = verdict.decide(WANTS_DOWN, Preconditions(), ONCE, before, NOW, counts=False)
+    turned = verdict.decide_assessment(WANTS_DOWN, Preconditions(), ONCE, before, NOW, counts=False)
     assert turned.decision.reason is VerdictReason.COUNTING
     assert turned.consecutive.count == 0
     assert (
-        verdict.decide(
+        verdict.decide_assessment(
             WANTS_DOWN, Preconditions(), ONCE, turned.consecutive, NOW + 1
         ).decision.verdict
         is DOWN
     )
-    same = verdict.decide(WANTS_UP, Preconditions(), PROTECTED, before, NOW, counts=False)
+    same = verdict.decide_assessment(
+        WANTS_UP, Preconditions(), PROTECTED, before, NOW, counts=False
+    )
     assert (same.decision.verdict, same.consecutive) == (UP, before)
 
 
