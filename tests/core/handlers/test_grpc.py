@@ -4,9 +4,9 @@ import asyncio
 import socket
 from contextlib import asynccontextmanager
 
-import grpc  # type: ignore[import-untyped]  # it ships no types
+import grpc
 import pytest
-from grpc_health.v1 import (  # type: ignore[import-untyped]  # it ships no types
+from grpc_health.v1 import (
     health,
     health_pb2,
     health_pb2_grpc,
@@ -28,7 +28,7 @@ ASKED = b"\0\0\5\0\1\0\0\0\1" + b"\0" * 5
 """The frame that ends a request about the whole server."""
 
 
-class Odd(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # see above
+class Odd(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # its base has no types
     """Answers as a test wants."""
 
     def __init__(self):

@@ -3,10 +3,10 @@
 import contextlib
 
 import pytest
-from google.protobuf.message import (  # type: ignore[import-untyped]  # it ships no types
+from google.protobuf.message import (
     DecodeError,
 )
-from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]  # it ships no types
+from grpc_health.v1 import health_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
