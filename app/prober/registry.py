@@ -62,17 +62,18 @@ class ShootRegistry:
         if self._stopped or subject.namespace in self._running:
             return
         scaler = self.scalers.of(subject.namespace)
-        closed_by = self.endpoints and partial(self.endpoints.closed, subject.namespace)
+        probes, namespace = self.endpoints, subject.namespace
+        closed_by = None if probes is None else partial(probes.closed, namespace)
         runner = ShootRunner(self._env, subject, scaler, scaling_from, closed_by)
         task = self._env.tasks.kept(
-            runner.run, f"probe {subject.namespace}", lambda error: self._failed(runner, error)
+            runner.run, f"probe {namespace}", lambda error: self._failed(runner, error)
         )
-        self._running[subject.namespace] = Running(runner, task, lifecycle.reason)
-        self._not_probed.pop(subject.namespace, None)
-        if self.endpoints is not None:
-            self.endpoints.start(subject.namespace)
+        self._running[namespace] = Running(runner, task, lifecycle.reason)
+        self._not_probed.pop(namespace, None)
+        if probes is not None:
+            probes.start(namespace)
         messages.lifecycle_changed(
-            self._env, subject.namespace, "ProbingStarted", f"probing starts: {lifecycle.message}"
+            self._env, namespace, "ProbingStarted", f"probing starts: {lifecycle.message}"
         )
 
     def _failed(self, runner: ShootRunner, error: Exception) -> None:
