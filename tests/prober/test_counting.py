@@ -15,7 +15,7 @@ def verdicts(harness, verdict):
 
 async def test_one_probe_is_enough_for_a_scale_down_by_default(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(harness.writes)
     assert not [n for n in harness.notices if n.reason == VerdictReason.COUNTING]
 
@@ -38,7 +38,7 @@ async def test_probes_that_count_are_suspect_interval_apart_and_none_is_lost(lab
 
 async def test_three_good_probes_five_seconds_apart_end_a_protection(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(7)
     seen = len(harness.probes())
@@ -53,10 +53,10 @@ async def test_three_good_probes_five_seconds_apart_end_a_protection(harness):
 
 async def test_a_slow_first_good_probe_does_not_make_a_fourth_one_necessary(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(7)
-    with harness.world.faults.latency(SHOOT, 0.2):
+    with harness.faults.latency(SHOOT, 0.2):
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING, within=60)
     seen = len(harness.probes())
     await harness.until(lambda: len(harness.told("FlowStarted")) == 2, within=90)
@@ -70,11 +70,11 @@ async def test_without_protection_one_good_probe_is_a_scale_up(harness):
 
 async def test_a_probe_of_the_other_direction_sets_the_count_to_0(harness):
     await harness.run(60)
-    cut = harness.world.faults.path_cut(SHOOT)
+    cut = harness.faults.path_cut(SHOOT)
     await harness.protect()
     cut.lift()
     await harness.until(lambda: "2 of 3" in harness.decision().message, within=60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.decision().would_be is Verdict.SCALE_DOWN)
     await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
     assert "1 of 3" in harness.decision().message
@@ -90,12 +90,12 @@ async def test_a_probe_of_the_other_direction_sets_the_count_to_0(harness):
 )
 async def test_a_429_leaves_the_count_and_every_other_failure_sets_it_to_0(harness, trouble, kept):
     await harness.run(60)
-    cut = harness.world.faults.path_cut(SHOOT)
+    cut = harness.faults.path_cut(SHOOT)
     await harness.protect()
     cut.lift()
     await harness.until(lambda: "2 of 3" in harness.decision().message, within=60)
     probes = len(harness.probes())
-    with harness.world.faults.trouble(SHOOT, trouble):
+    with harness.faults.trouble(SHOOT, trouble):
         await harness.until(lambda: len(harness.probes()) > probes)
     await harness.until(lambda: len(harness.probes()) > probes + 1)
     if kept:
@@ -108,7 +108,7 @@ async def test_a_429_leaves_the_count_and_every_other_failure_sets_it_to_0(harne
 
 async def test_lost_leadership_leaves_the_count(harness):
     await harness.run(60)
-    cut = harness.world.faults.path_cut(SHOOT)
+    cut = harness.faults.path_cut(SHOOT)
     await harness.protect()
     cut.lift()
     await harness.until(lambda: "2 of 3" in harness.decision().message, within=60)
@@ -126,7 +126,7 @@ async def test_each_further_protection_within_an_hour_needs_a_longer_good_span(h
     for _ in range(3):
         await harness.run(120)
         begun = len(harness.told("FlowStarted"))
-        with harness.world.faults.path_cut(SHOOT):
+        with harness.faults.path_cut(SHOOT):
             await harness.protect()
             await harness.run(5)
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING, within=60)
@@ -140,10 +140,10 @@ async def test_each_further_protection_within_an_hour_needs_a_longer_good_span(h
 
 async def test_a_protection_an_hour_after_the_last_is_the_first_again(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     await harness.run(3700)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     await harness.until(lambda: len(harness.told("FlowStarted")) == 4, within=45)
 
@@ -164,7 +164,7 @@ async def test_a_protection_that_somebody_else_began_is_not_flapping(lab):
 
 async def test_under_protection_and_while_counting_probes_come_every_suspect_interval(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         before = len(harness.probes())
         await harness.run(100)

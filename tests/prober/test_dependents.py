@@ -81,7 +81,7 @@ def racing(harness, **hooks):
 
 
 async def test_each_configured_dependent_is_read_as_it_is_now(harness, dependents):
-    with harness.world.faults.watch_stalled(Watched.DEPENDENTS):
+    with harness.faults.watch_stalled(Watched.DEPENDENTS):
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 4}})
         views = await dependents.live(SHOOT)
     assert list(views) == [KCM, MCM, CA]
@@ -107,7 +107,7 @@ async def test_sizes_that_only_scale_knows_are_read_and_the_version_stays_that_o
 
 
 async def test_a_read_that_fails_is_the_error_of_all(harness, dependents):
-    with harness.world.faults.seed_down(), pytest.raises(ClusterError):
+    with harness.faults.seed_down(), pytest.raises(ClusterError):
         await dependents.live(SHOOT)
 
 
@@ -163,7 +163,7 @@ async def test_where_there_is_nothing_to_do_nothing_is_written_or_told(
 async def test_the_prober_heeds_what_was_written_here(harness, dependents):
     await harness.run(60)
     await dependents.set_ignored(order())
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.replicas() == (1, 0, 0)
 
@@ -205,7 +205,7 @@ async def test_what_is_not_configured_is_not_found_and_not_even_read(harness):
 
 
 async def test_a_missing_right_is_told_and_nothing_is_so(harness, dependents):
-    with harness.world.faults.patch_forbidden(), pytest.raises(Forbidden):
+    with harness.faults.patch_forbidden(), pytest.raises(Forbidden):
         await dependents.set_ignored(order())
     assert annotation(harness) is None
     assert not harness.told("OverrideSet")
@@ -324,7 +324,7 @@ async def test_a_write_whose_answer_is_lost_counts_where_it_was_done(harness):
 
 async def test_a_write_whose_answer_is_lost_and_that_was_not_done_fails(harness, dependents):
     trouble = Trouble(error_rate=1.0, verbs=frozenset({"patch"}))
-    with harness.world.faults.seed_trouble(trouble), pytest.raises(ClusterError):
+    with harness.faults.seed_trouble(trouble), pytest.raises(ClusterError):
         await dependents.set_ignored(order())
     assert annotation(harness) is None
     assert not harness.told("OverrideSet")

@@ -57,7 +57,7 @@ async def test_what_stops_the_prober_ends_its_requests(harness, how):
 @pytest.mark.parametrize("how", STOPS)
 async def test_a_stop_while_protected_scales_nothing_and_is_told(harness, how):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         written = len(harness.writes())
         STOPS[how](harness.world)
@@ -75,7 +75,7 @@ async def test_a_stop_while_protected_scales_nothing_and_is_told(harness, how):
 
 async def test_a_stop_without_protection_abandons_nothing(harness):
     await harness.run(60)
-    harness.world.faults.hibernated(SHOOT)
+    harness.faults.hibernated(SHOOT)
     await harness.run(60)
     assert not harness.told("ProtectionAbandoned")
     assert harness.state() is ShootState.NOT_PROBED
@@ -83,10 +83,10 @@ async def test_a_stop_without_protection_abandons_nothing(harness):
 
 async def test_a_standby_leaves_it_to_the_leader_to_tell_of_what_is_abandoned(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         harness.leadership.become(leading=False)
-        harness.world.faults.hibernated(SHOOT)
+        harness.faults.hibernated(SHOOT)
         await harness.run(60)
     assert harness.state() is ShootState.NOT_PROBED
     assert not harness.told("ProtectionAbandoned")
@@ -94,7 +94,7 @@ async def test_a_standby_leaves_it_to_the_leader_to_tell_of_what_is_abandoned(ha
 
 async def test_the_end_of_the_process_abandons_nothing(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.prober.stop("SIGTERM")
     assert not harness.told("ProtectionAbandoned")
@@ -184,22 +184,22 @@ async def test_protection_that_appears_starts_the_prober_of_a_shoot_that_is_not_
 
 async def test_an_undecodable_shoot_keeps_a_running_prober_and_is_reported(harness):
     await harness.run(60)
-    harness.world.faults.undecodable(SHOOT)
+    harness.faults.undecodable(SHOOT)
     await harness.run(60)
     assert harness.runs()
     assert harness.state() is ShootState.HEALTHY
     assert len(harness.told("Undecodable")) == 1
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
 
 
 async def test_what_was_reported_of_a_shoot_is_forgotten_with_its_cluster(harness):
     reported = harness.prober.controller._reported
     await harness.run(60)
-    harness.world.faults.undecodable(SHOOT)
+    harness.faults.undecodable(SHOOT)
     await harness.run(1)
     assert SHOOT in reported
-    harness.world.faults.cluster_gone(SHOOT)
+    harness.faults.cluster_gone(SHOOT)
     await harness.run(1)
     assert reported == {}
 
@@ -219,7 +219,7 @@ async def test_an_undecodable_shoot_starts_no_prober_until_it_can_be_read(lab):
 
 async def test_a_stopped_shoot_that_comes_back_is_probed_again(harness):
     await harness.run(60)
-    with harness.world.faults.hibernated(SHOOT):
+    with harness.faults.hibernated(SHOOT):
         await harness.run(60)
         assert not harness.world.parts.place.port(SHOOT).connections
     await harness.run(60)
@@ -228,7 +228,7 @@ async def test_a_stopped_shoot_that_comes_back_is_probed_again(harness):
 
 async def test_a_cluster_that_is_gone_is_forgotten(harness):
     await harness.run(60)
-    harness.world.faults.cluster_gone(SHOOT)
+    harness.faults.cluster_gone(SHOOT)
     await harness.run(1)
     assert harness.prober.registry.status(SHOOT) is None
     assert not harness.prober.registry.statuses()
@@ -242,7 +242,7 @@ async def test_a_changed_grace_is_taken_at_the_next_probe_without_losing_state(h
     probes = harness.status().probes
     assert probes > 5, "the runner was not started anew"
     assert harness.status().expiry == 150
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.replicas() == (1, 1, 1)
         await harness.run(60)

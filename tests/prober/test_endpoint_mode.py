@@ -68,7 +68,7 @@ async def test_a_healthy_shoot_is_asked_by_both_paths_and_scaled_up(harness):
 
 async def test_no_machine_node_or_lease_is_read(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     await harness.until(lambda: harness.state() is ShootState.HEALTHY, within=240)
     assert not harness.world.requests.live(Host.SEED, what="machines")
@@ -84,7 +84,7 @@ async def test_no_machine_node_or_lease_is_read(harness):
 async def test_a_load_balancer_that_is_away_is_an_outage_however_it_is_away(lab, how):
     harness = probed(lab)
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT, how=how):
+    with harness.faults.path_cut(SHOOT, how=how):
         await harness.protect()
         assert harness.replicas() == (0, 0, 0)
         assert harness.decision().verdict is Verdict.SCALE_DOWN
@@ -95,7 +95,7 @@ async def test_a_load_balancer_that_is_away_is_an_outage_however_it_is_away(lab,
 
 async def test_it_takes_three_failures_five_seconds_apart(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
         first = harness.now
         assert "1 of 3" in harness.decision().message
@@ -108,7 +108,7 @@ async def test_an_attempt_ends_after_five_seconds_and_an_outage_that_swallows_wi
     harness,
 ):
     await harness.run(60)
-    with harness.world.faults.route_cut(SHOOT, EXTERNAL):
+    with harness.faults.route_cut(SHOOT, EXTERNAL):
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
         seen = {each.route: each for each in harness.status().paths}[EXTERNAL]
         assert 4.5 <= seen.seconds <= 5.0
@@ -120,7 +120,7 @@ async def test_an_attempt_ends_after_five_seconds_and_an_outage_that_swallows_wi
 async def test_probe_timeout_ends_an_attempt_where_it_is_shorter(lab):
     harness = probed(lab, probe_timeout=2.0)
     await harness.run(60)
-    with harness.world.faults.route_cut(SHOOT, EXTERNAL):
+    with harness.faults.route_cut(SHOOT, EXTERNAL):
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
         seen = {each.route: each for each in harness.status().paths}[EXTERNAL]
         assert 1.7 <= seen.seconds <= 2.0
@@ -130,7 +130,7 @@ async def test_probe_timeout_ends_an_attempt_where_it_is_shorter(lab):
 async def test_from_the_third_failure_to_the_first_write_it_takes_no_time(lab):
     harness = probed(lab)
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: "2 of 3" in harness.decision().message)
         await harness.until(
             lambda: harness.status().paths[1].at > harness.now - 0.02 and harness.writes()
@@ -141,10 +141,10 @@ async def test_from_the_third_failure_to_the_first_write_it_takes_no_time(lab):
 
 async def test_one_answer_in_between_begins_the_count_anew(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: "2 of 3" in harness.decision().message)
     await harness.until(lambda: harness.decision().verdict is Verdict.SCALE_UP)
-    with harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
         assert "1 of 3" in harness.decision().message
     assert not harness.writes()
@@ -188,7 +188,7 @@ async def test_what_says_nothing_about_the_external_path_never_scales_anything(l
     begin, reason = NEITHER[what]
     harness = probed(lab)
     await harness.run(60)
-    with begin(harness.world.faults):
+    with begin(harness.faults):
         await harness.run(120)
         assert not harness.writes()
         assert harness.decision().verdict is Verdict.HOLD
@@ -203,9 +203,9 @@ async def test_nor_does_it_end_a_protection(lab, what):
     begin, _ = NEITHER[what]
     harness = probed(lab)
     await harness.run(60)
-    cut = harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED)
+    cut = harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED)
     await harness.protect()
-    with begin(harness.world.faults):
+    with begin(harness.faults):
         cut.lift()
         await harness.run(120)
         assert harness.replicas() == (0, 0, 0)
@@ -216,9 +216,7 @@ async def test_nor_does_it_end_a_protection(lab, what):
 async def test_a_429_on_one_path_holds_for_both(lab, route):
     harness = probed(lab)
     await harness.run(60)
-    with harness.world.faults.route_trouble(
-        SHOOT, route, Trouble(throttled=True, retry_after=30.0)
-    ):
+    with harness.faults.route_trouble(SHOOT, route, Trouble(throttled=True, retry_after=30.0)):
         await harness.until(lambda: harness.reason() is VerdictReason.THROTTLED)
         harness.world.requests.reset()
         harness.prober.registry.runner(SHOOT).wake()
@@ -242,7 +240,7 @@ async def test_a_429_on_one_path_holds_for_both(lab, route):
 async def test_an_internal_path_that_fails_holds_and_the_external_one_is_not_tried(lab, trouble):
     harness = probed(lab)
     await harness.run(60)
-    with harness.world.faults.route_trouble(SHOOT, INTERNAL, trouble):
+    with harness.faults.route_trouble(SHOOT, INTERNAL, trouble):
         await harness.until(lambda: harness.decision().verdict is Verdict.HOLD)
         harness.world.requests.reset()
         seen = len(harness.probes())
@@ -256,7 +254,7 @@ async def test_an_internal_path_that_fails_holds_and_the_external_one_is_not_tri
 async def test_the_backoff_is_the_one_that_is_configured(lab):
     harness = probed(lab, internal_failure_backoff=7.0)
     await harness.run(60)
-    with harness.world.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
+    with harness.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: harness.decision().verdict is Verdict.HOLD)
         seen = len(harness.probes())
         await harness.run(70)
@@ -267,7 +265,7 @@ async def test_the_backoff_is_the_one_that_is_configured(lab):
 async def test_an_attempt_that_says_nothing_about_its_path_asks_for_no_backoff(lab, route):
     harness = probed(lab)
     await harness.run(60)
-    with harness.world.faults.route_trouble(SHOOT, route, Trouble(forbidden=True)):
+    with harness.faults.route_trouble(SHOOT, route, Trouble(forbidden=True)):
         await harness.until(lambda: harness.reason() is VerdictReason.CREDENTIALS_INVALID)
         seen = len(harness.probes())
         await harness.run(60)
@@ -276,7 +274,7 @@ async def test_an_attempt_that_says_nothing_about_its_path_asks_for_no_backoff(l
 
 async def test_an_answer_of_the_load_balancer_asks_for_no_backoff(harness):
     await harness.run(60)
-    with harness.world.faults.page_instead(SHOOT):
+    with harness.faults.page_instead(SHOOT):
         await harness.until(lambda: harness.reason() is VerdictReason.BAD_ANSWER)
         seen = len(harness.probes())
         await harness.run(60)
@@ -286,7 +284,7 @@ async def test_an_answer_of_the_load_balancer_asks_for_no_backoff(harness):
 async def test_both_paths_dead_scale_nothing(harness):
     """The API server itself is away: no node can renew, and none of our business."""
     await harness.run(60)
-    with harness.world.faults.api_down(SHOOT):
+    with harness.faults.api_down(SHOOT):
         await harness.run(300)
         assert not harness.writes()
         assert harness.state() is ShootState.UNREACHABLE
@@ -295,10 +293,10 @@ async def test_both_paths_dead_scale_nothing(harness):
 async def test_an_internal_path_that_dies_while_the_outage_is_confirmed_holds(harness):
     """The third attempt on the external path swallows 5 s; meanwhile the internal one goes."""
     await harness.run(60)
-    with harness.world.faults.route_cut(SHOOT, EXTERNAL):
+    with harness.faults.route_cut(SHOOT, EXTERNAL):
         await harness.until(lambda: "2 of 3" in harness.decision().message)
         await harness.until(lambda: harness.status().paths[0].at > harness.now - 0.05)
-        with harness.world.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
+        with harness.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
             await harness.until(lambda: harness.reason() is VerdictReason.UNREACHABLE)
             assert not harness.writes()
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING, within=60)
@@ -308,7 +306,7 @@ async def test_an_internal_path_that_dies_while_the_outage_is_confirmed_holds(ha
 async def test_after_internal_failures_success_threshold_answers_are_needed(lab):
     harness = probed(lab, success_threshold=3)
     await harness.run(60)
-    with harness.world.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
+    with harness.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: harness.decision().verdict is Verdict.HOLD)
         await harness.run(65)  # three failures, 30 s apart
     harness.world.requests.reset()
@@ -331,7 +329,7 @@ async def test_an_outage_is_confirmed_by_the_internal_path_where_nothing_is_to_b
     harness,
 ):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.protect()
         await harness.run(20)
         harness.world.requests.reset()
@@ -342,7 +340,7 @@ async def test_an_outage_is_confirmed_by_the_internal_path_where_nothing_is_to_b
 async def test_an_internal_path_that_failed_once_is_still_healthy_when_it_answers_again(lab):
     harness = probed(lab, success_threshold=3)
     await harness.run(60)
-    with harness.world.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
+    with harness.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: harness.decision().verdict is Verdict.HOLD)
     harness.world.requests.reset()
     await harness.until(lambda: asked(harness, EXTERNAL), within=60)
@@ -353,11 +351,11 @@ async def test_an_internal_path_that_failed_once_is_still_healthy_when_it_answer
 
 
 async def test_a_pause_holds_as_in_lease_mode(lab):
-    operator = Operator(probed(lab))
+    operator = Operator.at(probed(lab))
     harness = operator.harness
     await harness.run(60)
     await operator.pause()
-    with harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: harness.decision().would_be is Verdict.SCALE_DOWN)
         seen = len(harness.probes())
         await harness.run(60)
@@ -370,7 +368,7 @@ async def test_the_runs_keep_levels_and_delays(lab):
     slow = changed(KCM, scale_down=ScalePolicy(1, initial_delay=8.0))
     harness = probed(lab, dependents=slow)
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         begun = await harness.until(lambda: harness.writes(MCM))
         await harness.until(lambda: harness.writes(KCM))
         assert harness.now - begun == pytest.approx(8.0, abs=1.5)
@@ -380,10 +378,10 @@ async def test_the_runs_keep_levels_and_delays(lab):
 async def test_a_scale_down_reads_live_what_is_stale_and_no_machines(lab, watch):
     harness = probed(lab)
     await harness.run(60)
-    harness.world.faults.watch_stalled(Watched(watch))
+    harness.faults.watch_stalled(Watched(watch))
     await harness.run(91)
     harness.world.requests.reset()
-    with harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.protect()
     reads = 2 if watch == "secrets" else 1
     assert harness.world.requests.live(Host.SEED, what=watch) >= reads
@@ -393,12 +391,12 @@ async def test_a_scale_down_reads_live_what_is_stale_and_no_machines(lab, watch)
 async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(lab):
     harness = probed(lab)
     await harness.run(60)
-    harness.world.faults.watch_stalled(Watched.SECRETS)
+    harness.faults.watch_stalled(Watched.SECRETS)
     await harness.run(91)
     reads = Trouble(refused=True, verbs=frozenset({"get", "list"}))
     with (
-        harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED),
-        harness.world.faults.seed_trouble(reads),
+        harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED),
+        harness.faults.seed_trouble(reads),
     ):
         await harness.run(60)
         assert not harness.writes()
@@ -424,9 +422,9 @@ async def test_failures_of_an_external_secret_that_is_another_one_now_scale_noth
         outdated = secret.route is EXTERNAL and secret.kubeconfig == former
         return FormerAddress() if outdated else await connect(secret)
 
-    harness.world.faults.watch_stalled(Watched.SECRETS)
+    harness.faults.watch_stalled(Watched.SECRETS)
     await harness.run(91)
-    harness.world.faults.rotate_token(SHOOT, overlap=600.0)
+    harness.faults.rotate_token(SHOOT, overlap=600.0)
     monkeypatch.setattr(connector, "connect", connected)
     await harness.until(lambda: harness.reason() is VerdictReason.SEED_STALE)
     assert "external path has changed" in harness.decision().message
@@ -438,7 +436,7 @@ async def test_at_the_second_protection_within_an_hour_the_good_probes_must_last
     took = 0.0
     await harness.run(60)
     for _ in range(2):
-        with harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+        with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
             await harness.protect()
         back = harness.now
         await harness.until(lambda: harness.replicas() == (1, 1, 1), within=240)
@@ -449,7 +447,7 @@ async def test_at_the_second_protection_within_an_hour_the_good_probes_must_last
 
 async def test_a_token_that_rotates_is_used_at_once(harness):
     await harness.run(60)
-    harness.world.faults.rotate_token(SHOOT, overlap=5.0)
+    harness.faults.rotate_token(SHOOT, overlap=5.0)
     await harness.run(120)
     assert not [n for n in harness.notices if n.kind == "Look" and n.numbers["failed"]]
 
@@ -460,14 +458,14 @@ async def test_a_token_that_rotates_is_used_at_once(harness):
 async def test_without_a_gate_a_seed_without_network_takes_everything_down(harness):
     """What endpoint mode cannot see by itself, and why docs/endpoints.md says to pair it with a gate."""
     await harness.run(60)
-    with harness.world.faults.seed_network_cut():
+    with harness.faults.seed_network_cut():
         await harness.protect()
 
 
 async def test_with_a_gate_a_false_alarm_of_the_seeds_network_scales_nothing(lab):
     harness = probed(lab, endpoint_probes=(CANARY,))
     await harness.run(60)
-    with harness.world.faults.seed_network_cut():
+    with harness.faults.seed_network_cut():
         await harness.until(lambda: harness.reason() is VerdictReason.GATED)
         await harness.run(300)
         assert not harness.writes()
@@ -478,7 +476,7 @@ async def test_with_a_gate_a_false_alarm_of_the_seeds_network_scales_nothing(lab
 async def test_a_gate_whose_canary_is_well_delays_nothing(lab):
     harness = probed(lab, endpoint_probes=(CANARY,))
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
         first = harness.now
         await harness.until(harness.writes)
@@ -493,7 +491,7 @@ async def test_failures_from_before_the_process_stood_still_are_not_in_a_row_wit
 ):
     harness = probed(lab)
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
+    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: "2 of 3" in harness.decision().message)
         agenda = harness.prober.registry.runner(SHOOT)._schedule
         due, agenda.next = agenda.next, NextProbe(harness.now + 3600, "nobody looks")

@@ -44,7 +44,7 @@ def notes(harness):
 
 async def test_an_outage_is_told_in_sentences_that_anybody_understands(lab):
     harness = await shoot(lab)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     await harness.run(120)
     found = notes(harness)
@@ -70,7 +70,7 @@ def annotate(harness, ref, **values):
 async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(lab):
     harness = await shoot(lab)
     annotate(harness, MCM, ignore_scaling="perhaps")
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         annotate(harness, CA, replicas="many")
         annotate(harness, KCM, ignore_scaling="true")
@@ -99,7 +99,7 @@ async def test_what_was_at_0_for_no_known_reason_says_so_when_it_comes_back(lab)
 
 async def test_what_cannot_be_scaled_says_why(lab):
     harness = await shoot(lab)
-    with harness.world.faults.path_cut(SHOOT), harness.world.faults.patch_forbidden():
+    with harness.faults.path_cut(SHOOT), harness.faults.patch_forbidden():
         await harness.until(lambda: harness.told("ScalingFailed"), within=120)
     said = [note for (reason, _), note in notes(harness).items() if reason == "ScalingFailed"]
     assert said
@@ -108,9 +108,9 @@ async def test_what_cannot_be_scaled_says_why(lab):
 
 async def test_a_shoot_that_is_left_alone_in_an_outage_says_so_on_all_that_stays_down(lab):
     harness = await shoot(lab)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-        harness.world.faults.hibernated(SHOOT)
+        harness.faults.hibernated(SHOOT)
         await harness.until(lambda: harness.told("ProtectionAbandoned"))
     found = notes(harness)
     for ref in (KCM, MCM, CA):

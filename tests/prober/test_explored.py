@@ -64,7 +64,7 @@ async def test_an_outage_that_recurs_while_the_api_server_is_away_is_not_over_wh
     await harness.run(60)
     with world.faults.path_cut(SHOOT):
         await harness.protect()
-    harness.world.faults.watch_stalled(Watched.MACHINES)
+    harness.faults.watch_stalled(Watched.MACHINES)
     await harness.run(9)
     with world.faults.path_cut(SHOOT):
         with world.faults.api_down(SHOOT):
@@ -77,27 +77,27 @@ async def test_an_outage_that_recurs_while_the_api_server_is_away_is_not_over_wh
 async def test_a_hold_that_only_our_own_write_has_shown_outlives_a_watch_that_is_behind(lab):
     """Lists and watches of the ScaleRequests show nothing of it: nobody has ended the hold."""
     operator = await with_operator(lab, max_protection=300.0)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.protect()
-        operator.harness.world.faults.overrides_watch_stalled()
-        await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=400)
-        await operator.harness.run(120)
-        assert operator.harness.reason() is VerdictReason.HELD
-        assert operator.harness.replicas() == (1, 1, 1)
+    with operator.faults.path_cut(SHOOT):
+        await operator.protect()
+        operator.faults.overrides_watch_stalled()
+        await operator.until(lambda: operator.replicas() == (1, 1, 1), within=400)
+        await operator.run(120)
+        assert operator.reason() is VerdictReason.HELD
+        assert operator.replicas() == (1, 1, 1)
 
 
 async def test_a_cancelled_run_does_not_come_back_with_a_watch_that_shows_what_was_before(lab):
     """The ScaleRequest was deleted, and its watch goes on showing one that has not ended."""
     operator = await with_operator(lab)
     began = await operator.scale(DOWN)
-    await operator.harness.run(0.1)
-    stalled = operator.harness.world.faults.overrides_watch_stalled()
-    await operator.harness.prober.scaling_runs.cancel(began.id, by="bob")
-    await operator.harness.run(60)
+    await operator.run(0.1)
+    stalled = operator.faults.overrides_watch_stalled()
+    await operator.prober.scaling_runs.cancel(began.id, by="bob")
+    await operator.run(60)
     stalled.lift()
-    await operator.harness.run(60)
-    assert operator.harness.environment.overrides.effective(SHOOT).hold is None
-    assert operator.harness.replicas() == (1, 1, 1), "the leases are well, and nobody holds it down"
+    await operator.run(60)
+    assert operator.environment.overrides.effective(SHOOT).hold is None
+    assert operator.replicas() == (1, 1, 1), "the leases are well, and nobody holds it down"
 
 
 async def test_a_first_reading_that_hung_until_the_storage_was_back_proves_nothing_of_that_time(

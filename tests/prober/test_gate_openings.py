@@ -43,7 +43,7 @@ async def test_a_probe_that_began_while_the_gate_was_closed_scales_nothing_after
     """The end of a false alarm: the canary is back at once, and an attempt of before still fails."""
     await harness.run(60)
     gate.close()
-    fault = harness.world.faults.path_cut(SHOOT)
+    fault = harness.faults.path_cut(SHOOT)
     await harness.until(lambda: harness.reason() is VerdictReason.GATED)
     await harness.run(2)
     gate.open()
@@ -59,7 +59,7 @@ async def test_a_probe_that_began_while_the_gate_was_closed_scales_nothing_after
 async def test_the_probe_that_reaches_the_threshold_is_held_back_as_well(harness, gate):
     await harness.run(60)
     gate.close()
-    fault = harness.world.faults.path_cut(SHOOT)
+    fault = harness.faults.path_cut(SHOOT)
     await harness.until(lambda: "2 of 3 probes" in harness.decision().message)
     await harness.run(2)
     gate.open()
@@ -72,7 +72,7 @@ async def test_the_probe_that_reaches_the_threshold_is_held_back_as_well(harness
 
 async def test_so_is_one_in_which_the_gate_closed_and_opened(harness, gate):
     await harness.run(60)
-    fault = harness.world.faults.path_cut(SHOOT)
+    fault = harness.faults.path_cut(SHOOT)
     await harness.until(lambda: "2 of 3 probes" in harness.decision().message)
     await harness.run(1)
     gate.close()
@@ -88,7 +88,7 @@ async def test_so_is_one_in_which_the_gate_closed_and_opened(harness, gate):
 async def test_the_next_probe_comes_at_once_and_decides(harness, gate):
     await harness.run(60)
     gate.close()
-    harness.world.faults.path_cut(SHOOT)
+    harness.faults.path_cut(SHOOT)
     await harness.until(lambda: "2 of 3 probes" in harness.decision().message)
     await harness.run(2)
     gate.open()

@@ -71,14 +71,14 @@ def under(lab, gate, **changes):
 
 def by_hand(lab, gate, **changes):
     """A harness with a gate, and what a person does at it."""
-    return Operator(under(lab, gate, **changes))
+    return Operator.at(under(lab, gate, **changes))
 
 
 async def gated(harness, gate):
     """An outage whose scale-down is held back by the gate alone."""
     await harness.run(60)
     gate.close()
-    fault = harness.world.faults.path_cut(SHOOT)
+    fault = harness.faults.path_cut(SHOOT)
     await harness.until(lambda: harness.reason() is VerdictReason.GATED)
     return fault
 
@@ -97,20 +97,18 @@ async def test_nothing_is_scaled_down_while_the_gate_is_closed_and_the_verdict_s
 
 async def test_what_a_gate_holds_back_as_well_is_not_unprotected_because_of_people_alone(lab, gate):
     operator = by_hand(lab, gate)
-    await operator.harness.run(60)
+    await operator.run(60)
     gate.close()
     await operator.pause()
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.until(
-            lambda: operator.harness.decision().would_be is Verdict.SCALE_DOWN
-        )
-        assert (operator.harness.state(), operator.harness.reason()) == (
+    with operator.faults.path_cut(SHOOT):
+        await operator.until(lambda: operator.decision().would_be is Verdict.SCALE_DOWN)
+        assert (operator.state(), operator.reason()) == (
             ShootState.SUSPECT,
             VerdictReason.PAUSED,
         )
         gate.open()
-        await operator.harness.run(6)
-        assert operator.harness.state() is ShootState.UNPROTECTED
+        await operator.run(6)
+        assert operator.state() is ShootState.UNPROTECTED
 
 
 async def test_a_gated_shoot_is_looked_at_every_suspect_interval(harness, gate):
@@ -149,7 +147,7 @@ async def test_a_gate_that_opens_over_a_healthy_shoot_wakes_nobody(harness, gate
 
 async def test_a_closed_gate_never_holds_back_a_scale_up(harness, gate):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         gate.close()
     await harness.until(lambda: harness.replicas() == (1, 1, 1), within=180)
@@ -158,7 +156,7 @@ async def test_a_closed_gate_never_holds_back_a_scale_up(harness, gate):
 async def test_a_gate_that_closes_ends_no_run_and_delays_none(lab, gate):
     harness = under(lab, gate, dependents=SLOW_KCM)
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         begun = await harness.until(lambda: harness.writes(MCM))
         gate.close()
         await harness.until(lambda: harness.writes(KCM))
@@ -168,7 +166,7 @@ async def test_a_gate_that_closes_ends_no_run_and_delays_none(lab, gate):
 
 async def test_a_gate_that_closes_during_protection_ends_nothing(harness, gate):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         gate.close()
         await harness.run(120)
@@ -178,11 +176,11 @@ async def test_a_gate_that_closes_during_protection_ends_nothing(harness, gate):
 
 async def test_a_closed_gate_holds_back_no_scale_down_that_a_person_asks_for(lab, gate):
     operator = by_hand(lab, gate)
-    await operator.harness.run(60)
+    await operator.run(60)
     gate.close()
     began = await operator.scale(DOWN)
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    assert operator.harness.replicas() == (0, 0, 0)
+    assert operator.replicas() == (0, 0, 0)
 
 
 async def test_a_person_may_scale_down_what_the_gate_alone_holds_back(lab, gate):
@@ -190,23 +188,23 @@ async def test_a_person_may_scale_down_what_the_gate_alone_holds_back(lab, gate)
     await gated(operator.harness, gate)
     began = await operator.scale(DOWN)
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    assert operator.harness.replicas() == (0, 0, 0)
+    assert operator.replicas() == (0, 0, 0)
 
 
 async def test_a_gate_that_closes_ends_no_run_of_a_person(lab, gate):
     operator = by_hand(lab, gate, dependents=SLOW_KCM)
-    await operator.harness.run(60)
+    await operator.run(60)
     began = await operator.scale(DOWN)
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
+    await operator.until(lambda: operator.writes(MCM))
     gate.close()
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    assert operator.harness.replicas() == (0, 0, 0)
+    assert operator.replicas() == (0, 0, 0)
 
 
 async def test_endpoint_probes_live_as_long_as_the_shoot_is_probed(harness, gate):
     await harness.run(60)
     assert gate.probed == {SHOOT}
-    harness.world.faults.hibernated(SHOOT)
+    harness.faults.hibernated(SHOOT)
     await harness.until(lambda: not gate.probed)
 
 

@@ -31,7 +31,7 @@ def apart(harness, since):
 
 async def test_while_a_gate_is_closed_the_paths_are_looked_at_every_suspect_interval(harness):
     await harness.run(60)
-    with harness.world.faults.seed_network_cut():
+    with harness.faults.seed_network_cut():
         await harness.until(lambda: harness.reason() is VerdictReason.GATED)
         since = harness.now
         await harness.run(60)
@@ -42,7 +42,7 @@ async def test_while_a_gate_is_closed_the_paths_are_looked_at_every_suspect_inte
 
 async def test_when_all_is_well_again_so_is_the_pace(harness):
     await harness.run(60)
-    with harness.world.faults.seed_network_cut():
+    with harness.faults.seed_network_cut():
         await harness.until(lambda: harness.reason() is VerdictReason.GATED)
     await harness.until(lambda: harness.decision().verdict is Verdict.SCALE_UP)
     since = harness.now

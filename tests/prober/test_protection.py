@@ -16,7 +16,7 @@ async def test_when_the_nodes_lose_their_path_the_controllers_go_to_zero_before_
     harness,
 ):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.replicas() == (0, 0, 0)
         assert harness.state() is ShootState.PROTECTED

@@ -24,7 +24,7 @@ async def test_a_server_or_storage_that_is_away_never_scales_anything(anywhere, 
     harness = anywhere
     for _ in range(4):
         await harness.run(83)
-        with getattr(harness.world.faults, fault)(SHOOT):
+        with getattr(harness.faults, fault)(SHOOT):
             await harness.run(seconds)
     await harness.run(120)
     assert not harness.writes()
@@ -36,7 +36,7 @@ async def test_storage_that_fails_at_once_never_scales_anything(anywhere, second
     harness = anywhere
     for _ in range(4):
         await harness.run(83)
-        with harness.world.faults.storage_away(SHOOT, Storage.FAILS):
+        with harness.faults.storage_away(SHOOT, Storage.FAILS):
             await harness.run(seconds)
     await harness.run(120)
     assert not harness.writes()
@@ -45,7 +45,7 @@ async def test_storage_that_fails_at_once_never_scales_anything(anywhere, second
 @pytest.mark.parametrize("fault", ["api_down", "api_hanging"])
 async def test_no_answer_is_unreachable(harness, fault):
     await harness.run(60)
-    with getattr(harness.world.faults, fault)(SHOOT):
+    with getattr(harness.faults, fault)(SHOOT):
         await harness.run(60)
         assert harness.state() is ShootState.UNREACHABLE
         assert harness.decision().verdict is Verdict.HOLD
@@ -74,7 +74,7 @@ async def test_leases_that_do_not_come_within_probe_timeout_are_too_slow(lab):
 
 async def test_storage_that_is_away_is_failing_although_version_answers(harness):
     await harness.run(60)
-    with harness.world.faults.storage_away(SHOOT):
+    with harness.faults.storage_away(SHOOT):
         await harness.run(60)
         assert harness.state() is ShootState.FAILING
         assert harness.reason() is VerdictReason.LEASES_UNREADABLE
@@ -83,7 +83,7 @@ async def test_storage_that_is_away_is_failing_although_version_answers(harness)
 async def test_an_answer_that_is_not_a_version_is_failing(harness):
     await harness.run(60)
     broken = Trouble(error_rate=1.0, what=frozenset({"version"}))
-    with harness.world.faults.path_cut(SHOOT), harness.world.faults.trouble(SHOOT, broken):
+    with harness.faults.path_cut(SHOOT), harness.faults.trouble(SHOOT, broken):
         await harness.run(120)
         assert harness.state() is ShootState.FAILING
         assert harness.reason() is VerdictReason.BAD_ANSWER
@@ -93,8 +93,8 @@ async def test_an_answer_that_is_not_a_version_is_failing(harness):
 async def test_nodes_that_cannot_be_read_hold_a_scale_down(harness):
     await harness.run(60)
     with (
-        harness.world.faults.path_cut(SHOOT),
-        harness.world.faults.forbidden(SHOOT, "list", "nodes"),
+        harness.faults.path_cut(SHOOT),
+        harness.faults.forbidden(SHOOT, "list", "nodes"),
     ):
         await harness.run(120)
         assert harness.decision().verdict is Verdict.HOLD
@@ -114,7 +114,7 @@ async def test_failed_probes_come_a_second_apart_until_there_is_a_gap_then_at_mo
 ):
     """rules 4.1: a contact before the gap keeps the ages."""
     await harness.run(60)
-    apart = await paces(harness, harness.world.faults.api_down(SHOOT))
+    apart = await paces(harness, harness.faults.api_down(SHOOT))
     assert apart[0] in (1, 2)
     assert max(apart) == 10
     assert apart[-3:] == [10, 10, 10]
@@ -125,9 +125,9 @@ async def test_under_protection_failed_probes_come_no_further_apart_than_the_sus
     harness,
 ):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-        apart = await paces(harness, harness.world.faults.api_down(SHOOT))
+        apart = await paces(harness, harness.faults.api_down(SHOOT))
     assert apart[0] in (1, 2)
     assert max(apart) == 5
 
@@ -160,7 +160,7 @@ async def test_a_429_holds_and_is_heeded_for_its_retry_after_up_to_60_seconds(
     harness, asked, waits
 ):
     await harness.run(60)
-    throttled = harness.world.faults.throttled(SHOOT, asked)
+    throttled = harness.faults.throttled(SHOOT, asked)
     before = len(harness.probes())
     await harness.until(lambda: len(harness.probes()) > before)
     assert harness.reason() is VerdictReason.THROTTLED
@@ -174,13 +174,13 @@ async def test_a_429_holds_and_is_heeded_for_its_retry_after_up_to_60_seconds(
 
 async def test_no_wake_breaks_the_wait_of_a_429(harness):
     await harness.run(60)
-    throttled = harness.world.faults.throttled(SHOOT, 30.0)
+    throttled = harness.faults.throttled(SHOOT, 30.0)
     await harness.until(lambda: harness.reason() is VerdictReason.THROTTLED)
     throttled.lift()
     harness.world.requests.reset()
     harness.leadership.become(leading=False)
     harness.leadership.become(leading=True)
-    harness.world.faults.rotate_token(SHOOT)
+    harness.faults.rotate_token(SHOOT)
     await harness.run(28)
     assert harness.world.requests.total(Host.SHOOT) == 0
 
@@ -188,9 +188,9 @@ async def test_no_wake_breaks_the_wait_of_a_429(harness):
 async def test_a_single_429_makes_no_gap(harness):
     """Its wait is short, so the outage it falls into is found in time."""
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(12)
-        with harness.world.faults.throttled(SHOOT):
+        with harness.faults.throttled(SHOOT):
             before = len(harness.probes())
             await harness.until(lambda: len(harness.probes()) > before)
         known = await harness.until(lambda: harness.world.known_at(SHOOT, since=harness.now - 40))
@@ -201,7 +201,7 @@ async def test_a_single_429_makes_no_gap(harness):
 
 async def test_a_429_that_stays_never_scales(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT), harness.world.faults.throttled(SHOOT, 5.0):
+    with harness.faults.path_cut(SHOOT), harness.faults.throttled(SHOOT, 5.0):
         await harness.run(180)
         assert not harness.writes()
         assert harness.state() is ShootState.FAILING
@@ -221,7 +221,7 @@ async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_
     harness = patient
     await harness.run(60)
     slow = Trouble(latency=2.0, what=frozenset({"leases"}))
-    with harness.world.faults.path_cut(SHOOT), harness.world.faults.trouble(SHOOT, slow):
+    with harness.faults.path_cut(SHOOT), harness.faults.trouble(SHOOT, slow):
         begun = len(harness.probes())
         await harness.until(lambda: len(harness.probes()) == begun + 2)
         assert harness.reason() is VerdictReason.STALE_READING
@@ -238,7 +238,7 @@ async def test_two_slow_readings_and_a_good_one_are_not_failing(patient):
     slow = Trouble(latency=2.0, what=frozenset({"leases"}))
     for _ in range(2):
         begun = len(harness.probes())
-        with harness.world.faults.trouble(SHOOT, slow):
+        with harness.faults.trouble(SHOOT, slow):
             await harness.until(lambda begun=begun: len(harness.probes()) == begun + 2)
         await harness.run(20)
     assert not [n for n in harness.notices if n.reason == VerdictReason.TOO_SLOW]
@@ -259,9 +259,9 @@ async def test_a_prober_whose_first_probes_failed_does_not_scale_on_what_it_find
 @pytest.mark.parametrize("fault", ["api_down", "api_hanging", "storage_away"])
 async def test_nothing_that_is_away_in_an_outage_ends_its_protection(harness, fault):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-        with getattr(harness.world.faults, fault)(SHOOT):
+        with getattr(harness.faults, fault)(SHOOT):
             await harness.run(60)
         await harness.run(120)
         assert harness.replicas() == (0, 0, 0)
@@ -272,14 +272,14 @@ async def test_nothing_that_is_away_in_an_outage_ends_its_protection(harness, fa
 
 async def test_storage_that_was_away_before_an_outage_only_delays_its_protection(harness):
     await harness.run(60)
-    with harness.world.faults.storage_away(SHOOT):
+    with harness.faults.storage_away(SHOOT):
         await harness.run(40)
     await harness.run(20)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
 
 
 async def test_a_fifth_of_all_requests_failing_scales_nothing(harness):
-    with harness.world.faults.errors(SHOOT, 0.2):
+    with harness.faults.errors(SHOOT, 0.2):
         await harness.run(900)
     assert not harness.writes()

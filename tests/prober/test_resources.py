@@ -37,7 +37,7 @@ def annotate(harness, ref, **keys):
 async def test_ignore_scaling_leaves_a_resource_alone_in_an_outage(lab, value):
     harness = await shoot(lab)
     annotate(harness, KCM, ignore_scaling=value)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.replicas() == (1, 0, 0)
         assert not harness.writes(KCM)
@@ -47,7 +47,7 @@ async def test_ignore_scaling_leaves_a_resource_alone_in_an_outage(lab, value):
 async def test_ignore_scaling_false_is_not_heeded_without_a_warning(lab, value):
     harness = await shoot(lab)
     annotate(harness, KCM, ignore_scaling=value)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     assert harness.world.replicas(SHOOT, KCM) == 0
     assert not harness.told("InvalidIgnoreScalingAnnotation")
@@ -57,7 +57,7 @@ async def test_ignore_scaling_false_is_not_heeded_without_a_warning(lab, value):
 async def test_any_other_value_of_ignore_scaling_is_not_heeded_with_a_warning(lab, value):
     harness = await shoot(lab)
     annotate(harness, KCM, ignore_scaling=value)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     assert harness.world.replicas(SHOOT, KCM) == 0
     (warning, *_) = harness.told("InvalidIgnoreScalingAnnotation")
@@ -69,7 +69,7 @@ async def test_ignore_scaling_set_while_at_0_drops_the_key_keeps_the_count_and_s
     lab,
 ):
     harness = await shoot(lab)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         annotate(harness, KCM, ignore_scaling="true")
         await harness.run(30)
@@ -84,7 +84,7 @@ async def test_ignore_scaling_set_while_at_0_drops_the_key_keeps_the_count_and_s
 @pytest.mark.parametrize("saved", ["0", "-3", "many", "", "2147483648", "01", "1.5"])
 async def test_an_invalid_saved_count_means_1_with_a_warning(lab, saved):
     harness = await shoot(lab)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         annotate(harness, KCM, replicas=saved)
     await harness.run(120)
@@ -96,7 +96,7 @@ async def test_an_invalid_saved_count_means_1_with_a_warning(lab, saved):
 async def test_the_larger_of_saved_and_current_count_is_kept(lab):
     """Somebody scaled it up to 2 under protection, where 5 is saved."""
     harness = await shoot(lab, shoot={"replicas": {"kube-controller-manager": 5, MCM: 1, CA: 1}})
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         since = harness.world.annotations(SHOOT, KCM)[ann.SINCE]
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
@@ -111,7 +111,7 @@ async def test_the_larger_of_saved_and_current_count_is_kept(lab):
 
 async def test_a_saved_count_without_the_meltdown_key_is_not_kept(lab):
     harness = await shoot(lab, shoot={"replicas": {"kube-controller-manager": 3, MCM: 1, CA: 1}})
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(15)  # no scale-up verdict comes any more that would remove it
         annotate(harness, KCM, replicas="7")
         await harness.protect()
@@ -145,7 +145,7 @@ async def test_a_hold_between_the_two_verdicts_does_not_start_anew(lab):
     probes = len(harness.probes())
     await harness.until(lambda: len(harness.probes()) > probes)
     first = harness.now
-    with harness.world.faults.api_down(SHOOT):
+    with harness.faults.api_down(SHOOT):
         await harness.run(13)
     await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
     assert harness.now - first < 32
@@ -153,7 +153,7 @@ async def test_a_hold_between_the_two_verdicts_does_not_start_anew(lab):
 
 async def test_a_scale_down_between_the_two_verdicts_starts_anew(lab):
     harness = await shoot(lab)
-    cut = harness.world.faults.path_cut(SHOOT)
+    cut = harness.faults.path_cut(SHOOT)
     await harness.run(15)
     harness.world.patch(SHOOT, CA, {"spec": {"replicas": 0}})
     await harness.protect()
@@ -189,7 +189,7 @@ async def test_another_kind_goes_down_by_annotations_then_scale_and_up_by_scale_
         shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}},
         dependents=WITH_ETCD,
     )
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         assert harness.world.replicas(SHOOT, ETCD) == 0
         assert harness.world.annotations(SHOOT, ETCD)[ann.REPLICAS] == "3"
@@ -204,7 +204,7 @@ async def test_another_kind_that_is_at_0_is_left_in_peace_under_protection(lab):
     harness = await shoot(
         lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(20)
         harness.world.requests.reset()
@@ -217,7 +217,7 @@ async def test_a_kind_without_scale_fails_and_the_others_go_on(lab):
     harness = await shoot(lab, dependents=(*GARDENER.dependents, replace(WITH_ETCD[-1], ref=other)))
     body = {"apiVersion": other.api_version, "spec": {}}
     harness.world.store.create(ObjectKey(other.kind, SHOOT, other.name), body)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(90)
         assert harness.replicas() == (0, 0, 0)
         assert "no scale" in harness.told("ScalingFailed")[0].message
@@ -227,8 +227,8 @@ async def test_forbidden_scale_of_another_kind_fails_with_its_count_kept(lab):
     harness = await shoot(
         lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )
-    with harness.world.faults.path_cut(SHOOT):
-        with harness.world.faults.patch_forbidden("etcds/scale"):
+    with harness.faults.path_cut(SHOOT):
+        with harness.faults.patch_forbidden("etcds/scale"):
             await harness.run(90)
             assert harness.world.replicas(SHOOT, ETCD) == 3
             assert harness.world.annotations(SHOOT, ETCD)[ann.REPLICAS] == "3"
@@ -264,7 +264,7 @@ async def test_a_write_whose_answer_was_cut_off_was_carried_out_and_is_no_failur
         lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )
     monkeypatch.setattr(SeedCluster, method, cut_off)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(20)
         assert cut
@@ -287,7 +287,7 @@ async def test_a_write_that_is_answered_with_a_redirect_fails_at_once(lab, monke
 
     harness = await shoot(lab)
     monkeypatch.setattr(SeedCluster, "patch_dependent", redirected)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.told("ScalingFailed"), within=60)
         began = harness.told("FlowStarted")[0].at
         assert harness.told("ScalingFailed")[0].at - began < 2
@@ -317,10 +317,10 @@ async def test_a_scale_that_cannot_be_read_for_a_moment_fails_no_run(lab, monkey
     harness = await shoot(
         lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: len(harness.writes(ETCD)) == 2)
         scale = Trouble(error_rate=1.0, verbs=frozenset({"get"}), what=frozenset({"etcds/scale"}))
-        with harness.world.faults.seed_trouble(scale):
+        with harness.faults.seed_trouble(scale):
             await harness.run(5)
         await harness.protect()
     assert not harness.told("ScalingFailed")
@@ -328,7 +328,7 @@ async def test_a_scale_that_cannot_be_read_for_a_moment_fails_no_run(lab, monkey
 
 async def test_what_was_found_at_zero_waits_for_the_level_before_to_be_ready(lab):
     harness = await shoot(lab)
-    with harness.world.faults.pods_stuck(SHOOT, KCM):
+    with harness.faults.pods_stuck(SHOOT, KCM):
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
         await harness.run(3)
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 1}})

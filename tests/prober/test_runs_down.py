@@ -19,7 +19,7 @@ PATCHES = frozenset({"patch"})
 async def darken(harness):
     """The shoot's nodes lose their path."""
     await harness.run(60)
-    harness.world.faults.path_cut(SHOOT)
+    harness.faults.path_cut(SHOOT)
 
 
 async def test_one_patch_has_saved_count_meltdown_key_since_and_replicas(harness):
@@ -64,14 +64,14 @@ async def test_the_next_level_does_not_wait_until_the_pods_are_gone(lab):
 @pytest.mark.parametrize("slow", [1.5, 3.0])
 async def test_the_level_after_a_slow_patch_starts_1_s_after_it_was_sent(harness, slow):
     await darken(harness)
-    with harness.world.faults.seed_trouble(Trouble(latency=slow, verbs=PATCHES)):
+    with harness.faults.seed_trouble(Trouble(latency=slow, verbs=PATCHES)):
         await harness.until(lambda: len(harness.writes()) == 3)
     assert harness.writes(KCM)[0].sent - harness.writes(MCM)[0].sent == pytest.approx(1.0, abs=0.02)
 
 
 async def test_the_level_after_a_patch_that_never_answers_starts_1_s_after_it_was_sent(harness):
     await darken(harness)
-    hanging = harness.world.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES))
+    hanging = harness.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES))
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch") == 2)
     sent = harness.now
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch") == 3)
@@ -131,7 +131,7 @@ async def test_onScaleDownFailure_stop_ends_the_flow_after_the_level_that_failed
 
 async def test_a_forbidden_patch_fails_is_told_and_is_tried_at_every_further_verdict(harness):
     await darken(harness)
-    with harness.world.faults.patch_forbidden():
+    with harness.faults.patch_forbidden():
         await harness.run(60)
         assert not harness.writes()
         failed = harness.told("ScalingFailed")
@@ -145,7 +145,7 @@ async def test_a_forbidden_patch_fails_is_told_and_is_tried_at_every_further_ver
 @pytest.mark.parametrize("trouble", [Trouble(error_rate=1.0), Trouble(refused=True)])
 async def test_a_failing_patch_is_tried_again_until_it_is_accepted(harness, trouble):
     await darken(harness)
-    wrong = harness.world.faults.seed_trouble(replace(trouble, verbs=PATCHES))
+    wrong = harness.faults.seed_trouble(replace(trouble, verbs=PATCHES))
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
     await harness.run(3)
     wrong.lift()
@@ -156,9 +156,7 @@ async def test_a_failing_patch_is_tried_again_until_it_is_accepted(harness, trou
 
 async def test_a_429_on_a_patch_is_heeded_for_its_retry_after(harness):
     await darken(harness)
-    wrong = harness.world.faults.seed_trouble(
-        Trouble(throttled=True, retry_after=4.0, verbs=PATCHES)
-    )
+    wrong = harness.faults.seed_trouble(Trouble(throttled=True, retry_after=4.0, verbs=PATCHES))
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
     await harness.run(0.1)
     wrong.lift()
@@ -171,7 +169,7 @@ async def test_a_429_on_a_patch_is_heeded_for_its_retry_after(harness):
 
 async def test_patches_that_never_succeed_fail_at_the_timeout(harness):
     await darken(harness)
-    with harness.world.faults.seed_trouble(Trouble(error_rate=1.0, verbs=PATCHES)):
+    with harness.faults.seed_trouble(Trouble(error_rate=1.0, verbs=PATCHES)):
         await harness.until(lambda: harness.told("FlowStarted"))
         begun = harness.now
         await harness.until(lambda: harness.told("FlowEnded"), within=90)
@@ -227,7 +225,7 @@ async def test_a_patch_that_was_carried_out_without_an_answer_is_reported_as_don
     await darken(harness)
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
     await harness.clock.sleep(0.012)  # it is carried out, and its answer is on the way
-    lost = harness.world.faults.seed_trouble(Trouble(latency=20.0, verbs=PATCHES))
+    lost = harness.faults.seed_trouble(Trouble(latency=20.0, verbs=PATCHES))
     assert harness.writes()
     await harness.run(1)
     lost.lift()

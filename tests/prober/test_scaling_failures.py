@@ -12,9 +12,9 @@ def scaling(harness):
 async def fail_to_come_back(harness, ref):
     """The last level was scaled up, and its pods do not get ready in time."""
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-    stuck = harness.world.faults.pods_stuck(SHOOT, ref)
+    stuck = harness.faults.pods_stuck(SHOOT, ref)
     await harness.until(lambda: harness.told("ScalingFailed"), within=200)
     return stuck
 
@@ -38,7 +38,7 @@ async def test_pods_that_get_ready_later_leave_no_failure_behind(harness):
 
 async def test_what_fails_later_is_no_failure_of_the_scaling_run(harness):
     stuck = await fail_to_come_back(harness, CA)
-    harness.world.faults.pods_stuck(SHOOT, KCM)
+    harness.faults.pods_stuck(SHOOT, KCM)
     for replicas in (0, 1):
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": replicas}})
         await harness.run(5)
@@ -51,8 +51,8 @@ async def test_what_fails_later_is_no_failure_of_the_scaling_run(harness):
 
 async def test_a_way_down_that_failed_is_over_with_the_outage(harness):
     await harness.run(60)
-    with harness.world.faults.patch_forbidden():
-        with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.patch_forbidden():
+        with harness.faults.path_cut(SHOOT):
             await harness.until(lambda: harness.told("ScalingFailed"), within=60)
             await harness.run(10)
             assert scaling(harness)[0] == "False"

@@ -146,14 +146,14 @@ async def test_a_scale_up_by_hand_keeps_its_hold_though_it_fails_for_what_is_una
         lab, prepare=lambda world: world.faults.dependent_unavailable(CA, NOT_LISTED)
     )
     operation = await operator.ended((await operator.scale(Direction.DOWN)).id)
-    assert operator.harness.replicas() == (0, 0, 1)
+    assert operator.replicas() == (0, 0, 1)
     operation = await operator.ended((await operator.scale(Direction.UP)).id)
     assert operation.phase is OperationPhase.FAILED
     assert operation.message == (
         f"{CA}: list Deployment named {CA.name}: 403 (Forbidden): {NOT_LISTED}"
     )
-    assert operator.harness.replicas() == (1, 1, 1)
-    await operator.harness.run(5)
+    assert operator.replicas() == (1, 1, 1)
+    await operator.run(5)
     held = operator.hold()
     assert held is not None
     assert held.operation == operation.id

@@ -18,6 +18,7 @@ from app.prober.status import ShootStatus
 from app.service.loops import OverrideFeature
 from app.simulation import manifests
 from app.simulation.builders import World
+from app.simulation.faults import Faults
 from app.simulation.identities import WATCHDOG
 from app.simulation.process import SimulatedProcess
 from app.simulation.traffic import Write
@@ -68,6 +69,10 @@ class Harness:
     @property
     def now(self) -> float:
         return self.world.clock.now()
+
+    @property
+    def faults(self) -> Faults:
+        return self.world.faults
 
     @property
     def leadership(self) -> SetLeadership:
