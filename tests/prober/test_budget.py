@@ -10,11 +10,8 @@ from tests.support.harness import SHOOT
 
 
 async def counted(lab, seconds=600, **options):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, **options)
-    await harness.run(120)
-    world.requests.reset()
+    harness = await lab.healthy(settle=120, **options)
+    harness.world.requests.reset()
     before = len(harness.probes())
     await harness.run(seconds)
     return harness, len(harness.probes()) - before

@@ -98,22 +98,19 @@ async def test_what_comes_to_be_written_while_a_probe_is_under_way_is_confirmed_
 
 async def recurring(lab, turn):
     """An outage recurs while a scale-up waits for its turn, so long after the first good probe; when is it known?"""
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, suspect_interval=2.0, success_threshold=13)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(suspect_interval=2.0, success_threshold=13)
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     await harness.until(lambda: "1 of 13" in harness.decision().message)
     good = harness.probes()[-1]
-    world.faults.path_cut(SHOOT)
+    harness.faults.path_cut(SHOOT)
     harness.environment.scale_ups._free_at = good + turn
     await harness.until(lambda: harness.told("FlowStarted")[1:])
-    world.requests.reset()
+    harness.world.requests.reset()
 
     def only_the_last_probe_counts(notice):
         if notice.kind == "Look" and notice.reason != VerdictReason.LEASES_EXPIRED:
-            world.requests.reset()
+            harness.world.requests.reset()
 
     harness.environment.notice_bus.subscribe(only_the_last_probe_counts)
     await harness.until(lambda: harness.decision().verdict is Verdict.SCALE_DOWN)

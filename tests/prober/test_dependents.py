@@ -160,14 +160,6 @@ async def test_where_there_is_nothing_to_do_nothing_is_written_or_told(
     assert not harness.told("OverrideSet") + harness.told("OverrideEnded")
 
 
-async def test_the_prober_heeds_what_was_written_here(harness, dependents):
-    await harness.run(60)
-    await dependents.set_ignored(order())
-    with harness.faults.path_cut(SHOOT):
-        await harness.run(120)
-        assert harness.replicas() == (1, 0, 0)
-
-
 # Refusals: nothing is written.
 
 
@@ -230,12 +222,6 @@ async def test_another_etag_is_refused(harness, dependents, tag):
     assert annotation(harness) is None
 
 
-async def test_a_weak_etag_is_refused(harness, dependents):
-    tag = workloads.resource_etag((await dependents.live(SHOOT))[KCM])
-    with pytest.raises(VersionChanged):
-        await dependents.set_ignored(order(if_match="W/" + tag))
-
-
 async def test_the_etag_of_all_is_old_when_another_resource_has_changed(harness, dependents):
     views = await dependents.live(SHOOT)
     harness.world.patch(SHOOT, MCM, {"spec": {"replicas": 3}})
@@ -272,14 +258,6 @@ async def test_a_second_conflict_is_told(harness):
     with pytest.raises(Conflict):
         await found.set_ignored(order())
     assert annotation(harness) is None
-    assert seed.patches == 2
-
-
-async def test_a_conflict_of_status_alone_is_none_with_if_match_either(harness, dependents):
-    tag = workloads.resource_etag((await dependents.live(SHOOT))[KCM])
-    found, seed = racing(harness, before=lambda n: label(harness, n) if n == 1 else None)
-    await found.set_ignored(order(if_match=tag))
-    assert annotation(harness) == "true"
     assert seed.patches == 2
 
 

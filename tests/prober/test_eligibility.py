@@ -101,33 +101,6 @@ async def test_the_end_of_the_process_abandons_nothing(harness):
     assert harness.replicas() == (0, 0, 0)
 
 
-@pytest.mark.parametrize(
-    "last",
-    [
-        ("Reconcile", "Processing"),
-        ("Reconcile", "Error"),
-        ("Reconcile", "Failed"),
-        ("Create", "Succeeded"),
-        ("Restore", "Succeeded"),
-    ],
-)
-async def test_an_operation_that_starts_the_prober(lab, last):
-    harness = lab.prober(empty(lab, last))
-    await harness.run(5)
-    assert harness.runs()
-
-
-@pytest.mark.parametrize(
-    "last", [("Create", "Processing"), ("Create", "Error"), ("Restore", "Failed")]
-)
-async def test_an_operation_that_does_not_start_the_prober(lab, last):
-    harness = lab.prober(empty(lab, last))
-    await harness.run(60)
-    assert not harness.runs()
-    assert harness.state() is ShootState.NOT_PROBED
-    assert harness.world.requests.live() == 0
-
-
 @pytest.mark.parametrize("last", [("Create", "Processing"), ("Restore", "Failed")])
 async def test_an_operation_that_does_not_start_the_prober_leaves_a_running_one(harness, last):
     await harness.run(60)
@@ -135,30 +108,6 @@ async def test_an_operation_that_does_not_start_the_prober_leaves_a_running_one(
     await harness.run(60)
     assert harness.runs()
     assert harness.state() is ShootState.HEALTHY
-
-
-async def test_a_shoot_without_last_operation_is_not_started_and_a_running_one_goes_on(lab):
-    world = empty(lab)
-    running = lab.prober(world)
-    await running.run(30)
-    world.patch_cluster(SHOOT, {"status": {"lastOperation": None}})
-    await running.run(30)
-    assert running.runs()
-    new = lab.prober(world)
-    await new.run(30)
-    assert not new.runs()
-
-
-async def test_a_shoot_that_wakes_up_is_not_started_until_it_is_awake(lab):
-    world = empty(lab)
-    world.patch_cluster(SHOOT, {"status": {"isHibernated": True}})
-    await lab.clock.sleep(1)
-    harness = lab.prober(world)
-    await harness.run(60)
-    assert not harness.runs()
-    world.patch_cluster(SHOOT, {"status": {"isHibernated": False}})
-    await harness.run(5)
-    assert harness.runs()
 
 
 @pytest.mark.parametrize("last", [("Create", "Processing"), ("Restore", "Failed")])
@@ -202,19 +151,6 @@ async def test_what_was_reported_of_a_shoot_is_forgotten_with_its_cluster(harnes
     harness.faults.cluster_gone(SHOOT)
     await harness.run(1)
     assert reported == {}
-
-
-async def test_an_undecodable_shoot_starts_no_prober_until_it_can_be_read(lab):
-    world = empty(lab)
-    fault = world.faults.undecodable(SHOOT)
-    await lab.clock.sleep(1)
-    harness = lab.prober(world)
-    await harness.run(60)
-    assert not harness.runs()
-    assert harness.told("Undecodable")
-    fault.lift()
-    await harness.run(1)
-    assert harness.runs()
 
 
 async def test_a_stopped_shoot_that_comes_back_is_probed_again(harness):
@@ -265,19 +201,6 @@ async def test_changed_node_conditions_are_taken_at_the_next_probe(harness):
 def pool(*conditions):
     worker = {"name": "worker", "machineControllerManager": {"nodeConditions": list(conditions)}}
     return {"spec": {"provider": {"workers": [worker]}}}
-
-
-async def test_the_same_conditions_in_another_order_change_nothing(lab):
-    world = empty(lab)
-    world.patch_cluster(SHOOT, pool("A", "B"))
-    harness = lab.prober(world)
-    await harness.run(60)
-    runner = harness.prober.registry.runner(SHOOT)
-    before = runner._shoot
-    world.patch_cluster(SHOOT, pool("B", "A"))
-    await harness.run(10)
-    assert harness.prober.registry.runner(SHOOT) is runner
-    assert runner._shoot == before
 
 
 async def test_a_shoot_that_joins_is_probed_and_one_that_leaves_is_not(lab):

@@ -6,15 +6,13 @@ import pytest
 
 from app.core.errors import Unreachable
 from app.core.model.endpoints import Effect, EndpointProbeSpec, TcpSocket
-from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.shoots import Route
 from app.core.ports import Watched
 from app.prober.rules.schedule import NextProbe
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.traffic import ConnectionLoss, Host, Trouble
-from tests.prober.people import Operator
-from tests.support.harness import GARDENER, KCM, MCM, SHOOT, changed
+from tests.support.harness import GARDENER, SHOOT
 
 INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL
 POLICY = replace(
@@ -93,17 +91,6 @@ async def test_a_load_balancer_that_is_away_is_an_outage_however_it_is_away(lab,
     await harness.until(lambda: harness.state() is ShootState.HEALTHY)
 
 
-async def test_it_takes_three_failures_five_seconds_apart(harness):
-    await harness.run(60)
-    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
-        await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
-        first = harness.now
-        assert "1 of 3" in harness.decision().message
-        await harness.until(lambda: "2 of 3" in harness.decision().message)
-        await harness.until(harness.writes)
-    assert harness.now - first == pytest.approx(10.0, abs=0.5)
-
-
 async def test_an_attempt_ends_after_five_seconds_and_an_outage_that_swallows_within_twenty(
     harness,
 ):
@@ -137,17 +124,6 @@ async def test_from_the_third_failure_to_the_first_write_it_takes_no_time(lab):
         )
         third = harness.status().paths[1].at
     assert harness.writes()[0].sent - third <= 0.5
-
-
-async def test_one_answer_in_between_begins_the_count_anew(harness):
-    await harness.run(60)
-    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
-        await harness.until(lambda: "2 of 3" in harness.decision().message)
-    await harness.until(lambda: harness.decision().verdict is Verdict.SCALE_UP)
-    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
-        await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
-        assert "1 of 3" in harness.decision().message
-    assert not harness.writes()
 
 
 # What says nothing about the path.
@@ -281,15 +257,6 @@ async def test_an_answer_of_the_load_balancer_asks_for_no_backoff(harness):
         assert len(harness.probes()) - seen >= 5
 
 
-async def test_both_paths_dead_scale_nothing(harness):
-    """The API server itself is away: no node can renew, and none of our business."""
-    await harness.run(60)
-    with harness.faults.api_down(SHOOT):
-        await harness.run(300)
-        assert not harness.writes()
-        assert harness.state() is ShootState.UNREACHABLE
-
-
 async def test_an_internal_path_that_dies_while_the_outage_is_confirmed_holds(harness):
     """The third attempt on the external path swallows 5 s; meanwhile the internal one goes."""
     await harness.run(60)
@@ -301,28 +268,6 @@ async def test_an_internal_path_that_dies_while_the_outage_is_confirmed_holds(ha
             assert not harness.writes()
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING, within=60)
         assert "1 of 3" in harness.decision().message, "it begins anew"
-
-
-async def test_after_internal_failures_success_threshold_answers_are_needed(lab):
-    harness = probed(lab, success_threshold=3)
-    await harness.run(60)
-    with harness.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
-        await harness.until(lambda: harness.decision().verdict is Verdict.HOLD)
-        await harness.run(65)  # three failures, 30 s apart
-    harness.world.requests.reset()
-    await harness.until(lambda: harness.reason() is VerdictReason.COUNTING, within=60)
-    assert "internal path has answered at 1 of 3" in harness.decision().message
-    assert not asked(harness, EXTERNAL)
-    await harness.until(lambda: asked(harness, EXTERNAL))
-    assert asked(harness, INTERNAL) == 3
-
-
-async def test_the_success_threshold_holds_for_both_paths_without_protection_too(lab):
-    harness = probed(lab, success_threshold=3)
-    await harness.run(1)
-    await harness.until(lambda: harness.decision().verdict is Verdict.SCALE_UP)
-    assert asked(harness, INTERNAL) == 5, "three of the internal path, the third of them begins"
-    assert asked(harness, EXTERNAL) == 3, "three of the external one"
 
 
 async def test_an_outage_is_confirmed_by_the_internal_path_where_nothing_is_to_be_written_too(
@@ -337,41 +282,7 @@ async def test_an_outage_is_confirmed_by_the_internal_path_where_nothing_is_to_b
         assert asked(harness, INTERNAL) == 2 * asked(harness, EXTERNAL) > 0
 
 
-async def test_an_internal_path_that_failed_once_is_still_healthy_when_it_answers_again(lab):
-    harness = probed(lab, success_threshold=3)
-    await harness.run(60)
-    with harness.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
-        await harness.until(lambda: harness.decision().verdict is Verdict.HOLD)
-    harness.world.requests.reset()
-    await harness.until(lambda: asked(harness, EXTERNAL), within=60)
-    assert asked(harness, INTERNAL) == 1
-
-
 # The same as in lease mode: holds, gates, stale watches, flapping, scaling runs.
-
-
-async def test_a_pause_holds_as_in_lease_mode(lab):
-    operator = Operator.at(probed(lab))
-    harness = operator.harness
-    await harness.run(60)
-    await operator.pause()
-    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
-        await harness.until(lambda: harness.decision().would_be is Verdict.SCALE_DOWN)
-        seen = len(harness.probes())
-        await harness.run(60)
-        assert not harness.writes()
-        assert harness.reason() is VerdictReason.PAUSED
-        assert len(harness.probes()) - seen >= 11, "every suspectProbeInterval while the path fails"
-
-
-async def test_the_runs_keep_levels_and_delays(lab):
-    slow = changed(KCM, scale_down=ScalePolicy(1, initial_delay=8.0))
-    harness = probed(lab, dependents=slow)
-    await harness.run(60)
-    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
-        begun = await harness.until(lambda: harness.writes(MCM))
-        await harness.until(lambda: harness.writes(KCM))
-        assert harness.now - begun == pytest.approx(8.0, abs=1.5)
 
 
 @pytest.mark.parametrize("watch", ["clusters", "secrets"])
@@ -432,26 +343,6 @@ async def test_failures_of_an_external_secret_that_is_another_one_now_scale_noth
     assert not harness.writes()
 
 
-async def test_at_the_second_protection_within_an_hour_the_good_probes_must_last(harness):
-    took = 0.0
-    await harness.run(60)
-    for _ in range(2):
-        with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
-            await harness.protect()
-        back = harness.now
-        await harness.until(lambda: harness.replicas() == (1, 1, 1), within=240)
-        took = harness.now - back
-        await harness.until(lambda: harness.state() is ShootState.HEALTHY, within=120)
-    assert took >= 30.0 + 30.0, "30 s more, and MCM's delay"
-
-
-async def test_a_token_that_rotates_is_used_at_once(harness):
-    await harness.run(60)
-    harness.faults.rotate_token(SHOOT, overlap=5.0)
-    await harness.run(120)
-    assert not [n for n in harness.notices if n.kind == "Look" and n.numbers["failed"]]
-
-
 # The seed's own network is away, and a gate that knows.
 
 
@@ -471,16 +362,6 @@ async def test_with_a_gate_a_false_alarm_of_the_seeds_network_scales_nothing(lab
         assert not harness.writes()
         assert "canary" in harness.decision().message
     await harness.until(lambda: harness.state() is ShootState.HEALTHY)
-
-
-async def test_a_gate_whose_canary_is_well_delays_nothing(lab):
-    harness = probed(lab, endpoint_probes=(CANARY,))
-    await harness.run(60)
-    with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
-        await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
-        first = harness.now
-        await harness.until(harness.writes)
-    assert harness.now - first == pytest.approx(10.0, abs=0.5)
 
 
 # A process that was frozen.

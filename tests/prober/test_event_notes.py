@@ -27,14 +27,6 @@ OURS = re.compile(
 """Words that only we have."""
 
 
-async def shoot(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world)
-    await harness.run(60)
-    return harness
-
-
 def notes(harness):
     """The notes of all Events, by reason and name."""
     told = [each for each in harness.notices if each.event]
@@ -43,7 +35,7 @@ def notes(harness):
 
 
 async def test_an_outage_is_told_in_sentences_that_anybody_understands(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
     await harness.run(120)
@@ -68,7 +60,7 @@ def annotate(harness, ref, **values):
 
 
 async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     annotate(harness, MCM, ignore_scaling="perhaps")
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
@@ -89,7 +81,7 @@ async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(la
 
 
 async def test_what_was_at_0_for_no_known_reason_says_so_when_it_comes_back(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
     await harness.until(lambda: harness.told("FoundAtZero"), within=300)
     assert notes(harness)["FoundAtZero", KCM.name] == (
@@ -98,7 +90,7 @@ async def test_what_was_at_0_for_no_known_reason_says_so_when_it_comes_back(lab)
 
 
 async def test_what_cannot_be_scaled_says_why(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     with harness.faults.path_cut(SHOOT), harness.faults.patch_forbidden():
         await harness.until(lambda: harness.told("ScalingFailed"), within=120)
     said = [note for (reason, _), note in notes(harness).items() if reason == "ScalingFailed"]
@@ -107,7 +99,7 @@ async def test_what_cannot_be_scaled_says_why(lab):
 
 
 async def test_a_shoot_that_is_left_alone_in_an_outage_says_so_on_all_that_stays_down(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         harness.faults.hibernated(SHOOT)

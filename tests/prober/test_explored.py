@@ -19,17 +19,16 @@ async def test_a_count_behind_scale_survives_a_watch_that_shows_nothing_of_its_s
     lab, silent_before
 ):
     """Only `scale` is read live then: its resourceVersion must not vouch for annotations that are older."""
-    world = lab.world()
-    world.add_shoot(SHOOT, replicas={KCM: 1, MCM: 1, CA: 1, ETCD: 3})
-    harness = lab.prober(world, dependents=WITH_ETCD)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
-        stalled = world.faults.watch_stalled(Watched.DEPENDENTS) if silent_before else None
-        await harness.until(lambda: not world.replicas(SHOOT, ETCD))
+    harness = await lab.healthy(
+        shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
+    )
+    with harness.faults.path_cut(SHOOT):
+        stalled = harness.faults.watch_stalled(Watched.DEPENDENTS) if silent_before else None
+        await harness.until(lambda: not harness.world.replicas(SHOOT, ETCD))
         await harness.run(10)
     await harness.run(180)
-    assert world.replicas(SHOOT, ETCD) == 3
-    assert not world.annotations(SHOOT, ETCD)
+    assert harness.world.replicas(SHOOT, ETCD) == 3
+    assert not harness.world.annotations(SHOOT, ETCD)
     if stalled is not None:
         stalled.lift()
 
@@ -58,16 +57,13 @@ async def test_an_outage_that_recurs_while_the_api_server_is_away_is_not_over_wh
     lab,
 ):
     """The path came back for a moment, in which the leases moved, and nobody could see it."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy()
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     harness.faults.watch_stalled(Watched.MACHINES)
     await harness.run(9)
-    with world.faults.path_cut(SHOOT):
-        with world.faults.api_down(SHOOT):
+    with harness.faults.path_cut(SHOOT):
+        with harness.faults.api_down(SHOOT):
             await harness.run(45)
         await harness.run(120)
         assert harness.replicas() == (0, 0, 0)

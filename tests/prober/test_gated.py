@@ -145,14 +145,6 @@ async def test_a_gate_that_opens_over_a_healthy_shoot_wakes_nobody(harness, gate
     assert len(harness.probes()) == seen
 
 
-async def test_a_closed_gate_never_holds_back_a_scale_up(harness, gate):
-    await harness.run(60)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
-        gate.close()
-    await harness.until(lambda: harness.replicas() == (1, 1, 1), within=180)
-
-
 async def test_a_gate_that_closes_ends_no_run_and_delays_none(lab, gate):
     harness = under(lab, gate, dependents=SLOW_KCM)
     await harness.run(60)
@@ -178,14 +170,6 @@ async def test_a_closed_gate_holds_back_no_scale_down_that_a_person_asks_for(lab
     operator = by_hand(lab, gate)
     await operator.run(60)
     gate.close()
-    began = await operator.scale(DOWN)
-    assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    assert operator.replicas() == (0, 0, 0)
-
-
-async def test_a_person_may_scale_down_what_the_gate_alone_holds_back(lab, gate):
-    operator = by_hand(lab, gate)
-    await gated(operator.harness, gate)
     began = await operator.scale(DOWN)
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
     assert operator.replicas() == (0, 0, 0)

@@ -5,7 +5,6 @@ import itertools
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.errors import CredentialRefused
 from app.core.metrics import Metrics
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.metering import Metering
@@ -110,13 +109,6 @@ async def test_an_unexpected_error_is_told_without_its_content(lab):
     await harness.run(5)
     assert not [n for n in harness.notices if "hunter2" in n.message]
     assert "hunter2" not in harness.decision().message
-
-
-async def test_a_refused_kubeconfig_is_no_crash(lab):
-    harness, _ = await broken(lab, CredentialRefused("exec", "users[0].user.exec is not accepted"))
-    await harness.run(60)
-    assert not harness.told("RunnerFailed")
-    assert harness.reason() is VerdictReason.CREDENTIALS_REFUSED
 
 
 async def many(lab, count, **options):

@@ -7,15 +7,13 @@ from itertools import pairwise
 import pytest
 
 from app.core import errors
-from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
-from app.core.model.probing import ShootState, VerdictReason
+from app.core.model.probing import VerdictReason
 from app.core.model.scaling_runs import OperationPhase, StepPhase, Trigger
 from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, UP, with_operator
 from tests.support.harness import CA, KCM, MCM, SHOOT, changed
 
-OTHER = "shoot--local--b"
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 SOON_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=4.0))
 REQUESTS = frozenset({"scalerequests"})
@@ -59,49 +57,12 @@ async def test_its_object_is_there_first_and_says_what_has_become_of_it(lab):
     assert first.at < operator.writes()[0].at < last.at
 
 
-async def test_what_is_at_0_without_our_keys_is_scaled_up_by_hand_at_once(lab):
-    operator = await with_operator(lab)
-    operator.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
-    await operator.run(0.5)
-    began = await operator.scale(UP)
-    ended = await operator.ended(began.id)
-    assert ended.phase is OperationPhase.DONE
-    assert operator.world.replicas(SHOOT, KCM) == 1
-
-
-async def test_a_pause_does_not_stop_it(lab):
-    operator = await with_operator(lab)
-    await operator.pause(Scope.ALL)
-    began = await operator.scale(DOWN)
-    assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    assert operator.replicas() == (0, 0, 0)
-
-
 async def test_verdicts_do_not_end_it(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     began = await operator.scale(DOWN)
     await operator.run(45)
     assert operator.operation(began.id).running, "all looks were good, and it goes on"
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-
-
-async def test_a_scale_down_by_hand_is_protection_like_any_other(lab):
-    operator = await with_operator(lab)
-    began = await operator.scale(DOWN, hold=60)
-    await operator.ended(began.id)
-    assert operator.state() is ShootState.PROTECTED
-    await operator.until(lambda: operator.replicas() == (1, 1, 1), within=200)
-
-
-async def test_it_is_told_as_a_manual_one_with_its_author(lab):
-    operator = await with_operator(lab)
-    began = await operator.scale(DOWN)
-    await operator.ended(began.id)
-    notice = operator.told("FlowStarted")[0]
-    assert "by hand (alice: a test)" in notice.message
-    scaled = operator.told("ScaledDown")
-    assert {each.numbers["trigger"] for each in scaled} == {"manual"}
-    assert {each.numbers["operation"] for each in scaled} == {began.id}
 
 
 async def test_protection_by_hand_says_whose_hand_and_counts_to_no_flapping(lab):
@@ -152,19 +113,6 @@ async def test_up_while_the_verdict_would_be_scale_down_needs_force(lab):
         await operator.run(60)
         assert operator.reason() is VerdictReason.HELD
         assert operator.replicas() == (1, 1, 1), "it is held"
-
-
-async def test_a_shoot_that_is_not_probed_needs_force_and_gets_its_run_with_it(lab):
-    operator = await with_operator(lab)
-    operator.faults.hibernated(SHOOT)
-    await operator.until(lambda: not operator.runs())
-    with pytest.raises(errors.Refused, match="not probed"):
-        await operator.scale(DOWN)
-    began = await operator.scale(DOWN, force=True)
-    assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    await operator.done()
-    assert operator.replicas() == (0, 0, 0)
-    assert operator.status().running is None
 
 
 async def test_a_namespace_without_a_cluster_is_not_found(lab):
@@ -463,25 +411,13 @@ async def test_a_scale_up_that_failed_holds_nothing_and_the_verdicts_act_again(l
         await operator.until(lambda: operator.replicas() == (0, 0, 0), within=30)
 
 
-async def test_as_soon_as_an_operation_has_ended_the_next_one_may_begin(lab):
-    operator = await with_operator(lab)
-    first = await operator.scale(DOWN)
-    await operator.until(lambda: not operator.operation(first.id).running)
-    second = await operator.scale(UP)
-    assert (await operator.ended(second.id)).phase is OperationPhase.DONE
-    held = operator.hold()
-    assert held is not None
-    assert held.operation == second.id
-    assert operator.replicas() == (1, 1, 1)
-
-
 # Probe now.
 
 
 @pytest.mark.parametrize("every", [1.5, 4.9])
 async def test_probes_that_are_asked_for_bring_no_threshold_nearer(lab, every):
     operator = await with_operator(lab, failure_threshold=4)
-    harness = operator.harness
+    harness = operator
     with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
         first = harness.now

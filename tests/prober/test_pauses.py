@@ -2,7 +2,6 @@
 
 import pytest
 
-from app.core.model.instants import rfc3339
 from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
@@ -49,25 +48,6 @@ async def test_a_pause_that_is_removed_is_acted_on_at_once(lab):
         assert at - removed_at < 1.0
 
 
-async def test_a_pause_of_scaling_down_lets_a_shoot_come_back(lab):
-    operator = await with_operator(lab)
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
-        await operator.pause(Scope.SCALE_DOWN)
-    await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
-
-
-async def test_a_pause_of_all_keeps_a_protected_shoot_as_it_is(lab):
-    operator = await with_operator(lab)
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
-        await operator.pause(Scope.ALL)
-    await operator.run(300)
-    assert operator.replicas() == (0, 0, 0)
-    assert operator.decision().would_be is Verdict.SCALE_UP
-    assert operator.state() is ShootState.PROTECTED
-
-
 @pytest.mark.parametrize("scope", Scope)
 async def test_either_scope_ends_a_run_downwards_at_once(lab, scope):
     operator = await with_operator(lab, dependents=SLOW_KCM)
@@ -92,19 +72,6 @@ async def test_only_the_wide_scope_ends_a_run_upwards(lab):
     await operator.run(0.1)
     assert "was ended: paused by alice" in operator.told("FlowEnded")[-1].message
     assert operator.state() is ShootState.PROTECTED
-
-
-async def test_a_pause_keeps_the_counts(lab):
-    operator = await with_operator(lab)
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
-        await operator.pause(seconds=60)
-    await operator.run(61)
-    began = operator.now
-    at = await operator.until(lambda: operator.world.replicas(SHOOT, KCM) == 1, within=60)
-    assert at - began <= 15.1, (
-        "three looks, 5 s apart, at most: the pause counted none and lost none"
-    )
 
 
 async def test_the_condition_says_who_paused_it_and_until_when(lab):
@@ -144,54 +111,6 @@ def shown_pause(operator):
     return found.message
 
 
-async def test_one_without_an_end_ends_24_h_after_its_creation(lab):
-    operator = await with_operator(lab)
-    operator.made("Pause", "mine", ago=86_400 - 90, reason="by hand")
-    began = operator.now
-    with operator.faults.path_cut(SHOOT):
-        await operator.run(60)
-        assert operator.reason() is VerdictReason.PAUSED
-        at = await operator.until(lambda: operator.writes(KCM), within=40)
-        assert at - began == pytest.approx(90, abs=1.5)
-
-
-async def test_one_whose_end_is_changed_ends_then(lab):
-    operator = await with_operator(lab)
-    operator.kubectl.create("Pause", SHOOT, "mine", reason="by hand")
-    await operator.run(1)
-    until = int(operator.now) + 100
-    operator.kubectl.edit("Pause", SHOOT, "mine", until=rfc3339(until))
-    with operator.faults.path_cut(SHOOT):
-        at = await operator.until(lambda: operator.writes(KCM), within=120)
-        assert 0 <= at - until < 1.0
-
-
-async def test_of_several_the_stricter_one_counts_and_then_the_next(lab):
-    operator = await with_operator(lab)
-    until = int(operator.now) + 200
-    operator.kubectl.create("Pause", SHOOT, "strict", reason="r", until=rfc3339(until))
-    operator.kubectl.create("Pause", SHOOT, "lax", reason="r", scope="scaleDown")
-    operator.kubectl.create("Pause", GARDEN, "of-all", reason="r", scope="scaleDown")
-    await operator.run(1)
-    assert reason_of(operator) == "PausedAll"
-    with operator.faults.path_cut(SHOOT):
-        await operator.run(until - operator.now + 1)
-        assert reason_of(operator) == "PausedScaleDown"
-        operator.kubectl.delete("Pause", SHOOT, "lax")
-        await operator.run(30)
-        assert reason_of(operator) == "PausedScaleDown", "that of all shoots goes on"
-        assert not operator.writes()
-        operator.kubectl.delete("Pause", GARDEN, "of-all")
-        await operator.until(lambda: operator.writes(KCM), within=1)
-
-
-async def test_one_in_another_namespace_pauses_nothing_here(lab):
-    operator = await with_operator(lab)
-    operator.kubectl.create("Pause", "shoot--local--b", "mine", reason="by hand")
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
-
-
 async def test_one_that_this_version_cannot_decode_pauses_everything_for_24_h(lab):
     operator = await with_operator(lab, prepare=newer_version)
     operator.made("Pause", "newer", ago=86_400 - 90, reason="r", scope="weekends")
@@ -203,19 +122,6 @@ async def test_one_that_this_version_cannot_decode_pauses_everything_for_24_h(la
         assert "newer cannot be read" in shown_pause(operator)
         at = await operator.until(lambda: operator.writes(KCM), within=40)
         assert at - began == pytest.approx(90, abs=1.5)
-
-
-async def test_one_that_cannot_be_decoded_is_not_the_reason_of_a_pause_that_can(lab):
-    operator = await with_operator(lab, prepare=newer_version)
-    await operator.pause(Scope.ALL, seconds=86_400 + 60)
-    operator.kubectl.create("Pause", GARDEN, "newer", reason="r", scope="weekends")
-    await operator.run(1)
-    assert reason_of(operator) == "PausedAll", "of two alike, the one that ends last"
-    await operator.pause(Scope.SCALE_DOWN)
-    assert reason_of(operator) == "Unreadable", "it prevents more"
-    operator.kubectl.delete("Pause", GARDEN, "newer")
-    await operator.run(1)
-    assert reason_of(operator) == "PausedScaleDown"
 
 
 async def test_a_restart_forgets_no_pause(lab):
@@ -403,19 +309,3 @@ async def test_a_pause_that_comes_while_something_stale_is_read_live_is_heeded(l
     await operator.until(lambda: operator.reason() is VerdictReason.PAUSED, 60)
     await operator.run(30)
     assert len(operator.writes()) == written
-
-
-async def test_good_probes_from_before_an_outage_under_a_pause_count_for_nothing(lab):
-    operator = await with_operator(lab)
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
-    await operator.until(lambda: "2 of 3" in operator.decision().message, 60)
-    await operator.pause(seconds=120)
-    with operator.faults.path_cut(SHOOT):
-        await operator.run(100)
-        assert operator.decision().would_be is Verdict.SCALE_DOWN
-        await operator.run(operator.paused_until() - 0.05 - operator.now)
-    # The path is back for an instant when the pause ends: three probes have to be good from here on.
-    ended_at = operator.now
-    at = await operator.until(lambda: operator.world.replicas(SHOOT, KCM) == 1, within=90)
-    assert at - ended_at >= 10

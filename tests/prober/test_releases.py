@@ -157,14 +157,6 @@ async def test_a_standby_releases_nothing(lab):
     assert not standby.told("ProtectionReleased")
 
 
-async def test_without_a_limit_a_protection_lasts_as_long_as_its_outage(lab):
-    operator = await with_operator(lab)
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
-        await operator.run(7_200)
-        assert operator.replicas() == (0, 0, 0)
-
-
 # Of several at once, each is judged when its turn comes.
 
 

@@ -81,32 +81,6 @@ async def test_nor_for_one_that_conflicts_each_time(lab):
     assert [each["before"] for each in status["steps"]] == [1, 1, 1]
 
 
-async def test_one_conflict_delays_nothing_to_speak_of(lab):
-    operator = await with_operator(lab)
-    operator.request("Down")
-    began = operator.now
-    await operator.run(0.005)
-    body = {"metadata": {"labels": {"team": "network"}}}
-    operator.world.store.patch(ObjectKey("ScaleRequest", SHOOT, REQUEST), body)
-    at = await operator.until(lambda: operator.writes(MCM), within=5)
-    assert at - began < 0.3
-    assert (await operator.done())["phase"] == "Succeeded"
-
-
-async def test_a_slow_status_is_awaited_for_2_s_and_not_longer(lab):
-    operator = await with_operator(lab)
-    for latency, after in ((1.0, 1.0), (6.0, 2.0)):
-        name = f"slow-{latency:g}"
-        operator.world.patch(SHOOT, MCM, {"spec": {"replicas": 1}})
-        operator.world.journal.clear()
-        with operator.faults.seed_trouble(Trouble(latency=latency, what=STATUS)):
-            operator.request("Down", name=name)
-            began = operator.now
-            await operator.until(operator.writes, within=5)
-            assert operator.now - began == pytest.approx(after, abs=0.2)
-        assert (await operator.done(name))["phase"] == "Succeeded"
-
-
 async def test_a_request_that_is_deleted_while_its_status_cannot_be_written_does_not_begin(lab):
     operator = await with_operator(lab)
     with operator.faults.seed_trouble(Trouble(silent=True, what=STATUS)):
@@ -334,15 +308,3 @@ async def test_of_a_shoot_whose_namespace_is_deleted_nothing_is_left(lab):
     assert operator.prober.scale_requests._shoots == {}
     operator.kubectl.create("ScaleRequest", OTHER, "mine", direction="Down", reason="r")
     await operator.until(lambda: operator.writes(KCM, OTHER), within=70)
-
-
-async def test_a_shoot_that_is_not_probed_any_more_in_mid_run_cancels_it(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    operator.request("Down")
-    await operator.until(lambda: operator.writes(MCM))
-    operator.faults.hibernated(SHOOT)
-    status = await operator.done(within=5)
-    assert status["phase"] == "Cancelled"
-    assert "hibernated" in str(status["message"])
-    await operator.run(90)
-    assert not operator.writes(KCM)

@@ -19,14 +19,6 @@ ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
 WITH_ETCD_ONLY = (DependentPolicy(ETCD, ScalePolicy(0), ScalePolicy(0)),)
 
 
-async def shoot(lab, **changes):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, **changes)
-    await harness.run(60)
-    return harness
-
-
 async def waiting_up(harness):
     """A scaling run upwards that waits for MCM's delay."""
     with harness.faults.path_cut(SHOOT):
@@ -37,7 +29,7 @@ async def waiting_up(harness):
 
 
 async def test_a_scale_up_verdict_ends_a_run_downwards_and_its_waits_at_once(lab):
-    harness = await shoot(lab, dependents=SLOW_KCM)
+    harness = await lab.healthy(dependents=SLOW_KCM)
     with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
     await harness.until(lambda: harness.decision().verdict is Verdict.SCALE_UP)
@@ -50,7 +42,7 @@ async def test_a_scale_up_verdict_ends_a_run_downwards_and_its_waits_at_once(lab
 
 
 async def test_a_scale_down_verdict_ends_a_run_upwards_and_its_waits_at_once(lab):
-    harness = await shoot(lab, dependents=changed(MCM, scale_up=ScalePolicy(1, initial_delay=300)))
+    harness = await lab.healthy(dependents=changed(MCM, scale_up=ScalePolicy(1, initial_delay=300)))
     await waiting_up(harness)
     with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 0)
@@ -58,7 +50,7 @@ async def test_a_scale_down_verdict_ends_a_run_upwards_and_its_waits_at_once(lab
 
 
 async def test_a_stop_of_the_prober_ends_a_run_at_once(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     await waiting_up(harness)
     harness.faults.hibernated(SHOOT)
     await harness.run(0.2)
@@ -68,7 +60,7 @@ async def test_a_stop_of_the_prober_ends_a_run_at_once(lab):
 
 
 async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     with (
         harness.faults.path_cut(SHOOT),
         harness.faults.seed_trouble(Trouble(latency=0.5, verbs=PATCHES)),
@@ -82,7 +74,7 @@ async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(lab
 
 @pytest.mark.parametrize("again", [False, True])
 async def test_lost_leadership_ends_a_run_and_its_waits_at_once(lab, again):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     await waiting_up(harness)
     ended = len(harness.told("FlowEnded"))
     harness.leadership.become(leading=False)
@@ -97,7 +89,7 @@ async def test_lost_leadership_ends_a_run_and_its_waits_at_once(lab, again):
 
 
 async def test_no_write_starts_after_leadership_was_lost_in_a_run_downwards(lab):
-    harness = await shoot(lab, dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=3)))
+    harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=3)))
     with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
         harness.leadership.become(leading=False)
@@ -106,7 +98,7 @@ async def test_no_write_starts_after_leadership_was_lost_in_a_run_downwards(lab)
 
 
 async def test_a_hold_makes_the_next_write_wait_and_a_confirmed_verdict_lets_it_go(lab):
-    harness = await shoot(lab, dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
+    harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
     with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
         with harness.faults.api_down(SHOOT):
@@ -118,7 +110,7 @@ async def test_a_hold_makes_the_next_write_wait_and_a_confirmed_verdict_lets_it_
 
 
 async def test_a_hold_that_lasts_three_suspect_intervals_ends_the_run(lab):
-    harness = await shoot(lab, dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
+    harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
     with harness.faults.path_cut(SHOOT):
         mcm = await harness.until(lambda: harness.writes(MCM))
         with harness.faults.api_down(SHOOT):
@@ -130,7 +122,7 @@ async def test_a_hold_that_lasts_three_suspect_intervals_ends_the_run(lab):
 
 async def test_a_hold_of_a_write_that_waits_for_readiness_ends_nothing(lab):
     """Only writes wait for a verdict."""
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
     with harness.faults.pods_stuck(SHOOT, KCM):
@@ -141,7 +133,7 @@ async def test_a_hold_of_a_write_that_waits_for_readiness_ends_nothing(lab):
 
 
 async def test_a_level_that_waits_for_the_verdict_lets_no_other_one_write_either(lab):
-    harness = await shoot(lab, dependents=changed(MCM, scale_down=ScalePolicy(0, initial_delay=6)))
+    harness = await lab.healthy(dependents=changed(MCM, scale_down=ScalePolicy(0, initial_delay=6)))
     with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.told("FlowStarted"))
         with harness.faults.api_down(SHOOT):
@@ -151,7 +143,7 @@ async def test_a_level_that_waits_for_the_verdict_lets_no_other_one_write_either
 
 
 async def test_the_probe_loop_never_waits_for_a_run(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     with (
         harness.faults.path_cut(SHOOT),
         harness.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
@@ -163,7 +155,7 @@ async def test_the_probe_loop_never_waits_for_a_run(lab):
 
 
 async def test_a_shoot_has_one_run_at_a_time(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     for seconds in (29, 31, 35, 40):
         with harness.faults.path_cut(SHOOT):
             await harness.run(seconds)
@@ -183,7 +175,7 @@ async def test_a_failed_runner_makes_the_writes_of_its_run_wait(lab):
 
 
 async def fail(lab):
-    harness = await shoot(lab, dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
+    harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
     with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
         runner = harness.prober.registry.runner(SHOOT)
@@ -193,7 +185,7 @@ async def fail(lab):
 
 
 async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothing(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
     for _ in range(200):  # many other shoots come back
@@ -208,7 +200,7 @@ async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothi
 async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verdict_is_a_hold(
     lab,
 ):
-    harness = await shoot(lab, dependents=changed(MCM, scale_up=ScalePolicy(1, initial_delay=20)))
+    harness = await lab.healthy(dependents=changed(MCM, scale_up=ScalePolicy(1, initial_delay=20)))
     faults = harness.faults
     with faults.path_cut(SHOOT):
         await harness.protect()
@@ -227,18 +219,15 @@ async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verd
 
 
 async def test_the_second_write_of_another_kind_does_not_start_after_leadership_was_lost(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT, replicas={ETCD: 1})
-    harness = lab.prober(world, dependents=WITH_ETCD_ONLY)
-    await harness.run(60)
+    harness = await lab.healthy(shoot={"replicas": {ETCD: 1}}, dependents=WITH_ETCD_ONLY)
     with (
-        world.faults.path_cut(SHOOT),
-        world.faults.seed_trouble(Trouble(latency=2.0, verbs=PATCHES)),
+        harness.faults.path_cut(SHOOT),
+        harness.faults.seed_trouble(Trouble(latency=2.0, verbs=PATCHES)),
     ):
-        await harness.until(lambda: world.requests.live(Host.SEED, "patch") == 1)
+        await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch") == 1)
         harness.leadership.become(leading=False)
         await harness.run(20)
-    assert world.requests.live(Host.SEED, "patch") == 1
+    assert harness.world.requests.live(Host.SEED, "patch") == 1
 
 
 @pytest.mark.parametrize("sent", [0, 1], ids=["the annotations", "the scale"])
@@ -246,10 +235,7 @@ async def test_a_write_that_waited_for_the_budget_does_not_start_after_the_lease
     lab, monkeypatch, sent
 ):
     """Nobody has told the run yet that this instance does not lead any more."""
-    world = lab.world()
-    world.add_shoot(SHOOT, replicas={ETCD: 1})
-    harness = lab.prober(world, dependents=WITH_ETCD_ONLY)
-    await harness.run(60)
+    harness = await lab.healthy(shoot={"replicas": {ETCD: 1}}, dependents=WITH_ETCD_ONLY)
     call, writes = SeedApi.call, []
 
     def run_out_meanwhile(api, request, *more, starting=None, **options):
@@ -262,17 +248,17 @@ async def test_a_write_that_waited_for_the_budget_does_not_start_after_the_lease
         return call(api, request, *more, starting=starting and begins, **options)
 
     monkeypatch.setattr(SeedApi, "call", run_out_meanwhile)
-    with world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: len(writes) > sent)
         await harness.run(20)
-    assert world.requests.live(Host.SEED, "patch") == sent
+    assert harness.world.requests.live(Host.SEED, "patch") == sent
     assert "not the leader" in harness.told("FlowEnded")[0].message
 
 
 async def test_a_process_that_ends_in_mid_run_calls_nothing_a_failure(lab):
     """Its stop took too long, and what was left was cancelled: a resource of the scaling run, in its wait or in a
     request."""
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     await waiting_up(harness)
     await harness.kill()
     assert harness.told("FlowStarted")
@@ -280,7 +266,7 @@ async def test_a_process_that_ends_in_mid_run_calls_nothing_a_failure(lab):
 
 
 async def test_a_process_that_ends_in_mid_request_leaves_no_task_behind(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     with (
         harness.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
         harness.faults.path_cut(SHOOT),

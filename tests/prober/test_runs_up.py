@@ -7,7 +7,6 @@ from app.core.model.policy import OnFailure, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.ports import Watched
 from app.simulation.traffic import Host, Trouble
-from app.simulation.workloads import PodPace
 from tests.support.harness import CA, KCM, MCM, SHOOT, changed
 
 
@@ -66,13 +65,10 @@ async def test_what_has_failed_to_get_ready_fails_at_once_in_each_further_run(ha
 
 
 async def test_onScaleUpFailure_continue_goes_on_and_is_reported(lab):  # noqa: N802  the key's name
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, on_scale_up_failure=OnFailure.CONTINUE)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(on_scale_up_failure=OnFailure.CONTINUE)
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-    with world.faults.pods_stuck(SHOOT, KCM):
+    with harness.faults.pods_stuck(SHOOT, KCM):
         await harness.until(lambda: harness.replicas() == (1, 1, 1), within=150)
         await harness.until(lambda: harness.told("FlowEnded")[1:])
         assert harness.told("ScalingFailed")
@@ -80,17 +76,14 @@ async def test_onScaleUpFailure_continue_goes_on_and_is_reported(lab):  # noqa: 
 
 
 async def test_after_a_restart_readiness_is_awaited_from_when_it_is_first_seen(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    first = lab.prober(world)
-    await first.run(60)
-    with world.faults.path_cut(SHOOT):
+    first = await lab.healthy()
+    with first.faults.path_cut(SHOOT):
         await first.protect()
-    with world.faults.pods_stuck(SHOOT, KCM):
+    with first.faults.pods_stuck(SHOOT, KCM):
         await first.until(lambda: ups(first, KCM))
         await first.run(1)
         await first.kill()
-        second = lab.prober(world)
+        second = lab.prober(first.world)
         seen = await second.until(lambda: second.told("FlowStarted"), within=60)
         await second.until(lambda: second.told("ScalingFailed"), within=60)
         assert second.now - seen == pytest.approx(30.0, abs=1.0)
@@ -134,15 +127,12 @@ async def test_an_outage_that_recurs_while_a_scale_up_waits_is_protected_again(l
 async def test_a_verdict_down_starts_the_delays_of_the_way_up_anew_even_with_nothing_to_write(
     lab,
 ):
-    world = lab.world()
-    world.add_shoot(SHOOT)
     slow = changed(KCM, scale_up=ScalePolicy(0, initial_delay=60.0))
-    harness = lab.prober(world, dependents=slow)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=slow)
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     await harness.until(lambda: harness.told("FlowStarted")[1:], within=60)
-    with world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(70)
         assert harness.state() is ShootState.PROTECTED
     await harness.until(lambda: len(harness.told("FlowStarted")) == 3, within=60)
@@ -162,14 +152,6 @@ async def test_a_delay_ends_in_a_verdict_that_is_still_current_or_in_nothing(har
         assert harness.replicas() == (1, 0, 0)
 
 
-async def test_a_resource_that_is_gone_and_required_fails_the_run(harness):
-    await come_back(harness)
-    harness.world.delete(SHOOT, KCM)
-    await harness.run(60)
-    assert harness.world.replicas(SHOOT, MCM) == 0
-    assert "does not exist" in harness.told("ScalingFailed")[0].message
-
-
 async def test_an_optional_resource_that_is_gone_is_skipped_on_the_way_up(harness):
     await come_back(harness)
     harness.world.delete(SHOOT, CA)
@@ -186,27 +168,6 @@ async def test_a_conflict_on_the_way_up_rereads_and_decides_again(harness):
         assert harness.world.replicas(SHOOT, KCM) == 5
 
 
-async def test_a_seed_that_fails_delays_the_way_up_and_loses_nothing(harness):
-    await come_back(harness)
-    with harness.faults.seed_errors():
-        await harness.run(90)
-        assert harness.replicas() == (0, 0, 0)
-    await harness.run(120)
-    assert harness.replicas() == (1, 1, 1)
-    assert not harness.world.protected(SHOOT)
-
-
-async def test_pods_that_take_long_hold_up_the_next_level(lab):
-    world = lab.world(pace=PodPace(ready=20.0))
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
-        await harness.protect()
-    await harness.until(lambda: ups(harness, MCM), within=120)
-    assert ups(harness, MCM)[0].sent - ups(harness, KCM)[0].at == pytest.approx(50.0, abs=0.5)
-
-
 async def test_a_silent_watch_of_dependents_does_not_hold_up_the_way_up(harness):
     """What the watch does not show is read live."""
     await come_back(harness)
@@ -214,13 +175,6 @@ async def test_a_silent_watch_of_dependents_does_not_hold_up_the_way_up(harness)
     with harness.faults.watch_stalled(Watched.DEPENDENTS):
         await harness.until(lambda: ups(harness, MCM), within=70)
         assert not harness.told("ScalingFailed")
-
-
-async def test_scale_ups_end_with_events(harness):
-    await come_back(harness)
-    await harness.until(lambda: harness.state() is ShootState.HEALTHY, within=120)
-    assert {n.resource for n in harness.told("ScaledUp") if n.event} == {KCM, MCM, CA}
-    assert harness.told("MeltdownProtectionEnded")[0].event
 
 
 async def test_a_slow_seed_on_the_way_up_loses_no_count(harness):

@@ -4,7 +4,7 @@ import pytest
 
 from app.core.model.overrides import API_VERSION
 from app.core.model.policy import ScalePolicy
-from app.core.model.probing import Verdict, VerdictReason
+from app.core.model.probing import VerdictReason
 from app.core.model.workloads import ResourceRef
 from app.simulation.traffic import Trouble
 from tests.prober.people import REQUEST, Operator, newer_version, with_operator
@@ -92,17 +92,6 @@ async def test_a_shoot_that_is_not_probed_needs_force(lab, direction):
     assert (await operator.done("forced"))["phase"] == "Succeeded"
 
 
-async def test_up_while_the_verdict_would_be_scale_down_needs_force(lab):
-    operator = await with_operator(lab)
-    await operator.pause()
-    with operator.faults.path_cut(SHOOT):
-        await operator.until(lambda: operator.decision().would_be is Verdict.SCALE_DOWN)
-        operator.request("Up")
-        assert "the verdict would be SCALE DOWN" in await refused(operator)
-        operator.request("Up", name="forced", force=True)
-        assert (await operator.done("forced"))["phase"] == "Succeeded"
-
-
 @pytest.mark.parametrize("force", [False, True])
 async def test_one_in_a_namespace_that_is_not_a_shoots_is_refused(lab, force):
     operator = await with_operator(lab)
@@ -120,13 +109,6 @@ async def test_one_that_nobody_has_begun_for_an_hour_is_refused(lab):
     assert "not begun within an hour" in await refused(operator)
     operator.made("ScaleRequest", "younger", ago=3_590, direction="Down", reason="r")
     assert (await operator.done("younger"))["phase"] == "Succeeded"
-
-
-async def test_one_that_was_begun_long_ago_is_carried_on(lab):
-    operator = await with_operator(lab)
-    begun = {"phase": "Running"}
-    operator.made("ScaleRequest", REQUEST, ago=9_000, status=begun, direction="Down", reason="r")
-    assert (await operator.done())["phase"] == "Succeeded"
 
 
 async def test_a_refusal_is_an_event_on_it(lab):
@@ -258,14 +240,6 @@ async def test_one_holds_from_its_creation_until_so_long_after_its_end(lab):
     await operator.until(lambda: operator.world.replicas(SHOOT, KCM), within=2)
 
 
-async def test_a_hold_of_0s_holds_nothing_after_the_end(lab):
-    operator = await with_operator(lab)
-    operator.request("Down", hold="0s")
-    await operator.done()
-    assert operator.hold() is None
-    await operator.until(lambda: operator.world.replicas(SHOOT, KCM), within=20)
-
-
 async def test_a_down_that_failed_holds(lab):
     operator = await with_operator(lab)
     forbidden = Trouble(forbidden=True, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
@@ -302,16 +276,6 @@ async def test_deleting_one_that_has_ended_ends_its_hold(lab):
     assert operator.replicas() == (0, 0, 0)
     operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
     await operator.until(lambda: operator.world.replicas(SHOOT, KCM), within=1)
-
-
-async def test_of_several_holds_the_latest_end_counts(lab):
-    operator = await with_operator(lab)
-    operator.held(100, name="long")
-    operator.held(50, name="short")
-    with operator.faults.path_cut(SHOOT):
-        await operator.run(90)
-        assert not operator.writes()
-        await operator.until(lambda: operator.writes(KCM), within=15)
 
 
 async def test_one_that_cannot_be_decoded_is_neither_carried_out_nor_does_it_hold(lab):

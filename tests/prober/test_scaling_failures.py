@@ -61,17 +61,14 @@ async def test_a_way_down_that_failed_is_over_with_the_outage(harness):
 
 
 async def test_a_dependent_that_is_missing_is_a_failure_until_it_is_there(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, dependents=changed(CA, optional=False))
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=changed(CA, optional=False))
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-    world.delete(SHOOT, CA)
+    harness.world.delete(SHOOT, CA)
     await harness.until(lambda: harness.told("ScalingFailed"), within=200)
     await harness.run(60)
     assert harness.state() is ShootState.FAILING
-    world.add_dependent(SHOOT, CA, 1)
+    harness.world.add_dependent(SHOOT, CA, 1)
     await harness.run(30)
     assert harness.state() is ShootState.HEALTHY
-    assert [world.replicas(SHOOT, ref) for ref in (KCM, MCM, CA)] == [1, 1, 1]
+    assert [harness.world.replicas(SHOOT, ref) for ref in (KCM, MCM, CA)] == [1, 1, 1]

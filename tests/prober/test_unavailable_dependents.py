@@ -115,12 +115,9 @@ async def test_optional_says_that_one_may_be_missing_and_not_that_it_may_be_out_
 
 
 async def test_an_optional_one_of_a_kind_that_is_not_served_is_skipped(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
     optional = DependentPolicy(WIDGET, ScalePolicy(0), ScalePolicy(0), optional=True)
-    harness = lab.prober(world, dependents=(optional, *GARDENER.dependents))
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=(optional, *GARDENER.dependents))
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         assert harness.replicas() == (0, 0, 0)
     await harness.run(120)
@@ -160,11 +157,8 @@ async def test_a_scale_up_by_hand_keeps_its_hold_though_it_fails_for_what_is_una
 
 
 async def test_what_is_of_a_kind_that_is_not_served_is_shown_as_missing(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
     optional = DependentPolicy(WIDGET, ScalePolicy(0), ScalePolicy(0), optional=True)
-    harness = lab.prober(world, dependents=(optional, *GARDENER.dependents))
-    await harness.run(60)
+    harness = await lab.healthy(dependents=(optional, *GARDENER.dependents))
     views = await harness.prober.dependents.live(SHOOT)
     assert [ref for ref, view in views.items() if view is None] == [WIDGET]
 

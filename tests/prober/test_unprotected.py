@@ -13,7 +13,6 @@ from tests.prober.people import UP, Operator, again
 from tests.support.harness import CA, KCM, MCM, SHOOT, changed
 
 IGNORED = {"metadata": {"annotations": {ann.IGNORE_SCALING: "true"}}}
-HEEDED = {"metadata": {"annotations": {ann.IGNORE_SCALING: None}}}
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 NODES = [f"node-{number}" for number in range(10)]
 
@@ -102,18 +101,6 @@ async def test_the_word_is_counted_from_the_start_with_0(lab):
         assert counted(operator)["Unprotected"] == 1
 
 
-async def test_what_is_resumed_when_its_nodes_are_lost_is_suspect_and_no_longer_unprotected(lab):
-    operator = await shoot(lab)
-    await operator.pause(seconds=7200)
-    with operator.faults.path_cut(SHOOT):
-        await operator.until(lambda: operator.reason() is VerdictReason.NO_CANDIDATES, within=300)
-        await operator.resume()
-        await operator.run(1)
-        assert shown(operator) == (ShootState.SUSPECT, "NoCandidates")
-        await operator.pause(seconds=7200)
-        assert shown(operator) == (ShootState.UNPROTECTED, "Paused")
-
-
 async def test_a_shoot_that_shrinks_to_nothing_while_it_is_well_stays_healthy(lab):
     operator = await shoot(lab)
     await operator.pause()
@@ -124,16 +111,6 @@ async def test_a_shoot_that_shrinks_to_nothing_while_it_is_well_stays_healthy(la
     await operator.until(lambda: operator.reason() is VerdictReason.NO_CANDIDATES, within=60)
     assert shown(operator) == (ShootState.HEALTHY, "NoCandidates")
     assert condition(operator).status == "Unknown"
-
-
-async def test_a_cluster_that_has_no_workers_any_more_ends_it(lab):
-    operator = await shoot(lab)
-    await operator.pause(seconds=7200)
-    with operator.faults.path_cut(SHOOT):
-        await operator.until(lambda: operator.reason() is VerdictReason.NO_CANDIDATES, within=300)
-        operator.world.patch_cluster(SHOOT, {"spec": {"provider": {"workers": []}}})
-        await operator.run(1)
-        assert shown(operator) == (ShootState.NOT_PROBED, "NoWorkers")
 
 
 async def test_a_process_that_finds_machines_taken_away_and_no_candidate_does_not_call_that_healthy(
@@ -164,37 +141,7 @@ async def test_a_pause_in_the_middle_of_a_scale_down_leaves_it_unprotected(lab):
         )
 
 
-async def test_a_pause_over_a_complete_protection_keeps_nothing_back(lab):
-    operator = await shoot(lab)
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
-        await operator.pause()
-        await operator.run(60)
-        assert shown(operator) == (ShootState.PROTECTED, "Paused")
-
-
-async def test_an_api_server_that_does_not_answer_says_nothing_of_what_is_kept_back(lab):
-    operator = await shoot(lab, health_timeout=6000.0)
-    await operator.pause()
-    with operator.faults.path_cut(SHOOT):
-        await operator.run(40)
-        with operator.faults.api_down(SHOOT):
-            await operator.run(10)
-            assert shown(operator) == (ShootState.UNREACHABLE, "Unreachable")
-        await operator.until(lambda: operator.state() is ShootState.UNPROTECTED, within=60)
-
-
 # Ignore-scaling.
-
-
-async def test_ignore_scaling_of_some_dependents_leaves_the_others_to_be_scaled(lab):
-    operator = await shoot(lab)
-    await ignore(operator, KCM, MCM)
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
-        assert operator.replicas() == (1, 1, 0)
-        await operator.run(20)
-        assert shown(operator) == (ShootState.PROTECTED, "LeasesExpired")
 
 
 async def test_ignore_scaling_of_all_that_exists_is_that_of_all(lab):
@@ -203,15 +150,6 @@ async def test_ignore_scaling_of_all_that_exists_is_that_of_all(lab):
     await ignore(operator, KCM, MCM)
     with operator.faults.path_cut(SHOOT):
         await operator.until(lambda: shown(operator) == (ShootState.UNPROTECTED, "Ignored"), 45)
-
-
-async def test_when_ignore_scaling_is_taken_back_the_next_verdict_acts(lab):
-    operator = await shoot(lab)
-    await ignore(operator, KCM, MCM, CA)
-    with operator.faults.path_cut(SHOOT):
-        await operator.until(lambda: operator.state() is ShootState.UNPROTECTED, within=45)
-        await ignore(operator, KCM, MCM, CA, patch=HEEDED)
-        await operator.until(lambda: operator.replicas() == (0, 0, 0), within=6)
 
 
 async def test_late_leases_that_do_not_count_leave_no_ignored_shoot_unprotected(lab):

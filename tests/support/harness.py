@@ -1,7 +1,8 @@
 """A prober on a simulated seed, on virtual time: the harness of its tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from app.core.clock import Clock
@@ -205,6 +206,24 @@ class Lab(SeedLab):
         process.start()
         harness.prober.start()
         self._harnesses.append(harness)
+        return harness
+
+    async def healthy(
+        self,
+        world: World | None = None,
+        *,
+        settle: float = 60.0,
+        shoot: Mapping[str, Any] = MappingProxyType({}),
+        **options,
+    ) -> Harness:
+        """A prober that has probed one healthy shoot of ten nodes for a minute.
+
+        `world` is one that differs from the usual; `shoot` and `options` say what of the shoot and the prober does.
+        """
+        world = world or self.world()
+        world.add_shoot(SHOOT, **shoot)
+        harness = self.prober(world, **options)
+        await harness.run(settle)
         return harness
 
     async def close(self) -> None:
