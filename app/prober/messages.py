@@ -36,6 +36,20 @@ _UNTROUBLED: Final = frozenset(
 )
 
 
+def publish(
+    environment: ProberEnvironment,
+    kind: NoticeKind,
+    namespace: str,
+    reason: str,
+    message: str,
+    severity: Severity = Severity.INFO,
+    **more: Any,  # noqa: ANN401 - the other fields of a notice
+) -> None:
+    """Publishes a notice of something that happens now."""
+    now = environment.clock.now()
+    environment.notice_bus.publish(Notice(kind, namespace, now, reason, message, severity, **more))
+
+
 def probed(
     environment: ProberEnvironment,
     namespace: str,
@@ -72,25 +86,23 @@ def contact_failed(
     environment: ProberEnvironment, namespace: str, failure: Failure, seconds: float
 ) -> None:
     """Reports a contact between two probes that failed; it counts as a failed probe."""
-    environment.notice_bus.publish(
-        Notice(
-            NoticeKind.LOOK,
-            namespace,
-            environment.clock.now(),
-            failure.reason,
-            f"contact failed: {failure.message}",
-            Severity.DEBUG,
-            Verdict.HOLD,
-            numbers={
-                "failed": True,
-                "probes": {RequestKind.LEASE: _failure_word(failure)},
-                "durations": {RequestKind.LEASE: seconds},
-                "seconds": seconds,
-                "lag": 0.0,
-                "known_since": None,
-                "leases": None,
-            },
-        )
+    publish(
+        environment,
+        NoticeKind.LOOK,
+        namespace,
+        failure.reason,
+        f"contact failed: {failure.message}",
+        Severity.DEBUG,
+        Verdict.HOLD,
+        numbers={
+            "failed": True,
+            "probes": {RequestKind.LEASE: _failure_word(failure)},
+            "durations": {RequestKind.LEASE: seconds},
+            "seconds": seconds,
+            "lag": 0.0,
+            "known_since": None,
+            "leases": None,
+        },
     )
 
 
@@ -133,17 +145,15 @@ def verdict_changed(
     log.
     """
     well = before is not None and before.verdict is decision.verdict is Verdict.SCALE_UP
-    environment.notice_bus.publish(
-        Notice(
-            NoticeKind.VERDICT,
-            namespace,
-            environment.clock.now(),
-            decision.reason,
-            decision.message,
-            Severity.DEBUG if well else _severity(decision),
-            decision.verdict,
-            numbers={"would_be": decision.would_be},
-        )
+    publish(
+        environment,
+        NoticeKind.VERDICT,
+        namespace,
+        decision.reason,
+        decision.message,
+        Severity.DEBUG if well else _severity(decision),
+        decision.verdict,
+        numbers={"would_be": decision.would_be},
     )
 
 
@@ -192,18 +202,16 @@ def on_each(
 ) -> None:
     """Publishes a notice with an Event for each of `refs`; `texts` are its message and the note of the Event."""
     for ref in refs:
-        environment.notice_bus.publish(
-            Notice(
-                NoticeKind.LIFECYCLE,
-                namespace,
-                environment.clock.now(),
-                reason,
-                texts[0],
-                severity,
-                resource=ref,
-                event=True,
-                note=texts[1],
-            )
+        publish(
+            environment,
+            NoticeKind.LIFECYCLE,
+            namespace,
+            reason,
+            texts[0],
+            severity,
+            resource=ref,
+            event=True,
+            note=texts[1],
         )
 
 
@@ -221,10 +229,8 @@ def released(environment: ProberEnvironment, namespace: str, spec: ScaleSpec) ->
 def not_released(environment: ProberEnvironment, namespace: str, why: str) -> None:
     """Reports that a protection has lasted for `maxProtectionDuration`, and could not be released."""
     text = f"maxProtectionDuration is over, but the shoot is not released: {why}"
-    now = environment.clock.now()
-    environment.notice_bus.publish(
-        Notice(NoticeKind.OVERRIDE, namespace, now, "ProtectionNotReleased", text, Severity.ERROR)
-    )
+    override, error = NoticeKind.OVERRIDE, Severity.ERROR
+    publish(environment, override, namespace, "ProtectionNotReleased", text, error)
 
 
 def lifecycle_changed(
@@ -232,38 +238,29 @@ def lifecycle_changed(
 ) -> None:
     """Reports that probing began or ended, or that the Shoot cannot be decoded."""
     severity = Severity.WARNING if reason == "Undecodable" else Severity.INFO
-    notice = Notice(
-        NoticeKind.LIFECYCLE, namespace, environment.clock.now(), reason, message, severity
-    )
-    environment.notice_bus.publish(notice)
+    publish(environment, NoticeKind.LIFECYCLE, namespace, reason, message, severity)
 
 
-def runner_failed(environment: ProberEnvironment, namespace: str, error: Exception) -> None:
+def runner_failed(environment: ProberEnvironment, namespace: str, failed: Exception) -> None:
     """Reports that a runner failed unexpectedly, and will be started again."""
-    text = f"the runner failed and is started again: {type(error).__name__}"
-    now = environment.clock.now()
-    environment.notice_bus.publish(
-        Notice(NoticeKind.LIFECYCLE, namespace, now, "RunnerFailed", text, Severity.ERROR)
-    )
+    text = f"the runner failed and is started again: {type(failed).__name__}"
+    lifecycle, error = NoticeKind.LIFECYCLE, Severity.ERROR
+    publish(environment, lifecycle, namespace, "RunnerFailed", text, error)
 
 
 def probed_less_often(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that a shoot's answers have used up its share of time (rules 4.4)."""
-    now, text = environment.clock.now(), schedule.PROBED_LESS_OFTEN
-    notice = Notice(NoticeKind.LIFECYCLE, namespace, now, "ProbedLessOften", text, Severity.WARNING)
-    environment.notice_bus.publish(notice)
+    lifecycle, text = NoticeKind.LIFECYCLE, schedule.PROBED_LESS_OFTEN
+    publish(environment, lifecycle, namespace, "ProbedLessOften", text, Severity.WARNING)
 
 
 def probed_as_usual(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that a shoot's answers have been within its share of time for a while."""
-    now, text = environment.clock.now(), "probed as often as usual again"
-    environment.notice_bus.publish(
-        Notice(NoticeKind.LIFECYCLE, namespace, now, "ProbedAsUsual", text)
-    )
+    text = "probed as often as usual again"
+    publish(environment, NoticeKind.LIFECYCLE, namespace, "ProbedAsUsual", text)
 
 
 def forgotten(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that the Cluster is gone, so that nothing of the shoot is kept."""
-    now, text = environment.clock.now(), "the Cluster is gone; its history goes too"
-    notice = Notice(NoticeKind.LIFECYCLE, namespace, now, "ShootForgotten", text, Severity.DEBUG)
-    environment.notice_bus.publish(notice)
+    lifecycle, text = NoticeKind.LIFECYCLE, "the Cluster is gone; its history goes too"
+    publish(environment, lifecycle, namespace, "ShootForgotten", text, Severity.DEBUG)

@@ -11,7 +11,7 @@ from app.core.model.workloads import Direction, ResourceRef
 from app.core.overrides.rules import hold_end
 from app.core.reporting.notices import Notice, Severity
 from app.prober.environment import ProberEnvironment
-from app.prober.messages import NODES_AWAY, NODES_BACK, on_each
+from app.prober.messages import NODES_AWAY, NODES_BACK, on_each, publish
 from app.prober.rules.scaling import Task, Why
 from app.prober.scaling.context import ScalingContext, ScalingResult, StepResult
 from app.prober.scaling.resource import ResourceRun
@@ -42,10 +42,10 @@ _WARNINGS: Final = {
 def run_began(environment: ProberEnvironment, namespace: str, order: ScalingRunStatus) -> None:
     """Reports that a scaling run begins."""
     by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
-    notice = Notice(
+    publish(
+        environment,
         NoticeKind.SCALE,
         namespace,
-        environment.clock.now(),
         "FlowStarted",
         f"scaling {order.direction}{by} begins",
         numbers={
@@ -55,7 +55,6 @@ def run_began(environment: ProberEnvironment, namespace: str, order: ScalingRunS
             "trigger": order.trigger,
         },
     )
-    environment.notice_bus.publish(notice)
 
 
 def cancelled(environment: ProberEnvironment, operation: ScalingRunStatus, by: str | None) -> None:
@@ -122,25 +121,23 @@ def _request_changed(
     severity: Severity,
 ) -> None:
     until = hold_end(request)
-    environment.notice_bus.publish(
-        Notice(
-            NoticeKind.OVERRIDE,
-            request.id.namespace,
-            environment.clock.now(),
-            reason,
-            text,
-            severity,
-            resource=ResourceRef(API_VERSION, "ScaleRequest", request.id.name),
-            resource_uid=request.id.uid,
-            event=True,
-            numbers={
-                "action": "EndOverride" if until is None else "SetOverride",
-                "override": "hold",
-                "operation": request.id.uid,
-                "author": request.spec.author,
-            }
-            | ({} if until is None else {"until": rfc3339(until)}),
-        )
+    publish(
+        environment,
+        NoticeKind.OVERRIDE,
+        request.id.namespace,
+        reason,
+        text,
+        severity,
+        resource=ResourceRef(API_VERSION, "ScaleRequest", request.id.name),
+        resource_uid=request.id.uid,
+        event=True,
+        numbers={
+            "action": "EndOverride" if until is None else "SetOverride",
+            "override": "hold",
+            "operation": request.id.uid,
+            "author": request.spec.author,
+        }
+        | ({} if until is None else {"until": rfc3339(until)}),
     )
 
 
@@ -179,42 +176,38 @@ def resource_ended(
     task, result = run.task, run.result or StepResult.FAILED
     for warning in () if task is None else task.warnings:
         text, told = _WARNINGS[warning]
-        environment.notice_bus.publish(
-            Notice(
-                NoticeKind.SCALE,
-                namespace,
-                environment.clock.now(),
-                warning,
-                f"{run.ref}: {text}",
-                Severity.WARNING,
-                resource=run.ref,
-                event=True,
-                note=told,
-            )
+        publish(
+            environment,
+            NoticeKind.SCALE,
+            namespace,
+            warning,
+            f"{run.ref}: {text}",
+            Severity.WARNING,
+            resource=run.ref,
+            event=True,
+            note=told,
         )
     why = None if task is None else task.why
     reason, worth_an_event = _reason(direction, run, why), _worth_an_event(run)
-    environment.notice_bus.publish(
-        Notice(
-            NoticeKind.SCALE,
-            namespace,
-            environment.clock.now(),
-            reason,
-            line(direction, run),
-            _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO),
-            resource=run.ref,
-            event=worth_an_event,
-            note=note(context.order, run) if worth_an_event else None,
-            numbers={
-                "direction": direction,
-                "result": result,
-                "trigger": context.order.trigger,
-                "operation": context.order.id,
-                "before": None if task is None else task.before,
-                "after": None if task is None else task.after,
-                "requested_at": run.requested_at,
-            },
-        )
+    publish(
+        environment,
+        NoticeKind.SCALE,
+        namespace,
+        reason,
+        line(direction, run),
+        _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO),
+        resource=run.ref,
+        event=worth_an_event,
+        note=note(context.order, run) if worth_an_event else None,
+        numbers={
+            "direction": direction,
+            "result": result,
+            "trigger": context.order.trigger,
+            "operation": context.order.id,
+            "before": None if task is None else task.before,
+            "after": None if task is None else task.after,
+            "requested_at": run.requested_at,
+        },
     )
 
 

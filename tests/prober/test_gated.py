@@ -8,6 +8,7 @@ import pytest
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
+from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from tests.prober.people import DOWN, Operator
 from tests.support.harness import KCM, MCM, SHOOT, changed
 
@@ -65,6 +66,18 @@ def under(lab, gate, **changes):
     world = lab.world()
     world.add_shoot(SHOOT)
     harness = lab.prober(world, **changes)
+    harness.prober.registry.endpoints = gate
+    return harness
+
+
+@pytest.fixture
+async def by_paths(lab, gate):
+    """The same in endpoint mode."""
+    world = lab.world(external_secret_name=EXTERNAL_SECRET_NAME)
+    world.add_shoot(SHOOT)
+    harness = lab.prober(
+        world, external_secret=EXTERNAL_SECRET_NAME, failure_threshold=3, success_threshold=1
+    )
     harness.prober.registry.endpoints = gate
     return harness
 
@@ -196,3 +209,58 @@ async def test_they_end_with_the_process(harness, gate):
     await harness.run(60)
     await harness.prober.stop("SIGTERM")
     assert not gate.probed
+
+
+# A gate that opens while a probe is under way: what the probe saw, it saw while the gate was closed.
+
+
+async def next_probe_ends(by_paths):
+    seen = len(by_paths.probes())
+    await by_paths.until(lambda: len(by_paths.probes()) > seen)
+
+
+async def test_a_probe_that_began_while_the_gate_was_closed_scales_nothing_after_it_opened(
+    by_paths, gate
+):
+    """The end of a false alarm: the canary is back at once, and an attempt of before still fails."""
+    await by_paths.run(60)
+    gate.close()
+    fault = by_paths.faults.path_cut(SHOOT)
+    await by_paths.until(lambda: by_paths.reason() is VerdictReason.GATED)
+    await by_paths.run(2)
+    gate.open()
+    await next_probe_ends(by_paths)
+    assert by_paths.reason() is VerdictReason.GATED
+    assert "open again since this probe began" in by_paths.decision().message
+    fault.lift()
+    await by_paths.until(lambda: by_paths.state() is ShootState.HEALTHY)
+    await by_paths.run(60)
+    assert not by_paths.writes()
+
+
+async def test_so_is_one_in_which_the_gate_closed_and_opened(by_paths, gate):
+    await by_paths.run(60)
+    fault = by_paths.faults.path_cut(SHOOT)
+    await by_paths.until(lambda: "2 of 3 probes" in by_paths.decision().message)
+    await by_paths.run(1)
+    gate.close()
+    await by_paths.run(1)
+    gate.open()
+    await next_probe_ends(by_paths)
+    assert by_paths.reason() is VerdictReason.GATED
+    fault.lift()
+    await by_paths.run(60)
+    assert not by_paths.writes()
+
+
+async def test_the_next_probe_comes_at_once_and_decides(by_paths, gate):
+    await by_paths.run(60)
+    gate.close()
+    by_paths.faults.path_cut(SHOOT)
+    await by_paths.until(lambda: "2 of 3 probes" in by_paths.decision().message)
+    await by_paths.run(2)
+    gate.open()
+    await next_probe_ends(by_paths)
+    held = by_paths.now
+    await by_paths.until(by_paths.writes)
+    assert by_paths.now - held == pytest.approx(5.0, abs=0.2)  # one attempt on the external path
