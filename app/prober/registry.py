@@ -24,7 +24,6 @@ class Running:
 
     runner: ShootRunner
     task: asyncio.Task[None]
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class ShootRegistry:
         task = self._env.tasks.kept(
             runner.run, f"probe {namespace}", lambda error: self._failed(runner, error)
         )
-        self._running[namespace] = Running(runner, task, lifecycle.reason)
+        self._running[namespace] = Running(runner, task)
         self._not_probed.pop(namespace, None)
         if probes is not None:
             probes.start(namespace)
@@ -133,12 +132,11 @@ class ShootRegistry:
         now = self._env.clock.now()
         return [
             *(each.runner.summary(now) for each in self._running.values()),
-            *(self._summary_of(namespace, each) for namespace, each in self._not_probed.items()),
+            *(
+                ShootSummary(namespace, ShootState.NOT_PROBED, each.since)
+                for namespace, each in self._not_probed.items()
+            ),
         ]
-
-    @staticmethod
-    def _summary_of(namespace: str, known: NotProbed) -> ShootSummary:
-        return ShootSummary(namespace, ShootState.NOT_PROBED, known.since)
 
     def ignored(self) -> int:
         """How many dependents of all shoots have ignore-scaling."""

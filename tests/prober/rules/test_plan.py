@@ -137,6 +137,10 @@ def test_what_is_skipped_does_not_matter(direction):
     assert complete(workload(0, {ann.IGNORE_SCALING: "true"}), direction)
 
 
+def test_what_somebody_else_set_to_0_is_no_failure_of_a_way_up():
+    assert complete(workload(0))
+
+
 @pytest.mark.parametrize("direction", Direction)
 def test_what_is_missing_and_not_optional_is_not_complete(direction):
     assert not complete(None, direction)
