@@ -18,8 +18,7 @@ from typing import Any, Final, TextIO
 
 from app import commands
 from app.core.config.client_settings import ClientSettings
-from app.core.config.env_variables import CommandSettings
-from app.core.config.flags import WIDTH, Read
+from app.core.config.flags import WIDTH, CommandSettings, Read
 from app.core.config.settings import (
     CheckConfigSettings,
     CompletionSettings,
@@ -27,6 +26,7 @@ from app.core.config.settings import (
     ProberSettings,
     ServeSettings,
     Shell,
+    VersionSettings,
     WeederSettings,
 )
 from app.core.errors import ConfigurationError, DemoNotInstalled, WatchdogError
@@ -98,7 +98,7 @@ def _columns() -> int:
 def _dispatch(command: Read[Any]) -> int:
     settings = command.settings
     match settings:
-        case commands.VersionSettings():
+        case VersionSettings():
             return _show(commands.show_version)
         case DemoSettings(list_scenarios=True):
             return _show(commands.list_scenarios)

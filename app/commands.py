@@ -8,26 +8,38 @@ import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TextIO
+from typing import Any, Final, TextIO
 
 from app import own_version
-from app.core.config.client_settings import CLIENT_SETTINGS, ClientSettings
-from app.core.config.env_variables import CommandSettings
-from app.core.config.flag_values import FileKind
-from app.core.config.flags import WIDTH, Read, read_flags, usage, wants_help, wrapped
+from app.core.config.client_settings import CLIENT_SETTINGS
+from app.core.config.flags import (
+    ENV_PREFIX,
+    WIDTH,
+    CommandSettings,
+    Read,
+    environment_name,
+    flag_only,
+    read_flags,
+    take_apart,
+    usage,
+    wrapped,
+)
 from app.core.config.settings import (
     CheckConfigSettings,
     CompletionSettings,
     DemoSettings,
     ProberSettings,
     ServeSettings,
-    Shell,
+    VersionSettings,
     WeederSettings,
 )
+from app.core.config.values import FileKind
+from app.core.config.yaml_file import nearest
 from app.core.errors import ConfigurationError, DemoNotInstalled, Mistake, trimmed
+from app.core.model.policy import ConfigWarning
 
 EXIT_DONE: Final = 0
 EXIT_WRONG: Final = 2
@@ -35,10 +47,10 @@ EXIT_WRONG: Final = 2
 COMPLETE: Final = "__complete"
 """The command that completes a command line; it is for scripts only, and takes any words."""
 _LONGEST: Final = 60
-
-
-class VersionSettings(CommandSettings):
-    """`dwd version` has no flags."""
+# Names of variables that the kubelet sets for each Service: those of one named `dwd-…` would look like ours.
+_SERVICE_LINK: Final = re.compile(
+    r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +58,6 @@ class Help:
     """What `--help` prints, anywhere."""
 
     text: str
-
-
-class CommandEntry(NamedTuple):
-    """A command's usage line, help text, and the class of its settings, which is its own."""
-
-    line: str
-    """Its positional arguments are those that completion offers values for (`app.cli.completion`)."""
-    about: str
-    settings: type[CommandSettings]
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str], width: int = WIDTH) -> Read[Any] | Help:
@@ -82,26 +85,27 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], width: int = WIDTH) -
         near = get_close_matches(name[:_LONGEST].lower(), COMMANDS, n=3, cutoff=0.6)
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise _wrong(trimmed(name, _LONGEST), f"unknown command; {meant}dwd --help lists all")
-    entry = COMMANDS[name]
-    if wants_help(entry.settings, words):
-        return Help(usage(entry.line, entry.about, entry.settings, width))
-    read = read_flags(entry.settings, words, environ, f"dwd {name}")
-    if mistakes := list(_mistakes(read)):
-        raise ConfigurationError(f"dwd {name}", mistakes)
-    return read
+    model = COMMANDS[name]
+    if take_apart(words, model).help:
+        return Help(usage(model, width))
+    read = read_flags(model, words, environ, f"dwd {name}")
+    return replace(read, warnings=(*read.warnings, *_unknown_variables(environ)))
 
 
-def _mistakes(read: Read[CommandSettings]) -> Iterator[Mistake]:
-    """Yield what is wrong with flags and arguments that are valid each by itself."""
-    match read.settings:
-        case ClientSettings() as settings:
-            yield from settings.problems(read.rest)
-        case CheckConfigSettings() if not read.rest:
-            yield Mistake(None, "FILE", "is missing: name the files to check")
-        case CompletionSettings() if len(read.rest) != 1 or read.rest[0] not in set(Shell):
-            yield Mistake(None, "SHELL", f"must be one of {', '.join(Shell)}")
-        case _:
-            pass
+def _unknown_variables(environ: Mapping[str, str]) -> Iterator[ConfigWarning]:
+    """Yield a warning for each variable that looks like one of ours and belongs to no command."""
+    known = sorted(
+        {
+            environment_name(name)
+            for model in COMMANDS.values()
+            for name, field in model.model_fields.items()
+            if not flag_only(field)
+        }
+    )
+    for name in sorted(environ):
+        if name.startswith(ENV_PREFIX) and name not in known and not _SERVICE_LINK.fullmatch(name):
+            message = f"unknown variable; the nearest is {nearest(name, known)}"
+            yield ConfigWarning(trimmed(name, _LONGEST), message)
 
 
 def _wrong(path: str, message: str) -> ConfigurationError:
@@ -197,46 +201,15 @@ def show_mistakes(error: ConfigurationError, err: TextIO) -> int:
     return EXIT_WRONG
 
 
-_CLIENTS: Final = {
-    name: CommandEntry(each.line, each.about, each) for name, each in CLIENT_SETTINGS.items()
-}
-COMMANDS: Final[Mapping[str, CommandEntry]] = {
-    "prober": CommandEntry(
-        "dwd prober --config-file FILE [flags]",
-        "Watches the shoots of a seed, and scales controllers to 0 while a shoot's nodes cannot reach their API "
-        "server, and back.",
-        ProberSettings,
-    ),
-    "weeder": CommandEntry(
-        "dwd weeder --config-file FILE [flags]",
-        "Watches the services of a seed's control planes. When one is ready again, it deletes the pods that depend on "
-        "it and wait in CrashLoopBackOff, so that they start at once.",
-        WeederSettings,
-    ),
-    "serve": CommandEntry(
-        "dwd serve --prober-config-file FILE --weeder-config-file FILE [flags]",
-        "Runs the prober and the weeder in one process. It weeds only while it leads as prober, too.",
-        ServeSettings,
-    ),
-    "demo": CommandEntry(
-        "dwd demo [flags]",
-        "Runs the prober and the weeder on a simulated seed, plays outages there, and shows their effect "
-        "on the shoots, with the watchdog and without it.",
-        DemoSettings,
-    ),
-    "check-config": CommandEntry(
-        "dwd check-config [flags] FILE…",
-        "Checks prober and weeder files offline: prints all mistakes with path and line, and questionable settings.",
-        CheckConfigSettings,
-    ),
-    "version": CommandEntry("dwd version", "Prints version, Python and platform.", VersionSettings),
-    "completion": CommandEntry(
-        "dwd completion bash|zsh|fish",
-        "Prints a script that completes command lines of dwd in your shell, names of shoots included: "
-        "source <(dwd completion bash), or dwd completion fish | source.",
-        CompletionSettings,
-    ),
-    **_CLIENTS,
+COMMANDS: Final[Mapping[str, type[CommandSettings]]] = {
+    "prober": ProberSettings,
+    "weeder": WeederSettings,
+    "serve": ServeSettings,
+    "demo": DemoSettings,
+    "check-config": CheckConfigSettings,
+    "version": VersionSettings,
+    "completion": CompletionSettings,
+    **CLIENT_SETTINGS,
 }
 """The commands, by name."""
 
@@ -253,10 +226,10 @@ _EXIT_CODES: Final = (
 def _overview(width: int) -> str:
     column = " " * 16
     lines = {
-        name: wrapped(entry.about, width, f"  {name:<13} ", column) + "\n"
-        for name, entry in COMMANDS.items()
+        name: wrapped(model.about, width, f"  {name:<13} ", column) + "\n"
+        for name, model in COMMANDS.items()
     }
-    asking = "".join(lines.pop(name) for name in _CLIENTS)
+    asking = "".join(lines.pop(name) for name in CLIENT_SETTINGS)
     return (
         f"Usage: dwd COMMAND [flags]\n\n{wrapped(_PURPOSE, width)}\n\n"
         f"Commands:\n{''.join(lines.values())}\n"

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, Final
 from uuid import uuid4
 
-from app.core.config.flag_values import AuthMode
 from app.core.config.settings import ProberOptions, SeedSettings, own_namespace
+from app.core.config.values import AuthMode
 from app.core.errors import ClusterError
 from app.core.handlers.handlers import NetworkHandlers
 from app.core.kube.connections import Network

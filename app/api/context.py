@@ -18,7 +18,7 @@ from app.core.overrides.cache import OverrideCache
 from app.core.overrides.service import OverrideService
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.history import History
-from app.prober.endpoints.probes import EndpointProbes
+from app.prober.endpoints.manager import EndpointProbes
 from app.prober.registry import ShootRegistry
 from app.prober.scaling.operations import Dependents, ManualScaling
 from app.prober.status import ShootStatus, ShootSummary

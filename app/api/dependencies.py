@@ -7,14 +7,15 @@ parameter or body is an error, so that a misspelt filter or option is never sile
 import base64
 import binascii
 import heapq
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar, get_origin
 
 import msgspec
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi._compat import ModelField
+from fastapi.datastructures import QueryParams
 from fastapi.dependencies.models import Dependant
 from fastapi.dependencies.utils import request_params_to_args
 from fastapi.responses import JSONResponse
@@ -25,7 +26,6 @@ from pydantic.alias_generators import to_camel
 from app.api import schemas
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
-from app.api.middleware import has_body
 from app.api.problems import Problem, ProblemType, invalid
 from app.api.schemas import ListMetadata, Remark
 from app.core.errors import trimmed
@@ -265,13 +265,9 @@ def allowed(call: Call) -> Any:  # noqa: ANN401 - a marker of FastAPI's, without
 # Query parameters and bodies that a route would ignore.
 
 
-Wrong = Mapping[str, Any]
-"""A mistake, as pydantic describes it: `loc` and `msg`."""
-
 _API: Final = "/api/"
 # The wording of pydantic for models with `extra="forbid"`.
 _MESSAGE: Final = "Extra inputs are not permitted"
-_TWICE: Final = "Given more than once"
 
 
 async def refuse_unknown(request: Request) -> None:
@@ -283,77 +279,49 @@ async def refuse_unknown(request: Request) -> None:
     Raises:
         Problem: 422; it names all mistakes of the request, those of known parameters and fields included.
     """
-    route = _route(request)
-    if route is None:
-        return
-    found = [*_superfluous(route, request), *await _unread_body(route, request)]
+    route, state = request.scope.get("route"), request.scope["state"]
+    if not isinstance(route, APIRoute) or not route.path.startswith(_API):
+        return  # a page, health or metrics
+    fields = list(_query_fields(route.dependant)) if request.query_params else []
+    found = list(_superfluous(fields, request.query_params))
+    if route.body_field is None and state.get("body", {}) != {}:
+        found.append({"loc": ("body",), "msg": _MESSAGE})
     if not found:
         return
-    # One answer names every mistake, so that the caller need not find them one by one.
-    wrong = [*_wrong_query(route.dependant, request), *await _wrong_fields(route, request)]
+    # One answer names every mistake, so that the caller need not find them one by one: also those in known parameters
+    # and fields, which the framework would report only later.
+    wrong = request_params_to_args(fields, request.query_params)[1]
+    if (body := route.body_field) is not None:
+        if "body" in state:
+            wrong += body.validate(state["body"], loc=("body",))[1]
+        elif body.field_info.is_required():
+            wrong.append({"loc": ("body",), "msg": "Field required"})
     places = {each["loc"] for each in found}
     raise invalid([*found, *(each for each in wrong if each["loc"] not in places)])
 
 
-def _superfluous(route: APIRoute, request: Request) -> Iterator[Wrong]:
-    """Query parameters that the route does not have, and those given more than once."""
-    if not request.query_params:
-        return
-    known = dict(_known(route.dependant))
-    for name in request.query_params:
-        if name not in known:
-            yield {"loc": ("query", name), "msg": _MESSAGE}
-        elif not known[name] and len(request.query_params.getlist(name)) > 1:
-            yield {"loc": ("query", name), "msg": _TWICE}
-
-
-async def _unread_body(route: APIRoute, request: Request) -> list[Wrong]:
-    """The mistake of a body other than `{}` for a route without a body."""
-    if route.body_field is not None or not has_body(request.scope):
-        return []
-    body = (await request.body()).strip()
-    # `BodyLimit` in app.api.middleware has made sure that it is JSON.
-    says = bool(body) and json.loads(body) != {}
-    return [{"loc": ("body",), "msg": _MESSAGE}] if says else []
-
-
-def _wrong_query(dependant: Dependant, request: Request) -> Iterator[Wrong]:
-    """Mistakes in known query parameters, which the framework would report only later."""
-    yield from request_params_to_args(dependant.query_params, request.query_params)[1]
+def _query_fields(dependant: Dependant) -> Iterator[ModelField]:
+    yield from dependant.query_params
     for inner in dependant.dependencies:
-        yield from _wrong_query(inner, request)
+        yield from _query_fields(inner)
 
 
-async def _wrong_fields(route: APIRoute, request: Request) -> list[Wrong]:
-    """Mistakes in the body, which the framework would report only later."""
-    field = route.body_field
-    if field is None:
-        return []
-    if not await request.body():
-        required = field.field_info.is_required()
-        return [{"loc": ("body",), "msg": "Field required"}] if required else []
-    _, errors = field.validate(await request.json(), loc=("body",))
-    return list(errors)
-
-
-def _route(request: Request) -> APIRoute | None:
-    """The route of the API that the request is for; None for pages, health and metrics."""
-    route = request.scope.get("route")
-    called = isinstance(route, APIRoute) and route.path.startswith(_API)
-    return route if called else None
-
-
-def _known(dependant: Dependant) -> Iterator[tuple[str, bool]]:
-    """Names of the query parameters, fields of models included, and whether each may be given more than once."""
-    for each in dependant.query_params:
+def _superfluous(fields: Iterable[ModelField], given: QueryParams) -> Iterator[dict[str, Any]]:
+    """Query parameters that the route does not have, and those given more than once, as pydantic describes mistakes."""
+    lists: dict[str, bool] = {}
+    """Of each parameter, fields of models included, whether it may be given more than once."""
+    for each in fields:
         annotation = each.field_info.annotation
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             for name, field in annotation.model_fields.items():
-                yield field.alias or name, get_origin(field.annotation) is list
+                lists[field.alias or name] = get_origin(field.annotation) is list
         else:
-            yield each.alias, get_origin(annotation) is list
-    for inner in dependant.dependencies:
-        yield from _known(inner)
+            lists[each.alias] = get_origin(annotation) is list
+    for name in given:
+        if name not in lists:
+            yield {"loc": ("query", name), "msg": _MESSAGE}
+        elif not lists[name] and len(given.getlist(name)) > 1:
+            yield {"loc": ("query", name), "msg": "Given more than once"}
 
 
 # Pages of lists, without a snapshot: the token has the sort key of the last item, and the next page begins after it.

@@ -3,6 +3,8 @@
 Added are: which calls need authentication, the problems that each call can answer, examples of requests and answers,
 the schemas of events, and public names for enumerations of the loops. Clients are generated from the document, so the
 names of calls and schemas are a contract. `docs/openapi.json` is a copy, which a test keeps equal.
+
+The example of an answer is that of its schema, whose values stand at the fields; `ANSWERS` has those that say more.
 """
 
 import re
@@ -15,10 +17,10 @@ from pydantic import BaseModel
 from pydantic.alias_generators import to_pascal
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from app.api import examples, health
-from app.api import schemas as events
+from app.api import health, schemas
 from app.api.middleware import MAX_BODY, MAX_HEAD
 from app.api.problems import MEDIA_TYPE, ProblemType
+from app.api.routers.status import Config
 from app.api.schemas import ProblemDetails
 
 # Problems: one description and one example for each status.
@@ -51,68 +53,60 @@ class ProblemDoc(NamedTuple):
         return {"description": self.description, "content": content}
 
 
-GENERAL: Final[Mapping[int, ProblemDoc]] = {
-    each.kind.status: each
-    for each in (
-        ProblemDoc(
-            ProblemType.MALFORMED_REQUEST,
-            "The body is not JSON, or the path has an encoded `/` in it.",
-            "the body is not JSON, or has the same key twice",
-        ),
-        ProblemDoc(
-            ProblemType.UNAUTHENTICATED,
-            "No token, or one that is not accepted.",
-            "no token was sent",
-        ),
-        ProblemDoc(
-            ProblemType.FORBIDDEN,
-            "The caller may not do this, or not from there.",
-            "alice may not create scalerequests in shoot--acme--prod",
-        ),
-        ProblemDoc(
-            ProblemType.NOT_FOUND,
-            "There is no such resource.",
-            "the seed has no Cluster shoot--acme--prod",
-        ),
-        ProblemDoc(
-            ProblemType.CONFLICT, "A rule forbids it in the current state.", "it is hibernated"
-        ),
-        ProblemDoc(
-            ProblemType.GONE,
-            "The operation belongs to an earlier leader.",
-            "the scaling run began under an earlier leader",
-        ),
-        ProblemDoc(
-            ProblemType.PRECONDITION_FAILED,
-            "`If-Match` does not match: the resource has changed.",
-            "Deployment/kube-controller-manager has changed",
-        ),
-        ProblemDoc(
-            ProblemType.PAYLOAD_TOO_LARGE, "The body is too large.", f"more than {MAX_BODY} bytes"
-        ),
-        ProblemDoc(
-            ProblemType.INVALID_PARAMETER,
-            "A parameter or field is wrong, or unknown; `errors` names each.",
-            "limit: Input should be less than or equal to 500",
-        ),
-        ProblemDoc(
-            ProblemType.TOO_MANY_REQUESTS,
-            "The caller sends too many requests; `Retry-After` says when to retry.",
-            "more requests a second than one caller may send; retry in 1 s",
-        ),
-        ProblemDoc(
-            ProblemType.HEADERS_TOO_LARGE,
-            "Target and headers are too large.",
-            f"more than {MAX_HEAD} bytes",
-        ),
-        ProblemDoc(
-            ProblemType.NOT_THE_LEADER,
+_TOLD: Final = (
+    (
+        ProblemType.MALFORMED_REQUEST,
+        "The body is not JSON, or the path has an encoded `/` in it.",
+        "the body is not JSON, or has the same key twice",
+    ),
+    (ProblemType.UNAUTHENTICATED, "No token, or one that is not accepted.", "no token was sent"),
+    (
+        ProblemType.FORBIDDEN,
+        "The caller may not do this, or not from there.",
+        "alice may not create scalerequests in shoot--acme--prod",
+    ),
+    (
+        ProblemType.NOT_FOUND,
+        "There is no such resource.",
+        "the seed has no Cluster shoot--acme--prod",
+    ),
+    (ProblemType.CONFLICT, "A rule forbids it in the current state.", "it is hibernated"),
+    (
+        ProblemType.GONE,
+        "The operation belongs to an earlier leader.",
+        "the scaling run began under an earlier leader",
+    ),
+    (
+        ProblemType.PRECONDITION_FAILED,
+        "`If-Match` does not match: the resource has changed.",
+        "Deployment/kube-controller-manager has changed",
+    ),
+    (ProblemType.PAYLOAD_TOO_LARGE, "The body is too large.", f"more than {MAX_BODY} bytes"),
+    (
+        ProblemType.INVALID_PARAMETER,
+        "A parameter or field is wrong, or unknown; `errors` names each.",
+        "limit: Input should be less than or equal to 500",
+    ),
+    (
+        ProblemType.TOO_MANY_REQUESTS,
+        "The caller sends too many requests; `Retry-After` says when to retry.",
+        "more requests a second than one caller may send; retry in 1 s",
+    ),
+    (
+        ProblemType.HEADERS_TOO_LARGE,
+        "Target and headers are too large.",
+        f"more than {MAX_HEAD} bytes",
+    ),
+    (
+        ProblemType.NOT_THE_LEADER,
+        (
             "Not here or not now; `type` says why: a standby, a loop that runs elsewhere, a dry run, a feature "
-            "that is off, a seed that does not answer, or a request budget that is used up.",
-            "this instance is on standby; dwd-7f9 leads",
+            "that is off, a seed that does not answer, or a request budget that is used up."
         ),
-    )
-}
+        "this instance is on standby; dwd-7f9 leads",
+    ),
+)
+GENERAL: Final[Mapping[int, ProblemDoc]] = {each[0].status: ProblemDoc(*each) for each in _TOLD}
 """The documentation of problems by status."""
 NO_TOKEN: Final = ProblemDoc(
     ProblemType.INVALID_PAGE_TOKEN,
@@ -122,6 +116,112 @@ NO_TOKEN: Final = ProblemDoc(
 NO_BODY: Final = ProblemDoc(
     ProblemType.BODY_NOT_ALLOWED, "The call takes no body, but one was sent.", "send no body"
 )
+
+# Examples by operation: the bodies, and those answers that say more than the example of their schema.
+
+_NAMESPACE: Final = "shoot--acme--prod"
+_PAUSE: Final = schemas.Pause.example()
+_PAUSE_OF_ALL: Final = _PAUSE | {"covers": "all", "scope": "scaleDown", "reason": "network works"}
+_OF_KUBECTL: Final = _PAUSE | {
+    "name": "night-shift",
+    "scope": "scaleDown",
+    "author": "bob",
+    "verified": False,
+}
+_HEEDED: Final = schemas.LiveResource.example() | {
+    "replicas": {"spec": 1, "ready": 1, "saved": None},
+    "protectionActive": False,
+    "annotations": {},
+}
+_OPERATION: Final = schemas.Operation.example()
+_ENDED: Final = {"phase": "Cancelled", "ended": "2026-11-20T14:10:09Z"}
+
+
+def _changes(*changes: tuple[str, object, object]) -> dict[int, Any]:
+    """The answer to `dryRun`: of each change the object, and its state before and after."""
+    names = ("object", "before", "after")
+    return {200: {"changes": [dict(zip(names, each, strict=True)) for each in changes]}}
+
+
+_END_OF_PAUSE: Final = _changes((f"Pause {_NAMESPACE}/api", _PAUSE, None))
+_END_OF_ANOTHER: Final = _changes((f"Pause {_NAMESPACE}/night-shift", _OF_KUBECTL, None))
+
+REQUESTS: Final[dict[str, Any]] = {
+    "scaleShoot": {"direction": "up", "reason": "the load balancer is back", "hold": "30m"},
+    "setLogLevel": {"level": "debug"},
+    "pauseShoot": {"reason": _PAUSE["reason"], "duration": "1h", "scope": "all"},
+    "pauseAllShoots": {"reason": "network works", "duration": "2h", "scope": "scaleDown"},
+    "ignoreResource": {"reason": "it is being moved by hand"},
+    "weedNow": {"reason": "kube-scheduler hangs"},
+}
+"""A valid body by operation."""
+ANSWERS: Final[dict[str, dict[int, Any]]] = {
+    "listShoots": {
+        200: schemas.ShootList.example()
+        | {"metadata": {"total": 112, "continue": "WyJzZXZlcml0eSIsMCwiYSJd"}}
+    },
+    "scaleShoot": {
+        200: schemas.Plan.example(
+            levels=[
+                schemas.PlannedLevel.example(),
+                schemas.PlannedLevel.example(
+                    level=1,
+                    steps=[
+                        schemas.PlannedStep.example(
+                            resource="Deployment/machine-controller-manager",
+                            action="Skip",
+                            reason="IgnoreScaling",
+                            before=None,
+                            after=None,
+                            etag='"0d41c7712c90be55e1f3"',
+                        )
+                    ],
+                ),
+            ]
+        ),
+    },
+    "resumeShoot": _END_OF_PAUSE,
+    "resumeAllShoots": _END_OF_PAUSE,
+    "listPausesOfAll": {200: schemas.PauseList.example() | {"items": [_PAUSE_OF_ALL]}},
+    "endPause": _END_OF_ANOTHER,
+    "endPauseOfAll": _END_OF_ANOTHER,
+    "endHold": _changes(),
+    "pauseAllShoots": {200: _PAUSE_OF_ALL},
+    "ignoreResource": {
+        200: _HEEDED
+        | {
+            "ignoreScaling": True,
+            "annotations": {"dependency-watchdog.gardener.cloud/ignore-scaling": "true"},
+        }
+    },
+    "heedResource": {200: _HEEDED},
+    "cancelOperation": {
+        **_changes(
+            (f"operation {_OPERATION['id']}, scaling up", "Running", "Cancelled"),
+            ("Deployment/cluster-autoscaler, level 2 of that run", "Waiting", "Cancelled"),
+        ),
+        202: _OPERATION | _ENDED | {"steps": [schemas.OperationStep.example(**_ENDED)]},
+    },
+    "weedNow": {
+        **_changes(
+            (
+                f"recovery of {_NAMESPACE}/kube-apiserver",
+                None,
+                {"cause": "Asked", "until": "2026-11-20T14:26:30Z", "despite": None},
+            )
+        ),
+        202: schemas.Recovery.example(
+            cause="Asked", phase="Opening", asked=schemas.Asked.example(), deletions=[], spared=[]
+        ),
+    },
+    "livez": {200: "ok"},
+    "readyz": {200: "ok", 503: "[-]clusters-synced failed: not listed yet\nreadyz check failed\n"},
+    "healthz": {200: "ok"},
+}
+"""An answer by operation and status."""
+
+
+# The document.
 
 
 JSON: Final = "application/json"
@@ -154,14 +254,17 @@ _RESPONSES: Final = "#/components/responses/"
 # Schemas of the framework for its own 422, which is never answered.
 _PLACEHOLDERS: Final = ("HTTPValidationError", "ValidationError")
 _EVENTS: Final[tuple[type[BaseModel], ...]] = (
-    events.ShootGone,
-    events.WeederChange,
-    events.OverrideChange,
-    events.AuditChange,
-    events.Gap,
-    events.SnapshotEnd,
-    events.StreamEnd,
+    schemas.ShootGone,
+    schemas.WeederChange,
+    schemas.OverrideChange,
+    schemas.AuditChange,
+    schemas.Gap,
+    schemas.SnapshotEnd,
+    schemas.StreamEnd,
 )
+_SCHEMAS: Final[dict[str, type[schemas.Schema]]] = {
+    name: found for name, found in vars(schemas).items() if hasattr(found, "example")
+} | {"Config": Config}
 # Public names of records and enumerations of the loops, whose own names are too general for the whole document, or
 # belong to the program.
 _NAMES: Final = {
@@ -223,14 +326,14 @@ def complete(app: FastAPI) -> None:
 def completed(draft: Mapping[str, Any]) -> dict[str, Any]:
     """The completed document; `draft`, the framework's, is not changed."""
     found: dict[str, Any] = _renamed(draft)
-    schemas = found["components"]["schemas"] = _shapes(draft["components"]["schemas"])
+    shapes = _shapes(draft["components"]["schemas"])
     for each in _PLACEHOLDERS:
-        schemas.pop(each, None)
+        shapes.pop(each, None)
     problem = ProblemDetails.model_json_schema(by_alias=True, ref_template=_REF)
-    schemas |= problem.pop("$defs", {}) | {ProblemDetails.__name__: problem}
+    shapes |= problem.pop("$defs", {}) | {ProblemDetails.__name__: problem}
     for name, schema in _of_events().items():
-        schemas.setdefault(name, schema)
-    found["components"]["schemas"] = dict(sorted(schemas.items()))
+        shapes.setdefault(name, schema)
+    found["components"]["schemas"] = dict(sorted(shapes.items()))
     found["components"]["securitySchemes"] = _SCHEMES
     told = (*GENERAL.values(), NO_TOKEN, NO_BODY)
     found["components"]["responses"] = {each.name: each.response for each in told}
@@ -251,9 +354,9 @@ def _of_events() -> dict[str, Any]:
     return _shapes(found["$defs"])
 
 
-def _shapes(schemas: Mapping[str, Any]) -> dict[str, Any]:
+def _shapes(drafted: Mapping[str, Any]) -> dict[str, Any]:
     """The schemas under their public names, also as titles: some generators use one, some the other."""
-    found = {_NAMES.get(name, name): _renamed(each) for name, each in schemas.items()}
+    found = {_NAMES.get(name, name): _renamed(each) for name, each in drafted.items()}
     return {name: {**each, "title": name} for name, each in found.items()}
 
 
@@ -294,8 +397,8 @@ def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
     operation["responses"] = dict(sorted(answers.items()))
     if path not in health.PATHS:
         operation["security"] = [{_BEARER: []}]
-    if name in examples.REQUESTS:
-        operation["requestBody"]["content"][JSON]["example"] = examples.REQUESTS[name]
+    if name in REQUESTS:
+        operation["requestBody"]["content"][JSON]["example"] = REQUESTS[name]
 
 
 def _complete_parameter(parameter: dict[str, Any]) -> None:
@@ -328,10 +431,18 @@ def _complete_answer(name: str, status: str, answer: dict[str, Any]) -> None:
         answer["content"] = {_OTHER_MEDIA[name]: {"schema": {"type": "string"}}}
     if answer["description"] == "Successful Response":
         answer["description"] = "Accepted" if status == "202" else "Done"
-    example = examples.ANSWERS.get(name, {}).get(int(status))
-    if example is not None:
-        (media,) = answer["content"].values()
-        media["example"] = example
+    for media in answer.get("content", {}).values():
+        example = ANSWERS.get(name, {}).get(int(status)) or _example(media["schema"])
+        if example is not None:
+            media["example"] = example
+
+
+def _example(answer: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The example of the schema that an answer refers to; of several the first. None: it refers to none of ours."""
+    (first, *_) = answer.get("anyOf", [answer])
+    name = str(first.get("$ref", "")).rpartition("/")[2]
+    found = _SCHEMAS.get(name)
+    return None if found is None else found.example()
 
 
 def _problems(method: str, path: str, operation: Mapping[str, Any]) -> frozenset[int]:

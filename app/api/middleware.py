@@ -329,7 +329,8 @@ class _HungUp(Exception):
 class BodyLimit:
     """Reads each request body completely before it calls the application; refuses one too long, too slow, or no JSON.
 
-    So no route waits for a slow body while it holds something (threats T9, T15).
+    So no route waits for a slow body while it holds something (threats T9, T15). What a body says is the `body` in the
+    state of the request; an empty one says nothing.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -342,7 +343,8 @@ class BodyLimit:
         try:
             async with asyncio.timeout(_TIME):
                 body = await _whole(receive)
-            _check(body)
+            if body:
+                scope.setdefault("state", {})["body"] = _parsed(body)
         except _HungUp:
             return
         except TimeoutError:
@@ -383,21 +385,20 @@ async def _whole(receive: Receive) -> bytes:
     return bytes(body)
 
 
-def _check(body: bytes) -> None:
-    """Accept a body that is empty, or JSON that every parser understands alike: no duplicate keys, for example.
+def _parsed(body: bytes) -> object:
+    """Accept JSON that every parser understands alike: no duplicate keys, for example.
 
     Raises:
-        Problem: The body is neither.
+        Problem: The body is something else.
     """
-    if not body:
-        return
     try:
         # msgspec is stricter than the standard library about UTF-8, numbers and surrogates, but takes duplicate keys.
         msgspec.json.decode(body)
-        json.loads(body, object_pairs_hook=_without_duplicates)
+        found: object = json.loads(body, object_pairs_hook=_without_duplicates)
     except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         detail = "the body is not JSON, or has the same key twice"
         raise Problem(ProblemType.MALFORMED_REQUEST, detail) from error
+    return found
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

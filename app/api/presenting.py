@@ -18,7 +18,8 @@ from app.core.model.weeding import RecoveryStatus, ServiceStatus
 from app.core.model.workloads import WorkloadView
 from app.core.reporting.audit import AuditRecord
 from app.core.reporting.history import HistoryRecord
-from app.prober.endpoints.results import EndpointResultView, GateView
+from app.prober.endpoints.gates import GateView
+from app.prober.endpoints.worker import EndpointResultView
 from app.prober.rules.candidates import Candidacy
 from app.prober.status import ShootStatus
 

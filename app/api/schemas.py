@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from app.core import redaction
-from app.core.config.flag_values import LogLevel
+from app.core.config.values import LogLevel
 from app.core.errors import trimmed
 from app.core.model.durations import format_duration, parse_duration
 from app.core.model.endpoints import (
@@ -759,7 +759,7 @@ class WeederList(Schema):
     metadata: ListMetadata
 
 
-# The process; its configuration is in `app.api.config_view`.
+# The process; its configuration is in `app.api.routers.status`.
 
 
 class Leader(Schema):

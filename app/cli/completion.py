@@ -4,8 +4,8 @@ The scripts know nothing of `dwd`: at each Tab they call `dwd __complete WORD…
 prints candidates for the last one, each with a tab and a description, and last `:4`, or `:0` where the shell is to
 complete names of files. That is how cobra's programs do it, and what kubectl asks of `kubectl_complete-dwd`.
 
-Candidates come from the declarations that parse the command line: commands and usage lines from `app.commands`, flags
-and their values from the settings. Names of shoots and what belongs to them come from the API, if it answers at once.
+Candidates come from the declarations that parse the command line: commands from `app.commands`, their arguments,
+flags and values from the settings. Names of shoots and what belongs to them come from the API, if it answers at once.
 """
 
 import re
@@ -14,9 +14,13 @@ from typing import Final, NamedTuple, TextIO
 
 from app import commands
 from app.core.config.client_settings import ClientSettings
-from app.core.config.env_variables import CommandSettings
-from app.core.config.flags import flag_name, flags_of, read_flags, shown_type
-from app.core.config.go_flags import take_apart
+from app.core.config.flags import (
+    CommandSettings,
+    flag_name,
+    read_flags,
+    shown_type,
+    take_apart,
+)
 from app.core.config.settings import Shell
 from app.core.errors import ConfigurationError, trimmed
 
@@ -48,12 +52,11 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
     """Return the candidates for the last of `words`, which are all that was typed after the program's name."""
     before, typed = list(words[:-1]), words[-1] if words else ""
     if not before:
-        known = (Candidate(name, entry.about) for name, entry in commands.COMMANDS.items())
+        known = (Candidate(name, model.about) for name, model in commands.COMMANDS.items())
         return Candidates(_beginning(typed, known))
-    entry = commands.COMMANDS.get(before[0])
-    if entry is None:
+    model, arguments = commands.COMMANDS.get(before[0]), before[1:]
+    if model is None:
         return Candidates()
-    model, arguments = entry.settings, before[1:]
     if "--" not in arguments:
         if (flag := _awaits_value(model, arguments)) is not None:
             return _values(model, flag, typed)
@@ -63,13 +66,13 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
                 return Candidates(_beginning(typed, _flags(model)))
             found, files = _values(model, flag.lstrip("-"), part)
             return Candidates([Candidate(f"{flag}={each.word}") for each in found], files)
-    parsed = take_apart(arguments, flags_of(model))
+    parsed = take_apart(arguments, model)
     settings = _settings(model, parsed.flags, environ)
 
     def named(argument: str) -> Sequence[str]:
         return () if settings is None else names(argument, [*parsed.rest, typed], settings, environ)
 
-    return _positional(entry, parsed.rest, typed, named)
+    return _positional(model, parsed.rest, typed, named)
 
 
 def _beginning(typed: str, found: Iterator[Candidate]) -> list[Candidate]:
@@ -84,19 +87,19 @@ def _flags(model: type[CommandSettings]) -> Iterator[Candidate]:
 
 def _awaits_value(model: type[CommandSettings], arguments: Sequence[str]) -> str | None:
     """Return the flag whose value comes next; None if a flag or a positional argument does."""
-    known = flags_of(model)
     last = arguments[-1] if arguments else ""
     if not last.startswith("-") or last in {"-", "--"} or "=" in last:
         return None
     flag = last.removeprefix("-").removeprefix("-")
-    flag = known.aliases.get(flag, flag)
+    flag = model.aliases().get(flag, flag)
     # The flag may itself be the value of the flag before it.
-    complete = take_apart(arguments, known).mistakes
-    return flag if complete and known.boolean(flag) is False else None
+    complete = take_apart(arguments, model).mistakes
+    takes_value = {**model.accepted(), **model.flags()}.get(flag) is False
+    return flag if complete and takes_value else None
 
 
 def _values(model: type[CommandSettings], flag: str, typed: str) -> Candidates:
-    name = flags_of(model).aliases.get(flag, flag).replace("-", "_")
+    name = model.aliases().get(flag, flag).replace("-", "_")
     field = model.model_fields.get(name)
     if field is None:
         return Candidates()
@@ -122,14 +125,13 @@ def _settings(
 
 
 def _positional(
-    entry: commands.CommandEntry,
+    model: type[CommandSettings],
     before: Sequence[str],
     typed: str,
     named: Callable[[str], Sequence[str]],
 ) -> Candidates:
     """Return the candidates for a positional argument, which the usage line of the command declares."""
-    usage = entry.line.split(" --")[0].replace("[flags]", "")
-    declared = [word.strip("[]") for word in usage.split()[2:]]
+    declared = [word.strip("[]") for word in model.arguments()]
     if declared and declared[-1].endswith("…"):
         declared += declared[-1:] * len(before)
     if len(before) >= len(declared):

@@ -69,7 +69,7 @@ _JSON: Final = {"Accept": "application/json"}
 
 _FORWARDED_REQUEST_HEADERS: Final = (
     *("Accept", "Accept-Language", "Content-Type"),
-    *("If-Match", "If-None-Match", "Last-Event-ID"),
+    *("If-Match", "Last-Event-ID"),
 )
 """The headers of a request that the API reads."""
 _FORWARDED_RESPONSE_HEADERS: Final = (

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from app.cli.problems import NoAnswer
-from app.core.config.client_values import Deployment
-from app.core.config.env_variables import ENV_PREFIX
+from app.core.config.flags import ENV_PREFIX
+from app.core.config.values import NamespacedName
 from app.core.errors import trimmed
 from app.core.tasks import Tasks
 
@@ -62,7 +62,7 @@ class Kubectl:
     """How to call kubectl."""
 
     path: str
-    deployment: Deployment
+    deployment: NamespacedName
     """The first target; later targets are in the same namespace."""
     port: int
     """Port of the target."""

@@ -43,8 +43,8 @@ from app.core.config.client_settings import (
     WeedersSettings,
     WeedSettings,
 )
-from app.core.config.client_values import Deployment
 from app.core.config.flags import Read
+from app.core.config.values import NamespacedName
 from app.core.errors import ConfigurationError, Mistake, WatchdogError
 from app.core.tasks import Tasks
 
@@ -194,11 +194,11 @@ async def _run(command: Read[Any], prepared: _Prepared, printer: Printer) -> Non
 
 async def _suggestions(session: Session, command: Read[Any], error: ServerRefused) -> list[str]:
     """Suggest shoots with a similar name after a 404 for a shoot."""
-    word = command.settings.shoot_word
-    if error.status != HTTPStatus.NOT_FOUND or word is None or len(command.rest) <= word:
+    name = command.settings.shoot(command.rest)
+    if error.status != HTTPStatus.NOT_FOUND or name is None:
         return []
     try:
-        found = await shoots.similar(session, command.rest[word])
+        found = await shoots.similar(session, name)
     except CommandFailed:
         return []  # the caller may have the right to see single shoots only
     more = f" and {len(found) - _SUGGESTED} more" if len(found) > _SUGGESTED else ""
@@ -273,7 +273,7 @@ def _tls(settings: ClientSettings) -> ssl.SSLContext:
 
 
 def _kubectl(
-    deployment: Deployment, settings: ClientSettings, environ: Mapping[str, str]
+    deployment: NamespacedName, settings: ClientSettings, environ: Mapping[str, str]
 ) -> Kubectl:
     found = shutil.which("kubectl", path=environ.get("PATH"))
     if found is None:

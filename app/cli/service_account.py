@@ -35,8 +35,8 @@ from app.cli.portforward import tied_to
 from app.cli.problems import CommandFailed, Exit, NoAnswer
 from app.core.clock import Clock
 from app.core.config.client_settings import ClientSettings
-from app.core.config.client_values import ServiceAccount
-from app.core.config.env_variables import ENV_PREFIX
+from app.core.config.flags import ENV_PREFIX
+from app.core.config.values import NamespacedName
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.callers import AUDIENCE, CLAIMED_USER
 
@@ -53,7 +53,7 @@ _FLAG: Final = "--service-account"
 
 
 def minted_tokens(
-    account: ServiceAccount, settings: ClientSettings, environ: Mapping[str, str], clock: Clock
+    account: NamespacedName, settings: ClientSettings, environ: Mapping[str, str], clock: Clock
 ) -> "MintedTokens":
     """Tokens of `account`, made with the kubeconfig that kubectl would use.
 
@@ -105,7 +105,7 @@ class MintedTokens:
     """
 
     def __init__(
-        self, account: ServiceAccount, operator: "SeedKubeconfig", clock: Clock, timeout: float
+        self, account: NamespacedName, operator: "SeedKubeconfig", clock: Clock, timeout: float
     ) -> None:
         self._account, self._operator = account, operator
         self._clock, self._timeout = clock, timeout
@@ -434,7 +434,7 @@ class _Seed:
             return msgspec.json.decode(said, type=_SelfSubjectReview).status.user_info.username
         return None
 
-    async def token(self, account: ServiceAccount, person: str | None) -> _TokenRequest:
+    async def token(self, account: NamespacedName, person: str | None) -> _TokenRequest:
         """A token of `account` for the API of the watchdog.
 
         Raises:

@@ -20,7 +20,7 @@ from app.cli.problems import (
     ProblemBody,
     ServerRefused,
 )
-from app.core.config.client_values import Origin, origin
+from app.core.config.values import Origin, origin
 from app.core.model.names import is_label, is_subdomain
 from app.core.tasks import Tasks
 

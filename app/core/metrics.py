@@ -270,7 +270,7 @@ class Metrics:
         )
 
     def _declare_shoots(self) -> None:
-        """Declares the families that are computed from the shoots at each scrape (`app.core.reporting.gauges`)."""
+        """Declares the families that are computed from the shoots at each scrape (`app.prober.gauges`)."""
         self.shoot_state = Family(
             "dwd_shoot_state",
             FamilyKind.GAUGE,

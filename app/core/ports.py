@@ -131,22 +131,12 @@ class Frame(NamedTuple):
     data: bytes
 
 
-class EndpointMeter(Protocol):
-    """Counts runs of endpoint probes; called after each, hundreds of times a second, so it has to be cheap."""
+CountRun = Callable[[str, ProbeOutcome, float], None]
+"""Counts a run of an endpoint probe: in which namespace, how it ended, and after how many seconds.
 
-    def ran(self, namespace: str, name: str, outcome: ProbeOutcome, seconds: float) -> None:
-        """Counts one run of the probe `name`, which took `seconds`.
-
-        An error is repeated, so one that persists counts as three runs (rules 5).
-        """
-        ...
-
-
-class Unmetered:
-    """An `EndpointMeter` that counts nothing."""
-
-    def ran(self, namespace: str, name: str, outcome: ProbeOutcome, seconds: float) -> None:
-        """Does nothing."""
+Called after each, hundreds of times a second, so it has to be cheap. An error is repeated, so one that persists counts
+as three runs (rules 5).
+"""
 
 
 class PauseWrite(NamedTuple):

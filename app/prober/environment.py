@@ -16,7 +16,7 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.scaling_runs import ScalingRunStatus
 from app.core.overrides.cache import OverrideCache
 from app.core.overrides.service import OverrideService
-from app.core.ports import EndpointMeter, Handlers, Leadership, Unmetered
+from app.core.ports import CountRun, Handlers, Leadership
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 
@@ -177,16 +177,13 @@ class ScaleUpRateLimit:
         return at - now
 
 
-UNMETERED: Final = Unmetered()
-
-
 @dataclass(frozen=True, slots=True)
 class EndpointAdapters:
     """The adapters that endpoint probes need."""
 
     handlers: Handlers
     pods: "ProbedPods"
-    meter: EndpointMeter = UNMETERED
+    ran: CountRun = lambda *_: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

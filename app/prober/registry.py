@@ -8,8 +8,8 @@ from app.core.model import workloads as ann
 from app.core.model.probing import ShootState
 from app.core.tasks import cancelled
 from app.prober import messages
-from app.prober.endpoints.probes import EndpointProbes
-from app.prober.endpoints.results import EndpointResultView
+from app.prober.endpoints.manager import EndpointProbes
+from app.prober.endpoints.worker import EndpointResultView
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import scaling
 from app.prober.rules.lifecycle import Lifecycle, ProbedShoot

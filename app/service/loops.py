@@ -16,16 +16,15 @@ from app.core.model.scaling_runs import Trigger
 from app.core.model.weeding import DeletionResult, WeederPolicy
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.overrides.cache import OverrideCache, WeederPauses
-from app.core.overrides.notices import OverrideGauges
+from app.core.overrides.gauges import OverrideGauges
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.service import OverrideService
 from app.core.ports import Leadership, Watched
 from app.core.reporting import metering
-from app.core.reporting.gauges import Probing, show_shoots
 from app.core.reporting.history import History
 from app.core.reporting.metering import EndpointMetering, Metering
 from app.prober.controller import Prober
-from app.prober.endpoints.results import EndpointResultView
+from app.prober.endpoints.worker import EndpointResultView
 from app.prober.environment import (
     RUNS_TOGETHER,
     TOGETHER,
@@ -34,6 +33,7 @@ from app.prober.environment import (
     ProbeSlots,
     ScaleUpRateLimit,
 )
+from app.prober.gauges import ShootSeries, StateCounts
 from app.prober.registry import ShootRegistry
 from app.prober.scaling.context import StepResult
 from app.prober.status import ShootStatus, ShootSummary
@@ -163,7 +163,7 @@ def succeeded(views: Iterable[EndpointResultView]) -> dict[str, bool]:
 # Here are the counters whose labels come from the configuration. Other modules initialise their own: the connections
 # throttled requests and limits, the shoots' connector refused kubeconfigs, the API decisions about callers and the
 # stream of events, their meter the runs of endpoint probes; counters for each shoot come into being at a scrape
-# (`app.core.reporting.gauges`).
+# (`app.prober.gauges`).
 
 
 def begin_prober(metrics: Metrics, policy: ProberPolicy, *, dry_run: bool) -> None:
@@ -277,20 +277,28 @@ class ProberLoop:
         adapters = self._adapters.endpoints
         if adapters is None:
             return None
-        return replace(adapters, meter=EndpointMetering(self._core.metrics, self._metering.shoots))
+        return replace(
+            adapters, ran=EndpointMetering(self._core.metrics, self._metering.shoots).ran
+        )
 
     def show(self) -> None:
         """Add the metrics of shoots and dependents to the registry."""
         registry = self.prober.registry
         led = _Led(registry, self._adapters.leadership)
-        probing = Probing(
-            metering.of_shoots(self._policy),
-            lambda namespace: succeeded(registry.endpoint_views(namespace)),
+        metrics = self._core.metrics
+        metrics.registry.register(StateCounts(metrics, led.summaries))
+        series = ShootSeries(
+            metrics,
+            self._metering,
+            led.summaries,
+            led.facts,
+            probes=metering.of_shoots(self._policy),
+            endpoints=lambda namespace: succeeded(registry.endpoint_views(namespace)),
         )
-        show_shoots(self._core.metrics, self._metering, led, probing)
+        metrics.sliced.append(series)
         for resource in {str(each.ref) for each in self._policy.dependents}:
-            series = self._core.metrics.dependents_unavailable.labels(resource)
-            series.set_function(partial(self._is_unavailable, resource))
+            unavailable = metrics.dependents_unavailable.labels(resource)
+            unavailable.set_function(partial(self._is_unavailable, resource))
 
     def _unavailable(self) -> Mapping[ResourceRef, str]:
         """Dependents whose kind is not served or may not be listed, so that each scaling run fails, with the reason."""

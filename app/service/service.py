@@ -33,8 +33,8 @@ from app.api.health import Check, Health
 from app.api.middleware import ApiMiddleware
 from app.api.stream import EventStreams
 from app.core.clock import Clock
-from app.core.config.flag_values import ListenAddress
 from app.core.config.settings import ApiSettings
+from app.core.config.values import ListenAddress
 from app.core.model.probing import NoticeKind
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.audit import AuditLog

@@ -7,7 +7,7 @@ from unittest.mock import patch
 from app.core.model.probing import Reading, VerdictReason
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
-from app.prober.endpoints.probes import EndpointProbes
+from app.prober.endpoints.manager import EndpointProbes
 from app.prober.rules import paths, verdict
 from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.rules.verdict import Preconditions

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import generate_latest
 
-from app.core.config.flag_values import AuthMode
+from app.core.config.values import AuthMode
 from app.core.errors import WatchdogError
 from app.core.metrics import Format, Metrics
 from app.core.overrides.cache import OverrideCache

@@ -23,7 +23,8 @@ from app.core.model.probing import (
 from app.core.model.scaling_runs import OperationPhase, ScaleSpec
 from app.core.model.weeding import Cause, End, Phase, RecoveryStatus, ServiceKey
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.prober.endpoints.results import EndpointResultView, GateView, ProbeTarget
+from app.prober.endpoints.gates import GateView
+from app.prober.endpoints.worker import EndpointResultView, ProbeTarget
 from app.prober.rules.candidates import Candidacy
 from app.prober.status import ConditionStatus, ShootCondition, ShootStatus
 

@@ -50,7 +50,8 @@ from app.core.overrides import rules
 from app.core.ports import PauseWrite, Permission, Starting
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.history import History
-from app.prober.endpoints.results import EndpointResultView, GateView
+from app.prober.endpoints.gates import GateView
+from app.prober.endpoints.worker import EndpointResultView
 from app.prober.status import ShootStatus
 from tests.api.facts import CA, HOME, KCM, MCM, NAMESPACE, NOW, POLICY
 

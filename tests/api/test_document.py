@@ -9,7 +9,6 @@ import jsonschema_rs
 import pytest
 
 from app.api import document as documents
-from app.api import examples
 from app.api.document import JSON, resolved
 from app.api.health import PATHS as HEALTH
 from app.api.pages import body
@@ -224,12 +223,12 @@ def test_a_wrong_example_would_be_found():
 
 
 def test_examples_are_of_calls_that_there_are():
-    assert examples.REQUESTS.keys() <= OPERATIONS.keys()
-    for name, answers in examples.ANSWERS.items():
+    assert documents.REQUESTS.keys() <= OPERATIONS.keys()
+    for name, answers in documents.ANSWERS.items():
         assert {str(each) for each in answers} <= OPERATIONS[name][2]["responses"].keys()
 
 
-@pytest.mark.parametrize("name", examples.REQUESTS)
+@pytest.mark.parametrize("name", documents.REQUESTS)
 def test_the_body_of_every_example_is_accepted(name, client, shoots, weeders, process, resources):
     process.loops = tuple(Loop)
     shoots.add(healthy())
@@ -239,7 +238,7 @@ def test_the_body_of_every_example_is_accepted(name, client, shoots, weeders, pr
     filled = path.format(
         namespace=NAMESPACE, service="kube-apiserver", kind=KCM.kind, name=KCM.name, id="op-1"
     )
-    answer = client.request(method.upper(), filled, json=examples.REQUESTS[name])
+    answer = client.request(method.upper(), filled, json=documents.REQUESTS[name])
     assert answer.status_code in {200, 202}, answer.text
 
 

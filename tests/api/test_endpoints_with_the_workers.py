@@ -9,14 +9,12 @@ from app.core.clock import Clock
 from app.core.model.overrides import NOTHING
 from app.core.model.probing import RequestKind
 from app.core.reporting import metering
-from app.core.reporting.gauges import Probing
 from app.core.reporting.history import History
 from app.core.reporting.metering import EndpointMetering
 from app.core.reporting.notices import journal
 from app.core.tasks import Tasks
 from app.service.loops import succeeded
 from tests.api.facts import POLICY, healthy
-from tests.core.reporting.test_metering import Meter, Shoot
 from tests.support.endpointprobes import (
     ERROR,
     FAILURE,
@@ -27,6 +25,7 @@ from tests.support.endpointprobes import (
     pod,
     pod_probe,
 )
+from tests.support.meter import Meter, Shoot
 
 SUCCEEDED = "dwd_endpoint_probe_success"
 FAILURES = "dwd_shoot_probe_failures_total"
@@ -39,10 +38,10 @@ class Harness:
         self.bench = Bench(clock, tasks, (gate_probe(), pod_probe()))
         words = (*metering.LEASE_MODE, RequestKind.ENDPOINT)
         views = self.bench.probes.views
-        self.meter = Meter(probing=Probing(words, lambda name: succeeded(views(name))))
+        self.meter = Meter(probes=words, endpoints=lambda name: succeeded(views(name)))
         self.meter.shoots = [Shoot(NAMESPACE)]
         runs = EndpointMetering(self.meter.metrics, self.meter.metering.shoots)
-        self.bench.meter.ran = runs.ran  # type: ignore[method-assign]  # the real one in place of the fake
+        self.bench.meter.real = runs.ran
         self.history = History()
 
     def tell(self):

@@ -14,8 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import middleware as fronts
 from app.api.application import create_api
-from app.api.document import resolved
-from app.api.examples import REQUESTS
+from app.api.document import REQUESTS, resolved
 from app.api.health import PATHS as HEALTH
 from app.api.health import Check, Health
 from app.api.limits import Allowance

@@ -11,10 +11,10 @@ from app.api.application import create_metrics_app
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.probing import LeaseCounts, ShootState, Tally
-from app.core.reporting.gauges import show_shoots
 from app.core.reporting.metering import Metering
 from app.core.web.serving import HttpServer
 from tests.e2e.processes import eventually
+from tests.support.meter import show_shoots
 
 pytestmark = pytest.mark.looptime(False)
 

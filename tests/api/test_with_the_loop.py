@@ -10,13 +10,13 @@ from app.core.metrics import Format, Metrics
 from app.core.model import workloads as ann
 from app.core.model.overrides import NOTHING
 from app.core.reporting.event_writer import EventWriter
-from app.core.reporting.gauges import show_shoots
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import journal
 from app.core.tasks import Tasks
 from app.simulation.traffic import Trouble
 from tests.support.harness import SHOOT, Lab
+from tests.support.meter import show_shoots
 from tests.support.slices import at_once
 
 

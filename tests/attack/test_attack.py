@@ -13,8 +13,6 @@ import msgspec
 import pytest
 import uvloop
 
-from app.api.application import create_health_app
-from app.api.health import Health
 from app.core.clock import Clock
 from app.core.errors import ClusterError, CredentialRefused, LimitExceeded
 from app.core.kube import decoding
@@ -25,7 +23,6 @@ from app.core.metrics import Metrics
 from app.core.model.probing import Verdict
 from app.core.model.shoots import SecretView
 from app.core.model.workloads import Direction
-from app.core.web.serving import HttpServer
 from app.prober.rules import schedule
 from app.prober.rules.leases import Timings
 from app.prober.scaling.context import RunAborted, RunGuard
@@ -221,42 +218,3 @@ async def test_a_verdict_of_a_minute_ago_lets_no_write_start():
 def test_contacts_are_never_less_than_a_second_apart(grace):
     at = schedule.next_contact(100.0, 110.0, Timings(grace))
     assert at is None or at >= 101.0
-
-
-@asynccontextmanager
-async def health_server():
-    server = HttpServer("health", create_health_app(Health()), "127.0.0.1", 0)
-    running = asyncio.ensure_future(server.run())
-    try:
-        yield server.address
-    finally:
-        server.stop()
-        await running
-
-
-@real
-async def test_a_header_without_end_is_cut_off():
-    async with health_server() as address:
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(b"GET /livez HTTP/1.1\r\nX: " + b"a" * MIB)
-        try:
-            async with asyncio.timeout(3):
-                await reader.read(1)  # an answer, or the end
-        finally:
-            writer.transport.abort()
-
-
-@real
-async def test_idle_connections_do_not_make_liveness_fail():
-    async with health_server() as address:
-        idle = [await asyncio.open_connection(*address) for _ in range(300)]
-        try:
-            reader, writer = await asyncio.open_connection(*address)
-            idle.append((reader, writer))
-            writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            async with asyncio.timeout(3):
-                assert (await reader.read()).startswith(b"HTTP/1.1 200")
-        finally:
-            for _, each in idle:
-                each.close()
-            await asyncio.gather(*(each.wait_closed() for _, each in idle), return_exceptions=True)

@@ -6,8 +6,7 @@ import time
 import pytest
 
 from app.core.handlers.grpc import GrpcChecks
-from app.core.handlers.lookup import Lookup
-from app.core.handlers.runs import HandlerRun
+from app.core.handlers.runs import HandlerRun, Lookup
 from app.core.model.endpoints import EndpointProbeSpec, Grpc, TargetAddress
 from tests.support.watchdog import MOST
 

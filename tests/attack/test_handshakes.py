@@ -20,8 +20,7 @@ from cryptography.x509.oid import NameOID
 from app.core.clock import Clock
 from app.core.errors import ClusterError
 from app.core.handlers.http_get import HttpGets
-from app.core.handlers.lookup import Lookup
-from app.core.handlers.runs import HandlerRun
+from app.core.handlers.runs import HandlerRun, Lookup
 from app.core.kube.kubeconfig import ServerPolicy
 from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics

@@ -39,10 +39,13 @@ async def connected(raw):
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_kubeconfig_keeps_the_loop_for_10_ms_at_most(name):
     raw = HOSTILE[name]()
-    found = [await connected(raw) for _ in range(3)]
-    assert {accepted for _, _, accepted in found} == {name in ACCEPTED}
-    assert min(worked for worked, _, _ in found) < MOST
-    assert min(took for _, took, _ in found) < WITHIN
+    for tries_left in (2, 1, 0):
+        worked, took, accepted = await connected(raw)
+        assert accepted == (name in ACCEPTED)
+        if (worked < MOST and took < WITHIN) or not tries_left:
+            break
+    assert worked < MOST
+    assert took < WITHIN
 
 
 @pytest.mark.parametrize(

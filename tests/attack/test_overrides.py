@@ -139,7 +139,7 @@ async def followed(origin, number):
         async with asyncio.timeout(60):
             while len([*book.all_pauses(), *book.requests()]) < number:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-        for _ in range(20):
+        for _ in range(10):
             book.effective("shoot--a")
             await asyncio.sleep(0.05)
     await known.close()

@@ -104,7 +104,7 @@ async def test_an_operator_pauses_twelve_shoots_beside_four_who_flood(
         if known:
             assert await pause(server, operator, SHOOTS[0], "operator-0") == 200
         flood = [asyncio.ensure_future(attack(server, each, name)) for each in attackers]
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(0.5)
         found = [await pause(server, operator, each, "operator-0") for each in SHOOTS]
         for each in flood:
             each.cancel()

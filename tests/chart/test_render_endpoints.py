@@ -12,7 +12,7 @@ from app.core.config.policy_files import parse_prober
 from app.core.errors import ConfigurationError
 from app.core.model import names
 from tests.chart.rendering import CHART, Json, Renderer
-from tests.chart.valuesfiles import defaults, over_defaults, schema
+from tests.chart.valuesfiles import defaults, over_defaults, refused, schema
 
 ENDPOINT_MODE = CHART / "values-endpoint-mode.yaml"
 TCP: Json = {"tcpSocket": {"port": 1}}
@@ -33,145 +33,25 @@ def http(**over: Any) -> Json:
     return {"httpGet": {"port": 1, **over}}
 
 
-def modes(internal: str | None, external: str | None, lease: str | None = None) -> Json:
-    return values(
-        kubeConfigSecretName=lease,
-        internalKubeConfigSecretName=internal,
-        externalKubeConfigSecretName=external,
-    )
-
-
-FIRST = "prober.config.endpointProbes[0]"
-REFUSED: list[tuple[str, Json]] = [
-    (
-        "prober.config.kubeConfigSecretName: must be null in endpoint mode",
-        modes("internal", "external", "both"),
-    ),
-    (
-        "prober.config.externalKubeConfigSecretName: is required with internalKubeConfigSecretName",
-        modes("internal", None),
-    ),
-    (
-        "prober.config.internalKubeConfigSecretName: is required with externalKubeConfigSecretName",
-        modes(None, "external"),
-    ),
-    (
-        f"{FIRST}: must have exactly one of httpGet, tcpSocket, grpc and exec, not none",
-        values(HOST),
-    ),
-    (
-        f"{FIRST}: must have exactly one of httpGet, tcpSocket, grpc and exec, not httpGet and tcpSocket",
-        values({**HOST, **TCP, **http()}),
-    ),
-    (
-        "prober.config.endpointProbes[1].name: a is named twice",
-        values(HOST | TCP, HOST | TCP | {"name": "a"}),
-    ),
-    (f"{FIRST}: must have a host or a podSelector", values(TCP)),
-    (f"{FIRST}.podSelector: must not be there with a host", values(HOST | PODS | TCP)),
-    (f"{FIRST}.podSelector: must not be there with a host", values(PODS | http(host="x.org"))),
-    (f"{FIRST}.httpGet.host: is another spelling of host", values(HOST | http(host="x.org"))),
-    (
-        f"{FIRST}.tcpSocket.host: is another spelling of host",
-        values(HOST | {"tcpSocket": {"port": 1, "host": "y.org"}}),
-    ),
-    (
-        f"{FIRST}.httpGet.port: must be a number without podSelector",
-        values(HOST | http(port="web")),
-    ),
-    (f"{FIRST}.container: is for podSelector only", values(HOST | TCP | {"container": "x"})),
-    (
-        f"{FIRST}.podSelector: is required with type Startup",
-        values(HOST | TCP | {"type": "Startup"}),
-    ),
-    (
-        f"{FIRST}.podSelector: is required with type Liveness",
-        values(HOST | TCP | {"type": "Liveness"}),
-    ),
-    (
-        f"{FIRST}.successThreshold: must be 1 with type Startup, not 2",
-        values(PODS | TCP | {"type": "Startup", "successThreshold": 2}),
-    ),
-    (
-        f"{FIRST}.successThreshold: must be 1 with type Liveness, not 2",
-        values(PODS | TCP | {"type": "Liveness", "successThreshold": 2}),
-    ),
-    (
-        f"{FIRST}.effect: must be Observe with type Liveness",
-        values(PODS | TCP | {"type": "Liveness", "effect": "GateScaleDown"}),
-    ),
-    (
-        f"{FIRST}.podSelector: is required with exec",
-        values(HOST | COMMAND, flags={"allowExec": True}),
-    ),
-    (f"{FIRST}.exec: needs prober.flags.allowExec", values(PODS | COMMAND)),
-    (
-        f"{FIRST}.httpGet.httpHeaders[1].name: must not be Upgrade",
-        values(HOST | http(httpHeaders=[{"name": "A"}, {"name": "Upgrade", "value": "x"}])),
-    ),
-]
-"""What the program refuses as well."""
-STRICTER: list[tuple[str, Json]] = [
-    (
-        "prober.config.externalKubeConfigSecretName: must differ from internalKubeConfigSecretName",
-        modes("one", "one"),
-    ),
-    (
-        "prober.config.nodeLeaseFailureFraction: is for lease mode only",
-        values(
-            kubeConfigSecretName=None,
-            internalKubeConfigSecretName="internal",
-            externalKubeConfigSecretName="external",
-            nodeLeaseFailureFraction=0.5,
-        ),
-    ),
-    (
-        "prober.config.internalProbeFailureBackoffDuration: is for endpoint mode only",
-        values(internalProbeFailureBackoffDuration="0s"),
-    ),
-]
-"""What the program warns of."""
-
-
-def numbered(cases: list[tuple[str, Json]]) -> list[str]:
-    return [f"{number}-{sentence[:60]}" for number, (sentence, _) in enumerate(cases)]
-
-
-def file_of(given: Json) -> str:
-    """The prober file that the chart would make of these values."""
-    return yaml.safe_dump(over_defaults(given)["prober"]["config"])
-
-
 def judged(given: Json) -> int:
     """How many warnings the program has for these values.
 
     Raises:
         ConfigurationError: it refuses them.
     """
-    allowed = given["prober"]["flags"].get("allowExec", False)
-    return len(parse_prober(file_of(given), "x", strict=True, allow_exec=allowed).warnings)
+    allowed = given["prober"].get("flags", {}).get("allowExec", False)
+    file = yaml.safe_dump(over_defaults(given)["prober"]["config"])
+    return len(parse_prober(file, "x", strict=True, allow_exec=allowed).warnings)
 
 
-@real
-@pytest.mark.parametrize(
-    ("sentence", "given"), REFUSED + STRICTER, ids=numbered(REFUSED + STRICTER)
-)
-def test_what_does_not_go_together_is_refused_with_its_path(
-    render: Renderer, sentence: str, given: Json
-) -> None:
-    said = render.refusal(values=given)
-    assert f"- {sentence}" in said
-    assert said.count("\n- ") == 1, said
-
-
-@pytest.mark.parametrize("given", [each for _, each in REFUSED], ids=numbered(REFUSED))
-def test_the_program_would_refuse_it_as_well(given: Json) -> None:
+@pytest.mark.parametrize(("sentence", "given"), refused("endpoints"))
+def test_the_program_refuses_what_the_chart_refuses(sentence: str, given: Json) -> None:
     with pytest.raises(ConfigurationError):
         judged(given)
 
 
-@pytest.mark.parametrize("given", [each for _, each in STRICTER], ids=numbered(STRICTER))
-def test_the_program_would_warn_of_what_only_the_chart_refuses(given: Json) -> None:
+@pytest.mark.parametrize(("sentence", "given"), refused("stricter"))
+def test_the_program_warns_of_what_only_the_chart_refuses(sentence: str, given: Json) -> None:
     assert judged(given) == 1
 
 
@@ -197,7 +77,7 @@ def test_what_goes_together_is_taken_by_both(render: Renderer, given: Json) -> N
 def test_in_one_process_the_flag_is_that_of_the_process(render: Renderer) -> None:
     given = values(PODS | COMMAND, flags={"allowExec": True})
     said = render.refusal(values={"mode": "serve", **given})
-    assert f"- {FIRST}.exec: needs serve.flags.allowExec" in said
+    assert "- prober.config.endpointProbes[0].exec: needs serve.flags.allowExec" in said
 
 
 @real
@@ -212,49 +92,30 @@ def test_probes_of_a_prober_that_does_not_run_are_not_judged(render: Renderer) -
 HOSTS = st.one_of(
     st.sampled_from(
         [
-            "x",
-            "X.org",
-            "x.org.",
-            "x..org",
-            ".x",
-            "-x",
-            "x-",
-            "a-{namespace}.b",
-            "kube-apiserver.{namespace}.svc",
-            "{namespace}",
-            "{name}",
-            "1.2.3.4",
-            "1.2.3",
-            "1.2.3.256",
-            "01.2.3.4",
-            "::1",
-            "[::1]",
-            "fe80::1%eth0",
-            "2001:db8::10",
-            "x.org:443",
-            "x/y",
-            "a@b",
-            "a_b",
-            "a b",
-            "a.1b",
-            "a.b1",
-            "a.12",
-            "ä.org",
+            *("x", "X.org", "x.org.", "x..org", ".x", "-x", "x-", "a-{namespace}.b"),
+            *("kube-apiserver.{namespace}.svc", "{namespace}", "{name}", "1.2.3.4"),
+            *("1.2.3", "1.2.3.256", "01.2.3.4", "::1", "[::1]", "fe80::1%eth0"),
+            *("2001:db8::10", "x.org:443", "x/y", "a@b", "a_b", "a b", "a.1b", "a.b1"),
+            *("a.12", "ä.org"),
         ]
     ),
     st.from_regex(r"\A[aA1-]{0,3}(\.[a1-]{1,3}){0,2}\.?\Z"),
 )
 
 
+HOST_SCHEMA = Draft7Validator(schema()["definitions"]["probeHost"])
+PORT_SCHEMA = Draft7Validator(schema()["definitions"]["probePort"])
+
+
 @given(HOSTS)
 def test_a_host_is_one_for_both_or_for_none(text: str) -> None:
-    allowed = Draft7Validator(schema()["definitions"]["probeHost"]).is_valid(text)
+    allowed = HOST_SCHEMA.is_valid(text)
     assert allowed is names.is_host(text.replace("{namespace}", "shoot--a--b"))
 
 
 @given(st.from_regex(r"\A[aA1_-]{0,16}\Z"))
 def test_a_name_of_a_port_is_one_for_both_or_for_none(text: str) -> None:
-    allowed = Draft7Validator(schema()["definitions"]["probePort"]).is_valid(text)
+    allowed = PORT_SCHEMA.is_valid(text)
     assert allowed is names.is_port_name(text)
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.core.config.env_variables import CommandSettings
-from app.core.config.flags import Read, read_flags
+from app.core.config.flags import CommandSettings, Read, read_flags
 from app.core.config.policy_files import parse_prober, parse_weeder
 from app.core.config.settings import IN_CLUSTER, ProberSettings, ServeSettings, WeederSettings
 from tests.chart import rendering

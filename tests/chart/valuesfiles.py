@@ -4,6 +4,8 @@ import copy
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -12,16 +14,46 @@ from jsonschema_rs import Draft7Validator
 from tests.chart.rendering import CHART, Json
 
 
+@cache
 def defaults() -> Json:
-    """The values of the chart."""
+    """The values of the chart; read once, and nobody's to change."""
     found: Json = yaml.safe_load((CHART / "values.yaml").read_text())
     return found
 
 
+@cache
 def schema() -> Json:
-    """What values may be."""
+    """What values may be; read once, and nobody's to change."""
     found: Json = json.loads((CHART / "values.schema.json").read_text())
     return found
+
+
+@cache
+def _checks() -> Draft7Validator:
+    return Draft7Validator(schema())  # dear to make
+
+
+def nested(values: Mapping[str, Any]) -> Json:
+    """Values whose keys are paths, `{"api.auth.mode": "token"}`, as helm reads them."""
+    found: Json = {}
+    for path, value in values.items():
+        *parents, key = path.split(".")
+        inner = found
+        for each in parents:
+            inner = inner.setdefault(each, {})
+        inner[key] = value
+    return found
+
+
+def refused(*sections: str) -> list[tuple[str, Json]]:
+    """What the chart says, and to which values, from these sections of `refused.yaml`."""
+    found = yaml.safe_load((Path(__file__).parent / "refused.yaml").read_text(encoding="utf-8"))
+    return [
+        (sentence, nested(values))
+        for section in sections
+        for sentence, cases in found[section].items()
+        for values in cases
+    ]
 
 
 def over_defaults(values: Mapping[str, Any]) -> Json:
@@ -43,9 +75,8 @@ def _merged(base: Json, over: Mapping[str, Any]) -> Json:
 
 def mistakes(values: Mapping[str, Any]) -> dict[str, str]:
     """What the schema says to these values over the defaults: messages by path."""
-    checks = Draft7Validator(schema())
     found: dict[str, str] = {}
-    for error in checks.iter_errors(over_defaults(values)):
+    for error in _checks().iter_errors(over_defaults(values)):
         path = "/".join(str(part) for part in error.instance_path)
         found[path] = f"{found.get(path, '')} {error.message}"
     return found

@@ -345,8 +345,8 @@ def test_a_password_in_the_name_of_the_server_is_not_repeated(name, server):
 def test_all_mistakes_of_words_and_flags_come_at_once():
     assert refused("scale", "in", "A", "--hold=x", "--dryrun") == [
         "--dryrun: unknown flag; the nearest is --dry-run",
-        'NAME: must be the control-plane namespace of a shoot, not "A"',
         'up|down: must be up or down, not "in"',
+        'NAME: must be the control-plane namespace of a shoot, not "A"',
         "--reason: is required",
         '--hold: must be a duration such as 30s or 1m40s (units: h, m, s, ms, us, ns), not "x"',
     ]

@@ -32,7 +32,7 @@ def test_every_command_that_there_is_is_offered_first():
 
 @pytest.mark.parametrize("name", commands.COMMANDS)
 def test_every_flag_of_a_command_is_offered_and_no_other(name):
-    fields = commands.COMMANDS[name].settings.model_fields
+    fields = commands.COMMANDS[name].model_fields
     flags = {f"--{each.replace('_', '-')}" for each in fields} | {"--help"}
     assert set(words(name, "-")) == flags | {":4"}
 
@@ -151,8 +151,7 @@ def test_an_answer_that_makes_no_sense_is_no_answer(api):
 def test_each_command_of_the_client_declares_its_arguments_as_the_completion_reads_them():
     known = {"NAME", "ID", "SERVICE", "RESOURCE", "PATH"}
     for each in CLIENT_SETTINGS.values():
-        usage = each.line.split(" --")[0].replace("[flags]", "")
-        arguments = {word.strip("[]").partition("|--")[0] for word in usage.split()[2:]}
+        arguments = {word.strip("[]").partition("|--")[0] for word in each.arguments()}
         assert {word for word in arguments if word.isupper()} <= known
 
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from app.cli.problems import Exit
 from app.core.config.client_settings import CLIENT_SETTINGS, ClientSettings
-from app.core.config.env_variables import environment_name, flag_only
-from app.core.config.flags import flag_name, shown_default, shown_type
+from app.core.config.flags import environment_name, flag_name, flag_only, shown_default, shown_type
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/cli.md").read_text()
 

@@ -7,7 +7,7 @@ import pytest
 from app.cli.client import ApiCall, Client, NoToken, Reach
 from app.cli.problems import CommandFailed
 from app.cli.transports import DirectTransport
-from app.core.config.client_values import origin
+from app.core.config.values import origin
 from tests.cli import examples
 from tests.cli.conftest import run
 from tests.cli.server import FakeApi, Reply, page, problem

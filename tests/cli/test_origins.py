@@ -3,7 +3,7 @@
 import pytest
 
 from app.cli import transports
-from app.core.config.client_values import Origin, deployment, origin, reason
+from app.core.config.values import Origin, in_namespace, origin, reason
 
 PLAIN = Origin("http", "127.0.0.1", 8080)
 SECURE = Origin("https", "dwd.garden.svc", 8443)
@@ -126,7 +126,7 @@ def test_the_service_of_a_peer_is_one_of_the_same_namespace():
 @pytest.mark.parametrize("text", ["", "a", "a/", "/a", "a/b/c", "A/b", "a/-b", "--x/b"])
 def test_what_is_no_deployment_is_refused(text):
     with pytest.raises(ValueError, match=r"^must be NAMESPACE/DEPLOYMENT"):
-        deployment(text)
+        in_namespace("DEPLOYMENT").parse(text)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 301, "a\nb", "a\x1bb"])

@@ -15,7 +15,7 @@ from app.cli.problems import CommandFailed, Exit
 from app.cli.service_account import LIFETIME, MintedTokens, SeedKubeconfig, minted_tokens
 from app.core.clock import Clock
 from app.core.config.client_settings import ShootsSettings
-from app.core.config.client_values import ServiceAccount
+from app.core.config.values import NamespacedName
 from app.core.errors import ConfigurationError
 from app.core.tasks import Tasks
 from app.simulation.builders import World
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
 TOKEN = "POST /namespaces/garden/serviceaccounts/dwd-operator/token"
 WHOAMI = "POST /apis/authentication.k8s.io/v1/selfsubjectreviews"
-ACCOUNT = ServiceAccount("garden", "dwd-operator")
+ACCOUNT = NamespacedName("garden", "dwd-operator")
 FLAG = "--service-account=garden/dwd-operator"
 ALICE = Reply({"status": {"userInfo": {"username": "alice@example.org"}}}, 201)
 
@@ -485,7 +485,7 @@ async def test_the_simulated_seed_makes_tokens_for_whom_it_lets(served, tmp_path
     assert served.world.identities.review(token, ["dependency-watchdog"], review.expires) is None
     assert found["Dwd-Claimed-User"] == "operator"
     with pytest.raises(CommandFailed, match="there is no ServiceAccount garden/x"):
-        await minted(path, ServiceAccount("garden", "x"))
+        await minted(path, NamespacedName("garden", "x"))
     path.write_text(served.servers.kubeconfig(WATCHDOG))
     with pytest.raises(CommandFailed, match="may not make tokens of the ServiceAccount garden/d"):
         await minted(path)

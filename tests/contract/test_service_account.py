@@ -9,7 +9,7 @@ from app.cli.problems import CommandFailed, Exit
 from app.cli.service_account import minted_tokens
 from app.core.clock import Clock
 from app.core.config.client_settings import ShootsSettings
-from app.core.config.client_values import ServiceAccount
+from app.core.config.values import NamespacedName
 from tests.contract.arena import REAL_TIME
 from tests.e2e import objects
 
@@ -29,7 +29,7 @@ def headers(arena, tmp_path):
         mine = arena.admin_token if token is None else token
         path = tmp_path / f"config-{next(numbers)}"  # two may be made side by side
         path.write_text(objects.kubeconfig("seed", arena.proxy.url, arena.ca.encode(), mine))
-        account = ServiceAccount(arena.namespace, name)
+        account = NamespacedName(arena.namespace, name)
         tokens = minted_tokens(account, ShootsSettings(), {"KUBECONFIG": str(path)}, Clock.system())
         return await tokens.headers()
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 import yaml
 from pydantic import TypeAdapter
 
-from app.api import config_view
-from app.core.config.flag_values import FileKind
+from app.api.routers.status import prober_file
 from app.core.config.policy_files import parse_prober, parse_weeder
+from app.core.config.values import FileKind
 from app.core.errors import ConfigurationError
 from app.core.model.policy import ProberPolicy
 from app.core.model.weeding import WeederPolicy
@@ -215,7 +215,7 @@ def _in_force(kind: FileKind, document: Document, steps: list[str]) -> str:
 
 
 def _view(policy: ProberPolicy | WeederPolicy) -> Document:
-    shown = config_view.prober(policy) if isinstance(policy, ProberPolicy) else policy
+    shown = prober_file(policy) if isinstance(policy, ProberPolicy) else policy
     return dict(_SHOWN.dump_python(shown, mode="json", by_alias=True))
 
 

@@ -10,9 +10,7 @@ from typing import Final
 
 from pydantic.fields import FieldInfo
 
-from app.core.config.env_variables import CommandSettings
-from app.core.config.flag_values import FileKind
-from app.core.config.flags import flag_name, shown_default, shown_type
+from app.core.config.flags import CommandSettings, flag_name, shown_default, shown_type
 from app.core.config.settings import (
     CheckConfigSettings,
     DemoSettings,
@@ -20,6 +18,7 @@ from app.core.config.settings import (
     ServeSettings,
     WeederSettings,
 )
+from app.core.config.values import FileKind
 from app.core.config.yaml_file import keys_of
 from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, HttpGet, TcpSocket
 from app.core.model.keys import MatchExpression, PodSelector, Ref

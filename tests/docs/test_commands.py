@@ -6,8 +6,7 @@ import pytest
 
 from app import commands
 from app.core.config.client_settings import CLIENT_SETTINGS
-from app.core.config.flags import COMMAND_SETTINGS, flag_name
-from app.core.config.go_flags import ORIGINAL_FLAGS
+from app.core.config.flags import ORIGINAL_FLAGS, flag_name
 from app.core.errors import ConfigurationError
 from tests.docs.pages import Page, pages
 from tests.docs.shell import words_of
@@ -27,8 +26,8 @@ PLACEHOLDERS = {
 }
 """What the pages write in capitals, for the reader to fill in."""
 FLAGS = {
-    *(flag_name(name) for model in COMMAND_SETTINGS for name in model.model_fields),
-    *(alias for model in COMMAND_SETTINGS for alias in model.aliases if len(alias) > 1),
+    *(flag_name(name) for model in commands.COMMANDS.values() for name in model.model_fields),
+    *(alias for model in commands.COMMANDS.values() for alias in model.aliases() if len(alias) > 1),
     *ORIGINAL_FLAGS,
     "help",
     "version",

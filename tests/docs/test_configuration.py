@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from app.core.config.flag_values import FileKind
+from app.core.config.values import FileKind
 from tests.docs.asking import PROBE, Answer, ask
 from tests.docs.configuration import PAGE, PROBE_ROWS, ROWS, regenerated
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from app import commands
-from app.core.config.flag_values import AuthMode, LogLevel
-from app.core.config.go_flags import ORIGINAL_FLAGS
+from app.core.config.flags import ORIGINAL_FLAGS
 from app.core.config.policy_files import parse_prober, parse_weeder
+from app.core.config.values import AuthMode, LogLevel
 from app.core.config.yaml_file import keys_of
 from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions
 from app.core.model.policy import ProberPolicy

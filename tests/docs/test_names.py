@@ -6,8 +6,8 @@ import re
 import pytest
 import yaml
 
-from app.core.config.env_variables import environment_name
-from app.core.config.flags import COMMAND_SETTINGS
+from app import commands
+from app.core.config.flags import environment_name
 from tests.docs.pages import DOCS, ROOT, pages
 from tests.docs.shell import words_of
 
@@ -25,7 +25,11 @@ def by_name(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=by_name)
 def test_every_variable_that_is_named_is_there(page):
-    known = {environment_name(name) for model in COMMAND_SETTINGS for name in model.model_fields}
+    known = {
+        environment_name(name)
+        for model in commands.COMMANDS.values()
+        for name in model.model_fields
+    }
     named = set(re.findall(r"\bDWD_[A-Z_]+[A-Z]\b", page.text))
     assert named - known - TEST_VARIABLES == set()
 

@@ -7,7 +7,7 @@ from app.core.model import workloads as ann
 from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
-from app.core.reporting.gauges import StateCounts
+from app.prober.gauges import StateCounts
 from app.simulation.traffic import Trouble
 from tests.prober.people import UP, Operator, again
 from tests.support.harness import CA, KCM, MCM, SHOOT, changed

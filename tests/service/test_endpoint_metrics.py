@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.endpoints import CachedResult, Effect, ProbeType, Waiting
-from app.prober.endpoints.results import EndpointResultView, ProbeTarget
+from app.prober.endpoints.worker import EndpointResultView, ProbeTarget
 from app.service.loops import succeeded
 
 WELL, ILL, UNKNOWN = CachedResult.SUCCESS, CachedResult.FAILURE, CachedResult.UNKNOWN

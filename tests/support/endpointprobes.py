@@ -24,12 +24,13 @@ from app.core.model.endpoints import (
 )
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.core.ports import WatchState
+from app.core.ports import CountRun, WatchState
 from app.core.reporting.notices import Notice, NoticeBus
 from app.core.tasks import Tasks
-from app.prober.endpoints.probes import EndpointProbes
-from app.prober.endpoints.results import EndpointResultView, TargetResult, WorkerKey
+from app.prober.endpoints.manager import EndpointProbes
+from app.prober.endpoints.worker import EndpointResultView, Worker
 from app.prober.environment import EndpointAdapters, ProberEnvironment
+from app.prober.rules.gates import GateInputs
 from tests.support.doubles import SetLeadership
 
 NAMESPACE = "shoot--local--a"
@@ -184,12 +185,15 @@ class FakeHandlers:
 
 @dataclass
 class Meter:
-    """An `EndpointMeter` that remembers."""
+    """What is counted of the runs."""
 
-    runs: list[tuple[str, str, ProbeOutcome, float]] = field(default_factory=list)
+    runs: list[tuple[str, ProbeOutcome, float]] = field(default_factory=list)
+    real: CountRun = lambda *_: None
+    """What the program counts with, if the test has it."""
 
-    def ran(self, namespace: str, name: str, outcome: ProbeOutcome, seconds: float) -> None:
-        self.runs.append((namespace, name, outcome, seconds))
+    def ran(self, namespace: str, outcome: ProbeOutcome, seconds: float) -> None:
+        self.runs.append((namespace, outcome, seconds))
+        self.real(namespace, outcome, seconds)
 
 
 class Chance(random.Random):
@@ -234,7 +238,7 @@ class Bench:
             scale_ups=missing,
             overrides=missing,
             override_service=missing,
-            endpoints=EndpointAdapters(self.handlers, cast("Any", self.pods), self.meter),
+            endpoints=EndpointAdapters(self.handlers, cast("Any", self.pods), self.meter.ran),
             runs_together=together,
         )
         self.probes = EndpointProbes(environment)
@@ -260,8 +264,16 @@ class Bench:
         (found,) = [each for each in self.probes.views(NAMESPACE) if name in {None, each.name}]
         return found
 
-    def said(self) -> dict[WorkerKey, TargetResult]:
-        return self.probes.results.of(NAMESPACE)
+    def workers(self) -> list[Worker]:
+        """Those of targets that have not ended."""
+        manager = self.probes._managers.get(NAMESPACE)
+        by_probe = {} if manager is None else manager._workers
+        return [each for those in by_probe.values() for each in those.values() if not each.ended]
+
+    def said(self) -> list[GateInputs]:
+        """What is known of each target that has or had a container."""
+        found = [each.reading() for each in self.workers()]
+        return [each for each in found if each.result is not None]
 
     def closed(self) -> str | None:
         return self.probes.closed(NAMESPACE)

@@ -20,11 +20,9 @@ from app.api.auth.authorization import AccessAuthority, ByRole, BySeed, Decision
 from app.api.auth.reviews import FEATURE as REVIEW_FEATURE
 from app.api.auth.reviews import ReviewService
 from app.core.clock import Clock
-from app.core.config.api_values import FEATURE as API_FEATURE
-from app.core.config.api_values import Exposure
-from app.core.config.flag_values import AuthMode
-from app.core.config.settings import ApiSettings, ServiceSettings
+from app.core.config.settings import API_FEATURE, ApiSettings, Exposure, ServiceSettings
 from app.core.config.token_file import TokenFile, load_token_file
+from app.core.config.values import AuthMode
 from app.core.metrics import Metrics
 from app.core.tasks import Tasks
 from app.core.tls import TlsFiles, load_tls, server_context
@@ -94,56 +92,37 @@ async def open_gate(
     Raises:
         ConfigurationError: A file cannot be used.
     """
-    parts = _Parts(
-        settings.exposure, ReviewService(reviewer, clock, metrics), DecisionCounter(metrics)
-    )
-    if parts.exposure.off is not None:
-        log.warning("a feature is off", feature=API_FEATURE, reason=parts.exposure.off)
+    exposure, reviews = settings.exposure, ReviewService(reviewer, clock, metrics)
+    decisions = DecisionCounter(metrics)
+    if exposure.off is not None:
+        log.warning("a feature is off", feature=API_FEATURE, reason=exposure.off)
         metrics.feature_off.labels(API_FEATURE).set(1)
-    if not isinstance(settings, ApiSettings):
-        return parts.gate()
-    tls = None
-    if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
-        tls = await load_tls(settings.tls_cert_file, settings.tls_private_key_file, clock)
-    tokens = None
-    if settings.auth_token_file is not None:
-        tokens = await load_token_file(settings.auth_token_file, clock)
-    return parts.gate(tls, tokens, scraping=settings.metrics_auth)
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    exposure: Exposure
-    reviews: ReviewService
-    decisions: DecisionCounter
-
-    def gate(
-        self,
-        tls: TlsFiles | None = None,
-        tokens: TokenFile | None = None,
-        *,
-        scraping: bool = False,
-    ) -> AccessGate:
-        authenticator, authority = self._who(tokens)
-        asking = scraping or self.exposure.mode is AuthMode.KUBERNETES
-        return AccessGate(
-            self.exposure,
-            authenticator,
-            authority,
-            self.decisions,
-            self.reviews if asking else None,
-            scraping,
-            None if tls is None else server_context(tls),
-            tuple(each for each in (tls, tokens) if each is not None),
-        )
-
-    def _who(self, tokens: TokenFile | None) -> tuple[Authenticator, AccessAuthority]:
-        match self.exposure.mode:
-            case AuthMode.NONE:
-                return EVERYBODY, ByRole(self.decisions)
-            case AuthMode.TOKEN:
-                assert tokens is not None  # noqa: S101 - the settings see to it
-                return TokenFileAuthenticator(tokens), ByRole(self.decisions)
-            case AuthMode.KUBERNETES:
-                return SeedAuthenticator(self.reviews), BySeed(self.reviews, self.decisions)
-        assert_never(self.exposure.mode)
+    tls, tokens, scraping = None, None, False
+    if isinstance(settings, ApiSettings):
+        scraping = settings.metrics_auth
+        if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
+            tls = await load_tls(settings.tls_cert_file, settings.tls_private_key_file, clock)
+        if settings.auth_token_file is not None:
+            tokens = await load_token_file(settings.auth_token_file, clock)
+    authenticator: Authenticator
+    authority: AccessAuthority
+    match exposure.mode:
+        case AuthMode.NONE:
+            authenticator, authority = EVERYBODY, ByRole(decisions)
+        case AuthMode.TOKEN:
+            assert tokens is not None  # noqa: S101 - the settings see to it
+            authenticator, authority = TokenFileAuthenticator(tokens), ByRole(decisions)
+        case AuthMode.KUBERNETES:
+            authenticator, authority = SeedAuthenticator(reviews), BySeed(reviews, decisions)
+        case _:
+            assert_never(exposure.mode)
+    return AccessGate(
+        exposure,
+        authenticator,
+        authority,
+        decisions,
+        reviews if scraping or exposure.mode is AuthMode.KUBERNETES else None,
+        scraping,
+        None if tls is None else server_context(tls),
+        tuple(each for each in (tls, tokens) if each is not None),
+    )

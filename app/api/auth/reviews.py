@@ -52,7 +52,7 @@ REPEATED_NO: Final = 1.0
 STALE: Final = 300.0
 """Seconds for which a yes counts while the seed does not answer."""
 REMEMBERED: Final = 600.0
-"""Seconds for which a yes decides the budget that reviews about the caller are taken from."""
+"""Seconds for which a yes, never an answer then, decides the budget that reviews about the caller are taken from."""
 MOST: Final = 4_096
 """Answers that are kept, yes and no each; the least recently used ones are dropped."""
 
@@ -74,25 +74,14 @@ class ReviewCache(Generic[V]):
         self._no: OrderedDict[Hashable, _CachedReview[V]] = OrderedDict()
         self._asked: dict[Hashable, asyncio.Future[V]] = {}
 
-    def fresh(self, key: Hashable, now: float) -> V | None:
-        """A yes of the last minute; None if a review is needed."""
-        if (answer := self._within(self._yes, key, now, FRESH)) is not None:
-            return answer.value
-        return None
+    def yes(self, key: Hashable, now: float, seconds: float) -> V | None:
+        """A yes that is younger than so many seconds; None: a review is needed."""
+        answer = self._within(self._yes, key, now, seconds)
+        return None if answer is None else answer.value
 
     def denied(self, key: Hashable, now: float, seconds: float = FRESH_NO) -> bool:
         """Whether the answer was no within so many seconds."""
         return self._within(self._no, key, now, seconds) is not None
-
-    def stale(self, key: Hashable, now: float) -> V | None:
-        """A yes of the last five minutes, for use while the seed does not answer; None if there is none."""
-        answer = self._within(self._yes, key, now, STALE)
-        return None if answer is None else answer.value
-
-    def remembered(self, key: Hashable, now: float) -> V | None:
-        """A yes of the last ten minutes: never an answer, only a reason to take the review from a better budget."""
-        answer = self._within(self._yes, key, now, REMEMBERED)
-        return None if answer is None else answer.value
 
     def _within(
         self,
@@ -218,7 +207,7 @@ class ReviewService:
         # Neither the token is kept nor a hash that is the same in another process (threat T14).
         key = (hashlib.blake2b(token.encode(), key=self._key).digest(), audience)
         ask = partial(reviewer.authenticate, token, audience=audience)
-        known = self._callers.remembered(key, self._clock.now())
+        known = self._callers.yes(key, self._clock.now(), REMEMBERED)
         if known is not None:
             self._peers.note((known.name, known.uid), peer, self._clock.now())
         who = (Reputation.STRANGER, peer, "") if known is None else self._repute(known)
@@ -244,7 +233,7 @@ class ReviewService:
                 *self._repute(caller), partial(reviewer.allowed, caller, access)
             )
             now, who = self._clock.now(), (caller.name, caller.uid)
-            if found or not self._allowed.remembered(who, now):  # a denial takes no trust away
+            if found or not self._allowed.yes(who, now, REMEMBERED):  # a denial takes no trust away
                 self._allowed.note(who, found, now)
             return found
 
@@ -253,10 +242,10 @@ class ReviewService:
     def _repute(self, caller: Caller) -> tuple[Reputation, str, str]:
         """The budget for reviews about a caller with a valid token, and whose turns there it shares."""
         now, who = self._clock.now(), (caller.name, caller.uid)
-        if self._allowed.remembered(who, now):
+        if self._allowed.yes(who, now, REMEMBERED):
             return Reputation.TRUSTED, caller.name, ""
         denied = self._allowed.denied(who, now, REMEMBERED)
-        peer = self._peers.remembered(who, now) or ""
+        peer = self._peers.yes(who, now, REMEMBERED) or ""
         return Reputation.DENIED if denied else Reputation.KNOWN, peer, caller.name
 
     async def _in_turn(
@@ -310,17 +299,15 @@ class ReviewService:
             return None
         if trust is Trust.NOTHING:
             return await asking()
-        if trust is Trust.FRESH and (known := answers.fresh(key, now)) is not None:
+        if trust is Trust.FRESH and (known := answers.yes(key, now, FRESH)) is not None:
             return known
-        if self._resting(kind, now) and (known := answers.stale(key, now)) is not None:
+        if self._resting(kind, now) and (known := answers.yes(key, now, STALE)) is not None:
             return known
         try:
             return await answers.together(key, asking)
         except Problem:
-            known = answers.stale(
-                key, self._clock.now()
-            )  # None after a Forbidden, which has cleared the cache
-            if known is None:
+            known = answers.yes(key, self._clock.now(), STALE)
+            if known is None:  # as it is after a Forbidden, which has cleared the cache
                 raise
             return known
 

@@ -5,7 +5,7 @@ stays the only way to write, with one set of checks, and there is no form that a
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
@@ -14,7 +14,7 @@ from app.api import schemas
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.core.model.callers import Caller
-from app.core.model.overrides import API_PAUSE, Pause
+from app.core.model.overrides import API_PAUSE
 from app.core.model.scaling_runs import ScalingRunStatus, Trigger
 from app.core.model.weeding import ServiceKey
 from app.core.overrides.rules import ordered
@@ -128,64 +128,65 @@ async def permitted(
 
 def on_all(context: Context) -> list[Action]:
     """Actions on all shoots of the seed: pause, and the end of each pause."""
-    pause, now = context.api_pause(None), context.process.now()
+    return list(_of_pauses(context, None))
+
+
+def _of_pauses(context: Context, namespace: str | None) -> Iterator[Action]:
+    """Pause a shoot, or all of them (None); end that pause, and each that somebody made with kubectl."""
+    pause, now = context.api_pause(namespace), context.process.now()
+    if namespace is None:
+        make, change, end = Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL, Call.RESUME_ALL
+        suffix, whom, path = "-all", "--all", "/api/v1"
+        label, again, over = "Pause all shoots", "Change the pause of all", "Resume all shoots"
+        about = "Every shoot is still probed, but nothing is scaled or weeded until the pause ends."
+        ends, others = "all shoots", "of single shoots"
+    else:
+        make, change, end = Call.PAUSE, Call.CHANGE_PAUSE, Call.RESUME
+        suffix, whom, path = "", namespace, _path(namespace)
+        label, again, over = "Pause", "Change the pause", "Resume"
+        about = (
+            "The shoot is still probed, but nothing is scaled or weeded until the pause ends. "
+            "Scope scaleDown prevents only scaling down."
+        )
+        ends, others = "the shoot", "of all shoots"
     paused = pause is not None and pause.in_force(now)
-    found = [
-        Action(
-            id="pause-all",
-            label="Change the pause of all" if paused else "Pause all shoots",
-            about="Every shoot is still probed, but nothing is scaled or weeded until the pause ends.",
-            call=Call.PAUSE_ALL if pause is None else Call.CHANGE_PAUSE_ALL,
-            method="PUT",
-            path="/api/v1/pause",
-            words=("dwd", "pause", "--all"),
-            fields=(REASON, DURATION, SCOPE, FORCE),
-        )
-    ]
-    if paused:
-        found.append(
-            Action(
-                id="resume-all",
-                label="Resume all shoots",
-                about="Ends this pause of all shoots now. Those made with kubectl, and of single shoots, stay.",
-                call=Call.RESUME_ALL,
-                method="DELETE",
-                path="/api/v1/pause",
-                words=("dwd", "resume", "--all"),
-                fields=(NOTE,),
-            )
-        )
-    others = _others(context.overrides.pauses(None), now)
-    words, path = ("dwd", "resume", "--all"), "/api/v1/pauses"
-    return [*found, *_end_pauses("end-pause-all", Call.RESUME_ALL, others, path, words)]
-
-
-def _others(pauses: Iterable[Pause], now: float) -> list[str]:
-    """The names of the pauses in force that the API has not made, as many as a page shows."""
-    names = [each.id.name for each in ordered(pauses, now) if each.id.name != API_PAUSE]
-    return names[:MOST_PAUSES]
-
-
-def _end_pauses(
-    name: str, call: Call, pauses: Iterable[str], path: str, words: tuple[str, ...]
-) -> list[Action]:
-    """The end of each of these pauses, which are named; no action if there are none."""
-    targets = tuple(
-        Target(each, f"{path}/{quote(each, safe='')}", (*words, "--name", each)) for each in pauses
+    yield Action(
+        id=f"pause{suffix}",
+        label=again if paused else label,
+        about=about,
+        call=make if pause is None else change,
+        method="PUT",
+        path=f"{path}/pause",
+        words=("dwd", "pause", whom),
+        fields=(REASON, DURATION, SCOPE, FORCE),
     )
-    if not targets:
-        return []
-    return [
-        Action(
-            id=name,
+    resume = ("dwd", "resume", whom)
+    if paused:
+        yield Action(
+            id=f"resume{suffix}",
+            label=over,
+            about=f"Ends this pause of {ends} now. Those made with kubectl, and {others}, stay.",
+            call=end,
+            method="DELETE",
+            path=f"{path}/pause",
+            words=resume,
+            fields=(NOTE,),
+        )
+    in_force = (each.id.name for each in ordered(context.overrides.pauses(namespace), now))
+    named = [name for name in in_force if name != API_PAUSE][:MOST_PAUSES]
+    if named:
+        yield Action(
+            id=f"end-pause{suffix}",
             label="End a pause of kubectl…",
             about="Ends this pause now: deletes the Pause that somebody made with kubectl. Others stay.",
-            call=call,
+            call=end,
             method="DELETE",
             fields=(NOTE,),
-            targets=targets,
+            targets=tuple(
+                Target(name, f"{path}/pauses/{quote(name, safe='')}", (*resume, "--name", name))
+                for name in named
+            ),
         )
-    ]
 
 
 def on_shoot(context: Context, prober: ProberView, shoot: schemas.Shoot) -> list[Action]:
@@ -193,7 +194,8 @@ def on_shoot(context: Context, prober: ProberView, shoot: schemas.Shoot) -> list
     namespace = shoot.namespace
     operations = [each for each in prober.scaling_runs.operations() if each.namespace == namespace]
     return [
-        *_of_overrides(context, namespace),
+        *_of_pauses(context, namespace),
+        *_end_hold(context, namespace),
         Action(
             id="probe",
             label="Probe now",
@@ -218,53 +220,19 @@ def _path(namespace: str, *more: str) -> str:
     return "/".join(("/api/v1/shoots", *(quote(each, safe="") for each in (namespace, *more))))
 
 
-def _of_overrides(context: Context, namespace: str) -> list[Action]:
-    pause, now = context.api_pause(namespace), context.process.now()
-    paused = pause is not None and pause.in_force(now)
-    found = [
-        Action(
-            id="pause",
-            label="Change the pause" if paused else "Pause",
-            about="The shoot is still probed, but nothing is scaled or weeded until the "
-            "pause ends. Scope scaleDown prevents only scaling down.",
-            call=Call.PAUSE if pause is None else Call.CHANGE_PAUSE,
-            method="PUT",
-            path=_path(namespace, "pause"),
-            words=("dwd", "pause", namespace),
-            fields=(REASON, DURATION, SCOPE, FORCE),
-        )
-    ]
-    if paused:
-        found.append(
-            Action(
-                id="resume",
-                label="Resume",
-                about="Ends this pause of the shoot now. Those made with kubectl, and of all shoots, stay.",
-                call=Call.RESUME,
-                method="DELETE",
-                path=_path(namespace, "pause"),
-                words=("dwd", "resume", namespace),
-                fields=(NOTE,),
-            )
-        )
-    others = _others(context.overrides.pauses(namespace), now)
-    words, path = ("dwd", "resume", namespace), _path(namespace, "pauses")
-    found += _end_pauses("end-pause", Call.RESUME, others, path, words)
+def _end_hold(context: Context, namespace: str) -> Iterator[Action]:
     if context.overrides.effective(namespace).hold is not None:
-        found.append(
-            Action(
-                id="end-hold",
-                label="End the hold",
-                about="The automatic verdicts act again at once, unless an earlier scaling run holds them back, too; a "
-                "scaling run of the hold is cancelled.",
-                call=Call.CANCEL,
-                method="DELETE",
-                path=_path(namespace, "hold"),
-                words=("dwd", "resume", namespace, "--hold"),
-                fields=(NOTE,),
-            )
+        yield Action(
+            id="end-hold",
+            label="End the hold",
+            about="The automatic verdicts act again at once, unless an earlier scaling run holds them back, too; a "
+            "scaling run of the hold is cancelled.",
+            call=Call.CANCEL,
+            method="DELETE",
+            path=_path(namespace, "hold"),
+            words=("dwd", "resume", namespace, "--hold"),
+            fields=(NOTE,),
         )
-    return found
 
 
 def _scale(namespace: str, direction: str) -> Action:
@@ -300,36 +268,30 @@ def _cancel(operation: ScalingRunStatus) -> Action:
     )
 
 
-def _of_resources(shoot: schemas.Shoot) -> list[Action]:
+def _of_resources(shoot: schemas.Shoot) -> Iterator[Action]:
     """Set ignore-scaling on resources without it, and remove it from the others."""
     marked = [each for each in shoot.resources if each.ignore_scaling]
     unmarked = [each for each in shoot.resources if each.ignore_scaling is False]
-    found = []
     if unmarked:
-        found.append(
-            Action(
-                id="ignore",
-                label="Ignore scaling of…",
-                about="The resource is not scaled in either direction until ignore-scaling is removed.",
-                call=Call.IGNORE,
-                method="PUT",
-                fields=(REASON, FORCE),
-                targets=tuple(_ignored(shoot.namespace, each, "ignore") for each in unmarked),
-            )
+        yield Action(
+            id="ignore",
+            label="Ignore scaling of…",
+            about="The resource is not scaled in either direction until ignore-scaling is removed.",
+            call=Call.IGNORE,
+            method="PUT",
+            fields=(REASON, FORCE),
+            targets=tuple(_ignored(shoot.namespace, each, "ignore") for each in unmarked),
         )
     if marked:
-        found.append(
-            Action(
-                id="unignore",
-                label="Scale again…",
-                about="The resource is scaled again like all others.",
-                call=Call.UNIGNORE,
-                method="DELETE",
-                fields=(NOTE,),
-                targets=tuple(_ignored(shoot.namespace, each, "unignore") for each in marked),
-            )
+        yield Action(
+            id="unignore",
+            label="Scale again…",
+            about="The resource is scaled again like all others.",
+            call=Call.UNIGNORE,
+            method="DELETE",
+            fields=(NOTE,),
+            targets=tuple(_ignored(shoot.namespace, each, "unignore") for each in marked),
         )
-    return found
 
 
 def _ignored(namespace: str, resource: schemas.Resource, command: str) -> Target:
@@ -342,17 +304,16 @@ def _ignored(namespace: str, resource: schemas.Resource, command: str) -> Target
     )
 
 
-def _weed(context: Context, namespace: str) -> list[Action]:
+def _weed(context: Context, namespace: str) -> Iterator[Action]:
     """Weed the services that the weeder follows in this namespace; nothing if it does not run in this process."""
     weeders, policy = context.weeders, context.process.configured.weeder
     if weeders is None or policy is None:
-        return []
-    services = [
+        return
+    followed = [
         each for each in policy.services if weeders.status(ServiceKey(namespace, each)) is not None
     ]
-    if not services:
-        return []
-    return [_weeding("weed", tuple(_weeded(namespace, each) for each in services))]
+    if followed:
+        yield _weeding("weed", tuple(_weeded(namespace, each) for each in followed))
 
 
 def on_services(context: Context, services: Iterable[tuple[str, str]]) -> list[Action]:

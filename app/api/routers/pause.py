@@ -1,7 +1,6 @@
 """Pauses, of one shoot or of all, and the end of a hold (rules 7)."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Path, Query, Request, Response
@@ -49,7 +48,6 @@ from app.prober.status import ShootStatus
 # before the pause ends. The state does not decide: `Protected` misses half-done runs, and has shoots in which all is
 # managed by hand. Pure.
 
-
 # Most shoots that a refusal names; it counts the others.
 _NAMED: Final = 5
 _HELP: Final = "use scope scaleDown, or force"
@@ -70,30 +68,31 @@ def _stranded(view: WorkloadView) -> bool:
     return view.replicas == 0 or (view.replicas is None and view.protected)
 
 
-def refuse_to_strand(covered: Iterable[ShootStatus]) -> None:
-    """Refuse a pause of scope `all` over these shoots if it would leave dependents at 0.
+def refuse_to_strand(covered: Iterable[ShootStatus] | None) -> None:
+    """Refuse a pause of scope `all` over these shoots if it would leave dependents at 0; None: they are not known here.
 
     Raises:
         Problem: 409, with the number of protected shoots, and what would stay at 0 in the first few.
     """
+    if covered is None:
+        why = "this process runs the weeder alone and cannot tell which shoots are protected"
+        raise Problem(ProblemType.CONFLICT, f"{why}: what is at 0 there would stay at 0; {_HELP}")
     found = {each.namespace: names for each in covered if (names := stranded(each))}
     if not found:
         return
     first = sorted(found)[:_NAMED]
+    if len(found) == 1:
+        detail = f"{first[0]} is protected: {_listed(found[first[0]])} would stay at 0; {_HELP}"
+    else:
+        others = [f"{len(found) - _NAMED} more"] if len(found) > _NAMED else []
+        named = _listed([*first, *others])
+        what = f"{len(found)} shoots are protected, and their resources at 0 would stay at 0"
+        detail = f"{what}: {named}; {_HELP}"
     extra = {
         "protectedShoots": len(found),
         "staysAtZero": {namespace: list(found[namespace]) for namespace in first},
     }
-    raise Problem(ProblemType.CONFLICT, _detail(found, first), extra=extra)
-
-
-def _detail(found: dict[str, tuple[str, ...]], first: Sequence[str]) -> str:
-    if len(found) == 1:
-        (names,) = found.values()
-        return f"{first[0]} is protected: {_listed(names)} would stay at 0; {_HELP}"
-    more = len(found) - len(first)
-    named = _listed([*first, f"{more} more"] if more else first)
-    return f"{len(found)} shoots are protected, and their resources at 0 would stay at 0: {named}; {_HELP}"
+    raise Problem(ProblemType.CONFLICT, detail, extra=extra)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -101,302 +100,155 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-router = api_router("overrides")
-
-_OF_SHOOT: Final = "/api/v1/shoots/{namespace}/pause"
-_OF_ALL: Final = "/api/v1/pause"
-_LISTED: Final = "/api/v1/shoots/{namespace}/pauses"
-_LISTED_OF_ALL: Final = "/api/v1/pauses"
+# The pauses that one request is about.
 
 
-# The right to make a pause is not that to replace one.
+class PausesOf:
+    """The pauses of one shoot, or of all (`namespace` None), for one request: refuses, writes, and fills the audit."""
 
+    def __init__(self, request: Request, context: Context, namespace: str | None) -> None:
+        self._request, self._context, self.namespace = request, context, namespace
+        self._checked: Call | None = None
+        """The right that the caller has shown to have."""
 
-class Pausing:
-    """A dependency: the caller may make the API's Pause, or replace the one that is there.
+    async def settable(self) -> "PausesOf":
+        """Require the right to make the API's Pause, or to replace the one that is there; a dependency of the route."""
+        await self._check_right()
+        await refuse_unknown(self._request)
+        return self
 
-    Args:
-        make: What the caller must be allowed to do where there is none.
-        replace: The same where there is one.
-    """
-
-    def __init__(self, make: Call, replace: Call) -> None:
-        self._make, self._replace = make, replace
-
-    async def __call__(self, request: Request, context: AnyContext) -> "PauseRight":
-        """Return the right; raises a `Problem` (403, 429, 503) if the caller has it not."""
-        found = PauseRight(self._make, self._replace, request.path_params.get("namespace"))
-        await found.check(request, context)
-        await refuse_unknown(request)
-        return found
-
-
-@dataclass(slots=True)
-class PauseRight:
-    """The right of a caller to make or to replace a Pause."""
-
-    _make: Call
-    _replace: Call
-    namespace: str | None
-    """Of the shoot; None: of all shoots."""
-    _checked: Call | None = None
-
-    async def check(self, request: Request, context: Context) -> None:
-        """Check it, anew if somebody has made or ended the Pause since the last time."""
-        while (call := self._needed(context)) is not self._checked:
-            await authorize(request, context, call, self.namespace or "")
+    async def _check_right(self) -> None:
+        """Check it, anew if somebody has made or ended the Pause since the last time: these are two rights."""
+        while (call := self._needed()) is not self._checked:
+            await authorize(self._request, self._context, call, self.namespace or "")
             self._checked = call
 
-    def _needed(self, context: Context) -> Call:
-        return self._make if context.api_pause(self.namespace) is None else self._replace
+    def _needed(self) -> Call:
+        there = self._context.api_pause(self.namespace)
+        if self.namespace is None:
+            return Call.PAUSE_ALL if there is None else Call.CHANGE_PAUSE_ALL
+        return Call.PAUSE if there is None else Call.CHANGE_PAUSE
 
+    async def set(self, body: schemas.PauseOrder) -> schemas.Pause | Response:
+        """Make the API's Pause or replace it, or say what that would change."""
+        request, context, namespace = self._request, self._context, self.namespace
+        draft = drafted(request, "pause", namespace, reason=body.reason, dry_run=body.dry_run)
+        _ = await listed_in_time(context, lambda: context.overrides.synced)
+        there = context.api_pause(namespace)
+        before = draft.before = self._audited(there)
+        covered = await self._covered()
+        if not body.dry_run:
+            refuse_in_dry_run(context)
+        if body.scope is Scope.ALL and not body.force:
+            refuse_to_strand(covered)
+        now = context.process.now()
+        wanted = Pause(
+            body.scope,
+            body.reason,
+            caller_of(request).name,
+            now if there is None else there.created_at,
+            now + parse_duration(body.duration),
+            ObjectId(context.home if namespace is None else namespace, API_PAUSE),
+            verified=True,
+        )
+        await self._check_right()
+        if body.dry_run:
+            _refuse_if_off(context, PAUSES)
+            return planned(_object(wanted), before, self._shown(wanted))
+        change = await context.override_service.set_pause(namespace, wanted)
+        draft.before, draft.after = self._audited(change.before), self._shown(change.after)
+        return presenting.pause(change.after, namespace)
 
-OfShoot = Annotated[PauseRight, Depends(Pausing(Call.PAUSE, Call.CHANGE_PAUSE))]
-OfAll = Annotated[PauseRight, Depends(Pausing(Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL))]
+    async def end(self, reason: str, *, dry_run: bool, name: str | None = None) -> Response:
+        """End the pause of this name, or say what that would change; without a name the API's own, if there is one.
 
+        Raises:
+            Problem: 404: there is no pause of this name.
+        """
+        request, context, namespace = self._request, self._context, self.namespace
+        target = None if name is None else f"Pause/{trimmed(name, 100)}"
+        drafted(request, "", target=target)
+        # The caller chose this text: it may be of any length and content, and must not reach the seed.
+        if name is None or is_subdomain(name):
+            wanted = name or API_PAUSE
+            draft = drafted(
+                request, "resume", namespace, target=target, reason=reason, dry_run=dry_run
+            )
+            _ = await listed_in_time(context, lambda: context.overrides.synced)
+            pauses = context.overrides.pauses(namespace)
+            there = next((each for each in pauses if each.id.name == wanted), None)
+            draft.before = self._audited(there)
+            _ = await self._covered()
+            if dry_run:
+                _refuse_if_off(context, PAUSES)
+                if there is not None:
+                    return planned(_object(there), draft.before, None)
+            else:
+                refuse_in_dry_run(context)
+                by = caller_of(request).name
+                ended = await context.override_service.end_pause(namespace, wanted, by=by)
+                draft.before = self._audited(ended)
+                if ended is not None:
+                    return Response(status_code=204)
+        if name is None:
+            return planned("no pause", None, None) if dry_run else Response(status_code=204)
+        whose = "of all shoots" if namespace is None else f"of {trimmed(namespace, 100)}"
+        raise Problem(ProblemType.NOT_FOUND, f"there is no pause {trimmed(name, 100)} {whose}")
 
-@router.put(_OF_SHOOT, response_model=schemas.Pause | schemas.Changes)
-async def pause_shoot(
-    request: Request, context: AnyContext, right: OfShoot, namespace: str, body: schemas.PauseOrder
-) -> schemas.Pause | Response:
-    """Pause a shoot: it is still probed, but nothing is scaled or weeded until the pause ends.
+    async def page(self, query: PageQuery) -> schemas.PauseList:
+        """Those in force, the one that acts first; of a shoot those of all shoots, too."""
+        context, namespace, now = self._context, self.namespace, self._context.process.now
+        if namespace is not None:
+            _ = await self._covered()
+        await until_listed(context, "Pauses", lambda: context.overrides.synced)
+        if namespace is None:
+            found = ordered(context.overrides.pauses(None), now())
+        else:
+            found = context.overrides.effective(namespace).pauses
 
-    It makes the Pause `api` in the control plane's namespace, or replaces what that one says; Pauses of other names
-    stay in force. Any replica accepts it. With `dryRun` nothing is written, and the answer says what would change.
-    """
-    return await _pause(request, context, right, namespace, body)
+        def key(pause: Pause) -> PageKey:
+            rank = (0.0 if pause.scope is Scope.ALL else _LATEST) - pause.until
+            return PageKey(rank, f"{pause.id.name} {pause.id.namespace}")
 
+        page = cut(found, key, "pauses", query)
+        return schemas.PauseList(
+            items=[presenting.pause(each, namespace) for each in page.items], metadata=page.metadata
+        )
 
-_PLANNED: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"model": schemas.Changes, "description": "What would change; nothing was written."}
-}
+    def _audited(self, found: Pause | None) -> object:
+        """State for the audit: the pause as the API shows it; None if it is not in force."""
+        if found is None or not found.in_force(self._context.process.now()):
+            return None
+        return self._shown(found)
 
+    def _shown(self, found: Pause) -> object:
+        return presenting.pause(found, self.namespace).public()
 
-@router.delete(_OF_SHOOT, status_code=204, dependencies=[allowed(Call.RESUME)], responses=_PLANNED)
-async def resume_shoot(
-    request: Request,
-    context: AnyContext,
-    namespace: str,
-    *,
-    dry_run: DryRun = False,
-    reason: OptionalReason = "",
-) -> Response:
-    """End the pause `api` of a shoot now, if there is one. Its other pauses, and those of all shoots, stay in force."""
-    return await _resume_api(request, context, namespace, reason, dry_run=dry_run)
+    async def _covered(self) -> Sequence[ShootStatus] | None:
+        """The shoots that a pause would cover; None in a process that runs the weeder alone, and knows no shoots.
 
-
-@router.put(_OF_ALL, response_model=schemas.Pause | schemas.Changes)
-async def pause_all_shoots(
-    request: Request, context: AnyContext, right: OfAll, body: schemas.PauseOrder
-) -> schemas.Pause | Response:
-    """Pause all shoots of the seed: the same as for one, by the Pause `api` in the watchdog's own namespace."""
-    return await _pause(request, context, right, None, body)
-
-
-@router.delete(
-    _OF_ALL, status_code=204, dependencies=[allowed(Call.RESUME_ALL)], responses=_PLANNED
-)
-async def resume_all_shoots(
-    request: Request,
-    context: AnyContext,
-    *,
-    dry_run: DryRun = False,
-    reason: OptionalReason = "",
-) -> Response:
-    """End the pause `api` of all shoots now; other pauses of all shoots, and those of single ones, stay in force."""
-    return await _resume_api(request, context, None, reason, dry_run=dry_run)
-
-
-async def _pause(
-    request: Request,
-    context: Context,
-    right: PauseRight,
-    namespace: str | None,
-    body: schemas.PauseOrder,
-) -> schemas.Pause | Response:
-    draft = drafted(request, "pause", namespace, reason=body.reason, dry_run=body.dry_run)
-    _ = await listed_in_time(context, lambda: context.overrides.synced)
-    there = context.api_pause(namespace)
-    before = draft.before = _audited(there, context, namespace)
-    covered = await _covered(context, namespace)
-    if not body.dry_run:
-        refuse_in_dry_run(context)
-    if body.scope is Scope.ALL and not body.force:
-        _refuse_to_strand(covered)
-    wish = _wish(request, context, namespace, body, there)
-    await right.check(request, context)
-    if body.dry_run:
-        _refuse_if_off(context, PAUSES)
-        return planned(_object(wish), before, _shown(wish, namespace))
-    change = await context.override_service.set_pause(namespace, wish)
-    draft.before = _audited(change.before, context, namespace)
-    draft.after = _shown(change.after, namespace)
-    return presenting.pause(change.after, namespace)
-
-
-async def _resume_api(
-    request: Request, context: Context, namespace: str | None, reason: str, *, dry_run: bool
-) -> Response:
-    ended = await _end(request, context, namespace, API_PAUSE, reason, dry_run=dry_run)
-    if ended is None:
-        return planned("no pause", None, None) if dry_run else Response(status_code=204)
-    return ended
-
-
-async def _end(
-    request: Request,
-    context: Context,
-    namespace: str | None,
-    name: str,
-    reason: str,
-    *,
-    target: str | None = None,
-    dry_run: bool,
-) -> Response | None:
-    """End a pause, or say what that would change; None if there is none."""
-    draft = drafted(request, "resume", namespace, target=target, reason=reason, dry_run=dry_run)
-    _ = await listed_in_time(context, lambda: context.overrides.synced)
-    pauses = context.overrides.pauses(namespace)
-    there = next((each for each in pauses if each.id.name == name), None)
-    draft.before = _audited(there, context, namespace)
-    _ = await _covered(context, namespace)
-    if dry_run:
-        _refuse_if_off(context, PAUSES)
-        return None if there is None else planned(_object(there), draft.before, None)
-    refuse_in_dry_run(context)
-    by = caller_of(request).name
-    ended = await context.override_service.end_pause(namespace, name, by=by)
-    draft.before = _audited(ended, context, namespace)
-    return None if ended is None else Response(status_code=204)
-
-
-# All pauses in force, those of kubectl included, by their names.
-
-
-@router.get(_LISTED, dependencies=[allowed(Call.READ_SHOOT)])
-async def list_pauses(
-    context: AnyContext, namespace: str, query: Annotated[PageQuery, Query()]
-) -> schemas.PauseList:
-    """The pauses in force for a shoot, those of all shoots included, the one that acts first."""
-    _ = await _covered(context, namespace)
-    await _until_known(context)
-    return _listed_pauses(context.overrides.effective(namespace).pauses, namespace, query)
-
-
-@router.get(_LISTED_OF_ALL, dependencies=[allowed(Call.LIST)])
-async def list_pauses_of_all(
-    context: AnyContext, query: Annotated[PageQuery, Query()]
-) -> schemas.PauseList:
-    """The pauses of all shoots that are in force, the one that acts first."""
-    await _until_known(context)
-    found = ordered(context.overrides.pauses(None), context.process.now())
-    return _listed_pauses(found, None, query)
-
-
-async def _until_known(context: Context) -> None:
-    await until_listed(context, "Pauses", lambda: context.overrides.synced)
+        Raises:
+            Problem: 404: there is no such shoot; 503: the prober's process (`--peer-url`) has to be asked.
+        """
+        context, namespace = self._context, self.namespace
+        if namespace == context.home:
+            # Whoever may pause this shoot need not be allowed to pause all of them.
+            detail = f"{namespace} is the watchdog's own namespace: Pauses there are of all shoots"
+            raise Problem(ProblemType.NOT_FOUND, f"{detail}; use /api/v1/pause and /api/v1/pauses")
+        if Loop.PROBER in context.process.leaders:
+            shoots = await listed_prober(context)
+            return (
+                shoots.shoots.statuses() if namespace is None else [known_shoot(shoots, namespace)]
+            )
+        if context.process.peer_url is not None:
+            check_here(context, Loop.PROBER)
+        if namespace is not None:
+            await _check_served(context, namespace)
+        return None
 
 
 # More than any instant of RFC 3339.
 _LATEST: Final = 1e12
-
-
-def _listed_pauses(
-    found: Sequence[Pause], namespace: str | None, query: PageQuery
-) -> schemas.PauseList:
-    def key(pause: Pause) -> PageKey:
-        rank = (0.0 if pause.scope is Scope.ALL else _LATEST) - pause.until
-        return PageKey(rank, f"{pause.id.name} {pause.id.namespace}")
-
-    page = cut(found, key, "pauses", query)
-    return schemas.PauseList(
-        items=[presenting.pause(each, namespace) for each in page.items], metadata=page.metadata
-    )
-
-
-PauseName = Annotated[str, Path(description="The name of the Pause, as in the list.")]
-
-
-@router.delete(
-    _LISTED + "/{name}",
-    status_code=204,
-    dependencies=[allowed(Call.RESUME)],
-    responses=_PLANNED,
-)
-async def end_pause(
-    request: Request,
-    context: AnyContext,
-    namespace: str,
-    name: PauseName,
-    *,
-    dry_run: DryRun = False,
-    reason: OptionalReason = "",
-) -> Response:
-    """End a pause of a shoot by its name, whoever has made it, by deleting the Pause."""
-    return await _end_by_name(request, context, namespace, name, reason, dry_run=dry_run)
-
-
-@router.delete(
-    _LISTED_OF_ALL + "/{name}",
-    status_code=204,
-    dependencies=[allowed(Call.RESUME_ALL)],
-    responses=_PLANNED,
-)
-async def end_pause_of_all(
-    request: Request,
-    context: AnyContext,
-    name: PauseName,
-    *,
-    dry_run: DryRun = False,
-    reason: OptionalReason = "",
-) -> Response:
-    """End a pause of all shoots by its name, whoever has made it, by deleting the Pause."""
-    return await _end_by_name(request, context, None, name, reason, dry_run=dry_run)
-
-
-async def _end_by_name(
-    request: Request,
-    context: Context,
-    namespace: str | None,
-    name: str,
-    reason: str,
-    *,
-    dry_run: bool,
-) -> Response:
-    target = f"Pause/{trimmed(name, 100)}"
-    drafted(request, "", target=target)
-    # The caller chose this text: it may be of any length and content, and must not reach the seed.
-    if is_subdomain(name):
-        ended = await _end(
-            request, context, namespace, name, reason, target=target, dry_run=dry_run
-        )
-        if ended is not None:
-            return ended
-    whose = "of all shoots" if namespace is None else f"of {trimmed(namespace, 100)}"
-    raise Problem(ProblemType.NOT_FOUND, f"there is no pause {trimmed(name, 100)} {whose}")
-
-
-# The shoots that a pause covers.
-
-
-async def _covered(context: Context, namespace: str | None) -> Sequence[ShootStatus] | None:
-    """The shoots that a pause would cover; None in a process that runs the weeder alone, and knows no shoots.
-
-    Raises:
-        Problem: 404: there is no such shoot; 503: the prober's process (`--peer-url`) has to be asked.
-    """
-    if (
-        namespace == context.home
-    ):  # whoever may pause this shoot need not be allowed to pause all of them
-        detail = f"{namespace} is the watchdog's own namespace: Pauses there are of all shoots"
-        raise Problem(ProblemType.NOT_FOUND, f"{detail}; use /api/v1/pause and /api/v1/pauses")
-    if Loop.PROBER in context.process.leaders:
-        return await _known(context, namespace)
-    if context.process.peer_url is not None:
-        check_here(context, Loop.PROBER)
-    if namespace is not None:
-        await _check_served(context, namespace)
-    return None
 
 
 async def _check_served(context: Context, namespace: str) -> None:
@@ -414,23 +266,6 @@ async def _check_served(context: Context, namespace: str) -> None:
         raise Problem(ProblemType.NOT_FOUND, detail)
 
 
-async def _known(context: Context, namespace: str | None) -> Sequence[ShootStatus]:
-    prober = await listed_prober(context)
-    if namespace is None:
-        return prober.shoots.statuses()
-    return [known_shoot(prober, namespace)]
-
-
-def _refuse_to_strand(covered: Sequence[ShootStatus] | None) -> None:
-    """`refuse_to_strand`; refuses always if this process does not know the shoots."""
-    if covered is None:
-        detail = "this process runs the weeder alone and cannot tell which shoots are protected: what is at 0 there "
-        raise Problem(
-            ProblemType.CONFLICT, detail + "would stay at 0; use scope scaleDown, or force"
-        )
-    refuse_to_strand(covered)
-
-
 def _refuse_if_off(context: Context, feature: str) -> None:
     """Refuse a dry run where the write would be refused, too, as the feature is off in this process."""
     if (off := context.process.features_off().get(feature)) is not None:
@@ -442,37 +277,121 @@ def _object(found: Pause | ScaleRequest) -> str:
     return f"{type(found).__name__} {found.id.namespace}/{found.id.name}"
 
 
-# The pause that is written, and its form in answer and audit.
+async def _of_shoot(request: Request, context: AnyContext, namespace: str) -> PausesOf:
+    return PausesOf(request, context, namespace)
 
 
-def _wish(
-    request: Request,
-    context: Context,
-    namespace: str | None,
-    body: schemas.PauseOrder,
-    there: Pause | None,
-) -> Pause:
-    now = context.process.now()
-    return Pause(
-        body.scope,
-        body.reason,
-        caller_of(request).name,
-        now if there is None else there.created_at,
-        now + parse_duration(body.duration),
-        ObjectId(context.home if namespace is None else namespace, API_PAUSE),
-        verified=True,
-    )
+async def _of_all(request: Request, context: AnyContext) -> PausesOf:
+    return PausesOf(request, context, None)
 
 
-def _audited(found: Pause | None, context: Context, namespace: str | None) -> object:
-    """State for the audit: the pause as the API shows it; None if it is not in force."""
-    if found is None or not found.in_force(context.process.now()):
-        return None
-    return _shown(found, namespace)
+OfShoot = Annotated[PausesOf, Depends(_of_shoot)]
+OfAll = Annotated[PausesOf, Depends(_of_all)]
 
 
-def _shown(found: Pause, namespace: str | None) -> object:
-    return presenting.pause(found, namespace).public()
+async def _settable_of_shoot(pauses: OfShoot) -> PausesOf:
+    return await pauses.settable()
+
+
+async def _settable_of_all(pauses: OfAll) -> PausesOf:
+    return await pauses.settable()
+
+
+# The calls.
+
+router = api_router("overrides")
+
+_OF_SHOOT: Final = "/api/v1/shoots/{namespace}/pause"
+_OF_ALL: Final = "/api/v1/pause"
+_LISTED: Final = "/api/v1/shoots/{namespace}/pauses"
+_LISTED_OF_ALL: Final = "/api/v1/pauses"
+_PLANNED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"model": schemas.Changes, "description": "What would change; nothing was written."}
+}
+
+
+async def _named(
+    name: Annotated[str, Path(description="The name of the Pause, as in the list.")],
+) -> str:
+    return name
+
+
+PauseName = Annotated[str, Depends(_named)]
+
+
+@router.put(_OF_SHOOT, response_model=schemas.Pause | schemas.Changes)
+async def pause_shoot(
+    pauses: Annotated[PausesOf, Depends(_settable_of_shoot)], body: schemas.PauseOrder
+) -> schemas.Pause | Response:
+    """Pause a shoot: it is still probed, but nothing is scaled or weeded until the pause ends.
+
+    It makes the Pause `api` in the control plane's namespace, or replaces what that one says; Pauses of other names
+    stay in force. Any replica accepts it. With `dryRun` nothing is written, and the answer says what would change.
+    """
+    return await pauses.set(body)
+
+
+@router.delete(_OF_SHOOT, status_code=204, dependencies=[allowed(Call.RESUME)], responses=_PLANNED)
+async def resume_shoot(
+    pauses: OfShoot, *, dry_run: DryRun = False, reason: OptionalReason = ""
+) -> Response:
+    """End the pause `api` of a shoot now, if there is one. Its other pauses, and those of all shoots, stay in force."""
+    return await pauses.end(reason, dry_run=dry_run)
+
+
+@router.put(_OF_ALL, response_model=schemas.Pause | schemas.Changes)
+async def pause_all_shoots(
+    pauses: Annotated[PausesOf, Depends(_settable_of_all)], body: schemas.PauseOrder
+) -> schemas.Pause | Response:
+    """Pause all shoots of the seed: the same as for one, by the Pause `api` in the watchdog's own namespace."""
+    return await pauses.set(body)
+
+
+@router.delete(
+    _OF_ALL, status_code=204, dependencies=[allowed(Call.RESUME_ALL)], responses=_PLANNED
+)
+async def resume_all_shoots(
+    pauses: OfAll, *, dry_run: DryRun = False, reason: OptionalReason = ""
+) -> Response:
+    """End the pause `api` of all shoots now; other pauses of all shoots, and those of single ones, stay in force."""
+    return await pauses.end(reason, dry_run=dry_run)
+
+
+@router.get(_LISTED, dependencies=[allowed(Call.READ_SHOOT)])
+async def list_pauses(pauses: OfShoot, query: Annotated[PageQuery, Query()]) -> schemas.PauseList:
+    """The pauses in force for a shoot, those of all shoots included, the one that acts first."""
+    return await pauses.page(query)
+
+
+@router.get(_LISTED_OF_ALL, dependencies=[allowed(Call.LIST)])
+async def list_pauses_of_all(
+    pauses: OfAll, query: Annotated[PageQuery, Query()]
+) -> schemas.PauseList:
+    """The pauses of all shoots that are in force, the one that acts first."""
+    return await pauses.page(query)
+
+
+@router.delete(
+    _LISTED + "/{name}", status_code=204, dependencies=[allowed(Call.RESUME)], responses=_PLANNED
+)
+async def end_pause(
+    pauses: OfShoot, name: PauseName, *, dry_run: DryRun = False, reason: OptionalReason = ""
+) -> Response:
+    """End a pause of a shoot by its name, whoever has made it, by deleting the Pause."""
+    return await pauses.end(reason, dry_run=dry_run, name=name)
+
+
+@router.delete(
+    _LISTED_OF_ALL + "/{name}",
+    status_code=204,
+    dependencies=[allowed(Call.RESUME_ALL)],
+    responses=_PLANNED,
+)
+async def end_pause_of_all(
+    pauses: OfAll, name: PauseName, *, dry_run: DryRun = False, reason: OptionalReason = ""
+) -> Response:
+    """End a pause of all shoots by its name, whoever has made it, by deleting the Pause."""
+    return await pauses.end(reason, dry_run=dry_run, name=name)
 
 
 # DELETE /api/v1/shoots/{namespace}/hold ends a hold, so that the automatic verdicts of the shoot act again.

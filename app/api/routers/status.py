@@ -1,21 +1,30 @@
 """This process: status, configuration, log level and audit; a standby answers, too."""
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Final
 
 from fastapi import Query, Request
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
-from app.api import config_view, presenting, schemas
+from app.api import presenting, schemas
 from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import AnyContext, PageKey, PageQuery, allowed, api_router, cut
-from app.core import log
-from app.core.config.flag_values import LogLevel
+from app.api.schemas import Example
+from app.core import log, redaction
+from app.core.config.flags import flag_name, shown_type
+from app.core.config.settings import ServiceSettings
+from app.core.config.values import LogLevel
+from app.core.model.durations import format_duration
+from app.core.model.endpoints import Effect, EndpointProbeSpec, Exec, HttpGet, Scheme
 from app.core.model.instants import rfc3339
-from app.core.model.policy import Loop
+from app.core.model.policy import DependentPolicy, Loop, ProberPolicy, ScalePolicy
 from app.core.model.probing import ShootState
+from app.core.model.weeding import WeederPolicy
+from app.core.model.workloads import ResourceRef
 from app.core.reporting.audit import AuditRecord
 
 router = api_router("status")
@@ -61,6 +70,108 @@ def _counts(context: Context) -> dict[str, int] | None:
 
 
 # /api/v1/config: the effective configuration and the log level; the processes of both loops answer, each about itself.
+#
+# It is in the terms of the flags and of the files. The files are the policies themselves, whose keys are declared in
+# the model. Secrets do not show (threat T12): flags have only the names of files with secrets, values of HTTP headers
+# are redacted, and paths and commands of endpoint probes pass the redacting filter.
+
+
+FlagValue = bool | int | float | str | list[str] | None
+
+
+def prober_file(policy: ProberPolicy) -> ProberPolicy:
+    """The effective prober file without possible secrets, and without what has no effect in its mode."""
+    return replace(
+        policy,
+        internal_failure_backoff=policy.internal_failure_backoff if policy.endpoint_mode else None,
+        endpoint_probes=tuple(map(_probe, policy.endpoint_probes)),
+    )
+
+
+def _probe(probe: EndpointProbeSpec) -> EndpointProbeSpec:
+    http, command = probe.http_get, probe.exec
+    if http is not None:
+        headers = tuple((name, redaction.REDACTED) for name, _ in http.headers)
+        http = replace(http, path=redaction.clean(http.path), headers=headers)
+    if command is not None:
+        command = Exec(tuple(_words(command.command)))
+    return replace(probe, http_get=http, exec=command)
+
+
+def _words(command: tuple[str, ...]) -> Iterator[str]:
+    """Redact a command word by word, together with the word before it (`--password`, `hunter2`)."""
+    before = ""
+    for word in command:
+        alone = redaction.clean(word)
+        together = redaction.clean(f"{before} {word}", 2 * redaction.MAX_VALUE)
+        yield alone if together.endswith(alone) else redaction.REDACTED
+        before = word
+
+
+_POLICY: Final = ProberPolicy(
+    "gardener-internal-watchdog",
+    (
+        DependentPolicy(
+            ResourceRef("apps/v1", "Deployment", "kube-controller-manager"),
+            scale_down=ScalePolicy(level=1),
+        ),
+    ),
+    endpoint_probes=(
+        EndpointProbeSpec(
+            "canary",
+            http_get=HttpGet(443, Scheme.HTTPS, "/healthz", (("Authorization", ""),)),
+            host="canary.example.org",
+            period=5,
+            failure_threshold=2,
+            effect=Effect.GATE_SCALE_DOWN,
+        ),
+    ),
+)
+
+
+class Config(schemas.Schema):
+    """The effective configuration of this process."""
+
+    log_level: Annotated[LogLevel, Example("info")]
+    """The current level; `flags` has the one that the process was started with."""
+    flags: Annotated[
+        dict[str, FlagValue],
+        Example({"kube-api-qps": 5, "dry-run": False, "config-file": "/etc/dwd/prober.yaml"}),
+    ]
+    """By name; for files the path, never the content."""
+    prober: Annotated[
+        ProberPolicy | None,
+        Example(
+            TypeAdapter(ProberPolicy).dump_python(prober_file(_POLICY), mode="json", by_alias=True)
+        ),
+    ]
+    """Null if the prober does not run in this process."""
+    weeder: WeederPolicy | None
+    """Null if the weeder does not run in this process."""
+    warnings: list[schemas.ConfigFinding]
+
+
+def _flags(settings: ServiceSettings) -> dict[str, FlagValue]:
+    """The value of each flag, given or default."""
+    fields = type(settings).model_fields
+    return {
+        flag_name(name): _flag(getattr(settings, name), shown_type(field))
+        for name, field in fields.items()
+    }
+
+
+def _flag(value: object, kind: str) -> FlagValue:
+    match value:
+        case None | bool():
+            return value
+        case int() | float() if kind == "DURATION":
+            return format_duration(value)
+        case int() | float():
+            return value
+        case list() | tuple() | set() | frozenset():
+            return [redaction.clean(str(each)) for each in value]
+        case _:
+            return redaction.clean(str(value))
 
 
 config_router = api_router("config")
@@ -69,14 +180,14 @@ _PATH: Final = "/api/v1/config"
 
 
 @config_router.get(_PATH, dependencies=[allowed(Call.READ_CONFIG)])
-async def read_config(context: AnyContext) -> config_view.Config:
+async def read_config(context: AnyContext) -> Config:
     """The effective configuration: flags, files and defaults, in the words of the command line and of the files."""
     configured = context.process.configured
     prober, weeder = configured.prober, configured.weeder
-    return config_view.Config(
+    return Config(
         log_level=LogLevel(log.level()),
-        flags=config_view.flags(configured.settings),
-        prober=None if prober is None else config_view.prober(prober),
+        flags=_flags(configured.settings),
+        prober=None if prober is None else prober_file(prober),
         weeder=weeder,
         warnings=[schemas.ConfigFinding.of(each) for each in context.process.config_warnings()],
     )

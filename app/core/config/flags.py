@@ -1,55 +1,290 @@
-"""Parses command line and environment to the settings of a command, with all mistakes at once."""
+"""How a command line and the environment become the settings of a command, with all mistakes at once; and help.
 
-import re
+A command declares its flags as fields of a `CommandSettings`. A flag is written as Go's `flag` package reads it, so
+that the original's command lines work unchanged: `--flag=value`, `--flag value` and `-flag`; a boolean is set by its
+name alone or takes a value after `=`. Every flag has an environment variable: `--kube-api-qps` is `DWD_KUBE_API_QPS`;
+the flag takes precedence. The exceptions are flags that request an action (`--force`, `--all`) or say who requests it
+(`FlagOnly`). Only the mapping that is passed in is read, neither the process's own environment nor a `.env` file.
+"""
+
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from app.core.config.client_settings import CLIENT_SETTINGS, ClientSettings
-from app.core.config.env_variables import (
-    ENV_PREFIX,
-    CommandSettings,
-    environment,
-    environment_name,
-    flag_only,
-    variable_of,
-)
-from app.core.config.flag_values import FlagType, ShownDefault
-from app.core.config.go_flags import ORIGINAL_FLAGS, Flags, mapped, spelled, take_apart, warnings
-from app.core.config.settings import (
-    CheckConfigSettings,
-    DemoSettings,
-    ProberOptions,
-    ProberSettings,
-    SeedSettings,
-    ServeSettings,
-    WeederOptions,
-    WeederSettings,
-)
+from app.core.config.values import AsText, LogLevel
 from app.core.config.yaml_file import nearest
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.durations import format_duration
 from app.core.model.policy import ConfigWarning
 
+ENV_PREFIX: Final = "DWD_"
+_SHOWN: Final = 60
+_UNEXPECTED: Final = "unexpected argument; a flag's value follows its flag, a boolean's after ="
+
+# What is said of a flag beside its type: metadata of its field.
+
+
+@dataclass(frozen=True, slots=True)
+class FlagOnly:
+    """Marks a field that only its flag sets: an action must be requested on the command line itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlsoFrom:
+    """Names a fallback variable for a field that neither its flag nor its `DWD_` variable sets."""
+
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Another name of the flag, such as `o` for `--output`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDefault:
+    """The default of a flag as shown in help and documentation, if it depends on the environment."""
+
+    text: str
+
+
+def flag_name(field: str) -> str:
+    """Returns the flag of a field, without dashes."""
+    return field.replace("_", "-")
+
+
+def environment_name(field: str) -> str:
+    """Returns the name of a field's environment variable."""
+    return ENV_PREFIX + field.upper()
+
+
+def flag_only(field: FieldInfo) -> bool:
+    """Returns whether a field is marked with `FlagOnly`."""
+    return FlagOnly() in field.metadata
+
+
+def shown_type(field: FieldInfo) -> str:
+    """Returns the name of a flag's type; empty for a boolean."""
+    return next(each.shown for each in field.metadata if isinstance(each, AsText))
+
+
+def shown_default(field: FieldInfo) -> str:
+    """Returns the default as it would be written; `required` or `none` if there is none."""
+    if field.is_required():
+        return "required"
+    for each in field.metadata:
+        if isinstance(each, ShownDefault):
+            return each.text
+    value = field.default
+    if value in (None, ()):
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if shown_type(field) == "DURATION":
+        return format_duration(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# The environment, and the settings that read it.
+
+
+_environment: ContextVar[Mapping[str, str]] = ContextVar(
+    "environment", default=MappingProxyType({})
+)
+
+
+def variable(name: str) -> str | None:
+    """Returns a variable of the environment that settings are being made of; None if it is missing or empty."""
+    return _environment.get().get(name) or None
+
+
+@contextmanager
+def _reading(environ: Mapping[str, str]) -> Iterator[None]:
+    """Makes settings created in this context read `environ`; settings created elsewhere read no environment."""
+    token = _environment.set(environ)
+    try:
+        yield
+    finally:
+        _environment.reset(token)
+
+
+class _Environment(PydanticBaseSettingsSource):
+    """The source of settings that are variables; an empty one counts as absent."""
+
+    def variable_of(self, name: str, field: FieldInfo) -> str | None:
+        """Returns the variable that sets the field `name`, if any does."""
+        others = (each.variable for each in field.metadata if isinstance(each, AlsoFrom))
+        names = () if flag_only(field) else (environment_name(name), *others)
+        return next(filter(variable, names), None)
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        found = self.variable_of(field_name, field)
+        return found and variable(found), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        fields = self.settings_cls.model_fields.items()
+        found = {name: self.get_field_value(field, name)[0] for name, field in fields}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class CommandSettings(BaseSettings):
+    """Base class for the flags of a command."""
+
+    model_config = SettingsConfigDict(frozen=True, defer_build=True)  # one command of many is run
+
+    line: ClassVar[str] = ""
+    """The usage line: `dwd weeders [NAME [SERVICE]] [flags]`; its positional arguments come before its flags."""
+    about: ClassVar[str]
+    """What the command does, for `--help`."""
+
+    @classmethod
+    def arguments(cls) -> list[str]:
+        """Returns the positional arguments as the usage line has them: `[NAME`, `up|down`, `FILE…`, `NAME|--all`."""
+        return cls.line.split(" --")[0].replace("[flags]", "").split()[2:]
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        """Yields the mistakes in the positional arguments, each by itself."""
+        for word in words[len(cls.arguments()) :]:
+            yield Mistake(None, trimmed(word, _SHOWN), _UNEXPECTED)
+
+    def wrong_together(self, words: Sequence[str]) -> Iterable[tuple[object, str, str]]:
+        """Returns what must not be combined: whether it is, the flag or argument, and what is wrong with it."""
+        del words
+        return ()
+
+    @classmethod
+    def shared(cls) -> frozenset[str]:
+        """Returns the fields that this command has in common with others like it, which help shows below its own."""
+        return frozenset()
+
+    @classmethod
+    def accepted(cls) -> Mapping[str, bool]:
+        """Returns flags that are accepted without effect, and whether each is a boolean; they are never suggested."""
+        return {}
+
+    @classmethod
+    def flags(cls) -> dict[str, bool]:
+        """Returns the flags, and whether each is a boolean."""
+        return {flag_name(name): not shown_type(it) for name, it in cls.model_fields.items()}
+
+    @classmethod
+    def aliases(cls) -> dict[str, str]:
+        """Returns the flag that each other name stands for."""
+        return {
+            each.name: flag_name(name)
+            for name, field in cls.model_fields.items()
+            for each in field.metadata
+            if isinstance(each, Alias)
+        }
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Uses flags, then the environment that was passed in; no files, and nothing of the process's own."""
+        del env_settings, dotenv_settings, file_secret_settings
+        return init_settings, _Environment(settings_cls)
+
+
 S = TypeVar("S", bound=CommandSettings)
 
-_SHOWN: Final = 60
-COMMAND_SETTINGS: Final[tuple[type[CommandSettings], ...]] = (
-    ProberSettings,
-    WeederSettings,
-    ServeSettings,
-    DemoSettings,
-    CheckConfigSettings,
-    *CLIENT_SETTINGS.values(),
+
+# The original's logging and profiling flags: mapped to ours where there is an equivalent, otherwise only warned of.
+
+
+ORIGINAL_FLAGS: Final = {
+    "zap-devel": True,
+    "zap-encoder": False,
+    "zap-log-level": False,
+    "zap-stacktrace-level": False,
+    "zap-time-encoding": False,
+    "pprof-bind-addr": False,
+}
+"""The original's flags that prober and weeder accept, and whether each is a boolean."""
+_MAPPED: Final = {"zap-log-level": "log-level", "zap-encoder": "log-format"}
+_LEVELS: Final = {"warn": LogLevel.WARNING, "0": LogLevel.INFO} | dict.fromkeys(
+    ("dpanic", "panic", "fatal"), LogLevel.ERROR
 )
-# Names of variables that the kubelet sets for each Service: those of one named `dwd-…` would look like ours.
-_SERVICE_LINK: Final = re.compile(
-    r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
-)
+
+
+def _mapped(flags: Mapping[str, str]) -> dict[str, str]:
+    """Translates the original's flags among `flags` into ours; our own flag takes precedence if both are given."""
+    return {
+        ours: _level(flags[theirs]) if ours == "log-level" else flags[theirs]
+        for theirs, ours in _MAPPED.items()
+        if theirs in flags and ours not in flags
+    }
+
+
+def _level(text: str) -> str:
+    """Translates a level of zap: numbers above 0 are levels of verbosity, hence debug."""
+    verbosity = text.isascii() and text.isdigit()
+    return _LEVELS.get(text.lower(), LogLevel.DEBUG if verbosity else text)
+
+
+# Words to settings.
+
+
+@dataclass(slots=True)
+class Arguments:
+    """A parsed command line."""
+
+    flags: dict[str, str] = field(default_factory=dict)
+    """Values by flag name, without dashes; if a flag is repeated, the last value wins, as in Go."""
+    rest: list[str] = field(default_factory=list)
+    """The positional arguments."""
+    help: bool = False
+    mistakes: list[Mistake] = field(default_factory=list)
+
+
+def take_apart(words: Sequence[str], model: type[CommandSettings]) -> Arguments:
+    """Parses the arguments after the command; mistakes are part of the result."""
+    found, ours, aliases = Arguments(), model.flags(), model.aliases()
+    known = {**model.accepted(), **ours}
+    queue = list(reversed(words))
+    while queue:
+        word = queue.pop()
+        if word == "--":
+            found.rest += reversed(queue)
+            break
+        if not word.startswith("-") or word == "-":
+            found.rest.append(word)
+            continue
+        written, equals, value = word.removeprefix("-").removeprefix("-").partition("=")
+        name = aliases.get(written, written)
+        if name in {"h", "help"} and not equals:
+            found.help = True
+        elif name not in known:
+            flag = word.partition("=")[0]
+            hint = f"; the nearest is --{nearest(flag.lstrip('-'), ours)}" if ours else ""
+            found.mistakes.append(Mistake(None, trimmed(flag, _SHOWN), f"unknown flag{hint}"))
+            if not equals and queue and not queue[-1].startswith("-"):
+                queue.pop()  # most likely the value of the unknown flag: avoid a second error for one mistake
+        elif equals:
+            found.flags[name] = value
+        elif known[name]:
+            found.flags[name] = "true"
+        elif queue and not queue[-1].startswith("--"):
+            found.flags[name] = queue.pop()
+        else:
+            found.mistakes.append(Mistake(None, f"--{name}", "needs a value"))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,34 +297,6 @@ class Read(Generic[S]):
     warnings: tuple[ConfigWarning, ...]
 
 
-def flag_name(field: str) -> str:
-    """Returns the flag of a field, without dashes."""
-    return field.replace("_", "-")
-
-
-def flags_of(model: type[CommandSettings]) -> Flags:
-    """Returns the flags of a command."""
-    return Flags(_booleans(model), _accepted(model), model.aliases)
-
-
-def _accepted(model: type[CommandSettings]) -> dict[str, bool]:
-    """Returns the flags that are accepted: also those of sibling commands, so that two Deployments can share them."""
-    if not issubclass(model, SeedSettings):
-        return {}
-    return dict(ORIGINAL_FLAGS) | _booleans(ProberOptions) | _booleans(WeederOptions)
-
-
-def _booleans(model: type[CommandSettings]) -> dict[str, bool]:
-    """Returns the flags, and whether each is a boolean."""
-    fields = model.model_fields.items()
-    return {flag_name(name): FlagType("") in field.metadata for name, field in fields}
-
-
-def wants_help(model: type[CommandSettings], words: Sequence[str]) -> bool:
-    """Returns whether `words` ask for help."""
-    return take_apart(words, flags_of(model)).help
-
-
 def read_flags(
     model: type[S], words: Sequence[str], environ: Mapping[str, str], source: str
 ) -> Read[S]:
@@ -98,83 +305,57 @@ def read_flags(
     Raises:
         ConfigurationError: something is wrong; has all mistakes at once, under the name of `source`.
     """
-    arguments = take_apart(words, flags_of(model))
-    given = arguments.flags | mapped(arguments.flags)
-    mistakes = [*arguments.mistakes, *model.wrong_words(arguments.rest)]
-    try:
-        settings = _validate(model, given, environ)
-    except ValidationError as error:
-        origin = _Origin(model, arguments.flags, environ)
-        mistakes += (_mistake(each, origin) for each in error.errors(include_url=False))
-        raise ConfigurationError(source, mistakes) from error
+    found = take_apart(words, model)
+    given = found.flags | _mapped(found.flags)
+    # Any: pydantic's fields have types of their own, which it makes of the text
+    values: dict[str, Any] = {
+        name: given[flag_name(name)] for name in model.model_fields if flag_name(name) in given
+    }
+    mistakes = [*found.mistakes, *model.wrong_words(found.rest)]
+    with _reading(environ):
+        try:
+            settings = model(**values)
+        except ValidationError as error:
+            wrong = error.errors(include_url=False)
+            mistakes += [_mistake(model, each, found.flags) for each in wrong]
+            raise ConfigurationError(source, mistakes) from error
+    if not mistakes:
+        together = settings.wrong_together(found.rest)
+        mistakes = [Mistake(None, name, message) for wrong, name, message in together if wrong]
     if mistakes:
         raise ConfigurationError(source, mistakes)
-    noted = (
-        *warnings(arguments.flags),
-        *_of_siblings(model, arguments.flags),
-        *_unknown_variables(environ),
-    )
-    return Read(settings, tuple(arguments.rest), noted)
+    return Read(settings, tuple(found.rest), tuple(_without_effect(model, found.flags)))
 
 
-def _validate(model: type[S], flags: Mapping[str, str], environ: Mapping[str, str]) -> S:
-    # Any: pydantic's fields have types of their own, which it makes of the text
-    ours: dict[str, Any] = {name.replace("-", "_"): value for name, value in flags.items()}
-    with environment(environ):
-        return model(**{name: ours[name] for name in ours if name in model.model_fields})
-
-
-def _mistake(error: Mapping[str, Any], origin: "_Origin") -> Mistake:
+def _mistake(
+    model: type[CommandSettings], error: Mapping[str, Any], flags: Mapping[str, str]
+) -> Mistake:
+    """Returns an error under the name that the operator used: of the flag, the original's too, or of the variable."""
     field = str(error["loc"][0])
+    info, name = model.model_fields[field], flag_name(field)
     if error["type"] == "missing":
-        return Mistake(None, f"--{flag_name(field)}", f"is required{origin.or_variable(field)}")
+        or_variable = "" if flag_only(info) else f" (or {environment_name(field)})"
+        return Mistake(None, f"--{name}", f"is required{or_variable}")
+    theirs = next((each for each, ours in _MAPPED.items() if ours == name), name)
+    used = next((each for each in (name, theirs) if each in flags), None)
+    by_variable = _Environment(model).variable_of(field, info) if used is None else None
     cause = error.get("ctx", {}).get("error")
     message = trimmed(str(error["msg"] if cause is None else cause))
-    return Mistake(None, origin.of(field), message)
+    return Mistake(None, by_variable or f"--{used or name}", message)
 
 
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """The origin of values."""
-
-    model: type[CommandSettings]
-    flags: Mapping[str, str]
-    environ: Mapping[str, str]
-
-    def or_variable(self, field: str) -> str:
-        """Returns the variable of this flag, if there is one, for a message."""
-        by_flag_only = flag_only(self.model.model_fields[field])
-        return "" if by_flag_only else f" (or {environment_name(field)})"
-
-    def of(self, field: str) -> str:
-        """Returns what the operator used: a flag, or its variable if that decided."""
-        name = spelled(flag_name(field), self.flags)
-        variable = variable_of(field, self.model.model_fields[field], self.environ)
-        return f"--{name}" if name in self.flags or variable is None else variable
-
-
-def _of_siblings(model: type[CommandSettings], flags: Iterable[str]) -> Iterator[ConfigWarning]:
-    """Returns one warning for each flag that only another command uses."""
+def _without_effect(
+    model: type[CommandSettings], flags: Mapping[str, str]
+) -> Iterator[ConfigWarning]:
+    """Yields a warning for each flag that is accepted and has no effect: the original's, then those of siblings."""
     for name in flags:
-        if name not in ORIGINAL_FLAGS and name not in _booleans(model):
+        if _MAPPED.get(name) in flags:
+            yield ConfigWarning(f"--{name}", f"has no effect beside --{_MAPPED[name]}")
+        elif name in ORIGINAL_FLAGS and name not in _MAPPED:
+            yield ConfigWarning(f"--{name}", "is accepted for compatibility and has no effect")
+    for name in flags:
+        if name not in ORIGINAL_FLAGS and name not in model.flags():
             yield ConfigWarning(f"--{name}", "has no effect on this command")
-
-
-def _unknown_variables(environ: Mapping[str, str]) -> list[ConfigWarning]:
-    known = {
-        environment_name(name)
-        for model in COMMAND_SETTINGS
-        for name, field in model.model_fields.items()
-        if not flag_only(field)
-    }
-    return [
-        ConfigWarning(
-            trimmed(name, _SHOWN),
-            f"unknown variable; the nearest is {nearest(name, sorted(known))}",
-        )
-        for name in sorted(environ)
-        if name.startswith(ENV_PREFIX) and name not in known and not _SERVICE_LINK.fullmatch(name)
-    ]
 
 
 # Help: what a command does, and each of its flags with type, default, unit and why.
@@ -183,84 +364,41 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[ConfigWarning]:
 WIDTH: Final = 100
 """Columns of help that is not shown on a terminal."""
 _INDENT: Final = " " * 6
-_SHARED: Final = "Flags that other commands have too"
 _FLAGS: Final = (
-    "Flags (also -flag, and --flag VALUE where there is one). Each is an environment variable too: --log-level is "
-    "DWD_LOG_LEVEL; the flag wins. A duration is a Go duration string: 30s, 1m40s."
+    "Flags (also -flag, and --flag VALUE where there is one). {} the flag wins. A duration is a Go duration string: "
+    "30s, 1m40s."
 )
-_CLIENT_FLAGS: Final = (
-    "Flags (also -flag, and --flag VALUE where there is one). Each with a variable beside it can be set in the "
-    "environment too; the flag wins. A duration is a Go duration string: 30s, 1m40s."
-)
+_EACH_VARIABLE: Final = "Each is an environment variable too: --log-level is DWD_LOG_LEVEL;"
+_SOME_VARIABLES: Final = "Each with a variable beside it can be set in the environment too;"
 
 
-def shown_type(field: FieldInfo) -> str:
-    """Returns the name of a flag's type; empty for a boolean."""
-    return next(each.as_ for each in field.metadata if isinstance(each, FlagType))
-
-
-def shown_default(field: FieldInfo) -> str:
-    """Returns the default as it would be written; `required` or `none` if there is none."""
-    if field.is_required():
-        return "required"
-    for each in field.metadata:
-        if isinstance(each, ShownDefault):
-            return each.as_
-    value = field.default
-    if value in (None, ()):
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if shown_type(field) == "DURATION":
-        return format_duration(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def usage(line: str, about: str, model: type[CommandSettings], width: int = WIDTH) -> str:
+def usage(model: type[CommandSettings], width: int = WIDTH) -> str:
     """Returns the help text of a command: its usage line, its description, its own flags, those that it shares."""
-    fields = model.model_fields
-    parts = [f"Usage: {line}", wrapped(about, width)]
+    parts = [f"Usage: {model.line}", wrapped(model.about, width)]
+    fields = sorted(model.model_fields.items(), key=lambda each: not each[1].is_required())
     if fields:
-        head = _CLIENT_FLAGS if any(flag_only(each) for each in fields.values()) else _FLAGS
-        shared = _shared(model)
-        own = {name: field for name, field in fields.items() if name not in shared}
-        parts += [wrapped(head, width), *_flags(model, own, width)]
-        if own and shared:
-            parts.append(f"{_SHARED}:")
-        parts += _flags(model, {name: fields[name] for name in fields if name in shared}, width)
+        some_flag_only = any(flag_only(field) for _, field in fields)
+        head = _FLAGS.format(_SOME_VARIABLES if some_flag_only else _EACH_VARIABLE)
+        shown = {
+            name: _flag(model, name, width, with_variable=some_flag_only) for name, _ in fields
+        }
+        own = [text for name, text in shown.items() if name not in model.shared()]
+        shared = [text for name, text in shown.items() if name in model.shared()]
+        parts += [wrapped(head, width), *own]
+        parts += ["Flags that other commands have too:"] if own and shared else []
+        parts += shared
     return "\n\n".join(parts) + "\n"
 
 
-def _shared(model: type[CommandSettings]) -> frozenset[str]:
-    """Returns the fields that a command shares with its siblings."""
-    common = next(
-        (each for each in (ClientSettings, SeedSettings) if issubclass(model, each)), None
-    )
-    return frozenset(() if common is None else common.model_fields)
-
-
-def _flags(
-    model: type[CommandSettings], fields: Mapping[str, FieldInfo], width: int
-) -> Iterator[str]:
-    some_flag_only = any(flag_only(each) for each in model.model_fields.values())
-    for name, field in sorted(fields.items(), key=lambda each: not each[1].is_required()):
-        variable = some_flag_only and not flag_only(field)
-        beside = f", {environment_name(name)}" if variable else ""
-        text = f"{field.description} ({_default(field)}{beside})"
-        yield _head(model, name, shown_type(field)) + "\n" + wrapped(text, width, _INDENT)
-
-
-def _head(model: type[CommandSettings], name: str, kind: str) -> str:
-    """Returns a flag with its other names: `--output FORMAT, -o FORMAT`."""
-    flag = flag_name(name)
-    others = [alias for alias, meant in model.aliases.items() if meant == flag]
-    spelled = [f"--{flag}", *(f"-{each}" if len(each) == 1 else f"--{each}" for each in others)]
-    return "  " + ", ".join(f"{each} {kind}".rstrip() for each in spelled)
-
-
-def _default(field: FieldInfo) -> str:
-    default = shown_default(field)
-    return default if field.is_required() else f"default {default}"
+def _flag(model: type[CommandSettings], name: str, width: int, *, with_variable: bool) -> str:
+    """Returns what help says of a flag: its names (`--output FORMAT, -o FORMAT`), and below them what it is for."""
+    field, flag = model.model_fields[name], flag_name(name)
+    others = [alias for alias, meant in model.aliases().items() if meant == flag]
+    names = [f"--{flag}", *(f"-{each}" if len(each) == 1 else f"--{each}" for each in others)]
+    head = ", ".join(f"{each} {shown_type(field)}".rstrip() for each in names)
+    default = shown_default(field) if field.is_required() else f"default {shown_default(field)}"
+    beside = f", {environment_name(name)}" if with_variable and not flag_only(field) else ""
+    return f"  {head}\n" + wrapped(f"{field.description} ({default}{beside})", width, _INDENT)
 
 
 def wrapped(text: str, width: int = WIDTH, indent: str = "", hanging: str | None = None) -> str:

@@ -4,34 +4,29 @@ The keys, with types, limits and defaults, are those of `ProberPolicy` and `Weed
 asked of the plain values of the file, valid or not, so that it is reported together with what is wrong in them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 import yaml
 
-from app.core.config.advice import (
-    known_after,
-    late_scale_down,
-    long_minimum,
-    slow_gate,
-    useless_selector,
-)
-from app.core.config.flag_values import FileKind
+from app.core.config.values import FileKind
 from app.core.config.yaml_file import (
     NodeKind,
+    Path_,
     YamlFile,
     compose,
     kind,
     line_of,
     read_text,
 )
-from app.core.errors import ConfigurationError, Mistake
+from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.durations import format_duration, parse_duration
 from app.core.model.endpoints import Effect, EndpointProbeSpec, ProbeType
 from app.core.model.names import is_port_name
 from app.core.model.policy import ConfigWarning, DependentPolicy, ProberPolicy
+from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 
 P = TypeVar("P", ProberPolicy, WeederPolicy)
@@ -48,6 +43,13 @@ IN_ENDPOINT_MODE: Final = {"failureThreshold": 3, "successThreshold": 1}
 """The defaults that are others there."""
 HANDLERS: Final = ("httpGet", "tcpSocket", "grpc", "exec")
 """The keys of the handlers; an endpoint probe has exactly one of them."""
+EXPIRY: Final = 0.75
+"""The share of the grace period after which a lease counts as expired (rules 3.1)."""
+_SHOWN: Final = 200
+LONGEST_ATTEMPT: Final = 5.0
+"""The longest duration of a probe in endpoint mode, in seconds (rules 4.2)."""
+LONGEST_BACKOFF: Final = 300.0
+"""The kubelet's longest back-off before it restarts a container, in seconds (rules 6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,7 @@ def parse_prober(
     _check_mode(file)
     _check_suspect_interval(file)
     _check_dependents(file)
-    for index, probe in _sections(file.values, "endpointProbes"):
-        _check_probe(file, ("endpointProbes", index), probe, allow_exec=allow_exec)
-    _check_names_of_probes(file)
+    _check_endpoint_probes(file, allow_exec=allow_exec)
     policy = _normalized(file.load(), file.values)
     _warn_of_prober(file, policy)
     return Loaded(policy, file.warnings())
@@ -116,12 +116,17 @@ def parse_weeder(text: str, source: str, *, strict: bool) -> Loaded[WeederPolicy
     if advice := long_minimum(policy.min_backoff_remaining):
         file.warn(("minBackoffRemaining",), advice)
     for service, selectors in policy.services.items():
-        seen: dict[frozenset[object], int] = {}
-        for index, selector in enumerate(selectors):
-            path = ("servicesAndDependantSelectors", service, "podSelectors", index)
-            first = seen.setdefault(frozenset(selector.requirements), index)
-            if first != index:
-                file.warn(path, f"is the same as podSelectors[{first}]; remove one of them")
+        paths = [
+            ("servicesAndDependantSelectors", service, "podSelectors", index)
+            for index in range(len(selectors))
+        ]
+        same = (
+            (frozenset(each.requirements), path)
+            for each, path in zip(selectors, paths, strict=True)
+        )
+        for path, first in file.repeated(same):
+            file.warn(path, f"is the same as podSelectors[{first[-1]}]; remove one of them")
+        for selector, path in zip(selectors, paths, strict=True):
             if advice := useless_selector(selector):
                 file.warn(path, advice)
     return Loaded(policy, file.warnings())
@@ -235,22 +240,21 @@ def _check_suspect_interval(file: YamlFile[ProberPolicy]) -> None:
 
 
 def _check_dependents(file: YamlFile[ProberPolicy]) -> None:
-    seen: dict[tuple[object, ...], str] = {}
+    refs: list[tuple[Hashable, Path_]] = []
     for index, dependent in _sections(file.values, "dependentResourceInfos"):
         path = ("dependentResourceInfos", index)
         if {"optional", "shouldExist"} <= {*dependent}:
             message = "is the inverse of optional: only one of the two may be given"
             file.mistake((*path, "shouldExist"), message)
         ref = _inner(dependent, "ref")
-        # Without the version: all versions of a group serve the same objects.
-        group = str(ref.get("apiVersion")).rpartition("/")[0]
-        identity = (group, *(ref.get(key) for key in ("kind", "name")))
-        place = file.place((*path, "ref")).path
-        if {"apiVersion", "kind", "name"} <= {*ref} and all(isinstance(it, str) for it in identity):
-            first = seen.setdefault(identity, place)
-            if first != place:
-                twice = f"{ref['kind']}/{ref['name']} is named twice, first in {first}"
-                file.mistake((*path, "ref"), twice)
+        version, *named = (ref.get(key) for key in ("apiVersion", "kind", "name"))
+        if isinstance(version, str) and all(isinstance(each, str) for each in named):
+            # Without the version: all versions of a group serve the same objects.
+            refs.append(((version.rpartition("/")[0], *named), (*path, "ref")))
+    for again, first in file.repeated(refs):
+        ref = file.values["dependentResourceInfos"][again[1]]["ref"]
+        where = file.place(first).path
+        file.mistake(again, f"{ref['kind']}/{ref['name']} is named twice, first in {where}")
 
 
 def _dependent(policy: DependentPolicy) -> DependentPolicy:
@@ -262,70 +266,69 @@ def _dependent(policy: DependentPolicy) -> DependentPolicy:
 # Endpoint probes.
 
 
-def _check_names_of_probes(file: YamlFile[ProberPolicy]) -> None:
-    first: dict[str, str] = {}
-    for index, probe in _sections(file.values, "endpointProbes"):
-        path, name = ("endpointProbes", index, "name"), probe.get("name")
-        if isinstance(name, str) and name:
-            place = file.place(path).path
-            taken = first.setdefault(name, place)
-            if taken != place:
-                file.mistake(path, f"{name} is named twice, first in {taken}")
-
-
-def _check_probe(
-    file: YamlFile[ProberPolicy], path: tuple[str | int, ...], probe: Values, *, allow_exec: bool
-) -> None:
-    """Checks that an endpoint probe has one handler and one target, and only what goes with them."""
-    handlers = [key for key in HANDLERS if key in probe]
-    if not handlers:
-        file.mistake(path, f"needs one of {', '.join(HANDLERS)}")
-    for key in handlers[1:]:
-        message = f"is a second handler beside {handlers[0]}: only one may be given"
-        file.mistake((*path, key), message)
-    if "exec" in probe and not allow_exec:
-        file.mistake((*path, "exec"), "needs the flag --allow-exec")
-    hosts = [
-        (*path, *inside, "host")
-        for inside in ((), *((key,) for key in handlers[:1]))
-        if "host" in (_inner(probe, *inside))
+def _check_endpoint_probes(file: YamlFile[ProberPolicy], *, allow_exec: bool) -> None:
+    """Checks that an endpoint probe has one handler and one target, only what goes with them, and its own name."""
+    probes = [(("endpointProbes", at), it) for at, it in _sections(file.values, "endpointProbes")]
+    for path, probe in probes:
+        of_a_host = "podSelector" not in probe
+        for wrong, keys, message in (
+            *_rules_of_target(probe, allow_exec=allow_exec),
+            *(_rules_of_a_host(probe) if of_a_host else ()),
+            *_rules_of_type(probe),
+        ):
+            if wrong:
+                file.mistake((*path, *keys), message)
+    names = [
+        (name, (*path, "name"))
+        for path, probe in probes
+        if isinstance(name := probe.get("name"), str) and name
     ]
+    for again, first in file.repeated(names):
+        name = file.values["endpointProbes"][again[1]]["name"]
+        file.mistake(again, f"{name} is named twice, first in {file.place(first).path}")
+
+
+Rules = Iterator[tuple[object, tuple[str, ...], str]]
+"""Whether something is wrong with an endpoint probe, at which of its keys, and what."""
+
+
+def _rules_of_target(probe: Values, *, allow_exec: bool) -> Rules:
+    handlers = [key for key in HANDLERS if key in probe]
+    yield not handlers, (), f"needs one of {', '.join(HANDLERS)}"
+    for key in handlers[1:]:
+        yield True, (key,), f"is a second handler beside {handlers[0]}: only one may be given"
+    yield "exec" in probe and not allow_exec, ("exec",), "needs the flag --allow-exec"
+    places = [(), *((key,) for key in handlers[:1])]
+    hosts = [(*inside, "host") for inside in places if "host" in _inner(probe, *inside)]
     if len(hosts) > 1:
-        file.mistake(hosts[1], "is another spelling of host: only one of the two may be given")
+        yield True, hosts[1], "is another spelling of host: only one of the two may be given"
     if hosts and "podSelector" in probe:
-        file.mistake(hosts[-1], "excludes podSelector: only one of the two may be given")
-    if not hosts and "podSelector" not in probe:
-        file.mistake(path, "needs host or podSelector")
-    type_ = probe.get("type", ProbeType.READINESS)
-    if "podSelector" not in probe:
-        _check_host_target(file, path, probe, type_)
-    if type_ in (ProbeType.STARTUP, ProbeType.LIVENESS):
-        successes = probe.get("successThreshold", 1)
-        if isinstance(successes, int) and successes > 1:
-            message = f"must be 1 where type is {type_}, not {successes}"
-            file.mistake((*path, "successThreshold"), message)
-        if probe.get("effect") == Effect.GATE_SCALE_DOWN:
-            message = f"can be {Effect.GATE_SCALE_DOWN} only where type is {ProbeType.READINESS}, not {type_}"
-            file.mistake((*path, "effect"), message)
+        yield True, hosts[-1], "excludes podSelector: only one of the two may be given"
+    yield not hosts and "podSelector" not in probe, (), "needs host or podSelector"
 
 
-def _check_host_target(
-    file: YamlFile[ProberPolicy], path: tuple[str | int, ...], probe: Values, type_: object
-) -> None:
+def _rules_of_a_host(probe: Values) -> Rules:
     """Refuses what only applies to containers."""
-    if type_ in (ProbeType.STARTUP, ProbeType.LIVENESS):
-        message = f"needs podSelector where it is {type_}: that is about a container"
-        file.mistake((*path, "type"), message)
-    if "exec" in probe:
-        file.mistake((*path, "exec"), "needs podSelector: it runs inside a container")
+    type_ = probe.get("type")
+    about_a_container = type_ in (ProbeType.STARTUP, ProbeType.LIVENESS)
+    message = f"needs podSelector where it is {type_}: that is about a container"
+    yield about_a_container, ("type",), message
+    yield "exec" in probe, ("exec",), "needs podSelector: it runs inside a container"
     for key in ("httpGet", "tcpSocket"):
-        if isinstance(port := _inner(probe, key).get("port"), str) and is_port_name(port):
-            message = (
-                "must be a number where there is no podSelector: only containers name their ports"
-            )
-            file.mistake((*path, key, "port"), message)
-    if "container" in probe:
-        file.mistake((*path, "container"), "needs podSelector, whose containers it narrows")
+        port = _inner(probe, key).get("port")
+        message = "must be a number where there is no podSelector: only containers name their ports"
+        yield isinstance(port, str) and is_port_name(port), (key, "port"), message
+    yield "container" in probe, ("container",), "needs podSelector, whose containers it narrows"
+
+
+def _rules_of_type(probe: Values) -> Rules:
+    type_, successes = probe.get("type"), probe.get("successThreshold", 1)
+    if type_ in (ProbeType.STARTUP, ProbeType.LIVENESS):
+        several = isinstance(successes, int) and successes > 1
+        yield several, ("successThreshold",), f"must be 1 where type is {type_}, not {successes}"
+        gate = Effect.GATE_SCALE_DOWN
+        message = f"can be {gate} only where type is {ProbeType.READINESS}, not {type_}"
+        yield probe.get("effect") == gate, ("effect",), message
 
 
 def _inner(values: Values, *keys: str) -> Values:
@@ -353,3 +356,124 @@ def _warn_of_prober(file: YamlFile[ProberPolicy], policy: ProberPolicy) -> None:
     if advice := late_scale_down(policy):
         late = known_after(policy) >= policy.grace
         file.warn(("failureThreshold" if late else "dependentResourceInfos",), advice)
+
+
+# Warnings about valid configurations that would not protect in time, or that have no effect (rules 1).
+
+
+def late_scale_down(policy: ProberPolicy) -> str | None:
+    """Explains why protection would come after nodes were marked NotReady; returns None if it comes in time.
+
+    Only the grace period of the file is considered; a Shoot may set its own.
+    """
+    known = known_after(policy)
+    late = [
+        f"{each.ref} after {format_duration(wait)}"
+        for each, wait in _first_writes(policy.dependents)
+        if known + wait >= policy.grace
+    ]
+    if not late:
+        return None
+    marked = f"nodes are marked NotReady after {format_duration(policy.grace)}"
+    if known >= policy.grace:
+        return f"{_how_known(policy)}, but {marked}: protection would come too late"
+    return (
+        f"{_how_known(policy)} and {marked}, but the scaleDown delays let these wait too long: "
+        + ", ".join(late)
+    )
+
+
+def known_after(policy: ProberPolicy) -> float:
+    """Returns the minimum number of seconds from an outage to its verdict (in endpoint mode: the maximum)."""
+    if not policy.endpoint_mode:
+        return EXPIRY * policy.grace
+    attempts = policy.failure_threshold
+    return attempts * _attempt(policy) + (attempts - 1) * policy.suspect_interval
+
+
+def _how_known(policy: ProberPolicy) -> str:
+    after = format_duration(known_after(policy))
+    if not policy.endpoint_mode:
+        return f"leases expire after {after}"
+    attempt, pause = format_duration(_attempt(policy)), format_duration(policy.suspect_interval)
+    pauses = f", {pause} apart" if policy.failure_threshold > 1 else ""
+    return f"failureThreshold is reached after {after} ({policy.failure_threshold} × {attempt}{pauses})"
+
+
+def _attempt(policy: ProberPolicy) -> float:
+    # A path that drops packets costs the full timeout.
+    return min(LONGEST_ATTEMPT, policy.probe_timeout)
+
+
+def _first_writes(
+    dependents: tuple[DependentPolicy, ...],
+) -> Iterator[tuple[DependentPolicy, float]]:
+    """Yields each dependent with the seconds from the verdict to its write, if every write succeeds at once."""
+    start = 0.0
+    for level in sorted({each.scale_down.level for each in dependents}):
+        members = [each for each in dependents if each.scale_down.level == level]
+        yield from ((each, start + each.scale_down.initial_delay) for each in members)
+        start += max(each.scale_down.initial_delay for each in members)
+
+
+def slow_gate(probe: EndpointProbeSpec, policy: ProberPolicy) -> str | None:
+    """Explains why a gate may close only after a scale-down began; returns None if it is in time, or is no gate.
+
+    In endpoint mode the time is often shorter than half the grace period: where connections are refused, each probe
+    fails at once, and the verdict comes as soon as `failureThreshold` probes have been sent.
+    """
+    closed = probe.failure_threshold * probe.period + probe.timeout
+    if not probe.gates:
+        return None
+    text = (
+        f"the gate may close only after {format_duration(closed)} (failureThreshold × periodSeconds + "
+        "timeoutSeconds), which is "
+    )
+    if closed >= policy.grace / 2:
+        grace = format_duration(policy.grace)
+        return f"{text}not within half the grace of {grace}: a scale-down may come first"
+    verdict = (policy.failure_threshold - 1) * policy.suspect_interval
+    if policy.endpoint_mode and closed > verdict:
+        after = format_duration(verdict)
+        when = f"later than the verdict may come, {after} after the first probe that failed"
+        return f"{text}{when}: a scale-down may come first"
+    return None
+
+
+def useless_selector(selector: LabelSelector) -> str | None:
+    """Explains why a selector cannot be intended: it matches every pod, or none; returns None if it is plausible."""
+    if not selector.requirements:
+        return "has no requirements, so that it matches every pod of the namespace"
+    by_key: dict[str, list[Requirement]] = {}
+    for each in selector.requirements:
+        by_key.setdefault(each.key, []).append(each)
+    for own in by_key.values():
+        if _contradicts_itself(own):
+            return f"can match no pod, as its requirements contradict each other: {_shown(own)}"
+    return None
+
+
+def _contradicts_itself(requirements: list[Requirement]) -> bool:
+    """Returns whether neither any value of a label nor its absence fulfils all the requirements on it."""
+    allowed = [set(each.values) for each in requirements if each.operator is Operator.IN]
+    operators = {each.operator for each in requirements}
+    if Operator.DOES_NOT_EXIST in operators:
+        return not operators.isdisjoint({Operator.IN, Operator.EXISTS})
+    denied = [each.values for each in requirements if each.operator is Operator.NOT_IN]
+    return bool(allowed) and not set.intersection(*allowed).difference(*denied)
+
+
+def _shown(requirements: list[Requirement]) -> str:
+    return trimmed("; ".join(str(each) for each in requirements), _SHOWN)
+
+
+def long_minimum(min_backoff_remaining: float) -> str | None:
+    """Explains why no pod with a known back-off would ever be deleted; returns None if some would.
+
+    Args:
+        min_backoff_remaining: `minBackoffRemaining`, in seconds.
+    """
+    if min_backoff_remaining < LONGEST_BACKOFF:
+        return None
+    longest, given = format_duration(LONGEST_BACKOFF), format_duration(min_backoff_remaining)
+    return f"no back-off is longer than {longest}: no known one exceeds {given}"

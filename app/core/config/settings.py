@@ -3,25 +3,62 @@
 Each flag is declared once, here, for parsing, `--help` and the documentation.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from app.core.config import api_values
-from app.core.config import flag_values as values
-from app.core.config.api_values import Exposure, check_mode, check_transport, exposure
-from app.core.config.env_variables import AlsoFrom, CommandSettings, variable
-from app.core.config.flag_values import AuthMode, ListenAddress, LogFormat, LogLevel, ShownDefault
+from app.core.config import values
+from app.core.config.flags import (
+    ORIGINAL_FLAGS,
+    AlsoFrom,
+    CommandSettings,
+    ShownDefault,
+    variable,
+)
+from app.core.config.values import AuthMode, FileKind, ListenAddress, LogFormat, LogLevel
+from app.core.errors import Mistake
 from app.core.model.durations import format_duration
 from app.core.model.names import is_label
 
-# Flags of all commands that serve: logs, addresses, authentication of callers.
-
-
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 """An environment variable that Kubernetes sets in every container; a mounted ServiceAccount a pod may lack."""
+SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+DEFAULT_QPS: Final = 5.0
+DEFAULT_BURST: Final = 10
+RETRY_SHARE: Final = 1.2
+"""The renew deadline must exceed the retry period times this: client-go's jitter factor of leader election."""
+
+# Where the REST API listens depends on how callers are authenticated and whether tokens are encrypted in transit.
+#
+# --auth-mode           and                        --api-bind-addr given    not given
+# none                                             there, if loopback       127.0.0.1:8080
+# token or kubernetes   TLS, or --allow-plain-http there                    :8080
+# token or kubernetes   neither                    a mistake                127.0.0.1:8080, the feature `api` is off
+#
+# The mistake is one on loopback, too: pods may share a network namespace, as with `hostNetwork` or a mesh's sidecar.
+
+EVERYWHERE: Final = ListenAddress("", 8080)
+HERE_ONLY: Final = ListenAddress("127.0.0.1", 8080)
+API_FEATURE: Final = "api"
+_OFF: Final = (
+    f"the API is on {HERE_ONLY} only: there is neither --tls-cert-file with --tls-private-key-file "
+    "nor --allow-plain-http"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """Where and how the API is served."""
+
+    mode: AuthMode
+    address: ListenAddress
+    tls: bool = False
+    off: str | None = None
+    """Why the API listens on loopback only although callers are authenticated; None if that is not the case."""
 
 
 class ServiceSettings(CommandSettings):
@@ -31,31 +68,29 @@ class ServiceSettings(CommandSettings):
         LogLevel.INFO,
         description="The least severe messages to log. debug has each probe of the prober with its numbers.",
     )
-    log_format: values.Format = Field(
-        LogFormat.JSON,
-        description="json is for collectors, console for people.",
+    log_format: Annotated[LogFormat, values.choice(LogFormat)] = Field(
+        LogFormat.JSON, description="json is for collectors, console for people."
     )
     metrics_bind_addr: values.BindAddress = Field(
-        ListenAddress("", 9643),
-        description="Where to serve /metrics.",
+        ListenAddress("", 9643), description="Where to serve /metrics."
     )
     health_bind_addr: values.BindAddress = Field(
         ListenAddress("", 9644),
         description="Where to serve /livez, /readyz and /healthz: on a port of their own, so that a flood of other "
         "requests cannot make the process look dead.",
     )
-    api_bind_addr: Annotated[
-        api_values.OptionalAddress, ShownDefault(":8080, or 127.0.0.1:8080")
-    ] = Field(
-        None,
-        description="Where to serve the REST API. Where --auth-mode is none, only a loopback address: it is "
-        "127.0.0.1:8080 there, and wherever there is neither TLS nor --allow-plain-http.",
+    api_bind_addr: Annotated[values.OptionalAddress, ShownDefault(":8080, or 127.0.0.1:8080")] = (
+        Field(
+            None,
+            description="Where to serve the REST API. Where --auth-mode is none, only a loopback address: it is "
+            "127.0.0.1:8080 there, and wherever there is neither TLS nor --allow-plain-http.",
+        )
     )
 
     @property
     def exposure(self) -> Exposure:
         """How the API is served."""
-        return exposure(AuthMode.NONE, tls=False, plain_http=False, given=self.api_bind_addr)
+        return Exposure(AuthMode.NONE, self.api_bind_addr or HERE_ONLY)
 
 
 def _default_mode() -> AuthMode:
@@ -64,16 +99,19 @@ def _default_mode() -> AuthMode:
 
 
 class ApiSettings(ServiceSettings):
-    """The flags for authentication, TLS, and how others reach the API."""
+    """The flags for authentication, TLS, and how others reach the API.
 
-    auth_mode: Annotated[api_values.Mode, ShownDefault("kubernetes in a cluster, else none")] = (
-        Field(
-            default_factory=_default_mode,
-            validate_default=True,
-            description="How callers of the API are identified: kubernetes has the seed review tokens for "
-            "the audience dependency-watchdog, token accepts those of --auth-token-file, none lets "
-            "everybody do everything.",
-        )
+    A combination is checked with the last of its fields; if another one is wrong by itself, only that is reported.
+    """
+
+    auth_mode: Annotated[
+        AuthMode, values.choice(AuthMode), ShownDefault("kubernetes in a cluster, else none")
+    ] = Field(
+        default_factory=_default_mode,
+        validate_default=True,
+        description="How callers of the API are identified: kubernetes has the seed review tokens for "
+        "the audience dependency-watchdog, token accepts those of --auth-token-file, none lets "
+        "everybody do everything.",
     )
     auth_token_file: values.OptionalFile = Field(
         None,
@@ -93,41 +131,44 @@ class ApiSettings(ServiceSettings):
         "be able to read it.",
     )
     allow_plain_http: values.Switch = Field(
-        False,  # noqa: FBT003 - the default of a field
+        default=False,
         validate_default=True,
         description="Serve the API without TLS on an address that others can reach: for a mesh or proxy that "
         "encrypts the traffic.",
     )
     metrics_auth: values.Switch = Field(
-        False,  # noqa: FBT003 - the default of a field
+        default=False,
         description="Ask the seed whether a caller of --metrics-bind-addr may get /metrics; off, it is open.",
     )
-    cors_allow_origin: api_values.Origins = Field(
+    cors_allow_origin: values.Origins = Field(
         (),
         description="Origins whose pages may read the API from a browser, such as https://dashboard.example.org.",
     )
-    trusted_proxies: api_values.Networks = Field(
+    trusted_proxies: values.Networks = Field(
         (),
         description="Proxies in front of the API, as IP addresses or networks: their X-Forwarded-For "
         "names the sender of a request. From others that header is ignored.",
     )
-    peer_url: api_values.Url = Field(
+    peer_url: values.Url = Field(
         None,
         description="Where the API of the other loop is, when prober and weeder are two Deployments: answers name it.",
     )
-    advertise_address: Annotated[api_values.ReachableAddress, AlsoFrom("POD_IP")] = Field(
-        None,
-        description="The IP address at which others reach this replica; POD_IP sets it too.",
+    advertise_address: Annotated[values.ReachableAddress, AlsoFrom("POD_IP")] = Field(
+        None, description="The IP address at which others reach this replica; POD_IP sets it too."
     )
-    leader_endpointslice: api_values.SliceName = Field(
+    leader_endpointslice: values.SliceName = Field(
         None,
         description="The EndpointSlice in the process's namespace that the leader writes its address into.",
     )
 
     @field_validator("auth_mode")
     @classmethod
-    def _check_auth_mode(cls, mode: AuthMode, info: ValidationInfo) -> AuthMode:
-        check_mode(mode, info.data.get("api_bind_addr"))
+    def _everybody_only_on_loopback(cls, mode: AuthMode, info: ValidationInfo) -> AuthMode:
+        given = info.data.get("api_bind_addr")
+        if mode is AuthMode.NONE and given is not None and not given.loopback:
+            raise ValueError(
+                f"must be kubernetes or token, not none, as --api-bind-addr={given} is no loopback address"
+            )
         return mode
 
     @field_validator("auth_token_file")
@@ -143,51 +184,33 @@ class ApiSettings(ServiceSettings):
     @field_validator("tls_private_key_file")
     @classmethod
     def _both_or_none(cls, key: Path | None, info: ValidationInfo) -> Path | None:
-        certificate = info.data.get("tls_cert_file")
-        if (certificate is None) == (key is None) or "tls_cert_file" not in info.data:
-            return key
-        raise ValueError("must be given together with --tls-cert-file")
+        if (info.data.get("tls_cert_file", key) is None) != (key is None):
+            raise ValueError("must be given together with --tls-cert-file")
+        return key
 
     @field_validator("allow_plain_http")
     @classmethod
-    def _check_transport(cls, plain: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's signature
-        # Validated with the last of the fields involved; if another one is wrong, only that is reported.
+    def _no_token_in_plain_text(cls, plain: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's signature
         found = info.data
         if found.keys() >= {"api_bind_addr", "auth_mode", "tls_cert_file", "tls_private_key_file"}:
-            tls, given = found["tls_cert_file"] is not None, found["api_bind_addr"]
-            check_transport(found["auth_mode"], tls=tls, plain_http=plain, given=given)
+            mode, given = found["auth_mode"], found["api_bind_addr"]
+            safe = mode is AuthMode.NONE or plain or found["tls_cert_file"] is not None
+            if not safe and given is not None:
+                raise ValueError(
+                    f"is required for --api-bind-addr={given} where there is no --tls-cert-file: with "
+                    f"--auth-mode={mode} tokens are sent there; without --api-bind-addr the API is on {HERE_ONLY} only"
+                )
         return plain
 
     @property
     def exposure(self) -> Exposure:
         """How the API is served."""
-        return exposure(
-            self.auth_mode,
-            tls=self.tls_cert_file is not None,
-            plain_http=self.allow_plain_http,
-            given=self.api_bind_addr,
-        )
-
-
-__all__ = [
-    "CheckConfigSettings",
-    "DemoSettings",
-    "ProberOptions",
-    "ProberSettings",
-    "SeedSettings",
-    "ServeSettings",
-    "ServiceSettings",
-    "WeederOptions",
-    "WeederSettings",
-    "own_namespace",
-]
-
-SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-
-DEFAULT_QPS: Final = 5.0
-DEFAULT_BURST: Final = 10
-RETRY_SHARE: Final = 1.2
-"""The renew deadline must exceed the retry period times this: client-go's jitter factor of leader election."""
+        mode, given, tls = self.auth_mode, self.api_bind_addr, self.tls_cert_file is not None
+        if mode is AuthMode.NONE:
+            return Exposure(mode, given or HERE_ONLY, tls)
+        if tls or self.allow_plain_http:
+            return Exposure(mode, given or EVERYWHERE, tls)
+        return Exposure(mode, HERE_ONLY, off=_OFF)
 
 
 def _default_where_zero(default: float) -> AfterValidator:
@@ -215,8 +238,7 @@ class SeedSettings(ApiSettings):
         description="The burst of requests to the seed's API server above --kube-api-qps; 0 = the default.",
     )
     enable_leader_election: values.Switch = Field(
-        False,  # noqa: FBT003 - the default of a field
-        description="Act only while holding a Lease; for two replicas and more.",
+        default=False, description="Act only while holding a Lease; for two replicas and more."
     )
     leader_election_namespace: values.Namespace = Field(
         "garden",
@@ -236,15 +258,24 @@ class SeedSettings(ApiSettings):
         "renew deadline.",
     )
     dry_run: values.Switch = Field(
-        False,  # noqa: FBT003 - the default of a field
+        default=False,
         description="Read, judge and plan as usual, but write nothing: no patch, no deletion, no Event, no "
         "Lease. Can run beside the live process.",
     )
     strict_config: values.Switch = Field(
-        False,  # noqa: FBT003 - the default of a field
+        default=False,
         description="Refuse a configuration file with unknown keys, instead of warning. Off, so that one written "
         "for a newer version never stops the process.",
     )
+
+    @classmethod
+    def shared(cls) -> frozenset[str]:
+        return frozenset(SeedSettings.model_fields)
+
+    @classmethod
+    def accepted(cls) -> Mapping[str, bool]:
+        """The original's flags, and those of sibling commands, so that two Deployments can share them."""
+        return {**ORIGINAL_FLAGS, **ProberOptions.flags(), **WeederOptions.flags()}
 
     @field_validator("leader_elect_lease_duration")
     @classmethod
@@ -256,7 +287,6 @@ class SeedSettings(ApiSettings):
     @field_validator("leader_elect_retry_period")
     @classmethod
     def _election_fits(cls, retry: float, info: ValidationInfo) -> float:
-        # Validated with the last of the three fields; if another one is wrong, only that is reported.
         lease = info.data.get("leader_elect_lease_duration")
         renew = info.data.get("leader_elect_renew_deadline")
         if lease is None or renew is None or lease > renew > RETRY_SHARE * retry:
@@ -271,7 +301,7 @@ class SeedSettings(ApiSettings):
 class ProberOptions(SeedSettings):
     """The flags of the prober's loop; durations in seconds."""
 
-    scale_down_qps: Annotated[values.Number, AfterValidator(values.above_zero)] = Field(
+    scale_down_qps: values.PositiveNumber = Field(
         200.0,
         description="Requests a second to the seed's API server for scaling down, a budget of its own: in a "
         "seed-wide outage every second counts.",
@@ -296,12 +326,12 @@ class ProberOptions(SeedSettings):
         "it be loopback, link-local, multicast or unspecified.",
     )
     allow_exec: values.Switch = Field(
-        False,  # noqa: FBT003 - the default of a field
+        default=False,
         description="Run the commands of the prober file's exec probes inside the containers of control planes; "
         "without it, a file that has one is refused.",
     )
     per_shoot_metrics: values.Switch = Field(
-        True,  # noqa: FBT003 - the default of a field
+        default=True,
         description="Export metrics with the label namespace: about twelve series for each shoot.",
     )
 
@@ -309,7 +339,7 @@ class ProberOptions(SeedSettings):
 class WeederOptions(SeedSettings):
     """The flags of the weeder's loop."""
 
-    max_deletions_per_second: Annotated[values.Number, AfterValidator(values.above_zero)] = Field(
+    max_deletions_per_second: values.PositiveNumber = Field(
         20.0,
         description="Pods deleted a second in the whole seed, over time: a budget of its own, shared fairly between "
         "namespaces.",
@@ -319,9 +349,15 @@ class WeederOptions(SeedSettings):
 class ProberSettings(ProberOptions):
     """The flags of `dwd prober`."""
 
+    line: ClassVar[str] = "dwd prober --config-file FILE [flags]"
+    about: ClassVar[str] = (
+        "Watches the shoots of a seed, and scales controllers to 0 while a shoot's nodes cannot reach their API "
+        "server, and back."
+    )
+
     config_file: values.File = Field(description="The prober file (YAML).")
     enable_leader_election: values.Switch = Field(
-        False,  # noqa: FBT003 - the default of a field
+        default=False,
         description="Act only while holding the Lease dwd-prober-leader-election; for two replicas and more.",
     )
 
@@ -329,9 +365,15 @@ class ProberSettings(ProberOptions):
 class WeederSettings(WeederOptions):
     """The flags of `dwd weeder`."""
 
+    line: ClassVar[str] = "dwd weeder --config-file FILE [flags]"
+    about: ClassVar[str] = (
+        "Watches the services of a seed's control planes. When one is ready again, it deletes the pods that depend on "
+        "it and wait in CrashLoopBackOff, so that they start at once."
+    )
+
     config_file: values.File = Field(description="The weeder file (YAML).")
     enable_leader_election: values.Switch = Field(
-        False,  # noqa: FBT003 - the default of a field
+        default=False,
         description="Act only while holding the Lease dwd-weeder-leader-election; for two replicas and more.",
     )
 
@@ -339,10 +381,15 @@ class WeederSettings(WeederOptions):
 class ServeSettings(WeederOptions, ProberOptions):
     """The flags of `dwd serve`, which runs both loops."""
 
+    line: ClassVar[str] = "dwd serve --prober-config-file FILE --weeder-config-file FILE [flags]"
+    about: ClassVar[str] = (
+        "Runs the prober and the weeder in one process. It weeds only while it leads as prober, too."
+    )
+
     prober_config_file: values.File = Field(description="The prober file (YAML).")
     weeder_config_file: values.File = Field(description="The weeder file (YAML).")
     enable_leader_election: values.Switch = Field(
-        False,  # noqa: FBT003 - the default of a field
+        default=False,
         description="Act only while holding the Lease dwd-prober-leader-election, and weed only while holding "
         "dwd-weeder-leader-election as well; for two replicas and more.",
     )
@@ -351,9 +398,14 @@ class ServeSettings(WeederOptions, ProberOptions):
 class DemoSettings(ServiceSettings):
     """The flags of `dwd demo`, whose defaults suit a terminal; everything stays on the machine."""
 
-    log_format: values.Format = Field(
-        LogFormat.CONSOLE,
-        description="json is for collectors, console for people.",
+    line: ClassVar[str] = "dwd demo [flags]"
+    about: ClassVar[str] = (
+        "Runs the prober and the weeder on a simulated seed, plays outages there, and shows their effect "
+        "on the shoots, with the watchdog and without it."
+    )
+
+    log_format: Annotated[LogFormat, values.choice(LogFormat)] = Field(
+        LogFormat.CONSOLE, description="json is for collectors, console for people."
     )
     log_file: values.OptionalFile = Field(
         None,
@@ -361,15 +413,13 @@ class DemoSettings(ServiceSettings):
         "at the end.",
     )
     metrics_bind_addr: values.BindAddress = Field(
-        ListenAddress("127.0.0.1", 9643),
-        description="Where to serve /metrics.",
+        ListenAddress("127.0.0.1", 9643), description="Where to serve /metrics."
     )
     health_bind_addr: values.BindAddress = Field(
-        ListenAddress("127.0.0.1", 9644),
-        description="Where to serve /livez, /readyz and /healthz.",
+        ListenAddress("127.0.0.1", 9644), description="Where to serve /livez, /readyz and /healthz."
     )
     api_bind_addr: values.LoopbackAddress = Field(
-        ListenAddress("127.0.0.1", 8080),
+        HERE_ONLY,
         description="Where to serve the REST API. Only a loopback address: everybody there may do everything.",
     )
     shoots: Annotated[values.Count, values.at_least(1)] = Field(
@@ -381,42 +431,54 @@ class DemoSettings(ServiceSettings):
         description="Nodes of each simulated shoot; at least 2, as a single lease is no reason to scale down.",
     )
     seed: Annotated[values.Count, values.at_least(0)] = Field(
-        1,
-        description="The random seed: when kubelets renew, which nodes are hit.",
+        1, description="The random seed: when kubelets renew, which nodes are hit."
     )
-    speed: Annotated[values.Number, AfterValidator(values.above_zero)] = Field(
+    speed: values.PositiveNumber = Field(
         1.0,
         description="The factor by which pauses between scenes are shorter. Time itself runs at its usual pace: an "
         "outage is detected no sooner.",
     )
-    scenario: Annotated[str, values.FlagType("NAME|FILE")] = Field(
+    scenario: Annotated[str, values.AsText("NAME|FILE")] = Field(
         "story",
         description="What happens: a built-in scenario, or a file of your own (docs/demo.md).",
     )
     list_scenarios: values.Switch = Field(
-        False,  # noqa: FBT003 - the default of a field
-        description="Only print the built-in scenarios.",
+        default=False, description="Only print the built-in scenarios."
     )
 
 
 class CheckConfigSettings(CommandSettings):
     """The flags of `dwd check-config`."""
 
-    takes_arguments: ClassVar[bool] = True
+    line: ClassVar[str] = "dwd check-config [flags] FILE…"
+    about: ClassVar[str] = (
+        "Checks prober and weeder files offline: prints all mistakes with path and line, and questionable settings."
+    )
 
-    kind: values.ConfigKind = Field(
+    kind: Annotated[FileKind | None, values.choice(FileKind)] = Field(
         None,
         description="The kind of the files; by default, one with servicesAndDependantSelectors or watchDuration is the "
         "weeder's.",
     )
     strict_config: values.Switch = Field(
-        True,  # noqa: FBT003 - the default of a field
+        default=True,
         description="Refuse unknown keys; false only warns, as the running program does by default.",
     )
     allow_exec: values.Switch = Field(
-        False,  # noqa: FBT003 - the default of a field
-        description="Accept exec probes, as a program with this flag does.",
+        default=False, description="Accept exec probes, as a program with this flag does."
     )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        if not words:
+            yield Mistake(None, "FILE", "is missing: name the files to check")
+
+
+class VersionSettings(CommandSettings):
+    """`dwd version` has no flags."""
+
+    line: ClassVar[str] = "dwd version"
+    about: ClassVar[str] = "Prints version, Python and platform."
 
 
 class Shell(StrEnum):
@@ -430,7 +492,16 @@ class Shell(StrEnum):
 class CompletionSettings(CommandSettings):
     """`dwd completion` has no flags."""
 
-    takes_arguments: ClassVar[bool] = True
+    line: ClassVar[str] = "dwd completion bash|zsh|fish"
+    about: ClassVar[str] = (
+        "Prints a script that completes command lines of dwd in your shell, names of shoots included: "
+        "source <(dwd completion bash), or dwd completion fish | source."
+    )
+
+    @classmethod
+    def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
+        if len(words) != 1 or words[0] not in set(Shell):
+            yield Mistake(None, "SHELL", f"must be one of {', '.join(Shell)}")
 
 
 def own_namespace(settings: SeedSettings, mounted: Path = SERVICE_ACCOUNT_NAMESPACE) -> str:

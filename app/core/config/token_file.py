@@ -107,12 +107,12 @@ def parse_tokens(path: Path, content: bytes) -> TokenTable:
 
 def _refuse_twice(file: YamlFile[tuple[KnownToken, ...]]) -> None:
     """Records a mistake for each name and each hash that an earlier entry has as well."""
-    first: dict[tuple[str, str], int] = {}
-    for index, entry in enumerate(file.values):
-        for key in ("name", "sha256"):
-            found = entry.get(key) if isinstance(entry, dict) else None
-            if isinstance(found, str) and found:
-                before = first.setdefault((key, found.lower() if key == "sha256" else found), index)
-                if before != index:
-                    place = file.place((before,))
-                    file.mistake((index, key), f"is also that of {place.path} on line {place.line}")
+    found = (
+        ((key, value.lower() if key == "sha256" else value), (index, key))
+        for index, entry in enumerate(file.values)
+        for key in ("name", "sha256")
+        if isinstance(entry, dict) and isinstance(value := entry.get(key), str) and value
+    )
+    for path, (first, _) in file.repeated(found):
+        place = file.place((first,))
+        file.mistake(path, f"is also that of {place.path} on line {place.line}")

@@ -10,7 +10,7 @@ composed. No tag ever constructs an object.
 
 import re
 from collections import abc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
@@ -118,7 +118,7 @@ def compose(text: str, source: str) -> yaml.Node | None:
         ConfigurationError: it is not YAML, has several documents, is too deep, or expands to too much.
     """
     try:
-        _Bounds(source).check(yaml.parse(text, Loader=yaml.CSafeLoader))
+        _check_bounds(yaml.parse(text, Loader=yaml.CSafeLoader), source)
         return yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
@@ -131,66 +131,46 @@ def _refused(source: str, line: int | None, message: str) -> ConfigurationError:
     return ConfigurationError(source, [Mistake(line, "", trimmed(message))])
 
 
-class _Open(NamedTuple):
-    """A list or mapping that is still being parsed."""
+def _check_bounds(events: Iterable[yaml.Event], source: str) -> None:
+    """Counts the values that a stream of parser events would become, without building them.
 
-    anchor: str | None
-    before: int
-    """Number of values counted before it."""
-
-
-class _Bounds:
-    """Counts the values that a stream of parser events would become, without building them."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._documents = 0
-        self._values = 0
-        self._open: list[_Open] = []
-        self._sizes: dict[str, int] = {}
-        """Number of values that each complete anchor stands for."""
-
-    def check(self, events: Iterable[yaml.Event]) -> None:
-        """Raises ConfigurationError at the first event that is over a bound."""
-        for event in events:
-            self._count(event)
-            if self._documents > 1:
-                raise self._refuse(event, "has more than one document")
-            if len(self._open) > MAX_DEPTH:
-                raise self._refuse(event, f"is nested more than {MAX_DEPTH} deep")
-            if self._values > MAX_VALUES:
-                raise self._refuse(event, f"stands for more than {MAX_VALUES} values")
-
-    def _count(self, event: yaml.Event) -> None:
+    Raises:
+        ConfigurationError: at the first event that is over a bound.
+    """
+    documents = values = 0
+    begun: list[tuple[str | None, int]] = []
+    """The anchor of each list and mapping that is still being parsed, and the values before it."""
+    sizes: dict[str | None, int] = {}
+    """The values that each complete anchor stands for."""
+    for event in events:
+        wrong = None
         match event:
             case yaml.DocumentStartEvent():
-                self._documents += 1
+                documents += 1
             case yaml.CollectionStartEvent():
-                self._open.append(_Open(event.anchor, self._values))
-                self._values += 1
+                begun.append((event.anchor, values))
+                values += 1
             case yaml.CollectionEndEvent():
-                begun = self._open.pop()
-                self._name(begun.anchor, self._values - begun.before)
+                anchor, before = begun.pop()
+                sizes[anchor] = values - before
             case yaml.ScalarEvent():
-                self._values += 1
-                self._name(event.anchor, 1)
+                values += 1
+                sizes[event.anchor] = 1
             case yaml.AliasEvent():
-                self._values += self._size(event)
+                if any(anchor == event.anchor for anchor, _ in begun):
+                    wrong = f"has an alias *{event.anchor} inside its own anchor"
+                values += sizes.get(event.anchor, 1)  # an unknown one is the composer's to refuse
             case _:
                 pass  # ends of documents and of the stream bring nothing
-
-    def _name(self, anchor: str | None, size: int) -> None:
-        if anchor is not None:
-            self._sizes[anchor] = size
-
-    def _size(self, alias: yaml.AliasEvent) -> int:
-        if any(each.anchor == alias.anchor for each in self._open):
-            raise self._refuse(alias, f"has an alias *{alias.anchor} inside its own anchor")
-        return self._sizes.get(alias.anchor or "", 1)  # an unknown one is the composer's to refuse
-
-    def _refuse(self, event: yaml.Event, message: str) -> ConfigurationError:
-        line = None if event.start_mark is None else event.start_mark.line + 1
-        return _refused(self._source, line, message)
+        if documents > 1:
+            wrong = "has more than one document"
+        elif len(begun) > MAX_DEPTH:
+            wrong = f"is nested more than {MAX_DEPTH} deep"
+        elif values > MAX_VALUES:
+            wrong = f"stands for more than {MAX_VALUES} values"
+        if wrong is not None:
+            line = None if event.start_mark is None else event.start_mark.line + 1
+            raise _refused(source, line, wrong)
 
 
 def read_text(path: Path) -> str:
@@ -330,6 +310,13 @@ class YamlFile(Generic[T]):
         """Returns the place of a value, or where it would be."""
         found = self._places.get(path)
         return self.place(path[:-1]).key(str(path[-1])) if found is None else found
+
+    def repeated(self, found: Iterable[tuple[Hashable, Path_]]) -> Iterator[tuple[Path_, Path_]]:
+        """Yields the path of what has the identity of something before it, and the path of the first such."""
+        first: dict[Hashable, Path_] = {}
+        for identity, path in found:
+            if (before := first.setdefault(identity, path)) != path:
+                yield path, before
 
     def mistake(self, path: Path_, message: str) -> None:
         """Records a mistake, which makes the file unusable."""

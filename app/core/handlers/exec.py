@@ -7,6 +7,7 @@ import msgspec
 from app.core.clock import Clock
 from app.core.errors import ClusterError
 from app.core.handlers.runs import MOST_READ, CannotRun, HandlerRun, error, failure, success
+from app.core.limits import Bucket
 from app.core.model.endpoints import Exec, Ran
 from app.core.ports import Frame
 
@@ -40,34 +41,12 @@ class _ExecStatus(msgspec.Struct, frozen=True):
     details: _Details | None = None
 
 
-class RateLimit:
-    """A rate limit with a burst of one second; the caller passes the time."""
-
-    def __init__(self, a_second: int) -> None:
-        """Creates the limit with its full burst available."""
-        self._apart = 1.0 / a_second
-        self._at_once = (a_second - 1) * self._apart
-        self._free_at = float("-inf")
-
-    def turn(self, now: float, most: float) -> float | None:
-        """Takes the next turn and returns the seconds until it comes.
-
-        Returns None, without taking it, if that is more than `most`.
-        """
-        at = max(now, self._free_at)
-        wait = max(at - now - self._at_once, 0.0)
-        if wait > most:
-            return None
-        self._free_at = at + self._apart
-        return wait
-
-
 class ExecCommands:
     """Runs commands, at most 10 per second."""
 
     def __init__(self, container_exec: "ContainerExec", clock: Clock) -> None:
         self._container_exec, self._clock = container_exec, clock
-        self._pace = RateLimit(A_SECOND)
+        self._pace = Bucket(A_SECOND, A_SECOND, clock.now())
 
     async def run(self, handler: Exec, run: HandlerRun) -> Ran:
         """Runs one command. Closing the connection does not end the command: nobody can end it from here.
@@ -94,11 +73,11 @@ class ExecCommands:
         return error("the stream ended without the command's exit status")
 
     async def _wait(self, run: HandlerRun) -> None:
-        """Waits for its turn."""
-        wait = self._pace.turn(self._clock.now(), run.probe.timeout)
-        if wait is None:
+        """Waits for its turn, unless that comes too late; then it takes none."""
+        now = self._clock.now()
+        if self._pace.seconds_to(1, now) > run.probe.timeout:
             raise CannotRun(f"not run: more than {A_SECOND} commands a second")
-        await self._clock.sleep(wait)
+        await self._clock.sleep(self._pace.owe(now))
         run.begins()
 
 

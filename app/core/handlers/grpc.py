@@ -24,9 +24,15 @@ from h2.events import (
 from h2.exceptions import H2Error
 
 from app import NAME, own_version
-from app.core.handlers.lookup import Lookup
-from app.core.handlers.runs import CannotRun, HandlerRun, failure, success
-from app.core.handlers.tcp_socket import connect, why
+from app.core.handlers.runs import (
+    CannotRun,
+    HandlerRun,
+    Lookup,
+    connect,
+    failure,
+    success,
+    why,
+)
 from app.core.model.endpoints import Grpc, Ran
 
 # Encodes and decodes the two messages of `grpc.health.v1.Health/Check`; pure.

@@ -4,16 +4,22 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from app.core.clock import Clock
 from app.core.handlers.exec import ExecCommands
 from app.core.handlers.grpc import GrpcChecks
 from app.core.handlers.http_get import HttpGets
-from app.core.handlers.lookup import THREADS, Lookup
-from app.core.handlers.runs import CannotRun, HandlerRun, error
-from app.core.handlers.tcp_socket import TcpConnects
+from app.core.handlers.runs import (
+    CannotRun,
+    HandlerRun,
+    Lookup,
+    connect,
+    error,
+    failure,
+    success,
+    why,
+)
 from app.core.model.endpoints import (
     EndpointProbeSpec,
     Exec,
@@ -26,6 +32,14 @@ from app.core.model.endpoints import (
 
 if TYPE_CHECKING:
     from app.core.kube.pod_exec import ContainerExec
+
+
+GATES: Final = 4096
+"""Runs of probes that gate a scale-down, at once.
+
+Each worker has one at most, and those of all shoots begin at the same time. None may wait for a slot: a run that waited
+and was late counts as an error, and the gate would never close.
+"""
 
 
 class RunSlots:
@@ -116,22 +130,27 @@ class RunSlots:
             granted.set_result(None)
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerLimits:
-    """How many runs go on at once; a quarter of each limit is reserved for namespaces that have none."""
+class TcpConnects:
+    """Runs tcpSocket probes: one passes if a connection can be made, which is closed at once without a word."""
 
-    runs: int = 160
-    """All other runs."""
-    gates: int = 4096
-    """Runs of probes that gate a scale-down.
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
 
-    Each worker has one at most, and those of all shoots begin at the same time. None may wait for a slot: a run that
-    waited and was late counts as an error, and the gate would never close.
-    """
-    commands: int = 20
-    """Commands in containers."""
-    lookups: int = THREADS
-    """Name lookups."""
+    async def run(self, handler: TcpSocket, run: HandlerRun) -> Ran:
+        """Runs one probe.
+
+        Raises:
+            CannotRun: the port does not exist.
+        """
+        port = run.port(handler.port)
+        try:
+            found = await self._lookup.addresses(run.address.host, run)
+            run.fails_if_late("no connection")
+            transport, _ = await connect(asyncio.Protocol, found, port, run.probe.timeout)
+        except OSError as problem:
+            return failure(why(problem))
+        transport.close()
+        return success("connected")
 
 
 class NetworkHandlers:
@@ -141,24 +160,28 @@ class NetworkHandlers:
         self,
         clock: Clock,
         execs: "ContainerExec | None" = None,
-        limits: HandlerLimits | None = None,
+        *,
+        runs: int = 160,
+        gates: int = GATES,
+        commands: int = 20,
     ) -> None:
         """Opens no connection yet; needs a running event loop.
+
+        A quarter of the places of each kind is reserved for namespaces that have none.
 
         Args:
             clock: times the rate of commands.
             execs: runs commands in containers; None if that is not allowed.
-            limits: how many runs go on at once.
+            runs: how many runs go on at once, apart from the following.
+            gates: how many of probes that gate a scale-down.
+            commands: how many commands in containers.
         """
-        limits = limits or HandlerLimits()
-        lookup = Lookup(limits.lookups)
+        lookup = Lookup()
         self._http = HttpGets(lookup)
         self._tcp = TcpConnects(lookup)
         self._grpc = GrpcChecks(lookup)
         self._commands = None if execs is None else ExecCommands(execs, clock)
-        self._runs = _places(limits.runs)
-        self._gates = _places(limits.gates)
-        self._executions = _places(limits.commands)
+        self._runs, self._gates, self._executions = map(_places, (runs, gates, commands))
 
     async def run(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         """Runs the probe once and returns its result after `timeoutSeconds` at the latest.

@@ -7,20 +7,32 @@ not follow a redirect from https to http.
 """
 
 import functools
+import socket
 import ssl
+from contextvars import ContextVar
 from typing import Final
 from urllib.parse import quote
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 from multidict import CIMultiDict
 from yarl import URL
 
 from app import NAME, own_version
 from app.core.bounded_http import BoundedConnector, asks_once
 from app.core.bounded_tls import BoundedContext
-from app.core.handlers.lookup import RUNNING, HandlerResolver, Lookup
-from app.core.handlers.runs import MOST_READ, CannotRun, HandlerRun, error, failure, success
-from app.core.handlers.tcp_socket import FOREIGN, Closed, why
+from app.core.handlers.runs import (
+    FOREIGN,
+    MOST_READ,
+    CannotRun,
+    Closed,
+    HandlerRun,
+    Lookup,
+    error,
+    failure,
+    success,
+    why,
+)
 from app.core.model.endpoints import HttpGet, Ran
 
 AGENT: Final = f"{NAME}/{own_version()}"
@@ -52,7 +64,7 @@ class HttpGets:
             CannotRun: the port does not exist, or no such request can be sent.
         """
         url, headers = _url(handler, run), _headers(handler)
-        RUNNING.set(run)
+        _RUNNING.set(run)
         run.fails_if_late("no answer")
         try:
             return await self._follow(url, headers, run)
@@ -178,7 +190,7 @@ def _session(lookup: Lookup) -> aiohttp.ClientSession:
     connector = BoundedConnector(
         limit=0,  # slots are assigned before
         force_close=True,
-        resolver=HandlerResolver(lookup),
+        resolver=_Resolver(lookup),
         use_dns_cache=False,
     )
     return aiohttp.ClientSession(
@@ -200,3 +212,36 @@ def _unverified() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+_RUNNING: Final[ContextVar[HandlerRun]] = ContextVar("run")
+"""The run that aiohttp resolves a name for, which it cannot pass on itself."""
+
+
+class _Resolver(AbstractResolver):
+    """A `Lookup` with aiohttp's interface."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Returns the addresses of `host` in every family; aiohttp's `family` only says that any will do."""
+        del family
+        found = await self._lookup.addresses(host, _RUNNING.get())
+        _RUNNING.get().fails_if_late("no connection")
+        return [
+            ResolveResult(
+                hostname=host,
+                host=each.text,
+                port=port,
+                family=each.family,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for each in found
+        ]
+
+    async def close(self) -> None:
+        """Does nothing: there is nothing to close."""

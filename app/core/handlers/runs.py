@@ -1,11 +1,19 @@
-"""One run of a probe in progress."""
+"""One run of a probe in progress: its result if its time ends now, the addresses of its target, a connection to it."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Final, NoReturn
+import ipaddress
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
+
+import aiohttp
 
 from app.core.errors import trimmed
 from app.core.model.endpoints import EndpointProbeSpec, Port, ProbeOutcome, Ran, TargetAddress
+from app.core.name_lookup import Found, IpAddress, Lookups
 
 MOST_READ: Final = 10 * 1024
 """Bytes of a body or of a command's output that are read or kept, as in the kubelet."""
@@ -54,7 +62,14 @@ class HandlerRun:
         Raises:
             CannotRun: the container has no port of this name, or the number is not a port.
         """
-        number = port if isinstance(port, int) else _numbered(port, self.address.ports)
+        number, named = port, self.address.ports
+        if isinstance(number, str):
+            if number in named:
+                number = named[number]
+            elif number.isascii() and number.isdigit():  # the kubelet accepts a quoted number, too
+                number = int(number[:6])
+            else:
+                raise CannotRun(f"the container has no port {number!r}")
         if number not in _PORTS:
             raise CannotRun(f"{number} is not a port")
         return number
@@ -74,13 +89,104 @@ class HandlerRun:
         self.late = error(f"{what} within {self.probe.timeout} s")
 
 
-def _numbered(name: str, ports: Mapping[str, int]) -> int:
-    if name in ports:
-        return ports[name]
-    if name.isascii() and name.isdigit():  # the kubelet accepts a quoted number, too
-        return int(name[:6])
-    return _no_such_port(name)
+# Names become addresses.
 
 
-def _no_such_port(name: str) -> NoReturn:
-    raise CannotRun(f"the container has no port {name!r}")
+THREADS: Final = 16
+"""Concurrent lookups."""
+GATE_THREADS: Final = 64
+"""The same for probes that gate a scale-down, so that no other probe can delay them."""
+
+
+class NoAddress(OSError):
+    """The resolver has no address for the name."""
+
+
+class Lookup:
+    """Asks the system's resolver, without a cache, in threads that are not those for API servers of shoots."""
+
+    def __init__(self, threads: int = THREADS, of_gates: int = GATE_THREADS) -> None:
+        """Starts nothing yet; needs a running event loop.
+
+        Args:
+            threads: how many lookups run at once; all of them may be slow, because a slow lookup is a failed probe.
+            of_gates: as many for probes that gate a scale-down: if no name resolves, those are the ones that matter.
+        """
+        self._lookups = Lookups(at_once=threads, slow_at_once=threads)
+        self._of_gates = Lookups(at_once=of_gates, slow_at_once=of_gates)
+
+    async def addresses(self, host: str, run: HandlerRun) -> Found:
+        """Returns the addresses of `host`, which may be an address itself.
+
+        Raises:
+            NoAddress: there is none.
+        """
+        try:
+            version = ipaddress.ip_address(host).version
+        except ValueError:
+            pass
+        else:
+            return (IpAddress(socket.AF_INET6 if version == 6 else socket.AF_INET, host),)  # noqa: PLR2004 - IPv6
+        run.errs_if_late("too many lookups at once; this one was not started")
+        begun = partial(run.fails_if_late, "the name was not resolved")
+        try:
+            lookups = self._of_gates if run.probe.gates else self._lookups
+            found = await lookups.find(host, begun)
+        except OSError as error:
+            raise NoAddress from error
+        if not found:
+            raise NoAddress
+        return found
+
+
+# Reasons for failed connections, in a few words; never a byte of what the other side sent.
+
+
+FOREIGN: Final = (aiohttp.ClientError, OSError)
+"""Errors that a connection may raise; TimeoutError and ssl.SSLError are OSErrors."""
+
+
+class Closed(aiohttp.ClientError):
+    """The connection ended before an answer began."""
+
+
+def why(error: Exception) -> str:
+    """Returns the reason, for operators."""
+    match error:
+        case NoAddress() | aiohttp.ClientConnectorDNSError():
+            return "the name cannot be resolved"
+        case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
+            return "no TLS connection could be made"
+        case Closed():
+            return "the connection was closed before an answer came"
+        case OSError(errno=int() as number):
+            return f"no connection: {os.strerror(number)}"
+        case aiohttp.ClientResponseError():
+            return "the answer is not HTTP"
+        case _:
+            return f"no answer ({type(error).__name__})"
+
+
+# Connecting to one of several addresses within a time limit.
+
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+async def connect(
+    protocol: Callable[[], P], addresses: Found, port: int, within: float
+) -> tuple[asyncio.Transport, P]:
+    """Connects to the first address that accepts; the attempts share `within` seconds equally.
+
+    Raises:
+        OSError: no address accepts.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + within
+    for left in range(len(addresses), 1, -1):
+        try:
+            async with asyncio.timeout((end - loop.time()) / left):
+                return await loop.create_connection(protocol, addresses[-left].text, port)
+        except OSError:
+            continue
+    return await loop.create_connection(protocol, addresses[-1].text, port)

@@ -4,7 +4,7 @@ rules        what is in force at an instant; pure
 cache        `OverrideCache`: the overrides as they are now, for prober, weeder and API
 service      the writes, read back where their outcome is not known
 reconciler   the prober's leader reports Pauses, shows their end, and deletes what is long over
-notices      the notices about Pauses, and the metrics of all overrides
+gauges       the metrics of all overrides
 
 A ScaleRequest is carried out by `app.prober.scaling.manual`.
 """

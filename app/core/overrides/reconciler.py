@@ -13,11 +13,20 @@ import structlog
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Conflict, FeatureUnavailable, LeadershipLost
 from app.core.model.instants import parse_rfc3339, rfc3339
-from app.core.model.overrides import Hold, Pause, ScaleRequest
-from app.core.overrides import notices, rules
+from app.core.model.overrides import (
+    ALL_SHOOTS,
+    API_VERSION,
+    LONGEST,
+    Hold,
+    Pause,
+    ScaleRequest,
+)
+from app.core.model.probing import NoticeKind
+from app.core.model.workloads import ResourceRef
+from app.core.overrides import rules
 from app.core.overrides.cache import PAUSES, OverrideCache
 from app.core.overrides.service import OverrideService
-from app.core.reporting.notices import Notice, NoticeBus
+from app.core.reporting.notices import Notice, NoticeBus, Severity
 from app.core.tasks import happens
 
 if TYPE_CHECKING:
@@ -31,6 +40,14 @@ REQUEST_KEPT: Final = 86_400.0
 """Seconds for which a ScaleRequest stays after the end of its hold."""
 LAST_KEPT: Final = 5
 """The number of ScaleRequests of a shoot that stay, however old they are."""
+# The reasons of its notices.
+STARTED: Final = "PauseStarted"
+ENDED: Final = "PauseEnded"
+IGNORED: Final = "PauseIgnored"
+HOLD_ENDED: Final = "HoldEnded"
+OFF: Final = "OverridesOff"
+# Seconds by which an end may be later than a day from now: it is a whole second, by the clock of another process.
+_LEEWAY: Final = 5.0
 _LOOKED_AT: Final = 10.0
 # Seconds in which changes are waited for, to be looked at together: each look is at all objects.
 _TOGETHER: Final = 0.25
@@ -38,15 +55,6 @@ _TOGETHER: Final = 0.25
 _RETRIED_AFTER: Final = 30.0
 # Notices that are published before the event loop gets a turn.
 _AT_ONCE: Final = 20
-
-
-def over(pauses: Iterable[Pause], now: float) -> list[Pause]:
-    """Returns the Pauses that ended so long ago that they are deleted; what cannot be decoded may not have ended."""
-    return [
-        each
-        for each in pauses
-        if each.problem is None and not each.deleting and each.until + PAUSE_KEPT <= now
-    ]
 
 
 def finished(requests: Iterable[ScaleRequest], now: float) -> list[ScaleRequest]:
@@ -58,13 +66,11 @@ def finished(requests: Iterable[ScaleRequest], now: float) -> list[ScaleRequest]
     found: list[ScaleRequest] = []
     for those in of.values():
         those.sort(key=lambda each: (-each.created_at, each.id.name))
-        found += [each for each in those[LAST_KEPT:] if _end(each) + REQUEST_KEPT <= now]
+        for each in those[LAST_KEPT:]:
+            ended = each.created_at if each.ended is None else each.ended
+            if (rules.hold_end(each) or ended) + REQUEST_KEPT <= now:
+                found.append(each)
     return found
-
-
-def _end(request: ScaleRequest) -> float:
-    ended = request.created_at if request.ended is None else request.ended
-    return rules.hold_end(request) or ended
 
 
 class OverrideReconciler:
@@ -133,27 +139,33 @@ class OverrideReconciler:
         now = self._clock.now()
         current = {each.id.uid: each for each in self._cache.all_pauses() if each.in_force(now)}
         before, self._told = self._told, current
-        held, self._held = self._held, self._holds(now)
+        held, self._held = (
+            self._held,
+            {
+                each.id.uid: (each.id.namespace, hold)
+                for each in self._cache.requests()
+                if (hold := rules.hold_of(each, now)) is not None
+            },
+        )
         off = self._cache.gone()
         lost = {kind: why for kind, why in off.items() if kind not in self._off}
         self._off = off
-        leads, led = self._leading(), self._led
-        self._led = leads
-        if not leads:
+        led, self._led = self._led, self._leading()
+        if not self._led:
             return
         if not led:
+            lost, held = {}, {}
             before = {uid: each for uid, each in current.items() if each.told_until is not None}
-            held = self._held
             self._ignored = {
                 uid for uid, each in before.items() if not self._concerns_a_shoot(each)
             }
-        over = {uid: each for uid, each in held.items() if uid not in self._held}
         due = chain(
-            (notices.lost(self._home, kind, why, now) for kind, why in lost.items() if led),
+            (self._lost(kind, why, now) for kind, why in lost.items()),
             self._notices(before, current, now),
             (
-                notices.hold_ended(namespace, hold, now, self._service.ended_by(uid))
-                for uid, (namespace, hold) in over.items()
+                self._hold_ended(uid, namespace, hold, now)
+                for uid, (namespace, hold) in held.items()
+                if uid not in self._held
             ),
         )
         for number, notice in enumerate(due, 1):
@@ -168,26 +180,100 @@ class OverrideReconciler:
             if not self._concerns_a_shoot(pause):
                 if uid not in self._ignored and pause.told_until is None:
                     self._ignored.add(uid)
-                    yield notices.ignored(pause, now)
+                    where = pause.id.namespace
+                    text = f"Pause {pause.id.name} has no effect: {where} is not the namespace of a shoot"
+                    yield self._notice(pause, IGNORED, text, pause.author, now, Severity.WARNING)
                 continue
             new = uid in self._ignored or uid not in before  # its shoot may have come later
             self._ignored.discard(uid)
             if new or _content(before[uid]) != _content(pause):
-                yield notices.began(pause, now, of_all=self._cache.covers_all(pause))
+                yield self._began(pause, now)
         for uid, pause in before.items():
             if uid not in current and uid not in self._ignored:
-                by, of_all = self._service.ended_by(uid), self._cache.covers_all(pause)
-                yield notices.ended(pause, now, by, of_all=of_all)
+                yield self._ended(pause, now)
         self._ignored &= current.keys()
-
-    def _holds(self, now: float) -> Mapping[str, tuple[str, Hold]]:
-        found = ((each, rules.hold_of(each, now)) for each in self._cache.requests())
-        return {each.id.uid: (each.id.namespace, hold) for each, hold in found if hold is not None}
 
     def _concerns_a_shoot(self, pause: Pause) -> bool:
         clusters = self._clusters()
         known = clusters is None or pause.id.namespace in clusters
         return known or self._cache.covers_all(pause)
+
+    def _began(self, pause: Pause, now: float) -> Notice:
+        """A Pause is in force from now on, or another way than before."""
+        of_all = self._cache.covers_all(pause)
+        what = "all shoots are" if of_all else f"{pause.id.namespace} is"
+        by = f"by {pause.author} until {rfc3339(pause.until)}"
+        text = f"{what} paused, scope {pause.scope}, {by} ({pause.id.name}): {pause.reason}"
+        severity = Severity.INFO
+        if pause.problem is not None:
+            severity = Severity.ERROR if of_all else Severity.WARNING
+        elif pause.until - now > LONGEST + _LEEWAY:
+            text, severity = f"{text}; it ends more than 24 h from now", Severity.WARNING
+        return self._notice(pause, STARTED, text, pause.author, now, severity)
+
+    def _ended(self, pause: Pause, now: float) -> Notice:
+        whose = "all shoots" if self._cache.covers_all(pause) else pause.id.namespace
+        until, by = rfc3339(pause.until), self._service.ended_by(pause.id.uid)
+        how = "was deleted" if by is None else f"was ended by {by}"
+        how = f"{how} before its end at {until}"
+        if not pause.in_force(now):
+            how, by = f"ended at {until}", None
+        text = f"the pause of {whose} by {pause.author} ({pause.id.name}) {how}: {pause.reason}"
+        return self._notice(pause, ENDED, text, by, now)
+
+    def _notice(
+        self,
+        pause: Pause,
+        reason: str,
+        text: str,
+        author: str | None,
+        now: float,
+        severity: Severity = Severity.INFO,
+    ) -> Notice:
+        numbers = {
+            "action": "EndOverride" if reason == ENDED else "SetOverride",
+            "override": "pause",
+            "until": rfc3339(pause.until),
+            "scope": str(pause.scope),
+        }
+        return Notice(
+            NoticeKind.OVERRIDE,
+            ALL_SHOOTS if self._cache.covers_all(pause) else pause.id.namespace,
+            now,
+            reason,
+            text,
+            severity=severity,
+            resource=ResourceRef(API_VERSION, "Pause", pause.id.name),
+            resource_uid=pause.id.uid,
+            about_namespace=pause.id.namespace,
+            event=True,
+            numbers=numbers if author is None else {**numbers, "author": author},
+        )
+
+    def _hold_ended(self, uid: str, namespace: str, hold: Hold, now: float) -> Notice:
+        """Verdicts of a shoot act again."""
+        how, by = "was ended", self._service.ended_by(uid)
+        if hold.done and now >= hold.until:
+            how, by = f"ended at {rfc3339(hold.until)}", None
+        who = "" if by is None else f" by {by}"
+        text = f"the hold of {namespace} by {hold.author} {how}{who}: {hold.reason}"
+        numbers = {"action": "EndOverride", "override": "hold", "operation": hold.operation}
+        numbers |= {} if by is None else {"author": by}
+        return Notice(NoticeKind.OVERRIDE, namespace, now, HOLD_ENDED, text, numbers=numbers)
+
+    def _lost(self, kind: str, why: str, now: float) -> Notice:
+        """A kind is no longer there, or must not be read any more, so that none of it is in force."""
+        return Notice(
+            NoticeKind.OVERRIDE,
+            ALL_SHOOTS,
+            now,
+            OFF,
+            f"there are no {kind} any more: {why}",
+            Severity.ERROR,
+            resource=ResourceRef("v1", "Namespace", self._home),
+            about_namespace=self._home,
+            event=True,
+        )
 
     # Upkeep.
 
@@ -196,16 +282,15 @@ class OverrideReconciler:
         if not self._leading() or now < self._retry_at or not self._cache.synced:
             return
         self._failed, self._failing = self._failing, False
+        # What cannot be decoded may not have ended, and has no end to show.
+        pauses = [
+            each for each in self._cache.all_pauses() if each.problem is None and not each.deleting
+        ]
         # What the status can say: a whole second, and none after the year 9999.
-        unshown = (
-            each
-            for each in tuple(self._cache.all_pauses())
-            if each.problem is None
-            and not each.deleting
-            and each.told_until != parse_rfc3339(rfc3339(each.until))
-        )
+        unshown = (each for each in pauses if each.told_until != parse_rfc3339(rfc3339(each.until)))
         old: Iterable[Pause | ScaleRequest] = chain(
-            over(self._cache.all_pauses(), now), finished(self._cache.requests(), now)
+            [each for each in pauses if each.until + PAUSE_KEPT <= now],
+            finished(self._cache.requests(), now),
         )
         # What fails for one object, or one kind, leaves the others as they are.
         for work in chain(map(self._show_end, unshown), map(self._delete, old)):

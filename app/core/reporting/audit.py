@@ -30,10 +30,12 @@ from app.core.web.peers import peer_of
 
 log = structlog.get_logger(__name__)
 
-_WORD: Final = 100
-# Maximum characters of a caller, a namespace, a target; Kubernetes allows 253.
-_NAME: Final = 300
-_REASON: Final = 1_000
+# Maximum characters of each text of a record; of a name Kubernetes allows 253.
+_TEXTS: Final = {
+    **dict.fromkeys(("request", "method", "peer", "problem", "action"), 100),
+    **dict.fromkeys(("path", "caller", "claimed", "namespace", "target"), 300),
+    "reason": 1_000,
+}
 # Maximum bytes of `before` and of `after`, as JSON.
 _STATE: Final = 4_096
 # Estimated size of a record in bytes, without its texts.
@@ -226,8 +228,9 @@ class AuditLog:
                 call alone, and empty if there is no such call.
         """
         self._number += 1
-        record = self._record(attempt)
-        if record.attempt.performed:
+        now, safe = self._now(), _safe(attempt)
+        record = AuditRecord(self._number, now, safe, first=now, cost=_cost(safe))
+        if safe.performed:
             self._performed.put(record.attempt.caller or "", record.number, record)
             self._tell(record)
         else:
@@ -235,10 +238,6 @@ class AuditLog:
         for each in self._listeners:
             each()
         return record
-
-    def _record(self, attempt: Attempt) -> AuditRecord:
-        now, safe = self._now(), _safe(attempt)
-        return AuditRecord(self._number, now, safe, first=now, cost=_cost(safe))
 
     def _note_refusal(self, record: AuditRecord, aim: str) -> AuditRecord:
         said = record.attempt
@@ -250,7 +249,8 @@ class AuditLog:
         told = float("-inf")
         if (last := shelves.find(who, key)) is not None:
             told, record = last.told, replace(record, first=last.first, times=last.times + 1)
-        if self._has_line(said.caller, due=bool(aim) and record.at - told >= _TOLD_FOR):
+        due = bool(aim) and record.at - told >= _TOLD_FOR
+        if (due and self._lines_of_aims.take(said.caller)) or self._lines.take(said.caller):
             told = record.at
             self._tell(record)
         else:
@@ -272,9 +272,6 @@ class AuditLog:
                 record, said = last, last.attempt
         faded = replace(record, attempt=said, first=first, times=times, cost=_cost(said))
         self._faded.put(caller, record.shoot_aim, faded)
-
-    def _has_line(self, caller: str | None, *, due: bool) -> bool:
-        return (due and self._lines_of_aims.take(caller)) or self._lines.take(caller)
 
     def flush(self) -> None:
         """Logs which refusals had no line since the last time; also to be called when the process ends."""
@@ -303,26 +300,13 @@ class AuditLog:
 
 
 def _safe(attempt: Attempt) -> Attempt:
-    return Attempt(
-        request=redaction.clean(attempt.request, _WORD),
-        method=redaction.clean(attempt.method, _WORD),
-        path=redaction.clean(attempt.path, _NAME),
-        peer=redaction.clean(attempt.peer, _WORD),
-        status=attempt.status,
-        problem=_text(attempt.problem, _WORD),
-        caller=_text(attempt.caller, _NAME),
-        claimed=_text(attempt.claimed, _NAME),
-        action=redaction.clean(attempt.action, _WORD),
-        namespace=_text(attempt.namespace, _NAME),
-        target=_text(attempt.target, _NAME),
-        reason=_text(attempt.reason, _REASON),
-        before=_state("before", attempt.before),
-        after=_state("after", attempt.after),
-    )
-
-
-def _text(text: str | None, limit: int) -> str | None:
-    return None if text is None else redaction.clean(text, limit)
+    texts: dict[str, Any] = {
+        name: redaction.clean(text, most)
+        for name, most in _TEXTS.items()
+        if (text := getattr(attempt, name)) is not None
+    }
+    before, after = _state("before", attempt.before), _state("after", attempt.after)
+    return replace(attempt, **texts, before=before, after=after)
 
 
 def _state(name: str, state: object) -> object:

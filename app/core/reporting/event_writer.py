@@ -61,9 +61,8 @@ _CHANGES: Final = frozenset(
 _ACTIONS: Final = {Direction.DOWN: "ScaleDown", Direction.UP: "ScaleUp"}
 
 
-class _Subject(NamedTuple):
-    namespace: str
-    resource: ResourceRef
+_Subject = tuple[str, ResourceRef]
+"""A resource and its namespace."""
 
 
 class _Repeats:
@@ -190,12 +189,13 @@ class EventWriter:
         """Queues an Event for `notice` if it needs one; a subscriber of the bus, except in a dry run."""
         if not notice.event or notice.resource is None or not self._open(notice.kind):
             return
-        if self._repeats.told(_Subject(_place(notice), notice.resource), notice):
+        resource, place = notice.resource, _place(notice)
+        if self._repeats.told((place, resource), notice):
             return
         self._number += 1
-        body = self._event(notice, notice.resource)
-        now = self._clock.now()
-        if self._queue.put(_Queued(_rank(notice), now, notice.kind, _place(notice), body)):
+        uid = notice.resource_uid or self._uid_of(place, resource)
+        body = event(notice, resource, uid=uid, identity=self._identity, number=self._number)
+        if self._queue.put(_Queued(_rank(notice), self._clock.now(), notice.kind, place, body)):
             self._too_many.inc()
             self._dropped += 1
 
@@ -203,15 +203,6 @@ class EventWriter:
         """Whether an Event may be written: by the leader, but by any replica for an override that it was asked for."""
         waits = self._retry_at is not None and self._clock.now() < self._retry_at
         return (kind is NoticeKind.OVERRIDE or self._leading()) and not waits
-
-    def _event(self, notice: Notice, resource: ResourceRef) -> dict[str, object]:
-        return event(
-            notice,
-            resource,
-            uid=notice.resource_uid or self._uid_of(_place(notice), resource),
-            identity=self._identity,
-            number=self._number,
-        )
 
     async def run(self) -> None:
         """Sends queued Events until it is cancelled."""
@@ -224,7 +215,9 @@ class EventWriter:
             queued = self._queue.take()
             if self._open(queued.kind):
                 await self._send(queued)
-            self._tell_dropped()
+            if self._dropped and self._queue.empty:
+                log.warning("Events were dropped, as there were too many", number=self._dropped)
+                self._dropped = 0
 
     async def _turn(self) -> None:
         """Waits until an Event may be sent; after a 429 only one at a time, until one is accepted."""
@@ -281,17 +274,22 @@ class EventWriter:
         self._failing = True
         tell("an Event could not be written", namespace=namespace, error=str(error) or "timed out")
 
-    def _tell_dropped(self) -> None:
-        if self._dropped and self._queue.empty:
-            log.warning("Events were dropped, as there were too many", number=self._dropped)
-            self._dropped = 0
-
 
 def event(
     notice: Notice, resource: ResourceRef, *, uid: str | None, identity: str, number: int
 ) -> dict[str, object]:
     """Returns the `events.k8s.io/v1` object for `notice`, within the limits of the API."""
     stamp = f"{max(int(notice.at * 1e6), 0):x}.{number:x}"
+    regarding = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "namespace": _place(notice),
+        "name": resource.name,
+    }
+    # What was done to the resource, or was about to be done.
+    numbers = notice.numbers
+    action = numbers.get("action") or _ACTIONS.get(numbers.get("direction", ""), "Probe")
+    troubling = notice.severity in {Severity.WARNING, Severity.ERROR}
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -302,11 +300,11 @@ def event(
         "eventTime": rfc3339(notice.at, micro=True),
         "reportingController": CONTROLLER,
         "reportingInstance": identity[:128] or CONTROLLER,
-        "action": _action(notice),
+        "action": str(action),
         "reason": str(notice.reason)[:128],
-        "regarding": _regarding(_place(notice), resource, uid),
+        "regarding": regarding if uid is None else {**regarding, "uid": uid},
         "note": _note(notice.message if notice.note is None else notice.note),
-        "type": _type(notice),
+        "type": "Warning" if troubling and notice.reason not in _NORMAL else "Normal",
     }
 
 
@@ -321,28 +319,7 @@ def _place(notice: Notice) -> str:
     return notice.namespace if notice.about_namespace is None else notice.about_namespace
 
 
-def _action(notice: Notice) -> str:
-    """What was done to the resource, or was about to be done."""
-    named = notice.numbers.get("action")
-    return str(named or _ACTIONS.get(notice.numbers.get("direction", ""), "Probe"))
-
-
-def _regarding(namespace: str, resource: ResourceRef, uid: str | None) -> dict[str, str]:
-    found = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "namespace": namespace,
-        "name": resource.name,
-    }
-    return found if uid is None else {**found, "uid": uid}
-
-
 def _note(message: str) -> str:
     """Cuts the text to 1024 bytes of UTF-8, without half a character at the end."""
     text = "".join(c if c.isprintable() else " " for c in message[:_NOTE_BYTES])
     return text.encode("utf-8", "replace")[:_NOTE_BYTES].decode("utf-8", "ignore")
-
-
-def _type(notice: Notice) -> str:
-    troubling = notice.severity in {Severity.WARNING, Severity.ERROR}
-    return "Warning" if troubling and notice.reason not in _NORMAL else "Normal"

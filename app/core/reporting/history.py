@@ -6,8 +6,8 @@ uneventful or failed probes, the last scale-down and its reason are still there.
 
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Iterator
 from enum import Enum, unique
+from itertools import chain
 from typing import Final, NamedTuple, assert_never
 
 from app.core.errors import trimmed
@@ -39,10 +39,6 @@ class HistoryRecord(NamedTuple):
     """When the first of several equal probes in a row ended."""
     times: int = 1
     """How many probes this entry stands for."""
-
-    def again(self, at: float) -> "HistoryRecord":
-        """Returns the entry extended by another equal probe."""
-        return self._replace(at=at, times=self.times + 1)
 
 
 @unique
@@ -77,87 +73,55 @@ def _shelf(notice: Notice) -> _Shelf:
             assert_never(notice.kind)
 
 
-class _Ring:
-    """The newest entries within a limit on number and size."""
+class _ShootHistory:
+    """The history of one shoot: of each shelf the newest entries within its limits."""
 
-    __slots__ = ("_bytes", "_entries", "_max_bytes", "_max_entries")
+    __slots__ = ("_bytes", "_entries", "_last")
 
-    def __init__(self, max_entries: int, max_bytes: int) -> None:
-        self._max_entries, self._max_bytes = max_entries, max_bytes
-        self._entries: deque[HistoryRecord] = deque()
-        self._bytes = 0
+    def __init__(self) -> None:
+        # Shelves are made on demand: in most shoots little happens.
+        self._entries: dict[_Shelf, deque[HistoryRecord]] = {}
+        self._bytes: dict[_Shelf, int] = {}
+        self._last = 0
 
-    def add(self, entry: HistoryRecord) -> None:
-        self._entries.append(entry)
-        self._bytes += _cost(entry)
-        while len(self._entries) > self._max_entries or self._bytes > self._max_bytes:
-            self._bytes -= _cost(self._entries.popleft())
+    def note(self, notice: Notice, number: int, of_all: int) -> None:
+        """Adds a notice, or merges a probe into the newest entry if that says the same.
 
-    def repeat(self, number: int, notice: Notice) -> bool:
-        """Merges the notice into the newest entry if that has this number and says the same; returns whether it did."""
-        last = self._entries[-1] if self._entries else None
-        if last is None or last.number != number or not _same(last, notice):
-            return False
-        self._entries[-1] = last.again(notice.at)
-        return True
+        It does not merge across `of_all`, the number of the last notice about all shoots.
+        """
+        shelf, message = _shelf(notice), trimmed(notice.message)
+        entries = self._entries.setdefault(shelf, deque())
+        if notice.kind is NoticeKind.LOOK and self._last > of_all and entries:
+            last = entries[-1]
+            said = (last.number, last.kind, last.verdict, last.reason, last.message)
+            if said == (self._last, notice.kind, notice.verdict, notice.reason, message):
+                entries[-1] = last._replace(at=notice.at, times=last.times + 1)
+                return
+        self._last = number
+        entry = HistoryRecord(
+            number,
+            notice.at,
+            notice.kind,
+            notice.verdict,
+            str(notice.reason),
+            message,
+            notice.resource,
+            since=notice.at,
+        )
+        entries.append(entry)
+        size = self._bytes.get(shelf, 0) + _cost(entry)
+        most, most_bytes = shelf.value
+        while len(entries) > most or size > most_bytes:
+            size -= _cost(entries.popleft())
+        self._bytes[shelf] = size
 
-    def __iter__(self) -> Iterator[HistoryRecord]:
-        return iter(self._entries)
+    def newest_first(self) -> list[HistoryRecord]:
+        entries = chain.from_iterable(self._entries.values())
+        return sorted(entries, key=lambda entry: entry.number, reverse=True)
 
 
 def _cost(entry: HistoryRecord) -> int:
     return _ENTRY_BYTES + sys.getsizeof(entry.message)
-
-
-def _same(entry: HistoryRecord, notice: Notice) -> bool:
-    said = (entry.kind, entry.verdict, entry.reason, entry.message)
-    return said == (NoticeKind.LOOK, notice.verdict, notice.reason, trimmed(notice.message))
-
-
-class _ShootHistory:
-    """The history of one shoot."""
-
-    __slots__ = ("_last", "_rings")
-
-    def __init__(self) -> None:
-        self._rings: dict[_Shelf, _Ring] = {}
-        """Created on demand: in most shoots little happens."""
-        self._last = 0
-
-    def note(self, notice: Notice, number: int, of_all: int) -> None:
-        """Adds a notice; does not merge a probe across `of_all`, the number of the last notice about all shoots."""
-        ring = self._ring(_shelf(notice))
-        if (
-            notice.kind is NoticeKind.LOOK
-            and self._last > of_all
-            and ring.repeat(self._last, notice)
-        ):
-            return
-        self._last = number
-        ring.add(_entry(notice, number))
-
-    def _ring(self, shelf: _Shelf) -> _Ring:
-        found = self._rings.get(shelf)
-        if found is None:
-            found = self._rings[shelf] = _Ring(*shelf.value)
-        return found
-
-    def newest_first(self) -> list[HistoryRecord]:
-        entries = (entry for ring in self._rings.values() for entry in ring)
-        return sorted(entries, key=lambda entry: entry.number, reverse=True)
-
-
-def _entry(notice: Notice, number: int) -> HistoryRecord:
-    return HistoryRecord(
-        number,
-        notice.at,
-        notice.kind,
-        notice.verdict,
-        str(notice.reason),
-        trimmed(notice.message),
-        notice.resource,
-        since=notice.at,
-    )
 
 
 class History:
@@ -176,17 +140,13 @@ class History:
         self._number += 1
         if notice.namespace == ALL_SHOOTS:
             self._of_all = self._number
-        self._story(notice.namespace).note(notice, self._number, self._of_all)
-
-    def _story(self, namespace: str) -> _ShootHistory:
-        story = self._stories.get(namespace)
-        if story is not None:
-            self._stories.move_to_end(namespace)
-            return story
-        story = self._stories[namespace] = _ShootHistory()
-        if len(self._stories) > _NAMESPACES:
+        story = self._stories.pop(notice.namespace, None) or _ShootHistory()
+        self._stories[notice.namespace] = (
+            story  # the last one is the one that something was added to last
+        )
+        while len(self._stories) > _NAMESPACES:
             self._stories.popitem(last=False)
-        return story
+        story.note(notice, self._number, self._of_all)
 
     def of(self, namespace: str) -> list[HistoryRecord]:
         """Returns the entries of this shoot, newest first."""

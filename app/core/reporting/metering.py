@@ -1,11 +1,9 @@
-"""Counters and histograms that are made from notices; `gauges` has what is computed at each scrape."""
+"""Counters and histograms that are made from notices; `app.prober.gauges` has what is computed at each scrape."""
 
 import collections
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container
 from dataclasses import dataclass
-from typing import Final, assert_never
-
-from prometheus_client import Counter, Histogram
+from typing import TYPE_CHECKING, Final, assert_never
 
 from app.core.metrics import Metrics
 from app.core.model.endpoints import ProbeOutcome
@@ -13,6 +11,9 @@ from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.probing import NoticeKind, ProbeResult, RequestKind
 from app.core.model.workloads import Direction
 from app.core.reporting.notices import Notice
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter, Histogram
 
 Series = tuple[str, str]
 """A namespace and the value of one more label."""
@@ -34,96 +35,45 @@ class ShootCounts:
 
 @dataclass(slots=True)
 class _Descent:
-    """A scale-down that is under way, for the delay from outage to first request."""
+    """A scale-down that is under way."""
 
     looked: bool = False
     """Whether the notice of the probe that started it has arrived: it follows that of the start."""
     known_since: float | None = None
+    """The instant at which the outage could be known."""
     first_request: float | None = None
-
-    def requested(self, at: float) -> None:
-        self.first_request = at if self.first_request is None else min(self.first_request, at)
-
-
-class Detection:
-    """Measures the delay from the instant at which an outage could be known to the first scale-down request.
-
-    An outage counts once: if a HOLD ends the first scale-down, a second one of the same outage is not measured.
-    """
-
-    def __init__(self) -> None:
-        self._descents: dict[str, _Descent] = {}
-        self._detected: set[str] = set()
-
-    def began(self, namespace: str) -> None:
-        """Records that a scale-down begins."""
-        self._descents[namespace] = _Descent()
-
-    def record_reading(self, namespace: str, known_since: float | None) -> None:
-        """Records a reading; `known_since` is None if its leases are below the limit, so there is no outage."""
-        if known_since is None:
-            self._detected.discard(namespace)
-        descent = self._descents.get(namespace)
-        if descent is not None and not descent.looked:
-            descent.looked, descent.known_since = True, known_since
-
-    def requested(self, namespace: str, at: float) -> None:
-        """Records when a resource of the run was first written."""
-        if (descent := self._descents.get(namespace)) is not None:
-            descent.requested(at)
-
-    def ended(self, namespace: str) -> float | None:
-        """Records the end of the run; returns the delay in seconds if it reacted to a new outage."""
-        descent = self._descents.pop(namespace, None)
-        if descent is None or descent.known_since is None or descent.first_request is None:
-            return None
-        if namespace in self._detected:
-            return None
-        self._detected.add(namespace)
-        return max(descent.first_request - descent.known_since, 0.0)
-
-    def keep(self, namespaces: Container[str]) -> None:
-        """Drops all other namespaces."""
-        self._detected = {each for each in self._detected if each in namespaces}
-        self._descents = {k: v for k, v in self._descents.items() if k in namespaces}
 
 
 class Metering:
-    """Counts notices; `note` is a subscriber of the bus."""
+    """Counts notices; `note` is a subscriber of the bus.
+
+    The delay of detection is that from the instant at which an outage could be known to the first scale-down request.
+    An outage counts once: if a HOLD ends the first scale-down, a second one of the same outage is not measured.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._detection = Detection()
+        self._descents: dict[str, _Descent] = {}
+        self._detected: set[str] = set()
+        """The shoots whose outage has been measured."""
+        # Series that are counted for each probe, of which there are hundreds a second.
         self._probes: dict[Series, Counter] = {}
         self._durations: dict[str, Histogram] = {}
         self.shoots = ShootCounts()
-        self._by_reason: Mapping[str, Callable[[Notice], None]] = {
-            "MeltdownProtectionStarted": lambda _: metrics.meltdowns.inc(),
-            "ProtectionAbandoned": lambda _: metrics.abandoned.inc(),
-            "RunnerFailed": self._runner_failed,
-            "PodWeeded": self._pod,
-            "PodNotWeeded": self._pod,
-            "WeedingCapped": self._pod,
-        }
 
     def note(self, notice: Notice) -> None:
         """Counts `notice`."""
+        numbers = notice.numbers
         match notice.kind:
             case NoticeKind.LOOK:
                 self._count_probe(notice)
-            case NoticeKind.SCALE if "flow" in notice.numbers:
+            case NoticeKind.SCALE if "flow" in numbers:
                 self._count_run(notice)
-            case NoticeKind.SCALE if "result" in notice.numbers:
-                self._resource(notice)
-            case NoticeKind.LIFECYCLE | NoticeKind.WEED if notice.reason in self._by_reason:
-                self._by_reason[notice.reason](notice)
-            case (
-                NoticeKind.SCALE
-                | NoticeKind.LIFECYCLE
-                | NoticeKind.WEED
-                | NoticeKind.VERDICT
-                | NoticeKind.OVERRIDE
-            ):
+            case NoticeKind.SCALE if "result" in numbers:
+                self._count_resource(notice)
+            case NoticeKind.LIFECYCLE | NoticeKind.WEED:
+                self._count_reason(notice)
+            case NoticeKind.SCALE | NoticeKind.VERDICT | NoticeKind.OVERRIDE:
                 return
             case _:
                 assert_never(notice.kind)
@@ -131,65 +81,75 @@ class Metering:
     def keep(self, namespaces: Container[str]) -> None:
         """Drops the counts of all other namespaces."""
         self.shoots.keep(namespaces)
-        self._detection.keep(namespaces)
+        self._detected = {each for each in self._detected if each in namespaces}
+        self._descents = {k: v for k, v in self._descents.items() if k in namespaces}
 
     def _count_probe(self, notice: Notice) -> None:
-        numbers = notice.numbers
+        numbers, namespace = notice.numbers, notice.namespace
         for probe, result in numbers["probes"].items():
-            self._probe_counter(probe, result).inc()
+            if (counter := self._probes.get((probe, result))) is None:
+                counter = self._probes[probe, result] = self._metrics.probes.labels(probe, result)
+            counter.inc()
             if result != ProbeResult.SUCCESS and self._metrics.per_shoot:
-                self.shoots.probe_failures[notice.namespace, probe] += 1
+                self.shoots.probe_failures[namespace, probe] += 1
         for probe, seconds in numbers["durations"].items():
-            self._probe_durations(probe).observe(seconds)
+            if (durations := self._durations.get(probe)) is None:
+                durations = self._durations[probe] = self._metrics.probe_duration.labels(probe)
+            durations.observe(seconds)
         self._metrics.probe_lag.observe(numbers["lag"])
         if numbers.get("postponed"):
             self._metrics.probes_postponed.inc()
-        if not numbers["failed"]:
-            self._detection.record_reading(notice.namespace, numbers["known_since"])
-
-    def _probe_counter(self, probe: str, result: str) -> Counter:
-        """Cached, because there are hundreds of probes a second."""
-        found = self._probes.get((probe, result))
-        if found is None:
-            found = self._probes[probe, result] = self._metrics.probes.labels(probe, result)
-        return found
-
-    def _probe_durations(self, probe: str) -> Histogram:
-        found = self._durations.get(probe)
-        if found is None:
-            found = self._durations[probe] = self._metrics.probe_duration.labels(probe)
-        return found
+        if numbers["failed"]:
+            return
+        if (
+            known_since := numbers["known_since"]
+        ) is None:  # its leases are below the limit: no outage
+            self._detected.discard(namespace)
+        descent = self._descents.get(namespace)
+        if descent is not None and not descent.looked:
+            descent.looked, descent.known_since = True, known_since
 
     def _count_run(self, notice: Notice) -> None:
         direction, namespace = notice.numbers["direction"], notice.namespace
-        if notice.numbers["flow"] == "ended":
-            self._metrics.scale_duration.labels(direction).observe(notice.numbers["seconds"])
-            delay = self._detection.ended(namespace) if direction == Direction.DOWN else None
-            if delay is not None:
-                self._metrics.detection.observe(delay)
+        if notice.numbers["flow"] != "ended":
+            if direction == Direction.DOWN:
+                self._descents[namespace] = _Descent()
+            if self._metrics.per_shoot:
+                self.shoots.scale_attempts[namespace, direction] += 1
             return
+        self._metrics.scale_duration.labels(direction).observe(notice.numbers["seconds"])
         if direction == Direction.DOWN:
-            self._detection.began(namespace)
-        if self._metrics.per_shoot:
-            self.shoots.scale_attempts[namespace, direction] += 1
+            self._measure(namespace, self._descents.pop(namespace, _Descent()))
 
-    def _runner_failed(self, notice: Notice) -> None:
-        self._metrics.runner_failures.labels(notice.numbers.get("loop", Loop.PROBER)).inc()
+    def _measure(self, namespace: str, descent: _Descent) -> None:
+        known, requested = descent.known_since, descent.first_request
+        if known is not None and requested is not None and namespace not in self._detected:
+            self._detected.add(namespace)
+            self._metrics.detection.observe(max(requested - known, 0.0))
 
-    def _pod(self, notice: Notice) -> None:
-        """Counts what became of a pod that the weeder wanted to delete."""
-        service, result = notice.numbers["service"], notice.numbers["result"]
-        self._metrics.weeder_deletions.labels(service, result).inc()
-
-    def _resource(self, notice: Notice) -> None:
+    def _count_resource(self, notice: Notice) -> None:
         numbers, resource = notice.numbers, str(notice.resource)
         direction, result, trigger = numbers["direction"], numbers["result"], numbers["trigger"]
         self._metrics.scale_operations.labels(direction, resource, result, trigger).inc()
-        if direction == Direction.DOWN and numbers.get("requested_at") is not None:
-            self._detection.requested(notice.namespace, numbers["requested_at"])
+        at, descent = numbers.get("requested_at"), self._descents.get(notice.namespace)
+        if direction == Direction.DOWN and at is not None and descent is not None:
+            first = descent.first_request
+            descent.first_request = at if first is None else min(first, at)
 
-
-# Counters of endpoint probes; there may be hundreds of runs a second, so each costs a few microseconds.
+    def _count_reason(self, notice: Notice) -> None:
+        numbers = notice.numbers
+        match notice.reason:
+            case "MeltdownProtectionStarted":
+                self._metrics.meltdowns.inc()
+            case "ProtectionAbandoned":
+                self._metrics.abandoned.inc()
+            case "RunnerFailed":
+                self._metrics.runner_failures.labels(numbers.get("loop", Loop.PROBER)).inc()
+            case "PodWeeded" | "PodNotWeeded" | "WeedingCapped":
+                pods = self._metrics.weeder_deletions.labels(numbers["service"], numbers["result"])
+                pods.inc()
+            case _:
+                return
 
 
 _RESULTS: Final = {
@@ -200,7 +160,7 @@ _RESULTS: Final = {
 
 
 class EndpointMetering:
-    """Counts runs of endpoint probes (an `EndpointMeter`).
+    """Counts runs of endpoint probes; there may be hundreds a second, so each costs a few microseconds.
 
     Args:
         metrics: the counters; `per_shoot` says whether to count for each shoot, too.
@@ -215,8 +175,8 @@ class EndpointMetering:
         }
         self._seconds = metrics.probe_duration.labels(RequestKind.ENDPOINT)
 
-    def ran(self, namespace: str, name: str, outcome: ProbeOutcome, seconds: float) -> None:  # noqa: ARG002 - the protocol's signature: no series has the name of a probe and counts
-        """Counts a run of the probe `name` on a target of this control plane, which took so many seconds."""
+    def ran(self, namespace: str, outcome: ProbeOutcome, seconds: float) -> None:
+        """Counts a run on a target of this control plane, which took so many seconds."""
         self._runs[outcome].inc()
         self._seconds.observe(seconds)
         if outcome is not ProbeOutcome.SUCCESS and self._shoots is not None:

@@ -74,12 +74,6 @@ class NoticeBus:
 # Notices as log lines, with their numbers named as in the API.
 
 
-_METHODS: Final = {
-    Severity.DEBUG: "debug",
-    Severity.INFO: "info",
-    Severity.WARNING: "warning",
-    Severity.ERROR: "error",
-}
 # Numbers that have another name in the API, or whose name lacks the unit.
 _NUMBERS: Final = {
     "requested_at": "written",
@@ -92,19 +86,12 @@ _INSTANTS: Final = frozenset({"requested_at", "known_since"})
 
 def journal(notice: Notice) -> None:
     """Logs `notice`; a subscriber of the bus. Probes are logged at debug level, whatever their result."""
-    method = "debug" if notice.kind is NoticeKind.LOOK else _METHODS[notice.severity]
-    if notice.kind is NoticeKind.LOOK and not _debugging():
-        return  # there are hundreds a second, and the level hides them
-    getattr(log, method)(notice.message, **_fields(notice))
-
-
-def _debugging() -> bool:
-    """Whether debug lines are shown; asks the class, because creating a logger costs more than the probe's line."""
-    wrapper = structlog.get_config()["wrapper_class"]
-    return bool(wrapper.is_enabled_for(None, logging.DEBUG))
-
-
-def _fields(notice: Notice) -> dict[str, Any]:
+    severity = notice.severity
+    if notice.kind is NoticeKind.LOOK:
+        severity = Severity.DEBUG
+        # There are hundreds a second, and the level hides them. The class says so: creating a logger costs more.
+        if not structlog.get_config()["wrapper_class"].is_enabled_for(None, logging.DEBUG):
+            return
     found: dict[str, Any] = {
         "namespace": notice.namespace,
         "type": notice.kind,
@@ -114,7 +101,8 @@ def _fields(notice: Notice) -> dict[str, Any]:
     }
     numbers = dict(_number(name, value) for name, value in notice.numbers.items())
     fields = {**numbers, **found}  # numbers must not overwrite the fields that identify the notice
-    return {name: fields[name] for name in (*found, *numbers) if fields[name] is not None}
+    shown = {name: fields[name] for name in (*found, *numbers) if fields[name] is not None}
+    getattr(log, severity)(notice.message, **shown)
 
 
 def _number(name: str, value: object) -> tuple[str, object]:

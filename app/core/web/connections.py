@@ -75,15 +75,13 @@ class Line:
 
     @property
     def waiting(self) -> bool:
-        """Whether no request is being answered on it, as none has arrived whole."""
+        """Whether no request is being answered on it, as none has arrived whole: nothing is lost if it ends."""
         found = self.connection
         return found is None or found.waiting or found.body_is_coming
 
     def admitted(self) -> bool:
         """Admits the connection if there is room; if so, `release` has to be called."""
-        if self.proxies is not None:
-            return self.peers.admit(self.peer, self, many=True)
-        return self.peers.connects(self.peer) and self.peers.admit(self.peer, self)
+        return self.peers.admit(self.peer, self, many=self.proxies is not None)
 
     def pause(self, status: int) -> float:
         """Returns the seconds for which it should not be read, after a request with this status."""

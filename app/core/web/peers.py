@@ -6,10 +6,13 @@ A machine may choose its IPv6 addresses from a /64.
 import ipaddress
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from app.core.fair_queue import Consumer, FairQueue
 from app.core.limits import Bucket
+
+if TYPE_CHECKING:
+    from app.core.web.connections import Line
 
 # New connections per second that one peer may open over time.
 _CONNECTS: Final = 200.0
@@ -36,19 +39,6 @@ def peer_of(host: str) -> str:
     return str(ipaddress.ip_network((address, _NETWORK), strict=False))
 
 
-class Held(Protocol):
-    """A connection that may be given up."""
-
-    @property
-    def waiting(self) -> bool:
-        """Whether no request has arrived whole on it and is unanswered, so that nothing is lost if it ends."""
-        ...
-
-    def drop(self) -> None:
-        """Aborts the connection."""
-        ...
-
-
 class _Peer:
     """The connections of one peer, oldest first, its recent rates, and its share of the event loop."""
 
@@ -56,7 +46,7 @@ class _Peer:
 
     def __init__(self, now: float, queue: FairQueue) -> None:
         self.consumer = Consumer(queue)
-        self.held: dict[Held, None] = {}
+        self.held: dict[Line, None] = {}
         self.connects = Bucket(_CONNECTS, _CONNECTS_AT_ONCE, now)
         self.requests = Bucket(_REQUESTS, _REQUESTS_AT_ONCE, now)
 
@@ -92,19 +82,17 @@ class Peers:
     def __len__(self) -> int:
         return self._count
 
-    def connects(self, name: str) -> bool:
-        """Returns whether this peer may open another connection now, given its recent rate."""
-        return self._peer(name).connects.take(self._now())
-
-    def admit(self, name: str, connection: Held, *, many: bool = False) -> bool:
+    def admit(self, name: str, connection: "Line", *, many: bool = False) -> bool:
         """Admits a connection if there is room or can be made; if so, `release` has to be called.
 
         Args:
             name: the peer.
             connection: the new connection.
-            many: whether the peer may have any number of them, while others need no room.
+            many: whether the peer may have any number of them, as fast as it likes, while others need no room.
         """
         peer = self._peer(name)
+        if not many and not peer.connects.take(self._now()):
+            return False
         if not many and len(peer.held) >= self._each and not self._make_place([peer]):
             return False
         if self._count >= self._most and not self._make_place(self._by_size()):
@@ -113,7 +101,7 @@ class Peers:
         self._count += 1
         return True
 
-    def release(self, name: str, connection: Held) -> None:
+    def release(self, name: str, connection: "Line") -> None:
         """Removes a connection that has ended; does nothing if it was given up before."""
         peer = self._peers.get(name)
         if peer is not None and connection in peer.held:

@@ -2,47 +2,96 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.clock import Clock
 from app.core.model.endpoints import (
+    CachedResult,
+    Effect,
     EndpointProbeSpec,
+    GateReason,
     ProbedContainer,
     ProbedPod,
     ProbeOutcome,
+    ProbeType,
     Ran,
     TargetAddress,
     Waiting,
 )
-from app.core.ports import EndpointMeter, Handlers
-from app.prober.endpoints.results import Results, TargetResult, WorkerKey
+from app.core.model.probing import NoticeKind
+from app.core.ports import CountRun, Handlers
+from app.core.reporting.notices import Notice, NoticeBus, Severity
 from app.prober.rules import probe_worker as rules
+from app.prober.rules.gates import GateInputs
 from app.prober.rules.probe_worker import PeriodAction, WorkerInputs, WorkerState
 
+if TYPE_CHECKING:
+    from asyncio import Task
+
 NOTHING = ProbedContainer("")
+
+
+class ProbeTarget(NamedTuple):
+    """The target of a probe: a host, or a container of a pod."""
+
+    host: str = ""
+    uid: str = ""
+    """The uid of the pod: another pod of the same name is another target."""
+    pod: str = ""
+    container: str = ""
+
+    def __str__(self) -> str:
+        return self.host or f"{self.pod}/{self.container}"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointResultView:
+    """One probe on one target at one instant, for the API, the metrics and the status."""
+
+    name: str
+    type: ProbeType
+    effect: Effect
+    target: ProbeTarget
+    """`str(target)` is the host, or `pod/container`."""
+    result: CachedResult
+    """Unknown before it has a container."""
+    counted: bool
+    """Whether runs gave this result; False for an initial value, and for a container that is not running."""
+    since: float | None
+    """The instant at which the result became what it is."""
+    last_run: float | None = None
+    """When the last run ended, whatever its outcome."""
+    last_outcome: ProbeOutcome | None = None
+    message: str = ""
+    """The message of the last run, in one line."""
+    run: int = 0
+    """How many results in a row were the same as the last."""
+    waiting: Waiting | None = None
+    """Why the probe was not run in this period; None if it was."""
+    gate: GateReason | None = None
+    """The state of the probe's gate in this namespace: Failing is closed, all else is open; None if it is no gate."""
+
+    @property
+    def closed(self) -> bool | None:
+        """Whether the probe's gate is closed; None if the probe is no gate."""
+        return None if self.gate is None else self.gate is GateReason.FAILING
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnvironment:
     """What the workers of a namespace share."""
 
+    namespace: str
     clock: Clock
     handlers: Handlers
-    meter: EndpointMeter
-    results: Results
-    started: Callable[[WorkerKey, str], bool]
-    """Returns whether the Startup probes of this worker's target have passed, in the container with this id."""
-    ran: Callable[[WorkerKey], None]
-    """Called after each run, once its result is in the cache."""
-
-
-class LastRun(NamedTuple):
-    """The last run of a worker."""
-
-    at: float
-    """When it ended."""
-    outcome: ProbeOutcome
-    message: str
+    count: CountRun
+    notice_bus: NoticeBus
+    started: Callable[[ProbeTarget, str], bool]
+    """Returns whether the Startup probes of this target have passed, in the container with this id."""
+    ran: Callable[[EndpointProbeSpec], None]
+    """Called after each run, once its result is known."""
+    changed: Callable[[], None]
+    """Called when a result counts from now on, or does not count any more."""
 
 
 class Worker:
@@ -51,25 +100,30 @@ class Worker:
     def __init__(
         self,
         around: WorkerEnvironment,
-        key: WorkerKey,
         probe: EndpointProbeSpec,
+        target: ProbeTarget,
         pod: ProbedPod | None,
         begins_at: float,
     ) -> None:
-        self._around = around
-        self._pod = pod
+        self._around, self._pod = around, pod
         self._began = around.clock.now()
         self._tick = begins_at
         self._running = False
-        self._noted: WorkerState | None = None
+        self._last: tuple[float, Ran] | None = None
+        """When the last run ended, and its result."""
         self._said = ""
-        self.key = key
-        self.probe = probe
+        """The message of the last run that gave a result."""
+        self._counting: CachedResult | None = None
+        """The result, if it counts."""
+        self._told: CachedResult | None = None
+        """The last result that counted; a new container does not reset it."""
+        self.probe, self.target = probe, target
         self.state = WorkerState()
         self.waiting: Waiting | None = None
-        self.last: LastRun | None = None
         self.ended = False
-        """The worker never runs again, and its result was removed."""
+        """The worker never runs again, and has no result."""
+        self.task: Task[None] | None = None
+        """The manager's; None before it is started, and if the target had ended before that."""
 
     # Called by the manager.
 
@@ -80,9 +134,39 @@ class Worker:
             _ = self._consider()
 
     def stop(self) -> None:
-        """Removes the result; the manager cancels the task."""
+        """Ends it; the manager cancels the task."""
         self.ended = True
-        self._around.results.remove(self.key)
+        if self._counting is not None:
+            self._counting = None
+            self._around.changed()
+
+    def reading(self) -> GateInputs:
+        """What it knows of its target, for the gate."""
+        state, target = self.state, str(self.target)
+        if state.result is None:
+            return GateInputs(target)
+        said = "" if state.result_at is None else self._said
+        return GateInputs(target, state.result, state.counted, state.since, state.result_at, said)
+
+    def view(self, gate: GateReason | None) -> EndpointResultView:
+        """What it knows of its target, with the state of the probe's gate."""
+        probe, state = self.probe, self.state
+        at, ran = (None, None) if self._last is None else self._last
+        return EndpointResultView(
+            probe.name,
+            probe.type,
+            probe.effect,
+            self.target,
+            state.result or CachedResult.UNKNOWN,
+            state.counted,
+            None if state.result is None else state.since,
+            at,
+            None if ran is None else ran.outcome,
+            "" if ran is None else ran.message,
+            state.run,
+            self.waiting,
+            gate,
+        )
 
     # The loop.
 
@@ -95,43 +179,37 @@ class Worker:
                 await self._run_once()
 
     async def _run_once(self) -> None:
+        """Runs the probe, at most three times while runs end in errors."""
         self._running = True
         try:
-            ran = await self._attempts()
+            address = self._address()
+            ran = await self._attempt(address)
+            for _ in range(rules.MAX_RUNS - 1):
+                if ran.outcome is not ProbeOutcome.ERROR:
+                    break
+                ran = await self._attempt(address)
         finally:
             self._running = False
-        if not self.ended:
-            self._conclude(ran)
-
-    async def _attempts(self) -> Ran:
-        """Runs the probe, at most three times while runs end in errors."""
-        address = self._address()
-        ran = await self._attempt(address)
-        for _ in range(rules.MAX_RUNS - 1):
-            if ran.outcome is not ProbeOutcome.ERROR:
-                break
-            ran = await self._attempt(address)
-        return ran
-
-    async def _attempt(self, address: TargetAddress) -> Ran:
-        around, began = self._around, self._around.clock.now()
-        ran = await around.handlers.run(self.probe, address)
-        seconds = around.clock.now() - began
-        around.meter.ran(self.key.namespace, self.probe.name, ran.outcome, seconds)
-        return ran
-
-    def _conclude(self, ran: Ran) -> None:
+        if self.ended:
+            return
         now = self._around.clock.now()
-        self.last = LastRun(now, ran.outcome, ran.message)
+        self._last = now, ran
         if ran.outcome is not ProbeOutcome.ERROR:
             self._said = ran.message
         self.state = rules.after(self.probe, self.state, ran.outcome, now)
         self._note()
         _ = self._consider()  # takes in what became known while the run was under way
-        self._around.ran(self.key)
+        self._around.ran(self.probe)
+
+    async def _attempt(self, address: TargetAddress) -> Ran:
+        around, began = self._around, self._around.clock.now()
+        ran = await around.handlers.run(self.probe, address)
+        seconds = around.clock.now() - began
+        around.count(around.namespace, ran.outcome, seconds)
+        return ran
 
     def _consider(self) -> PeriodAction:
-        """Decides by the present facts what to do in this period, and stores the result that follows from them."""
+        """Decides by the present facts what to do in this period, and keeps the result that follows from them."""
         step = rules.before(self.probe, self.state, self._facts())
         self.state, self.waiting = step.state, step.waiting
         self._note()
@@ -140,19 +218,34 @@ class Worker:
         return step.action
 
     def _note(self) -> None:
-        state = self.state
-        if state is self._noted or state.result is None:
-            return
-        self._noted = state
-        message = "" if state.result_at is None else self._said
-        entry = TargetResult(state.result, state.counted, state.since, state.result_at, message)
-        self._around.results.put(self.key, entry)
+        """Reports a result that counts from now on, if it is another one than the last that did."""
+        counting = self.state.result if self.state.counted else None
+        if counting is not None and counting is not self._told:
+            first, self._told = self._told is None, counting
+            self._report(counting, first=first)
+        if counting is not self._counting:
+            self._counting = counting
+            self._around.changed()
+
+    def _report(self, result: CachedResult, *, first: bool) -> None:
+        probe, failed = self.probe, result is CachedResult.FAILURE
+        severity = Severity.DEBUG if first else Severity.INFO
+        notice = Notice(
+            NoticeKind.LIFECYCLE,
+            self._around.namespace,
+            self.state.since,
+            "EndpointProbeFailed" if failed else "EndpointProbeSucceeded",
+            f"{probe.type} probe {probe.name} of {self.target}: {result}: {self._said}",
+            Severity.WARNING if failed else severity,
+            numbers={"probe": probe.name, "target": str(self.target), "result": result},
+        )
+        self._around.notice_bus.publish(notice)
 
     # Its target.
 
     def _facts(self) -> WorkerInputs:
-        now, target, pod = self._around.clock.now(), self.key.target, self._pod
-        if target.host:
+        now, pod = self._around.clock.now(), self._pod
+        if self.target.host:
             return WorkerInputs(now, started_at=self._began)
         if pod is None:
             return WorkerInputs(now, known=False)
@@ -164,16 +257,16 @@ class Worker:
             container=container.id,
             running=container.running,
             started_at=container.started_at,
-            started=self._around.started(self.key, container.id),
+            started=self._around.started(self.target, container.id),
             addressed=bool(pod.ip),
         )
 
     def _container(self, pod: ProbedPod) -> ProbedContainer:
-        name = self.key.target.container
+        name = self.target.container
         return next((each for each in pod.containers if each.name == name), NOTHING)
 
     def _address(self) -> TargetAddress:
-        target, namespace = self.key.target, self.key.namespace
+        target, namespace = self.target, self._around.namespace
         if self._pod is None:
             return TargetAddress(namespace, target.host)
         container = self._container(self._pod)

@@ -14,10 +14,9 @@ import yaml
 
 import app
 from app.cli.portforward import tied_to
-from app.core.config.env_variables import ENV_PREFIX
-from app.core.config.flag_values import ListenAddress
-from app.core.config.flags import flag_name
+from app.core.config.flags import ENV_PREFIX, flag_name
 from app.core.config.settings import DemoSettings
+from app.core.config.values import ListenAddress
 from app.core.errors import WatchdogError
 from app.core.web.serving import AddressUnavailable, listening
 from app.simulation.manifests import EXTERNAL_SECRET_NAME, SECRET_NAME

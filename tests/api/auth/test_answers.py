@@ -16,10 +16,10 @@ def answers() -> ReviewCache[bool]:
 def test_a_yes_counts_for_a_minute_and_five_while_nobody_can_be_asked(answers):
     answers.note("k", True, 100.0)
     assert (FRESH, STALE) == (60.0, 300.0)
-    assert answers.fresh("k", 159.9)
-    assert answers.fresh("k", 160.0) is None
-    assert answers.stale("k", 399.9)
-    assert answers.stale("k", 400.0) is None
+    assert answers.yes("k", 159.9, FRESH)
+    assert answers.yes("k", 160.0, FRESH) is None
+    assert answers.yes("k", 399.9, STALE)
+    assert answers.yes("k", 400.0, STALE) is None
 
 
 def test_a_no_counts_for_ten_seconds_and_never_longer(answers):
@@ -27,38 +27,38 @@ def test_a_no_counts_for_ten_seconds_and_never_longer(answers):
     assert FRESH_NO == 10.0
     assert answers.denied("k", 109.9)
     assert not answers.denied("k", 110.0)
-    assert (answers.fresh("k", 100.0), answers.stale("k", 100.0)) == (None, None)
+    assert (answers.yes("k", 100.0, FRESH), answers.yes("k", 100.0, STALE)) == (None, None)
 
 
 @pytest.mark.parametrize("last", [True, False])
 def test_the_last_answer_replaces_the_one_before(answers, last):
     answers.note("k", not last, 0.0)
     answers.note("k", last, 1.0)
-    assert (answers.fresh("k", 1.0) is not None, answers.denied("k", 1.0)) == (last, not last)
-    assert (answers.stale("k", 1.0) is not None) is last
+    assert (answers.yes("k", 1.0, FRESH) is not None, answers.denied("k", 1.0)) == (last, not last)
+    assert (answers.yes("k", 1.0, STALE) is not None) is last
 
 
 def test_a_flood_of_wrong_ones_pushes_out_nothing_that_is_right(answers):
     answers.note("right", True, 0.0)
     for number in range(1_000):
         answers.note(number, False, 0.0)
-    assert answers.fresh("right", 1.0)
+    assert answers.yes("right", 1.0, FRESH)
     assert [each for each in range(1_000) if answers.denied(each, 1.0)] == [997, 998, 999]
 
 
 def test_of_many_right_ones_those_are_kept_that_were_of_use_last(answers):
     for key in "abc":
         answers.note(key, True, 0.0)
-    assert answers.fresh("a", 1.0)
+    assert answers.yes("a", 1.0, FRESH)
     answers.note("d", True, 1.0)
-    assert [key for key in "abcd" if answers.fresh(key, 2.0)] == ["a", "c", "d"]
+    assert [key for key in "abcd" if answers.yes(key, 2.0, FRESH)] == ["a", "c", "d"]
 
 
 def test_nothing_is_left_when_all_is_forgotten(answers):
     answers.note("yes", True, 0.0)
     answers.note("no", False, 0.0)
     answers.clear()
-    assert (answers.stale("yes", 0.0), answers.denied("no", 0.0)) == (None, False)
+    assert (answers.yes("yes", 0.0, STALE), answers.denied("no", 0.0)) == (None, False)
 
 
 class Asked:

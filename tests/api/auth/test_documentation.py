@@ -9,8 +9,8 @@ import yaml
 from app.api.auth.authentication import OPEN, SCRAPE, nobody
 from app.api.auth.authorization import AccessDecision, Call
 from app.api.problems import ProblemType
-from app.core.config.flag_values import AuthMode
 from app.core.config.token_file import parse_tokens
+from app.core.config.values import AuthMode
 from app.core.model.callers import AUDIENCE, GROUP, Role
 
 DOCUMENT = (Path(__file__).parents[3] / "docs/authentication.md").read_text()

@@ -277,38 +277,3 @@ def test_an_alert_that_is_wanted_and_cannot_be_is_refused(render: Renderer, name
     }
     said = render.refusal(values=values)
     assert f"alerts.rules.{name}.enabled: {name} needs the metrics of each shoot" in said
-
-
-@pytest.mark.parametrize(
-    ("alerts", "path"),
-    [
-        ({"rules": {"DWDDone": {}}}, "DWDDone"),
-        ({"rules": {"DWDDown": {"threshold": 1}}}, "threshold"),
-        ({"rules": {"DWDDown": {"for": "soon"}}}, "for"),
-        ({"rules": {"DWDDown": {"for": 5}}}, "for"),
-        ({"rules": {"DWDDown": {"enabled": "yes"}}}, "enabled"),
-        ({"rules": {"DWDDown": {"severity": "very bad"}}}, "severity"),
-        ({"rules": {"DWDProbeErrorsHigh": {"fraction": 10}}}, "fraction"),
-        ({"rules": {"DWDProbeErrorsHigh": {"most": {"fraction": 10}}}}, "fraction"),
-        ({"rules": {"DWDPermissionsMissing": {"features": {"enabled": False}}}}, "enabled"),
-        ({"rules": {"DWDProbesStalled": {"seconds": "120"}}}, "seconds"),
-        ({"rules": {"DWDLoopLag": {"seconds": 0}}}, "seconds"),
-        ({"rules": {"DWDFlapping": {"changes": 2.5}}}, "changes"),
-        ({"rules": {"DWDScaleDownGated": {"probes": None}}}, "probes"),
-        ({"rules": {"DWDScaleDownGated": {"fraction": 2}}}, "fraction"),
-        ({"rules": {"DWDEndpointProbeFailing": {"minutes": 0.5}}}, "minutes"),
-        ({"rules": {"DWDStuckScaledDown": {"failures": -1}}}, "failures"),
-        ({"rules": {"DWDPermissionsMissing": {"exceptResources": 'a"b'}}}, "exceptResources"),
-        ({"selector": "seed=eu-1"}, "selector"),
-        ({"selector": '{seed="eu-1"}'}, "selector"),
-        ({"seedLabels": ["the seed"]}, "seedLabels"),
-        ({"alertLabels": {"severity": "none"}}, "alertLabels"),
-        ({"runbookUrl": "a page"}, "runbookUrl"),
-        ({"jobs": {"operator": "x"}}, "operator"),
-        ({"enable": True}, "enable"),
-    ],
-)
-def test_a_wrong_value_is_refused_with_its_path(renders: Renderer, alerts, path):
-    said = renders.refusal(values={"alerts": alerts})
-    assert "alerts" in said
-    assert path in said

@@ -84,22 +84,3 @@ def test_without_a_runbook_of_their_own_they_lead_to_that_of_the_alerts(renders)
 def test_what_grafana_fills_in_is_not_filled_in_by_helm(renders):
     found = contents(renders(values={"dashboards": {"enabled": True}}))
     assert "{{state}}" in json.dumps(found[SEED])
-
-
-@pytest.mark.parametrize(
-    ("wrong", "path"),
-    [
-        ({"enabeld": True}, "enabeld"),
-        ({"seedLabel": "not-a-label"}, "seedLabel"),
-        ({"apiUrl": "ftp://x"}, "apiUrl"),
-        ({"apiUrl": "https://x/?token=1"}, "apiUrl"),
-        ({"runbookUrl": "https://x/page#section"}, "runbookUrl"),
-        ({"labels": {"grafana_dashboard": 1}}, "labels"),
-        ({"namespace": "Garden"}, "namespace"),
-    ],
-    ids=str,
-)
-def test_a_wrong_value_is_refused_with_its_path(renders, wrong, path):
-    said = renders.refusal(values={"dashboards": wrong})
-    assert "dashboards" in said
-    assert path in said

@@ -4,10 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from app.core.config.api_values import EVERYWHERE, HERE_ONLY, Exposure, exposure
-from app.core.config.flag_values import AuthMode, ListenAddress, address
 from app.core.config.flags import read_flags, usage
-from app.core.config.settings import DemoSettings, ProberSettings, ServeSettings, WeederSettings
+from app.core.config.settings import (
+    EVERYWHERE,
+    HERE_ONLY,
+    DemoSettings,
+    Exposure,
+    ProberSettings,
+    ServeSettings,
+    WeederSettings,
+)
+from app.core.config.values import AuthMode, ListenAddress, address
 from app.core.errors import ConfigurationError
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
@@ -81,13 +88,6 @@ def test_without_authentication_the_api_is_nowhere_else(where, way):
         f"--api-bind-addr={address(where)} is no loopback address"
     )
     assert mistakes(f"--api-bind-addr={where}", *way) == [message]
-
-
-def test_the_decision_itself_raises_what_the_flags_are_refused_for():
-    with pytest.raises(ValueError, match="must be kubernetes or token"):
-        exposure(AuthMode.NONE, tls=True, plain_http=True, given=ADDRESS)
-    with pytest.raises(ValueError, match="is required for --api-bind-addr=10"):
-        exposure(AuthMode.TOKEN, tls=False, plain_http=False, given=ADDRESS)
 
 
 def test_in_a_pod_callers_are_reviewed_and_elsewhere_nobody_is_asked():
@@ -299,7 +299,7 @@ def test_a_wrong_variable_of_the_pod_is_called_by_its_own_name():
 
 
 def test_help_says_what_the_defaults_depend_on():
-    text = usage("dwd prober", "Watches.", ProberSettings)
+    text = usage(ProberSettings)
     assert "(default kubernetes in a cluster, else none)" in " ".join(text.split())
     assert "(default :8080, or 127.0.0.1:8080)" in " ".join(text.split())
     assert "  --cors-allow-origin ORIGIN[,ORIGIN…]\n" in text

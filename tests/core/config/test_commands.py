@@ -10,7 +10,6 @@ import pytest
 from app import own_version
 from app.commands import (
     Help,
-    VersionSettings,
     check_config,
     list_scenarios,
     parse,
@@ -18,14 +17,15 @@ from app.commands import (
     show_version,
 )
 from app.core.config.client_settings import CLIENT_SETTINGS
-from app.core.config.flag_values import FileKind
 from app.core.config.settings import (
     CheckConfigSettings,
     DemoSettings,
     ProberSettings,
     ServeSettings,
+    VersionSettings,
     WeederSettings,
 )
+from app.core.config.values import FileKind
 from app.core.errors import ConfigurationError
 
 HERE = Path(__file__).parent

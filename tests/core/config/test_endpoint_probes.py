@@ -8,9 +8,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.config.advice import slow_gate
 from app.core.config.policy_files import HANDLERS as HANDLER_NAMES
-from app.core.config.policy_files import parse_prober, read_prober_file
+from app.core.config.policy_files import parse_prober, read_prober_file, slow_gate
 from app.core.config.yaml_file import keys_of
 from app.core.errors import ConfigurationError
 from app.core.model.endpoints import (

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.core.config.api_values import Exposure
-from app.core.config.env_variables import environment_name
-from app.core.config.flag_values import AuthMode, ListenAddress, LogFormat, LogLevel, address
-from app.core.config.flags import COMMAND_SETTINGS, read_flags
+from app.commands import parse
+from app.core.config.flags import Read, environment_name, read_flags
 from app.core.config.settings import (
     CheckConfigSettings,
     DemoSettings,
+    Exposure,
     ProberSettings,
     ServeSettings,
     own_namespace,
 )
+from app.core.config.values import AuthMode, ListenAddress, LogFormat, LogLevel, address
 from app.core.errors import ConfigurationError
 
 REPOSITORY = Path(__file__).parents[3]
@@ -37,7 +37,9 @@ def settings(*words, **environ):
 
 
 def warnings(*words, **environ):
-    return [str(each) for each in read("--config-file=f", *words, **environ).warnings]
+    found = parse(["prober", "--config-file=f", *words], environ)
+    assert isinstance(found, Read)
+    return [str(each) for each in found.warnings]
 
 
 def mistakes(*words, model=ProberSettings, **environ):
@@ -229,6 +231,7 @@ def test_a_wrong_flag_is_refused_with_its_exact_message(word, message):
 def test_exec_probes_are_allowed_by_a_flag_or_its_variable_alone(model):
     files = ("config-file", "prober-config-file", "weeder-config-file")
     words = [f"--{each}=f" for each in files if each.replace("-", "_") in model.model_fields]
+    words += model.arguments()
     assert read(*words, model=model).settings.allow_exec is False
     assert read(*words, "--allow-exec", model=model).settings.allow_exec is True
     assert read(*words, model=model, DWD_ALLOW_EXEC="true").settings.allow_exec is True
@@ -384,8 +387,3 @@ def test_the_demo_stays_on_the_machine():
     assert all(each.loopback for each in addresses)
     assert (found.shoots, found.nodes, found.log_format) == (30, 10, LogFormat.CONSOLE)
     assert (found.seed, found.speed, found.scenario) == (1, 1.0, "story")
-
-
-def test_every_flag_of_every_command_has_its_variable():
-    assert environment_name("kube_api_qps") == "DWD_KUBE_API_QPS"
-    assert all(each.model_fields for each in COMMAND_SETTINGS)

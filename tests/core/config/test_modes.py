@@ -8,8 +8,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.config.advice import known_after, late_scale_down
-from app.core.config.policy_files import parse_prober, read_prober_file
+from app.core.config.policy_files import (
+    known_after,
+    late_scale_down,
+    parse_prober,
+    read_prober_file,
+)
 from app.core.config.yaml_file import keys_of
 from app.core.errors import ConfigurationError
 from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, HttpGet, TcpSocket

@@ -10,9 +10,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.config.advice import useless_selector
-from app.core.config.flag_values import FileKind
-from app.core.config.policy_files import file_kind, parse_prober, parse_weeder, read_weeder_file
+from app.core.config.policy_files import (
+    file_kind,
+    parse_prober,
+    parse_weeder,
+    read_weeder_file,
+    useless_selector,
+)
+from app.core.config.values import FileKind
 from app.core.config.yaml_file import keys_of
 from app.core.errors import ConfigurationError
 from app.core.model.keys import MatchExpression, PodSelector

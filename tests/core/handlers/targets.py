@@ -9,7 +9,7 @@ from ssl import SSLContext
 from typing import Any
 
 from app.core.clock import Clock
-from app.core.handlers.handlers import HandlerLimits, NetworkHandlers
+from app.core.handlers.handlers import NetworkHandlers
 from app.core.model.endpoints import EndpointProbeSpec, Handler, Ran, TargetAddress
 from tests.core.kube.server import server_context
 from tests.support.endpointprobes import handled_by
@@ -110,10 +110,8 @@ async def serving(
 
 
 @asynccontextmanager
-async def handlers(
-    execs=None, limits: HandlerLimits | None = None
-) -> AsyncIterator[NetworkHandlers]:
-    made = NetworkHandlers(Clock.system(), execs, limits)
+async def handlers(**limits: int) -> AsyncIterator[NetworkHandlers]:
+    made = NetworkHandlers(Clock.system(), None, **limits)
     try:
         yield made
     finally:

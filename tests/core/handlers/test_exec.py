@@ -8,7 +8,7 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import Forbidden, Unreachable
-from app.core.handlers.handlers import HandlerLimits, NetworkHandlers
+from app.core.handlers.handlers import NetworkHandlers
 from app.core.model.endpoints import Exec, ProbeOutcome
 from app.core.ports import Frame
 from tests.core.handlers.targets import at, probe
@@ -56,7 +56,7 @@ class Door:
 
 
 def made(door, **limits):
-    return NetworkHandlers(Clock.of_loop(), door, HandlerLimits(**limits) if limits else None)
+    return NetworkHandlers(Clock.of_loop(), door, **limits)
 
 
 async def run(*script, timeout=2, **more):
@@ -216,7 +216,7 @@ async def test_a_command_that_waited_long_for_its_turn_and_is_late_has_not_faile
 async def test_more_than_there_is_a_pace_for_are_not_run_and_take_no_turn():
     door = Door(WELL)
     handlers = made(door, commands=100)
-    found = await many(handlers, 60, timeout=1)
+    found = await many(handlers, 60, timeout=1.05)
     assert sum(each.outcome is ERROR for each in found) == 40
     assert "10 commands a second" in found[-1].message
     await asyncio.sleep(1)

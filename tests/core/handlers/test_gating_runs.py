@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.core import name_lookup
-from app.core.handlers.handlers import HandlerLimits
-from app.core.handlers.lookup import GATE_THREADS, THREADS
+from app.core.handlers.handlers import GATES
+from app.core.handlers.runs import GATE_THREADS, THREADS
 from app.core.model.endpoints import Effect, HttpGet, ProbeOutcome, TcpSocket
 from tests.core.handlers.targets import at, handlers, probe, serving
 from tests.core.kube.server import until
@@ -117,6 +117,5 @@ async def test_of_gates_whose_names_are_silent_as_many_fail_as_they_have_lookups
 
 
 def test_so_many_gates_may_run_and_have_their_names_looked_up():
-    limits = HandlerLimits()
-    assert limits.gates >= SHOOTS * 10
-    assert GATE_THREADS >= 64 > limits.lookups == THREADS
+    assert GATES >= SHOOTS * 10
+    assert GATE_THREADS >= 64 > THREADS

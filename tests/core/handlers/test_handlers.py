@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from app.core.handlers.handlers import HandlerLimits
 from app.core.model.endpoints import Effect, HttpGet, ProbeOutcome, TcpSocket
 from tests.core.handlers.targets import OK, at, handlers, probe, serving
 from tests.core.kube.server import until
@@ -22,7 +21,7 @@ async def test_slow_targets_of_one_namespace_do_not_starve_another():
     async with (
         serving(silent) as slow,
         serving(OK) as well,
-        handlers(limits=HandlerLimits(runs=8)) as made,
+        handlers(runs=8) as made,
     ):
         jobs = [
             asyncio.ensure_future(made.run(probe(HttpGet(slow.port), 2), at(namespace="slow")))
@@ -43,7 +42,7 @@ async def test_no_probe_that_only_observes_keeps_one_that_gates_waiting():
     async with (
         serving(silent) as slow,
         serving(OK) as well,
-        handlers(limits=HandlerLimits(runs=4)) as made,
+        handlers(runs=4) as made,
     ):
         jobs = [
             asyncio.ensure_future(made.run(probe(HttpGet(slow.port), 2), at(namespace=str(n))))
@@ -56,7 +55,7 @@ async def test_no_probe_that_only_observes_keeps_one_that_gates_waiting():
 
 
 async def test_a_run_ends_in_time_though_it_waited_and_is_no_failure_then():
-    async with serving(silent) as slow, handlers(limits=HandlerLimits(runs=1)) as made:
+    async with serving(silent) as slow, handlers(runs=1) as made:
         loop = asyncio.get_running_loop()
         before = loop.time()
         first = asyncio.ensure_future(made.run(probe(HttpGet(slow.port), 0.3), at()))
@@ -71,7 +70,7 @@ async def test_a_run_ends_in_time_though_it_waited_and_is_no_failure_then():
 
 
 async def test_a_run_that_is_cancelled_ends_and_gives_its_place_back():
-    async with serving(silent) as slow, handlers(limits=HandlerLimits(runs=1)) as made:
+    async with serving(silent) as slow, handlers(runs=1) as made:
         run = asyncio.ensure_future(made.run(probe(HttpGet(slow.port), 5), at()))
         await asyncio.sleep(0.05)
         run.cancel()

@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from app.core import name_lookup
-from app.core.handlers.lookup import Lookup, NoAddress, literal_of
-from app.core.handlers.runs import HandlerRun
+from app.core.handlers.runs import HandlerRun, Lookup, NoAddress
 from app.core.model.endpoints import HttpGet, ProbeOutcome, TcpSocket
 from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import at, handlers, probe, ran, serving
@@ -53,16 +52,17 @@ async def addresses(names, host, run=None, within=5.0):
 
 
 @pytest.mark.parametrize(
-    ("host", "found"),
+    ("host", "found", "asked"),
     [
-        ("10.0.0.1", IpAddress(socket.AF_INET, "10.0.0.1")),
-        ("fd00::1", IpAddress(socket.AF_INET6, "fd00::1")),
-        ("example.org", None),
-        ("1.2.3", None),
+        ("10.0.0.1", IpAddress(socket.AF_INET, "10.0.0.1"), []),
+        ("fd00::1", IpAddress(socket.AF_INET6, "fd00::1"), []),
+        ("example.org", HERE, ["example.org"]),
+        ("1.2.3", HERE, ["1.2.3"]),
     ],
 )
-def test_an_address_needs_no_lookup(host, found):
-    assert literal_of(host) == found
+async def test_an_address_needs_no_lookup(resolver, host, found, asked):
+    assert await addresses(Lookup(), host) == (found,)
+    assert resolver.asked == asked
 
 
 @pytest.mark.parametrize("host", ["nobody", "nowhere"])

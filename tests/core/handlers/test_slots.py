@@ -1,12 +1,10 @@
-"""Places and paces: on virtual time, without a network."""
+"""The places of runs: on virtual time, without a network."""
 
 import asyncio
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.handlers.exec import RateLimit
 from app.core.handlers.handlers import RunSlots
 
 
@@ -102,24 +100,3 @@ def test_whatever_happens_every_place_is_free_in_the_end(jobs):
         assert not places._taken
 
     asyncio.run(play())
-
-
-def test_a_pace_lets_a_second_worth_begin_at_once_and_then_spreads_the_rest():
-    pace = RateLimit(10)
-    waits = [pace.turn(100.0, 60.0) for _ in range(13)]
-    assert waits == pytest.approx([0.0] * 10 + [0.1, 0.2, 0.3])
-
-
-def test_over_a_minute_a_pace_lets_no_more_begin_than_it_says():
-    pace, begun = RateLimit(10), 0
-    for tick in range(60 * 100):
-        begun += pace.turn(tick / 100, 0.0) is not None
-    assert begun == 600 + 9
-
-
-def test_a_turn_that_comes_too_late_is_not_taken():
-    pace = RateLimit(10)
-    for _ in range(10):
-        pace.turn(0.0, 0.0)
-    assert [pace.turn(0.0, 0.05) for _ in range(100)] == [None] * 100
-    assert pace.turn(0.11, 0.0) == 0.0

@@ -9,7 +9,7 @@ from app.core.model.overrides import API_PAUSE, Pause, ScaleRequest, Scope
 from app.core.model.scaling_runs import ScaleSpec
 from app.core.model.workloads import Direction
 from app.core.overrides.cache import OverrideCache
-from app.core.overrides.notices import OverrideGauges
+from app.core.overrides.gauges import OverrideGauges
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.service import OverrideService
 from app.core.reporting.notices import Notice

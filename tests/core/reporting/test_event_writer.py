@@ -202,7 +202,7 @@ async def test_what_was_told_of_resources_is_forgotten_after_5_minutes(harness):
     assert 30 <= len(told) <= 31
     await settle(300)
     harness.tell()
-    assert [subject.resource for subject in told] == [KCM]
+    assert [resource for _, resource in told] == [KCM]
 
 
 async def test_the_same_on_another_resource_or_with_another_note_is_told(harness):

@@ -1,9 +1,7 @@
-"""The program runs on uvloop: what speaks to sockets is tested on it, and on asyncio's own loop."""
-
-import asyncio
+"""The program runs on uvloop, and so do these servers; those of tests/attack are on asyncio's own loop, too."""
 
 import uvloop
 
 
 def pytest_asyncio_loop_factories(config, item):
-    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return {"uvloop": uvloop.new_event_loop}

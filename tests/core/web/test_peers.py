@@ -1,18 +1,23 @@
 """Who holds how many connections, and whose is given up."""
 
+from typing import Any
+
 import pytest
 
 from app.core.limits import Bucket
 from app.core.web.peers import Peers, peer_of
 
 
-class Line:
+class FakeLine:
     def __init__(self, *, waiting=True):
         self.waiting = waiting
         self.dropped = False
 
     def drop(self):
         self.dropped = True
+
+
+Line: Any = FakeLine
 
 
 class Time:
@@ -100,11 +105,12 @@ def test_a_connection_that_was_given_up_and_ends_is_counted_once(time):
 
 
 def test_connections_come_at_a_pace(time):
-    peers = Peers(10, 10, time)
-    assert sum(peers.connects("a") for _ in range(1_000)) == 400
-    assert peers.connects("b")
+    peers = Peers(2_000, 2_000, time)
+    assert sum(peers.admit("a", Line()) for _ in range(1_000)) == 400
+    assert peers.admit("b", Line())
+    assert all(peers.admit("a", Line(), many=True) for _ in range(100)), "a proxy at any"
     time.now += 1
-    assert sum(peers.connects("a") for _ in range(1_000)) == 200
+    assert sum(peers.admit("a", Line()) for _ in range(1_000)) == 200
 
 
 def test_requests_over_the_pace_are_read_later_and_later(time):
@@ -119,7 +125,7 @@ def test_peers_that_have_gone_are_forgotten(time):
     peers = Peers(4, 4, time)
     (line,) = filled(peers, "stays", 1)
     for number in range(10_000):
-        peers.connects(f"peer-{number}")
+        peers.pace(f"peer-{number}")
     assert len(peers._peers) <= 4 + 1_024
     peers.release("stays", line)
     assert len(peers) == 0

@@ -103,7 +103,7 @@ async def compare(kind, spec, moments):
         script.outcomes = list(moment.outcomes)
         theirs.tick(status(moment, tick), tick)
         await clock.sleep(1.0)
-        ours = [str(entry.result) for entry in bench.said().values()]
+        ours = [str(entry.result) for entry in bench.said()]
         assert ours == list(theirs.results_manager.cache.values())
         assert len(bench.handlers.runs) == script.runs
     await tasks.stop()

@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -119,12 +118,9 @@ async def test_a_pod_that_is_being_deleted_ends_liveness_with_success_and_readin
     await bench.start(pod())
     await bench.passes(40)
     assert bench.view("live").result is CachedResult.FAILURE
-    changes: list[Any] = []
-    bench.probes.results.subscribe(changes.append)
+    (live,) = [worker for worker in bench.workers() if worker.probe.name == "live"]
     bench.pods.change(deleting=True)
-    live = [change for change in changes if change.key.probe == "live"]
-    said = [None if change.after is None else change.after.result for change in live]
-    assert said == [CachedResult.SUCCESS, None]
+    assert (live.ended, live.state.result) == (True, CachedResult.SUCCESS)
     runs = len(bench.handlers.runs)
     await bench.passes(20)
     assert [run.probe for run in bench.handlers.runs[runs:]] == ["ready", "ready"]
@@ -191,8 +187,8 @@ async def test_shoots_do_not_mix(bench_of):
     await bench.passes(0.01)
     assert bench.probes.closed(NAMESPACE)
     assert bench.probes.closed(OTHER) is None
-    await bench.probes.stop_all()
-    assert bench.pods.followed == []
+    await bench.probes.stop(OTHER)
+    assert bench.pods.followed == [NAMESPACE]
 
 
 async def test_what_is_not_probed_has_nothing_to_say(bench_of):

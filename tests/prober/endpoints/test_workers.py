@@ -7,7 +7,7 @@ import pytest
 from app.core.model.endpoints import CachedResult, Effect, ProbeType, TargetAddress, Waiting
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
-from app.prober.endpoints.results import ProbeTarget
+from app.prober.endpoints.worker import ProbeTarget
 from tests.support.endpointprobes import (
     ERROR,
     ETCD,
@@ -120,8 +120,8 @@ async def test_while_nothing_is_known_of_its_pod_it_waits_and_keeps_what_it_knew
     bench = bench_of(pod_probe())
     await bench.start(pod())
     await bench.passes(6)
-    (job,) = bench.probes._managers[NAMESPACE]._jobs.values()
-    job.worker.observe(None)
+    (worker,) = bench.workers()
+    worker.observe(None)
     await bench.passes(20)
     assert len(bench.handlers.runs) == 1
     assert bench.view().waiting is Waiting.NO_POD
@@ -166,10 +166,10 @@ async def test_each_run_is_metered_with_its_outcome_and_duration(bench_of):
     bench.handlers.say(ERROR, SUCCESS)
     await bench.start()
     await bench.passes(5)
-    metered = [(*run[:3], round(run[3], 3)) for run in bench.meter.runs]
+    metered = [(*run[:2], round(run[2], 3)) for run in bench.meter.runs]
     assert metered == [
-        (NAMESPACE, "canary", ERROR, 0.25),
-        (NAMESPACE, "canary", SUCCESS, 0.25),
+        (NAMESPACE, ERROR, 0.25),
+        (NAMESPACE, SUCCESS, 0.25),
     ]
 
 
@@ -204,7 +204,7 @@ async def test_another_container_of_the_same_pod_has_the_initial_value_at_once(b
     assert bench.view().waiting is Waiting.HELD
     bench.pods.change(id="containerd://etcd-2")
     assert result_of(bench) == (CachedResult.SUCCESS, False)
-    ((entry,),) = [tuple(bench.said().values())]
+    (entry,) = bench.said()
     assert entry.message == ""
 
 
@@ -355,6 +355,6 @@ async def test_what_an_entry_says_is_of_the_run_that_gave_a_result_and_not_of_an
     await bench.start(pod())
     await bench.passes(16)
     bench.pods.change(running=False)
-    (entry,) = bench.said().values()
+    (entry,) = bench.said()
     assert (entry.result, entry.message) == (CachedResult.FAILURE, "it was Success")
     assert round(entry.result_at - bench.began, 2) == 5.0

@@ -1,4 +1,4 @@
-"""What the cache says of a target is a fold over what happened to it, and its stream of changes tells all of it."""
+"""What is known of a target is a fold over what happened to it."""
 
 import asyncio
 from functools import reduce
@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from app.core.clock import Clock
-from app.core.model.endpoints import CachedResult, ProbeOutcome, ProbeType
+from app.core.model.endpoints import ProbeOutcome, ProbeType
 from app.core.tasks import Tasks
-from app.prober.endpoints.results import ProbeTarget, ResultChange, Results, TargetResult, WorkerKey
 from tests.support.endpointprobes import NAMESPACE, Bench, gate_probe, pod, pod_probe
 
 pytestmark = pytest.mark.looptime(
@@ -36,7 +35,7 @@ INITIAL = {
 
 
 def fold(probe, events):
-    """What the cache has to say after all of them: the result, and whether it counts."""
+    """What is known after all of them: the result, and whether it counts."""
     ready = probe.type is ProbeType.READINESS
     thresholds = {
         ProbeOutcome.SUCCESS: probe.success_threshold,
@@ -88,7 +87,7 @@ async def lived(probe, events):
                 bench.pods.change(running=False)
             case _:
                 bench.pods.change(running=True)
-    (entry,) = bench.said().values()
+    (entry,) = bench.said()
     await tasks.stop()
     return str(entry.result), entry.counted
 
@@ -101,7 +100,7 @@ async def lived(probe, events):
     events=EVENTS,
 )
 @settings(max_examples=300)
-def test_for_any_results_and_restarts_the_cache_says_what_a_fold_over_them_does(
+def test_for_any_results_and_restarts_a_worker_knows_what_a_fold_over_them_says(
     kind, gates, success, failure, events
 ):
     effect = gate_probe().effect if gates and kind is ProbeType.READINESS else pod_probe().effect
@@ -114,47 +113,3 @@ def test_for_any_results_and_restarts_the_cache_says_what_a_fold_over_them_does(
     )
     with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(noop_cycles=1)) as runner:
         assert runner.run(lived(probe, events)) == fold(probe, events)
-
-
-KEYS = st.builds(
-    WorkerKey,
-    st.sampled_from(["a", "b"]),
-    st.sampled_from(["x", "y"]),
-    st.builds(ProbeTarget, host=st.sampled_from(["one", "two"])),
-)
-ENTRIES = st.builds(
-    TargetResult,
-    st.sampled_from(CachedResult),
-    st.booleans(),
-    st.floats(0, 9),
-    st.none() | st.floats(0, 9),
-)
-
-
-@given(st.lists(st.tuples(KEYS, st.none() | ENTRIES)))
-def test_whoever_follows_the_changes_knows_what_the_cache_says(puts):
-    results = Results()
-    followed: dict[WorkerKey, tuple[CachedResult, bool] | None] = {}
-
-    def said(entry: TargetResult) -> tuple[CachedResult, bool]:
-        return entry.result, entry.counted
-
-    def told(change: ResultChange) -> None:
-        before = None if change.before is None else said(change.before)
-        assert followed.get(change.key) == before
-        assert (change.before is None) or not change.before.same(change.after)
-        followed[change.key] = None if change.after is None else said(change.after)
-
-    results.subscribe(told)
-    for key, entry in puts:
-        if entry is None:
-            results.remove(key)
-        else:
-            results.put(key, entry)
-        known = results.get(key)
-        assert known == entry
-        assert followed.get(key) == (None if known is None else said(known))
-    everything = {**results.of("a"), **results.of("b")}
-    assert {key: said(entry) for key, entry in everything.items()} == {
-        key: value for key, value in followed.items() if value is not None
-    }

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.chart.dashboards.figures import PALETTE, ceiling, colour, shown
+from hack.dashboards.figures import PALETTE, ceiling, colour, shown
 from tests.chart.dashboards.reading import Json, filled
 from tests.chart.dashboards.recording import RECOVERS
 from tests.chart.dashboards.server import Series

@@ -26,6 +26,8 @@ PALETTE: Final = (
     "#6ed0e0",
 )
 _MINUTE: Final = 60
+_SHOWN_WHOLE: Final = 0.05
+"""A number this close to a whole one is shown as that."""
 
 
 def colour(name: str) -> str:
@@ -47,7 +49,7 @@ def shown(value: float, unit: str, now: float) -> str:
         case "dateTimeAsIso":
             return f"{datetime.fromtimestamp(value / 1000, UTC):%Y-%m-%d %H:%M:%S}"
         case _:
-            return f"{value:.0f}" if abs(value - round(value)) < 0.05 else f"{value:.2g}"
+            return f"{value:.0f}" if abs(value - round(value)) < _SHOWN_WHOLE else f"{value:.2g}"
 
 
 def _seconds(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/dashboards.md: `python -m tests.chart.dashboards.pictures`.
+"""Draws the pictures of docs/dashboards.md: `python -m hack.dashboards.pictures`.
 
 It plays what the tests play, asks Prometheus what the panels ask, and lets a headless Chromium take pictures of a plain
 page. Needs `prometheus` and `chromium`; takes a minute and a half.
@@ -14,8 +14,8 @@ from typing import Final
 
 from playwright.sync_api import sync_playwright
 
+from hack.dashboards.drawing import Answers, Shown, height, page
 from tests.chart.dashboards.asking import answer
-from tests.chart.dashboards.drawing import Answers, Shown, height, page
 from tests.chart.dashboards.reading import ROOT, SEED, SHOOT, dashboard, queries
 from tests.chart.dashboards.recording import RECOVERS, Recording, recorded
 

@@ -1,0 +1,106 @@
+"""Metrics of shoots, with everything that feeds them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families as parsed
+
+from app.core.metrics import Format, Metrics
+from app.core.model.probing import NoticeKind, RequestKind, ShootState, Tally
+from app.core.model.workloads import Direction, ResourceRef
+from app.core.reporting.metering import Metering
+from app.core.reporting.notices import Notice
+from app.prober.gauges import ShootSeries, StateCounts
+from tests.support.slices import at_once
+
+NS = "shoot--a"
+KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
+
+
+def show_shoots(metrics: Metrics, metering: Metering, shoots: Any, **series: Any) -> None:
+    """Adds the metrics of these shoots to each scrape, as the service does."""
+    metrics.registry.register(StateCounts(metrics, shoots.summaries))
+    metrics.sliced.append(ShootSeries(metrics, metering, shoots.summaries, shoots.facts, **series))
+
+
+@dataclass
+class Shoot:
+    namespace: str = NS
+    state: ShootState = ShootState.HEALTHY
+    tally: Tally | None = None
+    last_probe: float | None = None
+    protected_since: float | None = None
+    at_zero: tuple[str, ...] = ()
+
+
+class Meter:
+    """Metrics with everything that feeds them."""
+
+    def __init__(self, *, per_shoot=True, **series: Any) -> None:
+        """`series`: the probes and endpoints of `ShootSeries`."""
+        self.metrics = Metrics(per_shoot=per_shoot)
+        self.metering = Metering(self.metrics)
+        self.shoots: list[Shoot] = []
+        show_shoots(self.metrics, self.metering, self, **series)
+
+    def summaries(self):
+        return self.shoots
+
+    def facts(self, namespace):
+        return next((each for each in self.shoots if each.namespace == namespace), None)
+
+    # What is shown.
+
+    def text(self, written=Format.TEXT):
+        """What is written in slices."""
+        (source,) = self.metrics.sliced
+        return at_once(source.render(written))
+
+    def samples(self):
+        """All of them, whoever writes them."""
+        families = (*self.metrics.registry.collect(), *parsed(self.text()))
+        return [each for family in families for each in family.samples]
+
+    def value(self, name, /, **labels):
+        found = [s.value for s in self.samples() if (s.name, s.labels) == (name, labels)]
+        assert len(found) < 2
+        return found[0] if found else None
+
+    def series(self):
+        """Names of all series that have a namespace."""
+        return {each.name for each in self.samples() if "namespace" in each.labels}
+
+    def look(self, *, failed=False, known_since=None, lease="success", at=100.0):
+        numbers = {
+            "probes": {RequestKind.API_SERVER: "success", RequestKind.LEASE: lease},
+            "durations": {RequestKind.API_SERVER: 0.01, RequestKind.LEASE: 0.02},
+            "lag": 0.003,
+            "failed": failed,
+            "known_since": known_since,
+        }
+        self.note(NoticeKind.LOOK, at, numbers)
+
+    def flow(self, direction, flow, at=100.0, **more):
+        self.note(NoticeKind.SCALE, at, {"direction": direction, "flow": flow, **more})
+
+    def resource(self, direction, requested_at=None, result="done", at=101.0):
+        numbers = {
+            "direction": direction,
+            "result": result,
+            "trigger": "auto",
+            "requested_at": requested_at,
+        }
+        self.note(NoticeKind.SCALE, at, numbers, resource=KCM)
+
+    def note(self, kind, at=100.0, numbers=None, reason="Reason", resource=None):
+        self.metering.note(
+            Notice(kind, NS, at, reason, "", resource=resource, numbers=numbers or {})
+        )
+
+    def outage(self, known_since, requests):
+        """A scaling run down as the loop tells it: the probe that led to it is told after its beginning."""
+        self.flow(Direction.DOWN, "started")
+        self.look(known_since=known_since)
+        for at in requests:
+            self.resource(Direction.DOWN, at)
+        self.flow(Direction.DOWN, "ended", seconds=2.0)
