@@ -93,7 +93,7 @@ def contact_failed(
         failure.reason,
         f"contact failed: {failure.message}",
         Severity.DEBUG,
-        Verdict.HOLD,
+        verdict=Verdict.HOLD,
         numbers={
             "failed": True,
             "probes": {RequestKind.LEASE: _failure_word(failure)},
@@ -152,7 +152,7 @@ def verdict_changed(
         decision.reason,
         decision.message,
         Severity.DEBUG if well else _severity(decision),
-        decision.verdict,
+        verdict=decision.verdict,
         numbers={"would_be": decision.would_be},
     )
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import EffectiveOverrides, Hold, Pause, Scope
+from app.core.model.policy import ProberPolicy
 from app.core.model.probing import (
     Decision,
     Exclusion,
@@ -15,6 +16,8 @@ from app.core.model.probing import (
     Judgement,
     LeaseCounts,
     LeaseState,
+    PathReading,
+    Reading,
     RequestKind,
     Verdict,
     VerdictReason,
@@ -29,6 +32,7 @@ from app.prober.rules.verdict import (
     NO_RESULTS,
     Assessment,
     ConsecutiveResults,
+    DecisionInputs,
     Preconditions,
     VerdictOutcome,
     VerdictThresholds,
@@ -656,7 +660,6 @@ JUDGED = ProbedShoot("shoot--a--b", Timings(GRACE), pool_conditions(()))
 CHANGED = ProbedShoot("shoot--a--b", Timings(2 * GRACE), pool_conditions(()))
 STALE = Failure(VerdictReason.SEED_STALE, "reading live failed", RequestKind.LEASE)
 
-
 NOTHING = scaling.pending_writes([], {}, NOW)
 
 
@@ -711,3 +714,64 @@ def test_a_decision_that_is_held_has_no_plan():
     found = checked(outcome(Verdict.SCALE_DOWN), JUDGED, JUDGED, plans(workload(1)))
     assert verdict.still(found, Preconditions(leading=False)).plan == ()
     assert checked(found, JUDGED, STALE, plans(workload(1))).plan == ()
+
+
+# The whole way of a probe: decided, and confirmed by a second reading.
+
+
+def read(*counts, at=NOW):
+    return Reading(at, at + 1, counted(*counts))
+
+
+def knowing(view, **changes):
+    """What is known of a shoot with one dependent besides the reading."""
+    facts = {"protected": False, "begins": (), "consecutive": NO_RESULTS, **changes}
+    facts.setdefault("preconditions", Preconditions())
+    policy = ProberPolicy("kubeconfig", ())
+    return DecisionInputs(policy=policy, shoot=JUDGED, pending=plans(view), **facts)
+
+
+def test_a_scale_down_that_would_write_has_to_be_confirmed_and_one_that_would_not_has_not():
+    decided = verdict.decide(read(4, 6), knowing(workload(1)))
+    assert decided.decision.verdict is DOWN
+    assert decided.decision.message.startswith("6 of 10 node leases are older than 30 s")
+    assert verdict.to_confirm(decided, read(4, 6))
+    done = verdict.decide(read(4, 6), knowing(protected(), protected=True))
+    assert not verdict.to_confirm(done, read(4, 6))
+    assert not verdict.to_confirm(verdict.decide(read(10), knowing(workload(0))), read(10))
+
+
+def test_in_endpoint_mode_every_scale_down_has_to_be_confirmed():
+    by_paths = Reading(NOW, NOW + 1, PathReading(Failure(VerdictReason.UNREACHABLE, "no answer")))
+    decided = verdict.decide(by_paths, knowing(protected()))
+    assert decided.decision.verdict is DOWN
+    assert not decided.writes
+    assert verdict.to_confirm(decided, by_paths)
+
+
+def test_a_second_reading_that_agrees_is_what_the_decision_says_with_the_plan_as_of_then():
+    decided = verdict.decide(read(4, 6), knowing(workload(1)))
+    agreed = verdict.confirmed(decided, read(2, 8), knowing(workload(3)))
+    assert agreed.decision.verdict is DOWN
+    assert agreed.decision.message.startswith("8 of 10")
+    assert agreed.plan == plans(workload(3)).plans[Direction.DOWN]
+    assert agreed.consecutive == decided.consecutive
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        (read(5, 5), VerdictReason.NOT_CONFIRMED),
+        (Reading(NOW, NOW, STALE), VerdictReason.SEED_STALE),
+    ],
+)
+def test_one_that_does_not_agree_or_fails_is_a_hold_without_a_plan(second, reason):
+    decided = verdict.decide(read(4, 6), knowing(workload(1)))
+    held = verdict.confirmed(decided, second, knowing(workload(1)))
+    assert (held.decision.verdict, held.decision.reason, held.plan) == (HOLD, reason, ())
+
+
+def test_a_probe_that_failed_is_decided_on_without_a_plan():
+    held = verdict.decide(Reading(NOW, NOW, STALE), knowing(workload(1)))
+    assert (held.decision.verdict, held.decision.reason) == (HOLD, VerdictReason.SEED_STALE)
+    assert held.plan == ()
