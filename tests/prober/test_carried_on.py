@@ -7,12 +7,11 @@ import pytest
 
 from app.core import errors
 from app.core.model import workloads as ann
-from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from tests.prober.people import DOWN, REQUEST, UP, Operator, again, with_operator
 from tests.support.doubles import SetLeadership
-from tests.support.harness import CA, KCM, MCM, SHOOT, Lab, changed
+from tests.support.harness import CA, KCM, MCM, SHOOT, SLOW_KCM, Lab
 
 ROUND_TRIP = 0.02
 BOUNDARIES = [n * ROUND_TRIP / 4 for n in range(24)]
@@ -20,7 +19,6 @@ BOUNDARIES = [n * ROUND_TRIP / 4 for n in range(24)]
 the one that says `Running` too."""
 ENDS = [0.52 + n * ROUND_TRIP / 4 for n in range(12)]
 """The same about the last wait, and about the status that says how it ended."""
-SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 
 
 def nothing_lost(operator: Operator) -> bool:

@@ -18,27 +18,15 @@ from app.core.errors import (
 from app.core.model import workloads
 from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreRequest
-from app.core.model.policy import DependentPolicy, ScalePolicy
-from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from app.prober.scaling.operations import PATIENCE, Dependents
 from app.simulation.traffic import Trouble
-from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
-
-ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
-WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
+from tests.support.harness import CA, ETCD, GARDENER, KCM, MCM, SHOOT, WITH_ETCD
 
 
 def order(ref=KCM, *, ignored=True, **more):
     reason = "I look after it" if ignored else None
     return IgnoreRequest(SHOOT, ref, ignored=ignored, author="alice", reason=reason, **more)
-
-
-def annotate(harness, ref, **keys):
-    body = {
-        "metadata": {"annotations": {ann.PREFIX + k.replace("_", "-"): v for k, v in keys.items()}}
-    }
-    harness.world.patch(SHOOT, ref, body)
 
 
 def annotation(harness, ref=KCM):
@@ -131,7 +119,7 @@ async def test_ignore_scaling_is_written_and_told_with_an_event(harness, depende
 
 async def test_it_is_removed_whatever_its_value(harness, dependents):
     for value in ("true", "false", "nonsense"):
-        annotate(harness, KCM, ignore_scaling=value)
+        harness.annotate(KCM, ignore_scaling=value)
         _, after = await dependents.set_ignored(order(ignored=False))
         assert annotation(harness) is None
         assert ann.IGNORE_SCALING not in after.annotations
@@ -142,7 +130,7 @@ async def test_it_is_removed_whatever_its_value(harness, dependents):
 
 @pytest.mark.parametrize("value", ["false", "nonsense"])
 async def test_a_value_that_is_not_heeded_is_written_over(harness, dependents, value):
-    annotate(harness, KCM, ignore_scaling=value)
+    harness.annotate(KCM, ignore_scaling=value)
     await dependents.set_ignored(order())
     assert annotation(harness) == "true"
 
@@ -152,7 +140,7 @@ async def test_where_there_is_nothing_to_do_nothing_is_written_or_told(
     harness, dependents, ignored, value
 ):
     if value is not None:
-        annotate(harness, KCM, ignore_scaling=value)
+        harness.annotate(KCM, ignore_scaling=value)
     before, after = await dependents.set_ignored(order(ignored=ignored))
     assert before == after
     assert annotation(harness) == value
@@ -174,7 +162,7 @@ async def test_at_0_it_is_refused_without_force(harness, dependents):
 
 async def test_what_is_ignored_at_0_already_needs_no_force(harness, dependents):
     harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
-    annotate(harness, KCM, ignore_scaling="true")
+    harness.annotate(KCM, ignore_scaling="true")
     await dependents.set_ignored(order())
     await dependents.set_ignored(order(ignored=False))
     assert annotation(harness) is None

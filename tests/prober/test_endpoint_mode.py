@@ -47,10 +47,6 @@ def asked(harness, route):
     return requests.total(Host.SHOOT, namespace=SHOOT, route=route) + requests.refused[SHOOT, route]
 
 
-def condition(harness, kind):
-    return {c.type: c for c in harness.status().conditions}[kind]
-
-
 # Well.
 
 
@@ -60,8 +56,8 @@ async def test_a_healthy_shoot_is_asked_by_both_paths_and_scaled_up(harness):
     assert harness.reason() is VerdictReason.EXTERNAL_REACHABLE
     assert harness.state() is ShootState.HEALTHY
     assert asked(harness, INTERNAL) == asked(harness, EXTERNAL) >= 5
-    assert condition(harness, "ExternalPathReachable").status == "True"
-    assert condition(harness, "APIServerReachable").status == "True"
+    assert harness.condition("ExternalPathReachable").status == "True"
+    assert harness.condition("APIServerReachable").status == "True"
 
 
 async def test_no_machine_node_or_lease_is_read(harness):
@@ -86,7 +82,7 @@ async def test_a_load_balancer_that_is_away_is_an_outage_however_it_is_away(lab,
         await harness.protect()
         assert harness.replicas() == (0, 0, 0)
         assert harness.decision().verdict is Verdict.SCALE_DOWN
-        assert condition(harness, "ExternalPathReachable").status == "False"
+        assert harness.condition("ExternalPathReachable").status == "False"
     await harness.until(lambda: harness.replicas() == (1, 1, 1), within=180)
     await harness.until(lambda: harness.state() is ShootState.HEALTHY)
 
@@ -170,7 +166,7 @@ async def test_what_says_nothing_about_the_external_path_never_scales_anything(l
         assert harness.decision().verdict is Verdict.HOLD
         assert harness.reason() is reason
         assert harness.state() is ShootState.FAILING
-        assert condition(harness, "ExternalPathReachable").status == "Unknown"
+        assert harness.condition("ExternalPathReachable").status == "Unknown"
     await harness.until(lambda: harness.state() is ShootState.HEALTHY)
 
 

@@ -50,22 +50,13 @@ async def test_an_outage_is_told_in_sentences_that_anybody_understands(lab):
     assert "are started again. Reason: 0 of 10" in found["MeltdownProtectionEnded", KCM.name]
 
 
-def annotate(harness, ref, **values):
-    body = {
-        "metadata": {
-            "annotations": {ann.PREFIX + k.replace("_", "-"): v for k, v in values.items()}
-        }
-    }
-    harness.world.patch(SHOOT, ref, body)
-
-
 async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(lab):
     harness = await lab.healthy()
-    annotate(harness, MCM, ignore_scaling="perhaps")
+    harness.annotate(MCM, ignore_scaling="perhaps")
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
-        annotate(harness, CA, replicas="many")
-        annotate(harness, KCM, ignore_scaling="true")
+        harness.annotate(CA, replicas="many")
+        harness.annotate(KCM, ignore_scaling="true")
         await harness.run(30)
     await harness.run(120)
     found = notes(harness)

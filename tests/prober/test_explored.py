@@ -2,16 +2,11 @@
 
 import pytest
 
-from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
-from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from tests.prober.people import DOWN, with_operator
 from tests.support.doubles import SetLeadership
-from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
-
-ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
-WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
+from tests.support.harness import CA, ETCD, KCM, MCM, SHOOT, WITH_ETCD
 
 
 @pytest.mark.parametrize("silent_before", [True, False])

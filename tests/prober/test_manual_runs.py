@@ -12,9 +12,8 @@ from app.core.model.probing import VerdictReason
 from app.core.model.scaling_runs import OperationPhase, StepPhase, Trigger
 from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, UP, with_operator
-from tests.support.harness import CA, KCM, MCM, SHOOT, changed
+from tests.support.harness import CA, KCM, MCM, SHOOT, SLOW_KCM, changed
 
-SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 SOON_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=4.0))
 REQUESTS = frozenset({"scalerequests"})
 STATUS = frozenset({"scalerequests/status"})

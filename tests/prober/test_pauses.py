@@ -6,9 +6,8 @@ from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from tests.prober.people import DOWN, GARDEN, UP, Operator, again, newer_version, with_operator
-from tests.support.harness import KCM, MCM, SHOOT, changed
+from tests.support.harness import KCM, MCM, SHOOT, SLOW_KCM, changed
 
-SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 SLOW_MCM = changed(MCM, scale_up=ScalePolicy(1, initial_delay=300.0))
 
 
@@ -77,20 +76,15 @@ async def test_only_the_wide_scope_ends_a_run_upwards(lab):
 async def test_the_condition_says_who_paused_it_and_until_when(lab):
     operator = await with_operator(lab)
     await operator.pause(Scope.SCALE_DOWN)
-    found = {each.type: each for each in operator.status().conditions}["Paused"]
+    found = operator.condition("Paused")
     assert (found.status, found.reason) == ("True", "PausedScaleDown")
     assert "alice paused this shoot until" in found.message
     await operator.resume()
-    found = {each.type: each for each in operator.status().conditions}["Paused"]
+    found = operator.condition("Paused")
     assert found.status == "False"
 
 
 # With kubectl.
-
-
-def reason_of(operator):
-    (found,) = [each for each in operator.status().conditions if each.type == "Paused"]
-    return found.reason
 
 
 @pytest.mark.parametrize("where", [SHOOT, GARDEN])
@@ -100,15 +94,10 @@ async def test_one_that_is_made_with_kubectl_is_honoured_within_a_second(lab, wh
         await operator.run(20)
         operator.kubectl.create("Pause", where, "mine", reason="by hand")
         await operator.run(1)
-        assert "unknown paused" in shown_pause(operator)
+        assert "unknown paused" in operator.condition("Paused").message
         await operator.run(60)
         assert operator.reason() is VerdictReason.PAUSED
         assert not operator.writes()
-
-
-def shown_pause(operator):
-    (found,) = [each for each in operator.status().conditions if each.type == "Paused"]
-    return found.message
 
 
 async def test_one_that_this_version_cannot_decode_pauses_everything_for_24_h(lab):
@@ -118,8 +107,8 @@ async def test_one_that_this_version_cannot_decode_pauses_everything_for_24_h(la
     with operator.faults.path_cut(SHOOT):
         await operator.run(60)
         assert operator.reason() is VerdictReason.PAUSED
-        assert reason_of(operator) == "Unreadable"
-        assert "newer cannot be read" in shown_pause(operator)
+        assert operator.condition("Paused").reason == "Unreadable"
+        assert "newer cannot be read" in operator.condition("Paused").message
         at = await operator.until(lambda: operator.writes(KCM), within=40)
         assert at - began == pytest.approx(90, abs=1.5)
 

@@ -31,6 +31,11 @@ async def test_it_is_released_when_its_time_is_over_and_held_for_as_long(lab):
     assert since is not None
     at = await operator.until(lambda: released(operator), within=MOST)
     assert MOST <= at - since < MOST + 2.5
+    (notice,) = operator.told("ProtectionReleased")
+    assert notice.event
+    assert notice.resource is not None
+    assert "maxProtectionDuration" in notice.message
+    assert "held for 300 s" in notice.message
     await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
     hold = operator.hold()
     assert hold is not None
@@ -49,16 +54,6 @@ async def test_after_its_hold_an_outage_that_goes_on_is_protected_again(lab):
     await operator.run(MOST)
     await operator.until(lambda: operator.replicas() == (0, 0, 0), within=10)
     assert rfc3339(operator.now) > str(ended["holdUntil"])
-
-
-async def test_the_event_says_why_and_until_when(lab):
-    operator = await protected(lab)
-    await operator.until(lambda: released(operator), within=MOST)
-    notice = operator.told("ProtectionReleased")[0]
-    assert notice.event
-    assert notice.resource is not None
-    assert "maxProtectionDuration" in notice.message
-    assert "held for 300 s" in notice.message
 
 
 async def test_it_waits_for_the_end_of_a_wide_pause(lab):

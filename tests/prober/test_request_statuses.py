@@ -7,15 +7,13 @@ import pytest
 
 from app.core import errors
 from app.core.model.instants import parse_rfc3339, rfc3339
-from app.core.model.policy import ScalePolicy
 from app.core.model.probing import Verdict, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, REQUEST, Operator, with_operator
-from tests.support.harness import KCM, MCM, SHOOT, changed
+from tests.support.harness import KCM, MCM, SHOOT, SLOW_KCM
 
-SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 STATUS = frozenset({"scalerequests/status"})
 OTHER = "shoot--local--b"
 TROUBLES = [

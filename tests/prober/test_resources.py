@@ -7,27 +7,16 @@ import pytest
 from app.core import errors
 from app.core.kube.seed import SeedCluster
 from app.core.model import workloads as ann
-from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
-from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
-
-ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
-WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
-
-
-def annotate(harness, ref, **keys):
-    body = {
-        "metadata": {"annotations": {ann.PREFIX + k.replace("_", "-"): v for k, v in keys.items()}}
-    }
-    harness.world.patch(SHOOT, ref, body)
+from tests.support.harness import CA, ETCD, GARDENER, KCM, MCM, SHOOT, WITH_ETCD
 
 
 @pytest.mark.parametrize("value", ["1", "t", "T", "true", "True", "TRUE"])
 async def test_ignore_scaling_leaves_a_resource_alone_in_an_outage(lab, value):
     harness = await lab.healthy()
-    annotate(harness, KCM, ignore_scaling=value)
+    harness.annotate(KCM, ignore_scaling=value)
     with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.replicas() == (1, 0, 0)

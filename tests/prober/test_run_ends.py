@@ -8,14 +8,10 @@ from structlog.testing import capture_logs
 from app.core.kube.seed_api import SeedApi
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from app.core.model.workloads import ResourceRef
 from app.simulation.traffic import Host, Trouble
-from tests.support.harness import KCM, MCM, SHOOT, changed
+from tests.support.harness import ETCD, KCM, MCM, SHOOT, SLOW_KCM, changed
 
 PATCHES = frozenset({"patch"})
-SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
-"""A scaling run downwards waits a minute before it writes KCM."""
-ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
 WITH_ETCD_ONLY = (DependentPolicy(ETCD, ScalePolicy(0), ScalePolicy(0)),)
 
 

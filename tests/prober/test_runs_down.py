@@ -91,25 +91,17 @@ async def test_a_missing_optional_dependent_and_a_slow_seed_hold_up_no_level_for
     assert harness.writes(KCM)[0].sent - harness.writes(MCM)[0].sent == pytest.approx(1.0, abs=0.05)
 
 
-async def test_a_missing_required_dependent_fails_and_the_others_go_down(lab):
-    harness = await lab.healthy(
-        shoot={"replicas": {"kube-controller-manager": 1, "cluster-autoscaler": 1}}
-    )
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
-        assert harness.world.replicas(SHOOT, KCM) == 0
-        assert harness.told("ScalingFailed")[0].resource == MCM
-
-
-async def test_onScaleDownFailure_stop_ends_the_flow_after_the_level_that_failed(lab):  # noqa: N802  the key's name
-    harness = await lab.healthy(
-        shoot={"replicas": {"kube-controller-manager": 1, "cluster-autoscaler": 1}},
-        on_scale_down_failure=OnFailure.STOP,
-    )
+@pytest.mark.parametrize(("policy", "kcm"), [(OnFailure.CONTINUE, 0), (OnFailure.STOP, 1)])
+async def test_a_missing_required_dependent_fails_and_only_stop_keeps_later_levels_up(
+    lab, policy, kcm
+):
+    replicas = {"kube-controller-manager": 1, "cluster-autoscaler": 1}
+    harness = await lab.healthy(shoot={"replicas": replicas}, on_scale_down_failure=policy)
     with harness.faults.path_cut(SHOOT):
         await harness.run(60)
+        assert harness.told("ScalingFailed")[0].resource == MCM
         assert harness.world.replicas(SHOOT, CA) == 0, "it is of the same level"
-        assert harness.world.replicas(SHOOT, KCM) == 1
+        assert harness.world.replicas(SHOOT, KCM) == kcm
 
 
 async def test_a_forbidden_patch_fails_is_told_and_is_tried_at_every_further_verdict(harness):

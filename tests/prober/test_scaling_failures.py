@@ -5,7 +5,7 @@ from tests.support.harness import CA, KCM, MCM, SHOOT, changed
 
 
 def scaling(harness):
-    (found,) = [each for each in harness.status().conditions if each.type == "ScalingSucceeded"]
+    found = harness.condition("ScalingSucceeded")
     return found.status, found.message
 
 

@@ -33,7 +33,7 @@ async def unserved(request, lab):
 
 
 def scaling(harness):
-    (found,) = [each for each in harness.status().conditions if each.type == "ScalingSucceeded"]
+    found = harness.condition("ScalingSucceeded")
     return found.status, found.message
 
 

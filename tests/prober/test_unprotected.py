@@ -5,15 +5,13 @@ import pytest
 from app.core.metrics import Metrics
 from app.core.model import workloads as ann
 from app.core.model.overrides import Scope
-from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
 from app.prober.gauges import StateCounts
 from app.simulation.traffic import Trouble
 from tests.prober.people import UP, Operator, again
-from tests.support.harness import CA, KCM, MCM, SHOOT, changed
+from tests.support.harness import CA, KCM, MCM, SHOOT, SLOW_KCM
 
 IGNORED = {"metadata": {"annotations": {ann.IGNORE_SCALING: "true"}}}
-SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 NODES = [f"node-{number}" for number in range(10)]
 
 
@@ -24,11 +22,6 @@ async def shoot(lab, *, health_timeout=60.0, **changes) -> Operator:
     operator = Operator.at(lab.prober(world, **changes))
     await operator.run(60)
     return operator
-
-
-def condition(operator, kind="LeasesRenewed"):
-    (found,) = [each for each in operator.status().conditions if each.type == kind]
-    return found
 
 
 def shown(operator):
@@ -70,7 +63,7 @@ async def test_a_shoot_that_people_keep_from_being_protected_and_that_loses_ever
     await keep_hands_off(operator, how)
     with operator.faults.path_cut(SHOOT):
         await operator.until(lambda: shown(operator) == (ShootState.UNPROTECTED, how), within=45)
-        assert condition(operator).status == "False"
+        assert operator.condition("LeasesRenewed").status == "False"
         since = operator.status().since
 
         def without_candidates():
@@ -82,14 +75,17 @@ async def test_a_shoot_that_people_keep_from_being_protected_and_that_loses_ever
         assert (status.state, status.reason, status.since) == (ShootState.UNPROTECTED, how, since)
         assert "there is no node lease that counts" in status.message
         assert "not scaled: " in status.message
-        assert (condition(operator).status, condition(operator).reason) == (
+        assert (
+            operator.condition("LeasesRenewed").status,
+            operator.condition("LeasesRenewed").reason,
+        ) == (
             "Unknown",
             "NoCandidates",
         )
         assert operator.prober.registry.summaries() == [status.summary]
         assert not operator.writes(KCM)
     await operator.until(lambda: operator.state() is ShootState.HEALTHY, within=600)
-    assert condition(operator).status == "True"
+    assert operator.condition("LeasesRenewed").status == "True"
 
 
 async def test_the_word_is_counted_from_the_start_with_0(lab):
@@ -110,7 +106,7 @@ async def test_a_shoot_that_shrinks_to_nothing_while_it_is_well_stays_healthy(la
     operator.faults.path_cut(SHOOT)
     await operator.until(lambda: operator.reason() is VerdictReason.NO_CANDIDATES, within=60)
     assert shown(operator) == (ShootState.HEALTHY, "NoCandidates")
-    assert condition(operator).status == "Unknown"
+    assert operator.condition("LeasesRenewed").status == "Unknown"
 
 
 async def test_a_process_that_finds_machines_taken_away_and_no_candidate_does_not_call_that_healthy(
@@ -125,7 +121,7 @@ async def test_a_process_that_finds_machines_taken_away_and_no_candidate_does_no
         await after.run(25)
         assert after.reason() is VerdictReason.NO_CANDIDATES
         assert shown(after) == (ShootState.SUSPECT, "NoCandidates")
-        assert condition(after).status == "Unknown"
+        assert after.condition("LeasesRenewed").status == "Unknown"
 
 
 async def test_a_pause_in_the_middle_of_a_scale_down_leaves_it_unprotected(lab):
@@ -170,7 +166,10 @@ async def test_a_few_late_nodes_are_no_renewed_leases(lab):
     with operator.faults.path_cut(SHOOT, nodes=NODES[:3]):
         await operator.run(45)
         assert shown(operator) == (ShootState.SUSPECT, "SomeLeasesExpired")
-        assert (condition(operator).status, condition(operator).reason) == (
+        assert (
+            operator.condition("LeasesRenewed").status,
+            operator.condition("LeasesRenewed").reason,
+        ) == (
             "False",
             "SomeLeasesExpired",
         )

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from app.core.clock import Clock
+from app.core.model import workloads as ann
 from app.core.model.overrides import API_VERSION
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.probing import Decision, ShootState, VerdictReason
@@ -15,7 +16,7 @@ from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
 from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlots, ScaleUpRateLimit
-from app.prober.status import ShootStatus
+from app.prober.status import ShootCondition, ShootStatus
 from app.service.loops import OverrideFeature
 from app.simulation import manifests
 from app.simulation.builders import World
@@ -49,6 +50,13 @@ def changed(ref: ResourceRef, **changes: object) -> tuple[DependentPolicy, ...]:
         replace(each, **changes) if each.ref == ref else each  # type: ignore[arg-type]  # a test's own words
         for each in GARDENER.dependents
     )
+
+
+SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
+"""A scaling run downwards waits a minute before it writes KCM."""
+ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
+WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
+"""A fourth dependent, of a kind whose replicas only its `scale` shows."""
 
 
 @dataclass
@@ -119,6 +127,15 @@ class Harness:
     def told(self, reason: str, namespace: str = SHOOT) -> list[Notice]:
         """The notices with this reason."""
         return [n for n in self.notices if n.reason == reason and n.namespace == namespace]
+
+    def annotate(self, ref: ResourceRef, **values: str) -> None:
+        """Sets annotations of ours on a dependent, as a person does."""
+        keys = {ann.PREFIX + name.replace("_", "-"): value for name, value in values.items()}
+        self.world.patch(SHOOT, ref, {"metadata": {"annotations": keys}})
+
+    def condition(self, kind: str) -> ShootCondition:
+        (found,) = [each for each in self.status().conditions if each.type == kind]
+        return found
 
     def probes(self, namespace: str = SHOOT) -> list[float]:
         """When each probe ended."""
