@@ -34,8 +34,8 @@ The path of one pod, from the EndpointSlice that shows its service ready again t
 
     core.kube.decoding          decodes raw JSON to a SliceView, and to a PodView: its owner, which containers wait
     weeder.controller           sees that the service has become ready (weeder.rules): a recovery begins
-    weeder.registry             starts it at once, or later after too many; one for each service
-    weeder.recovery             watches the pods of the namespace, for five minutes
+    weeder.recovery             starts it at once, or later after too many, one for each service; it watches the pods
+                                of the namespace, for five minutes
     weeder.rules                decides: Delete, as its back-off lasts 130 s more; or Keep, and why
     weeder.rate_limiter         waits for the namespace's turn: 20 deletions a second in all
     weeder.deletions            sends DELETE with the uid and resourceVersion that were judged; right before, the

@@ -22,7 +22,7 @@ from app.core.config.settings import (
     WeederOptions,
     WeederSettings,
 )
-from app.core.kube.seed_credentials import (
+from app.core.kube.seed_api import (
     FileCredentials,
     SeedCredentials,
 )

@@ -23,10 +23,8 @@ from app.core.kube.leader_slice import (
     ApiEndpoint,
     LeaderAddress,
     LeaderAddressOff,
-    LeaderSliceStore,
 )
-from app.core.kube.pod_exec import ContainerExec
-from app.core.kube.pods import ProbedPods
+from app.core.kube.pods import ContainerExec, ProbedPods
 from app.core.kube.resources import ApiResource, assumed
 from app.core.kube.reviews import (
     PODS_FEATURE,
@@ -37,8 +35,7 @@ from app.core.kube.reviews import (
     weeder_permissions,
 )
 from app.core.kube.seed import SeedCluster, UnconfiguredScan
-from app.core.kube.seed_api import MOST_SKEW, SeedApi
-from app.core.kube.seed_credentials import SeedCredentials
+from app.core.kube.seed_api import MOST_SKEW, SeedApi, SeedCredentials
 from app.core.kube.shoot import ShootConnector
 from app.core.kube.weeder_view import WeederSeed
 from app.core.model.policy import Loop, ProberPolicy
@@ -47,7 +44,7 @@ from app.core.model.workloads import ResourceRef
 from app.core.ports import Leadership, Permission
 from app.core.tasks import cancelled
 from app.prober.environment import EndpointAdapters
-from app.service.parts import Cluster, Core, ProberAdapters, WeederAdapters
+from app.service.parts import Cluster, Core, ProberAdapters, Rights, WeederAdapters
 
 LEASES: Final[Mapping[Loop, str]] = MappingProxyType(
     {Loop.PROBER: "dwd-prober-leader-election", Loop.WEEDER: "dwd-weeder-leader-election"}
@@ -96,7 +93,7 @@ class RealCluster:
         self._candidates: list[LeaseElection] = []
         self._standing: list[Any] = []
         self._namespace = own_namespace(settings)
-        shared = (self._api, self._identity, core.clock, core.tasks, core.metrics, core.chance)
+        shared = (self._api, self._identity, core.tasks, core.chance)
         self._pauses = CustomObjects(PAUSE, *shared)
         self._requests = CustomObjects(SCALE_REQUEST, *shared)
         """Followed where the prober runs."""
@@ -110,7 +107,7 @@ class RealCluster:
     def with_prober(self, options: ProberOptions, policy: ProberPolicy) -> None:
         """Create the prober's adapters; `begin` opens them."""
         core = self._core
-        seed = SeedCluster(self._api, policy, core.clock, core.tasks, core.metrics, core.chance)
+        seed = SeedCluster(self._api, policy, core.tasks, core.chance)
         connector = ShootConnector(
             core.clock,
             core.metrics,
@@ -119,7 +116,7 @@ class RealCluster:
             probe_timeout=policy.probe_timeout,
             network=self._network,
         )
-        scan = UnconfiguredScan(self._api, seed.resources, policy, core.clock)
+        scan = UnconfiguredScan(self._api, seed.resources, policy)
         adapters = ProberAdapters(seed, connector, self._leadership(Loop.PROBER), scan)
         self._prober = self._with_endpoints(adapters, options, policy)
 
@@ -141,7 +138,7 @@ class RealCluster:
             return adapters
         core = self._core
         selectors = [each.pods for each in policy.endpoint_probes if each.pods is not None]
-        pods = ProbedPods(self._api, selectors, core.clock, core.tasks, core.metrics, core.chance)
+        pods = ProbedPods(self._api, selectors, core.tasks, core.chance)
         execs = ContainerExec(self._api) if options.allow_exec else None
         handlers = NetworkHandlers(core.clock, execs)
 
@@ -163,7 +160,7 @@ class RealCluster:
     def with_weeder(self, policy: WeederPolicy) -> None:
         """Create the weeder's adapters; `begin` opens them."""
         core, services = self._core, tuple(policy.services)
-        seed = WeederSeed(self._api, services, core.clock, core.tasks, core.metrics, core.chance)
+        seed = WeederSeed(self._api, services, core.tasks, core.chance)
         self._weeder = WeederAdapters(seed, self._leadership(Loop.WEEDER))
 
         async def needed() -> tuple[Permission, ...]:
@@ -216,9 +213,8 @@ class RealCluster:
         elif settings.dry_run:
             why = "a dry run does not lead"
         else:
-            store = LeaderSliceStore(self._api, self._namespace, name)
             place = ApiEndpoint(own, api.port)
-            return LeaderAddress(store, place, leadership, core.clock, core.metrics)
+            return LeaderAddress(self._api, self._namespace, name, place, leadership)
         return LeaderAddressOff(why, core.metrics)
 
     async def _needed(self) -> tuple[Permission, ...]:
@@ -237,7 +233,12 @@ class RealCluster:
         leading = self._prober or self._weeder
         if leading is not None and self._leader is None:
             self._leader = self._address(leading.leadership)
-        needed = (*(each.needed for each in self._parts), self._needed)
+
+        async def needed() -> tuple[Permission, ...]:
+            """The permissions of each loop and of the process, without duplicates."""
+            parts = (*(each.needed for each in self._parts), self._needed)
+            return tuple(dict.fromkeys([each for part in parts for each in await part()]))
+
         return Cluster(
             prober=self._prober,
             weeder=self._weeder,
@@ -249,7 +250,7 @@ class RealCluster:
             requests=None if self._prober is None else self._requests,
             leader=self._leader,
             reviewer=Reviewer(self._api),
-            rights=KubeRights(self._api, needed),
+            rights=Rights(AccessReviewer(self._api), needed),
             events=self._api.create_event,
             troubles=self._troubles,
             close=self.close,
@@ -292,23 +293,6 @@ class RealCluster:
         await self._pauses.close()
         await self._requests.close()
         await self._api.close()
-
-
-@dataclass(frozen=True, slots=True)
-class KubeRights:
-    """The permissions that the configuration needs in a real seed (rules 4.4)."""
-
-    api: SeedApi
-    parts: tuple[Callable[[], Awaitable[tuple[Permission, ...]]], ...]
-    """Functions that return the permissions of each loop and of the process."""
-
-    @property
-    def reviewer(self) -> AccessReviewer:
-        return AccessReviewer(self.api)
-
-    async def needed(self) -> tuple[Permission, ...]:
-        """The permissions of all parts, without duplicates."""
-        return tuple(dict.fromkeys([each for part in self.parts for each in await part()]))
 
 
 async def _resource(seed: SeedCluster, ref: ResourceRef) -> ApiResource:

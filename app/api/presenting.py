@@ -1,6 +1,5 @@
 """Makes schemas of records where a schema is more than the record's own attributes; pure."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -14,13 +13,12 @@ from app.core.model.overrides import EffectiveOverrides, Pause
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.probing import Judgement
 from app.core.model.scaling_runs import OperationPhase, ScalingPlan, ScalingRunStatus, StepPhase
-from app.core.model.weeding import RecoveryStatus, ServiceStatus
+from app.core.model.weeding import ServiceStatus
 from app.core.model.workloads import WorkloadView
 from app.core.reporting.audit import AuditRecord
 from app.core.reporting.history import HistoryRecord
 from app.prober.endpoints.gates import GateView
 from app.prober.endpoints.worker import EndpointResultView
-from app.prober.rules.candidates import Candidacy
 from app.prober.status import ShootStatus
 
 # Shoots.
@@ -53,11 +51,6 @@ def shoot(
     covering = effective.covering
     return schemas.Shoot.of(
         status,
-        conditions=[
-            schemas.Condition.of(each, last_transition_time=each.since)
-            for each in status.conditions
-        ],
-        probe=_probe(status),
         leases=_leases(status, policy),
         resources=[resource(each, status.resources.get(each.ref)) for each in policy.dependents],
         pause=None if covering is None else pause(covering, status.namespace),
@@ -66,23 +59,8 @@ def shoot(
         endpoint_probes=probes(endpoints),
         endpoint_probes_total=len(endpoints.probes),
         gates=[
-            schemas.Gate.of(each, state=_state(closed=each.closed))
-            for each in sorted(endpoints.gates, key=lambda gate: gate.name)
+            schemas.Gate.of(each) for each in sorted(endpoints.gates, key=lambda gate: gate.name)
         ],
-    )
-
-
-def _probe(status: ShootStatus) -> schemas.ProbeInfo:
-    decision = status.decision
-    return schemas.ProbeInfo.of(
-        status,
-        last_time=status.last_probe,
-        next_time=status.next_probe,
-        duration_seconds=None if status.probe_seconds is None else round(status.probe_seconds, 6),
-        verdict=None if decision is None else decision.verdict,
-        would_be=None if decision is None else decision.would_be,
-        count=status.probes,
-        consecutive_failures=status.failures,
     )
 
 
@@ -113,26 +91,15 @@ def probes(found: Endpoints) -> list[schemas.EndpointProbe]:
     def rank(view: EndpointResultView) -> tuple[bool, int, tuple[str, str]]:
         return not view.closed, _WORST[view.result], place(view)
 
-    return [
-        schemas.EndpointProbe.of(
-            each,
-            last_time=each.last_run,
-            last_result=each.last_outcome,
-            gate=None if each.closed is None else _state(closed=each.closed),
-        )
-        for each in sorted(sorted(found.probes, key=rank)[:MOST], key=place)
-    ]
-
-
-def _state(*, closed: bool) -> schemas.GateState:
-    return schemas.GateState.CLOSED if closed else schemas.GateState.OPEN
+    worst = sorted(found.probes, key=rank)[:MOST]
+    return [schemas.EndpointProbe.of(each) for each in sorted(worst, key=place)]
 
 
 def pause(found: Pause, namespace: str | None) -> schemas.Pause:
     """A pause of a shoot, or of all shoots, which is in another namespace (None: in whatever namespace it is)."""
     of_shoot = found.id.namespace == namespace
     covers = schemas.Covers.SHOOT if of_shoot else schemas.Covers.ALL
-    return schemas.Pause.of(found, name=found.id.name, covers=covers)
+    return schemas.Pause.of(found, covers=covers)
 
 
 def resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.Resource:
@@ -172,7 +139,7 @@ def history_entry(entry: HistoryRecord) -> schemas.HistoryEntry:
     message = entry.message
     if entry.times > 1:
         message += f" (result of {entry.times} probes since {rfc3339(entry.since)})"
-    return schemas.HistoryEntry.of(entry, time=entry.at, type=entry.kind, message=message)
+    return schemas.HistoryEntry.of(entry, message=message)
 
 
 def audit_entry(record: AuditRecord) -> schemas.AuditEntry:
@@ -202,50 +169,27 @@ class NodeRow:
 
     def shown(self) -> schemas.Node:
         """The schema of the API."""
-        node, lease = self.node, self.judgement
-        age = None if lease is None else lease.age
-        return schemas.Node.of(
-            self,
-            pool=None if node is None else node.pool,
-            zone=None if node is None else node.zone,
-            lease=MISSING if lease is None else lease.state,
-            renew_time=None if lease is None else lease.renew_time,
-            age_seconds=None if age is None else round(age, 3),
-            clock_offset_seconds=None if lease is None else round(lease.offset, 3),
-        )
+        lease = MISSING if self.judgement is None else self.judgement.state
+        return schemas.Node.of(self, lease=lease)
 
 
 def rows(status: ShootStatus) -> list[NodeRow]:
     """All nodes as of the last reading that had Nodes, each with its lease as of the last reading."""
-    leases = {each.name: each for each in status.judgements}
-    candidacy = status.candidacy
-    if candidacy is None:
-        return [_not_read(each) for each in status.judgements]
-    known = [_read(node, leases.get(node.name), candidacy) for node in candidacy.nodes]
-    return known + [_not_read(each) for each in _newer(status, candidacy)]
-
-
-def _read(node: NodeView, lease: Judgement | None, candidacy: Candidacy) -> NodeRow:
-    exclusion = candidacy.of(node.name)
-    if exclusion is not None:
-        return NodeRow(node.name, node, lease, candidate=False, reason=str(exclusion))
-    if lease is None:
-        return NodeRow(node.name, node, None, candidate=False, reason=NO_LEASE)
-    return NodeRow(node.name, node, lease, candidate=True, reason=None)
-
-
-def _not_read(lease: Judgement) -> NodeRow:
-    return NodeRow(lease.name, None, lease, candidate=None, reason=NOT_READ)
-
-
-def _newer(status: ShootStatus, candidacy: Candidacy) -> Iterator[Judgement]:
-    """Leases of nodes that joined after Nodes were read; one not renewed since then belongs to a node that was gone."""
-    known = candidacy.exclusions
-    for each in status.judgements:
-        if each.name in known:
-            continue
-        if each.renew_time is None or each.renew_time + each.offset > candidacy.at:
-            yield each
+    leases, candidacy = {each.name: each for each in status.judgements}, status.candidacy
+    found = []
+    if candidacy is not None:
+        for node in candidacy.nodes:
+            lease, exclusion = leases.pop(node.name, None), candidacy.of(node.name)
+            reason = None if exclusion is None else str(exclusion)
+            if reason is None and lease is None:
+                reason = NO_LEASE
+            found.append(NodeRow(node.name, node, lease, candidate=reason is None, reason=reason))
+    for lease in leases.values():
+        # A node that joined after Nodes were read. A lease not renewed since then belongs to a node that was gone.
+        renewed = None if lease.renew_time is None else lease.renew_time + lease.offset
+        if candidacy is None or renewed is None or renewed > candidacy.at:
+            found.append(NodeRow(lease.name, None, lease, candidate=None, reason=NOT_READ))
+    return found
 
 
 # Scaling runs.
@@ -282,54 +226,16 @@ def cancelled(found: ScalingRunStatus) -> list[schemas.PlannedChange]:
 # Services of the weeder and their recoveries.
 
 
-# Decimals of a back-off in seconds; more would be noise, as its start is known in whole seconds only.
-_DECIMALS = 3
-
-
-def weeder(status: ServiceStatus) -> schemas.Weeder:
-    """A service with its recoveries."""
-    return schemas.Weeder.of(
-        status,
-        namespace=status.key.namespace,
-        service=status.key.service,
-        recoveries=[recovery(each) for each in status.recoveries],
-    )
-
-
 def pods(status: ServiceStatus) -> int:
     """Number of pods in the recoveries of a service, which determines the cost of rendering it."""
     return sum(len(each.deletions) + len(each.spared) for each in status.recoveries)
 
 
-def recovery(status: RecoveryStatus) -> schemas.Recovery:
-    """A recovery with the pods that it deleted and those that it spared."""
-    return schemas.Recovery.of(
-        status,
-        deletions=[
-            schemas.WeededPod.of(
-                each,
-                time=each.at,
-                spared_backoff=None if each.remaining is None else round(each.remaining, _DECIMALS),
-            )
-            for each in status.deletions
-        ],
-        spared=[schemas.SparedPod.of(each, time=each.at) for each in status.spared],
-    )
-
-
 def weeder_change(status: ServiceStatus) -> schemas.WeederChange:
     """A service with its newest recovery, of which the pods are only counted."""
-    newest = next(iter(status.recoveries), None)
-    return schemas.WeederChange.of(
-        status,
-        namespace=status.key.namespace,
-        service=status.key.service,
-        recovery=None
-        if newest is None
-        else schemas.NewestRecovery.of(
-            newest,
-            author=None if newest.asked is None else newest.asked.author,
-            deletions=len(newest.deletions),
-            spared=len(newest.spared),
-        ),
-    )
+    recovery = None
+    if status.recoveries:
+        newest = status.recoveries[0]
+        counts = {"deletions": len(newest.deletions), "spared": len(newest.spared)}
+        recovery = schemas.NewestRecovery.of(newest, **counts)
+    return schemas.WeederChange.of(status, recovery=recovery)

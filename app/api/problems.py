@@ -127,46 +127,34 @@ def foreseen(error: WatchdogError) -> Problem | None:
     Routes may raise these errors as they are: `handle_problems` has the application answer with this problem.
     """
     detail = redaction.clean(str(error))
-    match error:
-        case Refused():
-            return _of_refused(error, detail)
-        case FeatureUnavailable(feature=feature):
-            return Problem(ProblemType.FEATURE_OFF, detail, extra={"feature": feature})
-        case LeadershipLost() | NotKnownYet():
-            lost = isinstance(error, LeadershipLost)
-            kind = ProblemType.NOT_THE_LEADER if lost else ProblemType.NOT_LISTED
-            return Problem(kind, detail, headers=wait(_SHORT_WAIT))
-        case ClusterError():
-            return _of_cluster_error(error, detail)
-        case _:
-            return None
-
-
-def _of_refused(error: Refused, detail: str) -> Problem:
+    extra: dict[str, object] = {}
+    headers: dict[str, str] = {}
     match error:
         case RunInProgress(operation=name):
-            return Problem(ProblemType.CONFLICT, detail, extra={"operation": _OPERATIONS + name})
+            kind, extra = ProblemType.CONFLICT, {"operation": _OPERATIONS + name}
         case EntryChanged(now=now):
-            shown = redaction.clean_value("now", now)
-            return Problem(ProblemType.CONFLICT, detail, extra={"now": shown})
+            kind, extra = ProblemType.CONFLICT, {"now": redaction.clean_value("now", now)}
         case VersionChanged():
-            return Problem(ProblemType.PRECONDITION_FAILED, detail)
+            kind = ProblemType.PRECONDITION_FAILED
         case OperationGone():
-            return Problem(ProblemType.GONE, detail)
-        case _:
-            return Problem(ProblemType.CONFLICT, detail)
-
-
-def _of_cluster_error(error: ClusterError, detail: str) -> Problem:
-    """404 and 409 of the seed are about what the caller asked for; all else is trouble between the seed and us."""
-    match error:
+            kind = ProblemType.GONE
+        case FeatureUnavailable(feature=feature):
+            kind, extra = ProblemType.FEATURE_OFF, {"feature": feature}
+        case LeadershipLost():
+            kind, headers = ProblemType.NOT_THE_LEADER, wait(_SHORT_WAIT)
+        case NotKnownYet():
+            kind, headers = ProblemType.NOT_LISTED, wait(_SHORT_WAIT)
+        # 404 and 409 of the seed are about what the caller asked for; all else is trouble between the seed and us.
         case NotFound():
-            return Problem(ProblemType.NOT_FOUND, detail)
-        case Conflict():
-            return Problem(ProblemType.CONFLICT, detail)
+            kind = ProblemType.NOT_FOUND
+        case Refused() | Conflict():
+            kind = ProblemType.CONFLICT
+        case ClusterError(retry_after=pause):
+            kind = ProblemType.SEED_AWAY
+            headers = wait(_SHORT_WAIT if pause is None else pause)
         case _:
-            pause = _SHORT_WAIT if error.retry_after is None else error.retry_after
-            return Problem(ProblemType.SEED_AWAY, detail, headers=wait(pause))
+            return None
+    return Problem(kind, detail, extra=extra, headers=headers)
 
 
 def wait(seconds: float) -> dict[str, str]:
@@ -176,41 +164,38 @@ def wait(seconds: float) -> dict[str, str]:
 
 def handle_problems(app: FastAPI) -> None:
     """Have `app` answer every error with a problem."""
-    app.add_exception_handler(Problem, _of_problem)
-    app.add_exception_handler(WatchdogError, _of_foreseen)
-    app.add_exception_handler(HTTPException, _of_http_exception)
-    app.add_exception_handler(RequestValidationError, _of_validation)
+    for each in (Problem, WatchdogError, HTTPException, RequestValidationError):
+        app.add_exception_handler(each, _answer)
 
 
-async def _of_problem(request: Request, error: Exception) -> Response:
-    if not isinstance(error, Problem):
-        raise error
-    return error.response(request.url.path)
-
-
-async def _of_foreseen(request: Request, error: Exception) -> Response:
-    found = foreseen(error) if isinstance(error, WatchdogError) else None
-    if found is None:
-        raise error
-    if found.kind is ProblemType.SEED_AWAY:
-        # The answer tells the caller; the operator needs a line in the log, too.
-        log.warning(
-            "a call failed because of the seed",
-            path=trimmed(request.url.path, _PATH),
-            error=str(error),
-        )
+async def _answer(request: Request, error: Exception) -> Response:
+    """The answer to a foreseen error, and to what the framework refuses; any other goes on to the outermost layer."""
+    match error:
+        case Problem():
+            found = error
+        case WatchdogError():
+            foreseen_as = foreseen(error)
+            if foreseen_as is None:
+                raise error
+            found = foreseen_as
+            if found.kind is ProblemType.SEED_AWAY:
+                # The answer tells the caller; the operator needs a line in the log, too.
+                path = trimmed(request.url.path, _PATH)
+                log.warning("a call failed because of the seed", path=path, error=str(error))
+        case HTTPException():  # unknown path, wrong method, unreadable request
+            kind, detail = _KINDS.get(error.status_code, _MALFORMED)
+            headers = dict(error.headers or {})
+            if kind is ProblemType.METHOD_NOT_ALLOWED:
+                headers["Allow"] = _allowed(request.scope)
+            found = Problem(kind, detail, headers=headers)
+        case RequestValidationError():
+            mistakes = error.errors()
+            found = invalid(mistakes)
+            if any(each["type"] == "json_invalid" for each in mistakes):
+                found = Problem(ProblemType.MALFORMED_REQUEST, "the body is not JSON")
+        case _:
+            raise error
     return found.response(request.url.path)
-
-
-async def _of_http_exception(request: Request, error: Exception) -> Response:
-    """Refusals of the framework: unknown path, wrong method, unreadable request."""
-    if not isinstance(error, HTTPException):
-        raise error
-    kind, detail = _KINDS.get(error.status_code, _MALFORMED)
-    headers = dict(error.headers or {})
-    if kind is ProblemType.METHOD_NOT_ALLOWED:
-        headers["Allow"] = _allowed(request.scope)
-    return Problem(kind, detail, headers=headers).response(request.url.path)
 
 
 _MALFORMED: Final = (ProblemType.MALFORMED_REQUEST, "the request cannot be read")
@@ -246,19 +231,8 @@ METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 """Methods that routes have; each path with GET answers HEAD, too."""
 
 
-async def _of_validation(request: Request, error: Exception) -> Response:
-    """Answer with place and rule of each bad input; the input itself is not repeated."""
-    if not isinstance(error, RequestValidationError):
-        raise error
-    found = error.errors()
-    if any(each["type"] == "json_invalid" for each in found):
-        problem = Problem(ProblemType.MALFORMED_REQUEST, "the body is not JSON")
-        return problem.response(request.url.path)
-    return invalid(found).response(request.url.path)
-
-
 def invalid(found: Sequence[Mapping[str, Any]]) -> Problem:
-    """The refusal (422) of bad input.
+    """The refusal (422) of bad input: place and rule of each; the input itself is not repeated.
 
     Args:
         found: The mistakes as pydantic lists them; `loc` and `msg` are read.

@@ -1,13 +1,15 @@
 """What travels over the API (docs/api.md): bodies of requests, answers, and the data of events; plain pydantic.
 
 Names are camelCase, times RFC 3339, and a missing value is null. `Schema.of` reads a record of the loops by attribute:
-a field that has the name and the meaning of the record's needs no other code. Beside a field stands its example, from
-which the examples of the OpenAPI document are made (`example`).
+a field that has the name and the meaning of the record's, or says by `From` what it is there, needs no other code.
+Beside a field stands its example, from which the examples of the OpenAPI document are made (`example`).
 """
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache, partial
 from typing import Annotated, Any, Final, Self, get_args, get_origin
 
 from pydantic import (
@@ -49,6 +51,13 @@ class Example:
     value: object
 
 
+@dataclass(frozen=True, slots=True)
+class From:
+    """The attribute of the record that a field is read from, where it has another name; "" is the record itself."""
+
+    path: str
+
+
 class Schema(BaseModel):
     """The base of all answers."""
 
@@ -62,8 +71,11 @@ class Schema(BaseModel):
 
     @classmethod
     def of(cls, record: object, **fields: object) -> Self:
-        """The schema of a record: each field is the record's attribute of that name, unless `fields` has it."""
-        own = {each: getattr(record, each) for each in cls.model_fields if each not in fields}
+        """The schema of a record: each field is the record's attribute of that name, unless `fields` has it.
+
+        A field of schemas has those of the records that stand there.
+        """
+        own = {name: read(record) for name, read in _readers(cls).items() if name not in fields}
         return cls.model_validate(own | fields)
 
     def public(self) -> dict[str, Any]:
@@ -79,6 +91,30 @@ class Schema(BaseModel):
             name = field.serialization_alias or ""
             found[name] = own[-1] if own else _example(field.annotation)
         return found | fields
+
+
+@cache
+def _readers(schema: type[Schema]) -> Mapping[str, Callable[[object], object]]:
+    """How each field of a schema is read from a record."""
+    found = {}
+    for name, field in schema.model_fields.items():
+        path = next((each.path for each in field.metadata if isinstance(each, From)), name)
+        kinds = [each for each in (field.annotation, *get_args(field.annotation)) if _is_ours(each)]
+        many = get_origin(field.annotation) is list
+        found[name] = partial(_read, path.split(".") if path else (), kinds, many=many)
+    return found
+
+
+def _is_ours(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Schema)
+
+
+def _read(path: Sequence[str], kinds: Sequence[type[Schema]], record: Any, *, many: bool) -> object:  # noqa: ANN401 - any record
+    for name in path:
+        record = None if record is None else getattr(record, name)
+    if record is None or not kinds or isinstance(record, kinds[0]):
+        return record
+    return [kinds[0].of(each) for each in record] if many else kinds[0].of(record)
 
 
 def _example(annotation: Any) -> object:  # noqa: ANN401 - any type
@@ -115,6 +151,11 @@ def _end(value: Any) -> str:  # noqa: ANN401 - an instant, or its text
     return value if isinstance(value, str) else rfc3339(math.ceil(value))
 
 
+def _milliseconds(value: Any) -> Any:  # noqa: ANN401 - seconds, or their text
+    """More decimals of a back-off would be noise, as its start is known in whole seconds only."""
+    return value if isinstance(value, str) else round(value, 3)
+
+
 def _duration(value: Any) -> str:  # noqa: ANN401 - seconds, or their text
     return value if isinstance(value, str) else format_duration(value)
 
@@ -129,6 +170,7 @@ GoDuration = Annotated[
     BeforeValidator(_duration),
     Example("30s"),
 ]
+Seconds = Annotated[float, AfterValidator(lambda value: round(value, 3))]
 Line = Annotated[str, BeforeValidator(trimmed)]
 ShortLine = Annotated[str, BeforeValidator(lambda text: trimmed(text, 300))]
 Shown = Annotated[str, BeforeValidator(str)]
@@ -287,7 +329,7 @@ class Changes(Schema):
 class Pause(Schema):
     """A pause that is in force: a Pause of the seed."""
 
-    name: Annotated[str, Example("api")]
+    name: Annotated[str, Example("api"), From("id.name")]
     """Of the Pause, in the control plane's namespace, or in the watchdog's own if it covers all shoots."""
     covers: Annotated[Covers, Example("shoot")]
     scope: Annotated[Scope, Example("all")]
@@ -339,6 +381,14 @@ class GateState(StrEnum):
     CLOSED = "Closed"
 
 
+def _gate_state(value: Any) -> Any:  # noqa: ANN401 - whether it is closed, or the word for that
+    closed = {True: GateState.CLOSED, False: GateState.OPEN}
+    return closed[value] if isinstance(value, bool) else value
+
+
+Closed = Annotated[GateState, BeforeValidator(_gate_state)]
+
+
 class EndpointTarget(Schema):
     """The target of an endpoint probe: a host, or a container of a pod."""
 
@@ -359,14 +409,14 @@ class EndpointProbe(Schema):
     """Whether as many runs in a row as the threshold asks for led to `result`; false for an initial value."""
     since: Annotated[Time | None, Example("2026-11-20T09:12:41Z")]
     """Since when `result` holds."""
-    last_time: Annotated[Time | None, Example("2026-11-20T14:10:03Z")]
-    last_result: Annotated[ProbeOutcome | None, Example("Success")]
+    last_time: Annotated[Time | None, Example("2026-11-20T14:10:03Z"), From("last_run")]
+    last_result: Annotated[ProbeOutcome | None, Example("Success"), From("last_outcome")]
     """Of the last run alone; an Error says nothing about the target."""
     message: Annotated[ShortLine, Example("HTTP 200")]
     """Message of the last run."""
     waiting: Waiting | None
     """Why it is not run at present."""
-    gate: Annotated[GateState | None, Example("Open")]
+    gate: Annotated[Closed | None, Example("Open"), From("closed")]
     """State of the gate over all targets in this namespace; null if the probe is no gate."""
 
 
@@ -374,7 +424,7 @@ class Gate(Schema):
     """An endpoint probe that can keep a scale-down from starting, over all its targets."""
 
     name: Annotated[str, Example("canary")]
-    state: Annotated[GateState, Example("Open")]
+    state: Annotated[Closed, Example("Open"), From("closed")]
     reason: Annotated[GateReason, Example("Passing")]
     message: Annotated[ShortLine, Example("the gate canary is open: well: canary.example.org")]
     since: Annotated[Time, Example("2026-11-20T09:12:41Z")]
@@ -387,20 +437,24 @@ class Condition(Schema):
     status: Annotated[str, Example("True")]
     reason: Annotated[Shown, Example("Answered")]
     message: Annotated[str, Example("the API server answered")]
-    last_transition_time: Annotated[Time, Example("2026-11-20T09:12:40Z")]
+    last_transition_time: Annotated[Time, Example("2026-11-20T09:12:40Z"), From("since")]
 
 
 class ProbeInfo(Schema):
     """The last probe."""
 
-    last_time: Annotated[Time | None, Example("2026-11-20T14:10:01Z")]
-    next_time: Annotated[Time | None, Example("2026-11-20T14:10:06Z")]
-    duration_seconds: Annotated[float | None, Example(0.021)]
-    verdict: Annotated[Verdict | None, Example("ScaleDown")]
-    would_be: Annotated[Verdict | None, Example("ScaleDown")]
+    last_time: Annotated[Time | None, Example("2026-11-20T14:10:01Z"), From("last_probe")]
+    next_time: Annotated[Time | None, Example("2026-11-20T14:10:06Z"), From("next_probe")]
+    duration_seconds: Annotated[
+        Annotated[float, AfterValidator(lambda value: round(value, 6))] | None,
+        Example(0.021),
+        From("probe_seconds"),
+    ]
+    verdict: Annotated[Verdict | None, Example("ScaleDown"), From("decision.verdict")]
+    would_be: Annotated[Verdict | None, Example("ScaleDown"), From("decision.would_be")]
     """The verdict by the leases, or by the two paths, alone; differs from `verdict` if something holds it back."""
-    count: Annotated[int, Example(812)]
-    consecutive_failures: int
+    count: Annotated[int, Example(812), From("probes")]
+    consecutive_failures: Annotated[int, From("failures")]
 
 
 class Leases(Schema):
@@ -478,7 +532,7 @@ class Shoot(Schema):
     ]
     since: Annotated[Time, Example("2026-11-20T14:02:11Z")]
     conditions: list[Condition]
-    probe: ProbeInfo
+    probe: Annotated[ProbeInfo, From("")]
     leases: Annotated[Leases | None, Example(Leases.example())]
     """Null before the first reading, and in endpoint mode."""
     resources: list[Resource]
@@ -506,15 +560,17 @@ class Node(Schema):
     """A node and its lease."""
 
     name: Annotated[str, Example("ip-10-250-3-17")]
-    pool: Annotated[str | None, Example("worker-a")]
-    zone: Annotated[str | None, Example("eu-central-1a")]
+    pool: Annotated[str | None, Example("worker-a"), From("node.pool")]
+    zone: Annotated[str | None, Example("eu-central-1a"), From("node.zone")]
     candidate: Annotated[bool | None, Example(value=True)]
     reason: str | None
     lease: Annotated[LeaseState | str, Example("Expired")]
     """Fresh, Expired, Unknown or Missing."""
-    renew_time: Annotated[Time | None, Example("2026-11-20T14:01:40Z")]
-    age_seconds: Annotated[float | None, Example(31.2)]
-    clock_offset_seconds: Annotated[float | None, Example(0.0)]
+    renew_time: Annotated[
+        Time | None, Example("2026-11-20T14:01:40Z"), From("judgement.renew_time")
+    ]
+    age_seconds: Annotated[Seconds | None, Example(31.2), From("judgement.age")]
+    clock_offset_seconds: Annotated[Seconds | None, Example(0.0), From("judgement.offset")]
 
 
 class NodeMetadata(ListMetadata):
@@ -536,8 +592,8 @@ class NodeList(Schema):
 class HistoryEntry(Schema):
     """An entry of the history."""
 
-    time: Annotated[Time, Example("2026-11-20T14:02:11Z")]
-    type: Annotated[NoticeKind, Example("Scale")]
+    time: Annotated[Time, Example("2026-11-20T14:02:11Z"), From("at")]
+    type: Annotated[NoticeKind, Example("Scale"), From("kind")]
     verdict: Annotated[Verdict | None, Example("ScaleDown")]
     reason: Annotated[str, Example("ScaledDown")]
     message: Annotated[str, Example("kube-controller-manager scaled from 1 to 0")]
@@ -686,11 +742,15 @@ class WeededPod(Schema):
     pod: Annotated[str, Example("kube-scheduler-5d9f-x2p7v")]
     owner: Annotated[Shown | None, Example("ReplicaSet/kube-scheduler-5d9f")]
     """Its controller, such as `ReplicaSet/name`; null for a bare pod."""
-    time: Annotated[Time, Example("2026-11-20T14:21:31Z")]
+    time: Annotated[Time, Example("2026-11-20T14:21:31Z"), From("at")]
     result: Annotated[DeletionResult, Example("deleted")]
     container: Annotated[str, Example("kube-scheduler")]
     """The container with the longest remaining back-off."""
-    spared_backoff: Annotated[GoDuration | None, Example("4m43s")]
+    spared_backoff: Annotated[
+        Annotated[GoDuration, BeforeValidator(_milliseconds)] | None,
+        Example("4m43s"),
+        From("remaining"),
+    ]
     """The remaining back-off of that container; null if it was not known."""
 
 
@@ -698,7 +758,7 @@ class SparedPod(Schema):
     """A pod that matches a selector and was left alone."""
 
     pod: Annotated[str, Example("etcd-main-0")]
-    time: Annotated[Time, Example("2026-11-20T14:21:31Z")]
+    time: Annotated[Time, Example("2026-11-20T14:21:31Z"), From("at")]
     """Since when it has been spared for this reason."""
     reason: Annotated[KeepReason, Example("NotWaiting")]
     message: Annotated[Line, Example("none of its 2 containers waits in CrashLoopBackOff")]
@@ -742,8 +802,8 @@ class Recovery(Schema):
 class Weeder(Schema):
     """A service of one control plane with its recoveries, newest first."""
 
-    namespace: Annotated[str, NAMESPACE]
-    service: Annotated[str, Example("kube-apiserver")]
+    namespace: Annotated[str, NAMESPACE, From("key.namespace")]
+    service: Annotated[str, Example("kube-apiserver"), From("key.service")]
     ready: Annotated[bool, Example(value=True)]
     since: Annotated[Time | None, Example("2026-11-20T14:21:30Z")]
     """When it became ready, or not ready; null if that is not known."""
@@ -918,7 +978,7 @@ class NewestRecovery(Schema):
 
     id: int
     cause: Cause
-    author: Line | None
+    author: Annotated[Line | None, From("asked.author")]
     """The author of a manual recovery; null for an automatic one."""
     phase: Phase
     began: Time
@@ -936,8 +996,8 @@ class NewestRecovery(Schema):
 class WeederChange(Schema):
     """A service of one control plane with its newest recovery."""
 
-    namespace: str
-    service: str
+    namespace: Annotated[str, From("key.namespace")]
+    service: Annotated[str, From("key.service")]
     ready: bool
     since: Time | None
     failing: Line | None

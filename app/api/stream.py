@@ -12,7 +12,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Annotated, Final
@@ -20,7 +19,7 @@ from typing import Annotated, Final
 import structlog
 from fastapi import Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from app.api import publisher
 from app.api.auth.authentication import still_authenticated
@@ -45,7 +44,6 @@ from app.core.model.callers import Caller
 from app.core.model.policy import Loop
 from app.core.ports import SeedChange, Watched
 from app.core.reporting.changes import USUAL, ChangeKind, Feed, Follower, FollowerTooSlow, Wanted
-from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from app.core.web.serving import stopping_of
 
@@ -80,9 +78,9 @@ _HEADERS: Final = {
 class EventStreams:
     """The streams behind GET /api/v1/events.
 
-    The service subscribes `note` to the notice bus, `seed_changed` to the prober's seed and `leadership_changed` to the
-    elections, then calls `start`. It calls `stop` before it stops the HTTP server, which would otherwise wait for the
-    streams.
+    The service subscribes the `publisher` to notices, elections and results of endpoint probes, and `seed_changed` to
+    the prober's seed, then calls `start`. It calls `stop` before it stops the HTTP server, which would
+    otherwise wait for the streams.
 
     Args:
         context: The loops, process and overrides to render.
@@ -118,22 +116,10 @@ class EventStreams:
         self._context.audit.subscribe(self.publisher.audit_changed)
         _ = tasks.kept(self.publisher.run, _LOOP, self._failed)
 
-    def note(self, notice: Notice) -> None:
-        """Take a notice as a signal that something changed."""
-        self.publisher.note(notice)
-
     def seed_changed(self, change: SeedChange) -> None:
         """Take a change in a watch of the prober's seed as a signal."""
         if change.what in _SHOWN:
-            self.shoot_changed(change.namespace)
-
-    def shoot_changed(self, namespace: str) -> None:
-        """Signal that a shoot may have changed."""
-        self.publisher.shoot_changed(namespace)
-
-    def leadership_changed(self) -> None:
-        """Signal that this instance may have won or lost the leadership of a loop."""
-        self.publisher.leadership_changed()
+            self.publisher.shoot_changed(change.namespace)
 
     def stop(self) -> None:
         """End all streams at once, and refuse new ones, as the process stops."""
@@ -193,18 +179,6 @@ class EventStreams:
             raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=_BUSY)
 
 
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """A caller's request for a stream."""
-
-    caller: Caller
-    wanted: Wanted
-    last_id: str | None
-    """`Last-Event-ID`: the newest event that the client knows."""
-    review: Callable[[], Awaitable[None]]
-    """Raises a `Problem` if the caller may not listen any more."""
-
-
 class _Over(Exception):
     """Ends the stream; `reason` goes to the client, and is None if that has disconnected."""
 
@@ -213,45 +187,49 @@ class _Over(Exception):
         super().__init__(reason)
 
 
-class EventStream:
-    """Sends events to one client until one of several tasks ends the stream.
+class EventStream(Response):
+    """The answer that sends events to one client until one of several tasks ends the stream.
 
     Args:
         streams: Has the parts that all streams share.
-        listening: The caller's request.
-        head: The ASGI message that starts the answer.
-        send: Takes `head` and the messages after it.
+        caller: Who listens.
+        wanted: The filter.
+        last_id: `Last-Event-ID`: the newest event that the client knows.
+        review: Raises a `Problem` if the caller may not listen any more.
     """
 
+    media_type = publisher.MEDIA_TYPE
+
     def __init__(
-        self, streams: EventStreams, listening: Listening, head: Message, send: Send
+        self,
+        streams: EventStreams,
+        caller: Caller,
+        wanted: Wanted,
+        last_id: str | None,
+        review: Callable[[], Awaitable[None]],
     ) -> None:
-        self._streams, self._listening = streams, listening
-        self._head, self._send = head, send
+        self._streams, self._caller, self._wanted = streams, caller, wanted
+        self._last_id, self._review = last_id, review
         self._started = False
+        self.status_code, self.background = 200, None
+        self.init_headers(_HEADERS)
 
-    async def run(
-        self, receive: Receive, ended: asyncio.Future[str], stopping: asyncio.Event
-    ) -> None:
-        """Send events until the stream ends.
-
-        Args:
-            receive: Delivers the client's disconnect.
-            ended: Set to a reason when the stream must end.
-            stopping: Set when the HTTP server stops.
-        """
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._send = send
         reason: str | None = None
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._speak())
-                group.create_task(self._until_gone(receive))
-                group.create_task(self._until_denied())
-                group.create_task(self._until_ended(ended))
-                group.create_task(self._until_stopping(stopping))
-        except* _Over as over:
-            reason = _reason(over)
-        if reason is not None:
-            await self._say_farewell(reason)
+        with self._streams.place(self._caller.name) as ended:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._speak())
+                    group.create_task(self._until_gone(receive))
+                    group.create_task(self._until_denied())
+                    group.create_task(self._until_ended(ended))
+                    group.create_task(self._until_stopping(stopping_of(scope)))
+            except* _Over as over:
+                reasons = [each.reason for each in over.exceptions if isinstance(each, _Over)]
+                reason = None if None in reasons else reasons[0]
+            if reason is not None:
+                await self._say_farewell(reason)
 
     # Sending.
 
@@ -262,22 +240,23 @@ class EventStream:
             await self._tell()
         except (FollowerTooSlow, TimeoutError) as error:
             why = str(error) or f"nothing was read for {_STALLED:.0f} s"
-            log.info("a stream was too slow", caller=self._listening.caller.name, why=why)
+            log.info("a stream was too slow", caller=self._caller.name, why=why)
             raise _Over(f"too slow: {why}") from error
 
     async def _start(self) -> None:
         self._started = True
-        await self._send(self._head)
+        head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await self._send(head)
 
     async def _tell(self) -> None:
-        feed, last_id = self._streams.feed, self._listening.last_id
+        feed, last_id = self._streams.feed, self._last_id
         after = feed.position if last_id is None else feed.resume(last_id)
         retry = self._streams.chance.uniform(*_RETRY)
         await self._say(publisher.opening(retry, None if after is None else feed.id_of(after)))
         if after is not None:
-            with feed.follow(self._listening.wanted, after) as follower:
+            with feed.follow(self._wanted, after) as follower:
                 await self._follow(follower)
-        with feed.follow(self._listening.wanted, feed.position) as follower:
+        with feed.follow(self._wanted, feed.position) as follower:
             await self._say_snapshot(feed.id_of(feed.position))
             await self._follow(follower)
 
@@ -288,7 +267,7 @@ class EventStream:
         """
         gap = Gap(reason="the events after the last one that you have seen are not remembered here")
         batch = [_body(EventName.GAP, gap)]
-        events = self._streams.publisher.snapshot(self._listening.wanted)
+        events = self._streams.publisher.snapshot(self._wanted)
         size = 0
         for event in events:
             batch.append(event)
@@ -321,9 +300,7 @@ class EventStream:
                 await self._start()
             await self._say(end, more=False)
         except TimeoutError:
-            log.debug(
-                "a stream ended before its last event was read", caller=self._listening.caller.name
-            )
+            log.debug("a stream ended before its last event was read", caller=self._caller.name)
 
     # The reasons to end it; each task raises `_Over`.
 
@@ -337,7 +314,7 @@ class EventStream:
             # Spread, so that streams that began together are not all reviewed at the same moment.
             await self._streams.clock.sleep(self._streams.chance.uniform(0.9, 1.0) * REVIEW)
             try:
-                await self._listening.review()
+                await self._review()
             except (Problem, WatchdogError) as error:
                 raise _Over(str(error)) from error
 
@@ -349,31 +326,8 @@ class EventStream:
         raise _Over("the server is stopping")
 
 
-def _reason(over: ExceptionGroup[_Over]) -> str | None:
-    """The first reason; None if the client has disconnected."""
-    reasons = [each.reason for each in over.exceptions if isinstance(each, _Over)]
-    return None if None in reasons else reasons[0]
-
-
 def _body(event: EventName, data: Schema) -> bytes:
     return publisher.sse_body(event, data.model_dump_json(by_alias=True))
-
-
-class EventResponse(Response):
-    """The answer that streams events to one client."""
-
-    media_type = publisher.MEDIA_TYPE
-
-    def __init__(self, streams: EventStreams, listening: Listening) -> None:
-        self._streams, self._listening = streams, listening
-        self.status_code, self.background = 200, None
-        self.init_headers(_HEADERS)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        stream = EventStream(self._streams, self._listening, head, send)
-        with self._streams.place(self._listening.caller.name) as ended:
-            await stream.run(receive, ended, stopping_of(scope))
 
 
 async def streams_of(request: Request) -> EventStreams:
@@ -443,7 +397,7 @@ async def any_leader(context: AnyContext) -> None:
 @router.get(
     "/api/v1/events",
     status_code=200,
-    response_class=EventResponse,
+    response_class=EventStream,
     dependencies=[allowed(Call.LIST), Depends(any_leader)],
     responses={
         200: {
@@ -469,7 +423,7 @@ async def stream_events(
     for each in calls[1:]:
         await context.authority.check(caller_of(request), each)
     review = partial(_review, request, context, calls)
-    return EventResponse(streams, Listening(caller_of(request), wanted, last_event_id, review))
+    return EventStream(streams, caller_of(request), wanted, last_event_id, review)
 
 
 async def _review(request: Request, context: Context, calls: Sequence[Call]) -> None:

@@ -26,7 +26,6 @@ from aiohttp.http_parser import RawResponseMessage
 from app.core.bounded_tls import BoundedContext, BoundedTls, Greeting, secured
 from app.core.clock import stopwatch
 from app.core.fair_queue import TIME_SLICE, Consumer, FairQueue
-from app.core.framing import ExcessiveFraming
 
 READ_AHEAD: Final = 64 * 1024
 """Bytes of a body that may wait to be read, and 16 times as many chunks; briefly twice that."""
@@ -38,6 +37,10 @@ _MOST_INTERIM: Final = 10
 _FRAMING: Final = 24 * 1024
 # ... and framing per byte of content beyond that: chunks of 64 bytes on average have 6 bytes of it.
 _SMALL: Final = 6 / 63.5
+
+
+class ExcessiveFraming(aiohttp.ClientPayloadError):
+    """An answer came in far more chunks, records or interim answers than necessary, or nobody had requested it."""
 
 
 class BoundedReader(ResponseHandler):

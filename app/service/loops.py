@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 from app.api.context import ProberView
 from app.api.health import Check, contact_check, listed, seed_checks, synced_check
@@ -42,10 +42,6 @@ from app.service.selfview import MeltdownScan
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
 
-if TYPE_CHECKING:
-    from app.core.kube.seed import SeedCluster
-
-
 # Overrides: both loops read them, the API of any replica writes them, and the prober's leader maintains them (rules 7).
 
 
@@ -69,10 +65,6 @@ class OverrideFeature:
             pauses, requests, self.view, cluster.home, core.clock, core.chance, dry_run=dry_run
         )
 
-    def pauses(self) -> WeederPauses:
-        """The pauses that keep the weeder from weeding."""
-        return WeederPauses(self.view)
-
     def maintain(self, adapters: ProberAdapters, ignored: Callable[[], int]) -> None:
         """Report and maintain the Pauses, and show gauges, while this process leads the prober.
 
@@ -80,7 +72,12 @@ class OverrideFeature:
             adapters: Those of the prober, which runs in this process.
             ignored: Returns the number of resources with ignore-scaling, for the gauge.
         """
-        leadership = adapters.leadership
+        leadership, seed = adapters.leadership, adapters.seed
+
+        def clusters() -> Collection[str] | None:
+            """Names of all Clusters; None before they were listed once."""
+            return seed.clusters().keys() if seed.watch_state(Watched.CLUSTERS).synced else None
+
         self._reconciler = OverrideReconciler(
             self.view,
             self.override_service,
@@ -89,7 +86,7 @@ class OverrideFeature:
             self._core.clock,
             home=self._home,
             leading=lambda: leadership.leading,
-            clusters=lambda: _names(adapters.seed),
+            clusters=clusters,
         )
         leadership.subscribe(self._reconciler.wake)
         OverrideGauges(
@@ -106,10 +103,6 @@ class OverrideFeature:
         _ = tasks.shared(self.view.run, "overrides")
         if self._reconciler is not None:
             _ = tasks.shared(self._reconciler.run, "maintenance of the overrides")
-
-    def features_off(self) -> Mapping[str, str]:
-        """The features `pauses` and `scalerequests` that are off, with the reasons."""
-        return self.view.features_off()
 
     def checks(self) -> list[Check]:
         """Readiness checks: one fails until the overrides have been read, or count as none; one shows troubles."""
@@ -132,11 +125,6 @@ def _troubles(cache: OverrideCache) -> str | None:
         count = "1 object" if len(unreadable) == 1 else f"{len(unreadable)} objects"
         troubles.append(f"{count} cannot be decoded: {'; '.join(unreadable[:_NAMED])}{more}")
     return "; ".join(troubles) or None
-
-
-def _names(seed: "SeedCluster") -> Collection[str] | None:
-    """Names of all Clusters; None before they were listed once."""
-    return seed.clusters().keys() if seed.watch_state(Watched.CLUSTERS).synced else None
 
 
 # The results of endpoint probes as metrics show them; pure.
@@ -190,27 +178,6 @@ def begin_weeder(metrics: Metrics, policy: WeederPolicy, *, dry_run: bool) -> No
 
 
 _SLICES: Final = "endpointslices"
-
-
-class RunningLoop(Protocol):
-    """The prober or the weeder, as the service runs it."""
-
-    @property
-    def name(self) -> Loop:
-        """Which of the two it is."""
-        ...
-
-    def start(self) -> None:
-        """Begin to work; called after the cluster's watches have been opened."""
-        ...
-
-    async def stop(self, why: str) -> None:
-        """End all work; requests that were sent are finished first."""
-        ...
-
-    def checks(self) -> Sequence[Check]:
-        """The loop's readiness checks."""
-        ...
 
 
 class _Led:
@@ -371,11 +338,11 @@ class WeederLoop:
         self._core, self._adapters = core, adapters
         begin_weeder(core.metrics, policy, dry_run=configured.dry_run)
         self.weeder = WeederRunner(
-            WeederEnvironment.create(
+            WeederEnvironment(
                 policy,
                 adapters.seed,
                 adapters.leadership,
-                pauses=decisions.pauses(),
+                pauses=WeederPauses(decisions.view),
                 clock=core.clock,
                 tasks=core.tasks,
                 notice_bus=core.notice_bus,
@@ -404,3 +371,7 @@ class WeederLoop:
             contact_check(_SLICES, seed.watch_state, clock),
             Check("selectors", selectors, advisory=True),
         ]
+
+
+RunningLoop = ProberLoop | WeederLoop
+"""The prober or the weeder, as the service runs it."""

@@ -62,25 +62,17 @@ class Election(Leadership, Protocol):
         ...
 
 
-class Rights(Protocol):
-    """The permissions that the configuration needs, and the reviewer that finds the missing ones."""
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """The permissions that the configuration needs (rules 4.4), and the reviewer that finds the missing ones."""
 
-    @property
-    def reviewer(self) -> "AccessReviewer":
-        """Finds out which permissions are missing."""
-        ...
-
-    async def needed(self) -> tuple[Permission, ...]:
-        """All needed permissions; may ask the seed how it serves the dependents, and raise a `ClusterError`."""
-        ...
+    reviewer: "AccessReviewer"
+    needed: Callable[[], Awaitable[tuple[Permission, ...]]]
+    """All needed permissions; may ask the seed how it serves the dependents, and raise a `ClusterError`."""
 
 
-class Scan(Protocol):
-    """Finds objects that carry the meltdown key and are not configured as dependents."""
-
-    async def __call__(self) -> Sequence[str]:
-        """Names as `namespace/Kind/name`; raises a `ClusterError`."""
-        ...
+Scan = Callable[[], Awaitable[Sequence[str]]]
+"""Finds objects that carry the meltdown key and are not configured: `namespace/Kind/name`; raises a `ClusterError`."""
 
 
 class LeaderAddressView(Protocol):
@@ -100,11 +92,6 @@ async def _nothing() -> None:
     """Do nothing."""
 
 
-def _no_features() -> Mapping[str, str]:
-    """No feature is off."""
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class ProberAdapters:
     """The prober's adapters to a seed and its shoots."""
@@ -115,7 +102,7 @@ class ProberAdapters:
     scan: Scan | None = None
     endpoints: EndpointAdapters | None = None
     """Adapters for endpoint probes; None if none are configured."""
-    features_off: Callable[[], Mapping[str, str]] = _no_features
+    features_off: Callable[[], Mapping[str, str]] = field(default=dict)
     """Reasons by name of the features of the prober alone that are off."""
 
 

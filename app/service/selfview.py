@@ -3,10 +3,9 @@
 About the seed: missing permissions (at start and hourly), and forgotten meltdown keys (once, at start).
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
@@ -18,11 +17,14 @@ from app.core.metrics import Metrics
 from app.core.model.policy import ConfigWarning, Loop
 from app.core.ports import Permission
 from app.core.reporting.event_writer import FEATURE, EventWriter
-from app.service.parts import Cluster, Configured, Election, LeaderAddressView
-
-if TYPE_CHECKING:
-    from app.core.kube.reviews import AccessReviewer
-
+from app.service.parts import (
+    Cluster,
+    Configured,
+    Election,
+    LeaderAddressView,
+    Rights,
+    Scan,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -33,17 +35,8 @@ _AFTER_FAILURE: Final = 60.0
 class PermissionCheck:
     """Reviews which permissions are missing, and keeps log and metrics about them (rules 4.4)."""
 
-    def __init__(
-        self,
-        reviewer: "AccessReviewer",
-        needed: Callable[[], Awaitable[tuple[Permission, ...]]],
-        clock: Clock,
-        metrics: Metrics,
-    ) -> None:
-        self._reviewer = reviewer
-        self._needed = needed
-        self._clock = clock
-        self._metrics = metrics
+    def __init__(self, rights: Rights, clock: Clock, metrics: Metrics) -> None:
+        self._rights, self._clock, self._metrics = rights, clock, metrics
         self.missing: tuple[Permission, ...] = ()
         self.checked_at: float | None = None
         """Instant of the last complete review; None before the first."""
@@ -56,7 +49,7 @@ class PermissionCheck:
 
     async def _check(self) -> bool:
         try:
-            missing = await self._reviewer.missing(await self._needed())
+            missing = await self._rights.reviewer.missing(await self._rights.needed())
         except ClusterError as error:
             log.warning("rights could not be checked", error=str(error))
             return False
@@ -101,9 +94,7 @@ class MeltdownScan:
 
     feature: Final = "metadata-scan"
 
-    def __init__(
-        self, scan: Callable[[], Awaitable[Sequence[str]]], clock: Clock, metrics: Metrics
-    ) -> None:
+    def __init__(self, scan: Scan, clock: Clock, metrics: Metrics) -> None:
         self._scan, self._clock, self._metrics = scan, clock, metrics
         self.found: tuple[str, ...] = ()
         """Names as `namespace/Kind/name`."""
@@ -189,30 +180,39 @@ class LeaderInfo:
         return self._where.address()
 
 
-def _none() -> Sequence[str]:
-    """Return an empty result."""
-    return ()
-
-
-@dataclass(frozen=True, slots=True)
-class Finders:
-    """The parts of the process that find troubles; None: this process has no such part."""
-
-    permissions: PermissionCheck | None = None
-    scan: MeltdownScan | None = None
-    events: EventWriter | None = None
-    empty_selectors: Callable[[], Sequence[str]] = _none
-    features_off: Sequence[Callable[[], Mapping[str, str]]] = ()
-    """Functions that return further features that are off, with the reason of each."""
-
-
 class SelfView:
-    """This process and its troubles, as the API and the health checks show them."""
+    """This process and its troubles, as the API and the health checks show them.
+
+    What finds the troubles is None where this process has no such part.
+
+    Args:
+        configured: The configuration.
+        cluster: Has the elections, and where the leader is.
+        clock: That of the process.
+        permissions: The check of the rights.
+        scan: The scan for forgotten meltdown keys.
+        events: The writer of Events.
+        empty_selectors: Returns the selectors of the weeder that match no pod.
+        features_off: Functions that return further features that are off, with the reason of each.
+    """
 
     def __init__(
-        self, configured: Configured, cluster: Cluster, clock: Clock, finders: Finders
+        self,
+        configured: Configured,
+        cluster: Cluster,
+        clock: Clock,
+        *,
+        permissions: PermissionCheck | None = None,
+        scan: MeltdownScan | None = None,
+        events: EventWriter | None = None,
+        empty_selectors: Callable[[], Sequence[str]] = tuple,
+        features_off: Sequence[Callable[[], Mapping[str, str]]] = (),
     ) -> None:
-        self.configured, self._cluster, self._finders = configured, cluster, finders
+        self.configured, self._cluster = configured, cluster
+        self._permissions, self._scan, self._events = permissions, scan, events
+        self._features_off = features_off
+        self.selectors_without_pods = empty_selectors
+        """Returns the selectors of the weeder that have matched no pod for an hour."""
         self.version, self.identity = configured.version, cluster.identity
         self.dry_run = configured.dry_run
         self.now, self.sleep = clock.now, clock.sleep
@@ -240,12 +240,11 @@ class SelfView:
             for each in self.missing_permissions()
             if each.feature
         }
-        events, scan = self._finders.events, self._finders.scan
-        if events is not None and events.off is not None:
-            found[FEATURE] = events.off
-        if scan is not None and scan.off is not None:
-            found[scan.feature] = scan.off
-        for each in self._finders.features_off:
+        if self._events is not None and self._events.off is not None:
+            found[FEATURE] = self._events.off
+        if self._scan is not None and self._scan.off is not None:
+            found[self._scan.feature] = self._scan.off
+        for each in self._features_off:
             found |= each()
         leader = self._cluster.leader
         if leader is not None and leader.off is not None:
@@ -254,14 +253,12 @@ class SelfView:
 
     def missing_permissions(self) -> tuple[Permission, ...]:
         """Permissions that the configuration needs and the process lacks."""
-        check = self._finders.permissions
-        return () if check is None else check.missing
+        return () if self._permissions is None else self._permissions.missing
 
     @property
     def permissions_known(self) -> bool:
         """Whether the seed has answered a review of all permissions."""
-        check = self._finders.permissions
-        return check is None or check.checked_at is not None
+        return self._permissions is None or self._permissions.checked_at is not None
 
     def config_warnings(self) -> tuple[ConfigWarning, ...]:
         """Warnings about flags and files."""
@@ -269,12 +266,7 @@ class SelfView:
 
     def found_unconfigured(self) -> tuple[str, ...]:
         """Names of objects that carry the meltdown key and are not configured."""
-        scan = self._finders.scan
-        return () if scan is None else scan.found
-
-    def selectors_without_pods(self) -> Sequence[str]:
-        """Selectors of the weeder that have matched no pod for an hour."""
-        return self._finders.empty_selectors()
+        return () if self._scan is None else self._scan.found
 
 
 def health(

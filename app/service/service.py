@@ -19,7 +19,6 @@ import asyncio
 import gc
 import platform
 from collections.abc import Awaitable, Iterable, Mapping
-from dataclasses import replace
 from ssl import SSLContext
 from typing import Final
 
@@ -36,7 +35,6 @@ from app.core.clock import Clock
 from app.core.config.settings import ApiSettings
 from app.core.config.values import ListenAddress
 from app.core.model.probing import NoticeKind
-from app.core.model.workloads import ResourceRef
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.event_writer import EventWriter
 from app.core.reporting.history import History
@@ -47,7 +45,7 @@ from app.core.web.peers import Network
 from app.core.web.serving import HttpServer
 from app.service.loops import OverrideFeature, ProberLoop, RunningLoop, WeederLoop
 from app.service.parts import Cluster, Configured, Core
-from app.service.selfview import Finders, PermissionCheck, SelfView, health
+from app.service.selfview import PermissionCheck, SelfView, health
 
 # How late the event loop returns to a timer. Every probe and every answer is late by as much.
 
@@ -86,10 +84,21 @@ class Service:
         self._configured, self._core, self._cluster = configured, core, cluster
         self._decisions = OverrideFeature(core, cluster, dry_run=configured.dry_run)
         self._metering = Metering(core.metrics)
-        self.prober, self.weeder = self._prober_loop(), self._weeder_loop()
+        self.prober: ProberLoop | None = None
+        self.weeder: WeederLoop | None = None
+        if configured.prober is not None and cluster.prober is not None:
+            self.prober = ProberLoop(
+                configured, configured.prober, core, cluster.prober, self._decisions, self._metering
+            )
+        if configured.weeder is not None and cluster.weeder is not None:
+            self.weeder = WeederLoop(
+                configured, configured.weeder, core, cluster.weeder, self._decisions
+            )
         self._history, self._audit = History(), AuditLog(core.clock.now)
         self._streams: EventStreams | None = None
-        self._permissions = self._permission_check()
+        self._permissions: PermissionCheck | None = None
+        if cluster.rights is not None:
+            self._permissions = PermissionCheck(cluster.rights, core.clock, core.metrics)
         self._events = self._event_writer()
         self._dead = False
         self._subscribe()
@@ -97,49 +106,23 @@ class Service:
         self._servers: list[HttpServer] = []
         self._serving: list[asyncio.Task[None]] = []
 
-    def _prober_loop(self) -> ProberLoop | None:
-        policy, adapters = self._configured.prober, self._cluster.prober
-        if policy is None or adapters is None:
-            return None
-        return ProberLoop(
-            self._configured, policy, self._core, adapters, self._decisions, self._metering
-        )
-
-    def _weeder_loop(self) -> WeederLoop | None:
-        policy, adapters = self._configured.weeder, self._cluster.weeder
-        if policy is None or adapters is None:
-            return None
-        return WeederLoop(self._configured, policy, self._core, adapters, self._decisions)
-
     @property
     def _loops(self) -> list[RunningLoop]:
-        both: list[RunningLoop | None] = [self.prober, self.weeder]
-        return [each for each in both if each is not None]
-
-    def _permission_check(self) -> PermissionCheck | None:
-        rights = self._cluster.rights
-        if rights is None:
-            return None
-        return PermissionCheck(rights.reviewer, rights.needed, self._core.clock, self._core.metrics)
+        return [each for each in (self.prober, self.weeder) if each is not None]
 
     def _event_writer(self) -> EventWriter | None:
+        prober, elections = self.prober, self._cluster.elections.values()
         if self._cluster.events is None or self._configured.dry_run:
             return None
         return EventWriter(
             self._cluster.events,
-            leading=self._leads,
-            uid_of=self._uid_of,
+            # Where both loops run, this process never leads the weeder without the prober.
+            leading=lambda: any(each.leading for each in elections),
+            uid_of=lambda *of: None if prober is None else prober.uid_of(*of),
             identity=self._cluster.identity,
             clock=self._core.clock,
             metrics=self._core.metrics,
         )
-
-    def _leads(self) -> bool:
-        """Whether this process leads a loop; where both run, it never leads the weeder without the prober."""
-        return any(each.leading for each in self._cluster.elections.values())
-
-    def _uid_of(self, namespace: str, ref: ResourceRef) -> str | None:
-        return None if self.prober is None else self.prober.uid_of(namespace, ref)
 
     def _subscribe(self) -> None:
         subscribers = [journal, self._metering.note]
@@ -177,7 +160,19 @@ class Service:
         """
         settings, core = self._configured.settings, self._core
         gate = await open_gate(settings, self._cluster.reviewer, core.clock, core.metrics)
-        view = SelfView(self._configured, self._cluster, core.clock, self._finders(gate))
+        off = [self._decisions.view.features_off, gate.features_off]
+        if self._cluster.prober is not None:
+            off.append(self._cluster.prober.features_off)
+        view = SelfView(
+            self._configured,
+            self._cluster,
+            core.clock,
+            permissions=self._permissions,
+            scan=None if self.prober is None else self.prober.scan,
+            events=self._events,
+            empty_selectors=tuple if self.weeder is None else self.weeder.weeder.selectors.troubles,
+            features_off=off,
+        )
         checks = self._checks(view, gate)
         at = settings.health_bind_addr
         self._serve(create_health_app(checks, local_only=at.loopback), "health", at)
@@ -198,7 +193,8 @@ class Service:
         return health(view, self._cluster, [alive], [*loops, *self._decisions.checks(), files])
 
     def _serve_api(self, view: SelfView, checks: Health, gate: AccessGate) -> None:
-        core, exposure = self._core, gate.exposure
+        core, exposure, settings = self._core, gate.exposure, self._configured.settings
+        ours = settings if isinstance(settings, ApiSettings) else None
         context = Context(
             view,
             self._decisions.view,
@@ -216,7 +212,7 @@ class Service:
             audit=self._audit,
             authentication=gate.around_api,
             local_only=exposure.address.loopback,
-            origins=self._origins(),
+            origins=frozenset(ours.cors_allow_origin if ours else ()),
         )
         self._streams = self._event_streams(context)
         api = create_api(
@@ -229,38 +225,20 @@ class Service:
         # The document is cached on the application. Generating it takes a tenth of a second, for which a request would
         # keep the event loop from the probes.
         api.openapi()
-        self._serve(api, "API", exposure.address, tls=gate.tls, proxies=self._proxies())
-
-    def _origins(self) -> frozenset[str]:
-        settings = self._configured.settings
-        return frozenset(settings.cors_allow_origin if isinstance(settings, ApiSettings) else ())
-
-    def _proxies(self) -> tuple[Network, ...]:
-        settings = self._configured.settings
-        return settings.trusted_proxies if isinstance(settings, ApiSettings) else ()
+        proxies = ours.trusted_proxies if ours else ()
+        self._serve(api, "API", exposure.address, tls=gate.tls, proxies=proxies)
 
     def _event_streams(self, context: Context) -> EventStreams:
         core, prober = self._core, self._cluster.prober
         streams = EventStreams(context, core.clock, core.chance, core.metrics)
-        core.notice_bus.subscribe(streams.note)
+        core.notice_bus.subscribe(streams.publisher.note)
         if prober is not None:
             prober.seed.subscribe(streams.seed_changed)
         if self.prober is not None:
-            self.prober.follow_endpoints(streams.shoot_changed)
+            self.prober.follow_endpoints(streams.publisher.shoot_changed)
         for election in self._cluster.elections.values():
-            election.subscribe(streams.leadership_changed)
+            election.subscribe(streams.publisher.leadership_changed)
         return streams
-
-    def _finders(self, gate: AccessGate) -> Finders:
-        off = [self._decisions.features_off, gate.features_off]
-        if self._cluster.prober is not None:
-            off.append(self._cluster.prober.features_off)
-        found = Finders(self._permissions, events=self._events, features_off=off)
-        if self.prober is not None:
-            found = replace(found, scan=self.prober.scan)
-        if self.weeder is not None:
-            found = replace(found, empty_selectors=self.weeder.weeder.selectors.troubles)
-        return found
 
     def _serve(
         self,

@@ -25,7 +25,7 @@ from app.core.model.weeding import (
 from app.core.ports import Preparation, Relisted
 from app.weeder import rules
 from app.weeder.environment import WeederEnvironment
-from app.weeder.registry import RecoveryRegistry
+from app.weeder.recovery import RecoveryRegistry
 from app.weeder.rules import Readiness, ReadinessChange
 from app.weeder.selector_check import SelectorCheck
 
@@ -203,18 +203,14 @@ class WeederController:
             self._take_up()
             return
         for key in relisted.changed:
-            if self._step(key, Cause.GAP) is ReadinessChange.NONE and self._ready(key):
-                self._doubt(key, relisted.since)
-
-    def _doubt(self, key: ServiceKey, heard: float | None) -> None:
-        """Handles a service that was and is ready, but may have been lost in between, during a gap.
-
-        The leader asks its pods now; a standby forgets since when it is ready, so that it asks when it takes over.
-        """
-        if self._began:
-            self._past.ask(Question(key, Cause.GAP, heard))
-        else:
-            self._known[key] = Readiness(ready=True, since=None)
+            if self._step(key, Cause.GAP) is not ReadinessChange.NONE or not self._ready(key):
+                continue
+            # It was and is ready, but may have been lost in between. The leader asks its pods now; a standby forgets
+            # since when it is ready, so that it asks when it takes over.
+            if self._began:
+                self._past.ask(Question(key, Cause.GAP, relisted.since))
+            else:
+                self._known[key] = Readiness(ready=True, since=None)
 
     def _step(self, key: ServiceKey, cause: Cause) -> ReadinessChange:
         now, slices = self._env.clock.now(), self._env.seed.slices(key)
@@ -260,21 +256,18 @@ class WeederController:
     def _begin_late(self, question: Question, since: float) -> None:
         """Begins a recovery, for what is left of its time, for a service that became ready unseen at `since`."""
         key, now = question.key, self._env.clock.now()
-        self._learn(key, since)
+        if not self._ready(key):
+            return
+        if self._known[key].since is None:
+            self._known[key] = Readiness(ready=True, since=since)
         running = self._registry.running(key)
-        if not self._began or not self._ready(key):
+        if not self._began:
             return
         if running is not None and since <= running.begun.began:
             return  # the recovery that runs began because of this
         until = question.until(since, now, self._env.policy.watch_duration)
         if until is not None:
             self._registry.begin(key, question.cause, until - now)
-
-    def _learn(self, key: ServiceKey, since: float) -> None:
-        """Notes since when a service is ready, as its pods have told, if that was not known."""
-        known = self._known.get(key)
-        if known is not None and known.ready and known.since is None:
-            self._known[key] = Readiness(ready=True, since=since)
 
     # Requests of people.
 
@@ -310,13 +303,9 @@ class WeederController:
             )
         if not self._ready(key):
             raise Refused(f"{key.service} is not ready: what depends on it would crash again")
-        return self._despite(key.namespace, force=force)
-
-    def _despite(self, namespace: str, *, force: bool) -> str | None:
-        """The pause that a forced recovery overrides; None if there is none."""
         if not self._env.pauses.synced:
             raise NotKnownYet("the overrides have not been read yet; retry in a moment")
-        paused = self._env.pauses.paused(namespace)
+        paused = self._env.pauses.paused(key.namespace)
         if paused is not None and not force:
             raise Refused(f"{paused}; with force the pods are deleted despite it")
         return paused

@@ -291,7 +291,7 @@ class Deletions:
         """Starts to delete a pod; in a dry run only reports it."""
         now = self._env.clock.now()
         if self._env.dry_run:
-            self._env.records.pretended(pod, now)
+            self._env.records.enter(pod, now)
             self._done(pod, delete, DeletionResult.DRY_RUN)
             return
         self._env.records.sending(pod, now)
@@ -323,7 +323,7 @@ class Deletions:
             return
         except Exception as failure:
             self.failure = failure  # the recovery fails with it
-            self._env.records.answered(pod, UNKNOWN, self._env.clock.now())
+            self._env.records.answered(pod, UNKNOWN)
             raise
         finally:
             self._sending.pop(pod.uid, None)
@@ -340,7 +340,7 @@ class Deletions:
 
     def _answered(self, pod: PodView, delete: Delete, error: ClusterError | None) -> None:
         now, found = self._env.clock.now(), answer(error)
-        self._env.records.answered(pod, found, now)
+        self._env.records.answered(pod, found)
         if found.next_version:
             self._queue.until_next_version(pod, now)
         if found.again:

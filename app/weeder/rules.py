@@ -332,7 +332,7 @@ class _Opening(NamedTuple):
 
 
 class Ledger:
-    """Records deletions, and how many pods each owner had; forgets what no longer counts.
+    """Records deletions of all recoveries, and how many pods each owner had; forgets what no longer counts.
 
     The key of an owner is its uid and its namespace: anybody who creates pods writes their owner references, and could
     otherwise use up the cap of another control plane's workload by naming its uid. A bare pod is its own owner, and is
@@ -357,6 +357,9 @@ class Ledger:
         """The deletions that count, by uid of the pod."""
         self._known: OrderedDict[str, float] = OrderedDict()
         """When each deletion was sent, by uid of the pod; kept for longer than it counts."""
+        self._unanswered: set[str] = set()
+        """Uids of `_known` whose deletion got no answer, so that it may be sent again."""
+        self._in_flight: set[str] = set()
         self._used: dict[str, int] = {}
         """How many entries of `_sent` each owner has, by its key."""
         self._opened: deque[tuple[float, tuple[str, ...]]] = deque()
@@ -373,20 +376,42 @@ class Ledger:
             self._opened.append((self._now, tuple(counts)))
 
     def deleted_before(self, pod: PodView, now: float) -> DeletedBefore:
-        """What was deleted before, as far as it concerns this pod; deletions in (now - window, now] count."""
-        self._advance(now)
-        key = _key(pod)
-        return DeletedBefore(pod.uid in self._known, self._used.get(key, 0), self._allowed(key))
+        """What was deleted before, as far as it concerns this pod; deletions in (now - window, now] count.
 
-    def deleted_before_retry(self, pod: PodView, now: float) -> DeletedBefore:
-        """The same without the pod's own deletion, for one that got no answer and is to be sent again."""
-        found = self.deleted_before(pod, now)
-        sent = self._sent.get(pod.uid)  # None if it no longer counts
-        own = 1 if sent is not None and sent.key == _key(pod) else 0
-        return DeletedBefore(already=False, used=found.used - own, allowed=found.allowed)
+        A deletion of the pod itself that got no answer does not, unless it is in flight again: it may be sent again.
+        """
+        self._advance(now)
+        key, uid = _key(pod), pod.uid
+        used, allowed = self._used.get(key, 0), self._allowed(key)
+        if uid not in self._unanswered or uid in self._in_flight:
+            return DeletedBefore(uid in self._known, used, allowed)
+        sent = self._sent.get(uid)  # None if it no longer counts
+        own = 1 if sent is not None and sent.key == key else 0
+        return DeletedBefore(already=False, used=used - own, allowed=allowed)
+
+    def sending(self, pod: PodView, now: float) -> None:
+        """Counts a deletion that is about to be sent."""
+        self._in_flight.add(pod.uid)
+        self.enter(pod, now)
+
+    def called_off(self, pod: PodView) -> None:
+        """Stops counting a deletion that was not sent, unless an earlier request may have deleted the pod."""
+        self._in_flight.discard(pod.uid)
+        if pod.uid not in self._unanswered:
+            self.take_back(pod.uid)
+
+    def answered(self, pod: PodView, found: DeletionAnswer) -> None:
+        """Records the answer to a deletion; one that may have been carried out counts, and may be sent again."""
+        self._in_flight.discard(pod.uid)
+        if not found.counts:
+            self.called_off(pod)
+        elif found.again and pod.uid in self._known:
+            self._unanswered.add(pod.uid)
+        else:
+            self._unanswered.discard(pod.uid)
 
     def enter(self, pod: PodView, now: float) -> None:
-        """Counts a deletion that is about to be sent.
+        """Counts a deletion, or one that a dry run does not send, so that it is reported only once.
 
         One that is sent again counts once, from the latest time on, as any of the requests may be the one that deletes.
         """
@@ -415,7 +440,8 @@ class Ledger:
             self._give_back(sent.key)
         known_after = self._now - _REMEMBERED * self._window
         while self._known and next(iter(self._known.values())) <= known_after:
-            self._known.popitem(last=False)
+            uid, _ = self._known.popitem(last=False)
+            self._unanswered.discard(uid)
         while self._opened and self._opened[0][0] <= counts_after:
             for key in self._opened.popleft()[1]:
                 self._close(key)

@@ -1,15 +1,15 @@
 """Defects of the adapter that are made on purpose, from outside, to see that the exploration finds them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Final
 from unittest.mock import patch
 
 from app.core.errors import ClusterError, Expired
-from app.core.kube import decoding
-from app.core.kube.connections import MAX_BODY, Claim
-from app.core.kube.election import LeaseRecord, LeaseStore, LeaseUpdate
+from app.core.kube.connections import MAX_BODY, ByteBudget
+from app.core.kube.decoding import envelope, seed_objects
+from app.core.kube.election import LeaseRecord, LeaseStore
 from app.core.kube.reflector import ObjectKey, Reflector, Replica
 from app.core.kube.resources import LEASES
 from app.core.model.workloads import ResourceRef, WorkloadView
@@ -28,7 +28,7 @@ def bookmark_taken_for_event() -> Any:  # noqa: ANN401  a patch
     """A bookmark is taken for the deletion of what the copy knows last."""
     original = Reflector._take  # noqa: SLF001  a defect in its very midst
 
-    async def take(self: Reflector[Any], event: decoding.WatchEvent, *, cut: bool) -> str | None:
+    async def take(self: Reflector[Any], event: envelope.WatchEvent, *, cut: bool) -> str | None:
         version = await original(self, event, cut=cut)
         if event.type == "BOOKMARK":
             known = [(ns, name) for ns, each in self._replica._objects.items() for name in each]  # noqa: SLF001
@@ -56,10 +56,9 @@ def lease_without_version() -> Any:  # noqa: ANN401  a patch
     """The Lease is written over, whatever has happened to it."""
 
     async def written(
-        self: LeaseStore, record: LeaseRecord, update: LeaseUpdate, within: float
+        self: LeaseStore, record: LeaseRecord, spec: dict[str, Any], within: float
     ) -> LeaseRecord:
         metadata = {k: v for k, v in record.whole["metadata"].items() if k != "resourceVersion"}
-        spec = update.spec(record.whole.get("spec") or {})
         body = {**record.whole, "metadata": metadata, "spec": spec}
         path = LEASES.path(self._namespace, self.name)
         return await self._ask("update", "PUT", path, body, within)
@@ -69,13 +68,13 @@ def lease_without_version() -> Any:  # noqa: ANN401  a patch
 
 def last_count_kept() -> Any:  # noqa: ANN401  a patch
     """A size that is missing or 0 is decoded as the one before."""
-    original = decoding.workload
+    original = seed_objects.workload
     last: dict[tuple[str, str], int] = {}
 
-    def workload(ref: ResourceRef) -> Callable[[decoding.Raw], WorkloadView]:
+    def workload(ref: ResourceRef) -> Callable[[envelope.Raw], WorkloadView]:
         decode = original(ref)
 
-        def kept(raw: decoding.Raw) -> WorkloadView:
+        def kept(raw: envelope.Raw) -> WorkloadView:
             view = decode(raw)
             key = (str(ref), view.uid)
             last[key] = view.replicas or last.get(key, 0)
@@ -83,24 +82,23 @@ def last_count_kept() -> Any:  # noqa: ANN401  a patch
 
         return kept
 
-    return patch.object(decoding, "workload", workload)
+    return patch.object(seed_objects, "workload", workload)
 
 
 def budget_leaks() -> Any:  # noqa: ANN401  a patch
     """What was reserved for an answer that broke off is never given back."""
-    original = Claim.__exit__
+    original = ByteBudget.claim
 
-    def left(
-        self: Claim,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        original(self, kind, error, trace)
-        if kind is not None:
-            self._budget._used += MAX_BODY  # noqa: SLF001  a defect in its very midst
+    @contextmanager
+    def leaking(self: ByteBudget) -> Iterator[Callable[[int], Awaitable[None]]]:
+        try:
+            with original(self) as grow:
+                yield grow
+        except BaseException:
+            self._used += MAX_BODY
+            raise
 
-    return patch.object(Claim, "__exit__", left)
+    return patch.object(ByteBudget, "claim", leaking)
 
 
 PLANTS: Final[dict[str, Callable[[], Any]]] = {

@@ -23,7 +23,7 @@ from app.simulation.memory import MemoryPlace
 from app.simulation.network import SEED
 from app.simulation.server import MemoryServers, reading
 from app.simulation.store import ObjectKey
-from app.weeder import registry
+from app.weeder import recovery
 from bench.exploration.life import ReportingTasks
 from bench.exploration.play import EPOCH, silent, without_time
 from bench.exploration.timeline import Timeline
@@ -87,7 +87,7 @@ class LongLife:
             rfc3339(EPOCH - second)  # fills its cache, as some hours would
         few = patch.object(reading, "_KEPT", 1)  # lists of which no further page is asked for
         # Recoveries of 1,000 services are remembered, gone ones included: too many for a week of so few shoots.
-        fewer = patch.object(registry, "_SERVICES", 3 * self._shoots)
+        fewer = patch.object(recovery, "_SERVICES", 3 * self._shoots)
         with silent(), without_time(self._machine.time), self._unraisable(), few, fewer:
             try:
                 self._timeline.run(self._live(hours, found, told, begun), self._machine)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from app.__main__ import run
-from app.core.kube.seed_credentials import FileCredentials
+from app.core.kube.seed_api import FileCredentials
 
 if __name__ == "__main__":
     load = FileCredentials.in_cluster.__func__  # type: ignore[attr-defined]

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.perf.figures import quantile
+from bench.weeding.recoveries import EACH, OWNERS, Weeded, lone_seed, measured
 from tests.e2e.controlplane import assets_in
-from tests.e2e.weeder_figure import EACH, OWNERS, Weeded, lone_seed, measured
 
 FIRST_GOAL = 0.1
 

@@ -22,6 +22,7 @@ from app.core.clock import Clock
 from app.core.kube.election import SoleOwner
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
+from app.core.overrides.cache import WeederPauses
 from app.core.reporting.metering import Metering
 from app.core.tasks import Tasks
 from app.service.loops import OverrideFeature
@@ -152,11 +153,11 @@ def _weeder(
     adapters: Any = process.adapters
     decisions = OverrideFeature(core, process.adapters, dry_run=False)
     decisions.start()
-    environment = WeederEnvironment.create(
+    environment = WeederEnvironment(
         _POLICY,
         adapters.weeder.seed,
         SoleOwner(),
-        pauses=decisions.pauses(),
+        pauses=WeederPauses(decisions.view),
         clock=world.clock,
         tasks=tasks,
         notice_bus=core.notice_bus,

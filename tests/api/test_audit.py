@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from app.core.model.policy import Loop
 from app.core.reporting.audit import Attempt
 from tests.api.facts import NAMESPACE, healthy
 
@@ -99,16 +98,6 @@ def test_a_call_that_did_not_get_so_far_has_no_action(client):
     assert (entry["status"], entry["action"], entry["namespace"]) == (422, None, NAMESPACE)
 
 
-def test_reads_leave_none(client, shoots):
-    shoots.add(healthy())
-    client.get("/api/v1/shoots")
-    client.get(PATH)
-    assert client.get(PATH).json() == {
-        "items": [],
-        "metadata": {"total": 0, "continue": None, "since": "2027-01-15T08:00:00Z"},
-    }
-
-
 def test_the_newest_comes_first_in_pages_that_lose_none_while_others_come(client, audit):
     for number in range(5):
         audit.note(attempt(number))
@@ -140,9 +129,3 @@ def test_filters_choose_by_whole_names(client, audit, query, expected):
     answer = client.get(PATH, params=query)
     assert requests(answer) == expected
     assert answer.json()["metadata"]["total"] == len(expected)
-
-
-@pytest.mark.parametrize("loop", list(Loop))
-def test_a_standby_and_either_loop_answer_with_their_own(client, process, loop):
-    process.loops, process.leading = (loop,), False
-    assert client.get(PATH).status_code == 200

@@ -13,7 +13,6 @@ from tests.api.facts import (
     NOW,
     healthy,
     pause,
-    protected,
     request,
     workload,
 )
@@ -43,16 +42,6 @@ def test_a_pause_says_which_object_it_would_write_and_writes_nothing(client, ove
     assert found["object"] == f"Pause {where}/api"
     assert found["before"] is None
     assert found["after"]["reason"] == "maintenance"
-    assert overrides.objects == {}
-
-
-def test_a_pause_that_would_be_refused_is_refused_in_the_dry_run(client, shoots, overrides):
-    shoots.add(protected())
-    answer = client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": True})
-    assert answer.status_code == 409
-    assert "would stay at 0" in answer.json()["detail"]
-    forced = client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": True, "force": True})
-    assert len(changes(forced)) == 1
     assert overrides.objects == {}
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from app.core.errors import FeatureUnavailable, Unreachable
-from app.core.model.policy import Loop
 from app.core.model.scaling_runs import OperationPhase
 from app.core.model.workloads import Direction
 from tests.api.facts import NAMESPACE, NOW, healthy, pause, request
@@ -58,12 +57,6 @@ def test_a_request_that_holds_nothing_is_left_alone(client, overrides):
     assert len(overrides.orders) == 2
 
 
-def test_a_standby_ends_it(client, process, overrides):
-    process.leading = False
-    assert client.delete(PATH).status_code == 204
-    assert overrides.orders == {}
-
-
 @pytest.mark.parametrize(
     ("error", "problem"),
     [
@@ -92,26 +85,6 @@ def test_right_after_the_start_it_is_not_known_whether_there_is_one(client, over
     assert len(overrides.orders) == 1
 
 
-def test_a_namespace_that_is_no_shoots_is_404(client, overrides):
-    assert client.delete("/api/v1/shoots/garden/hold").status_code == 404
-
-
-def test_a_dry_run_ends_no_hold(client, process, overrides):
-    process.dry_run = True
-    answer = client.delete(PATH)
-    assert answer.json()["type"] == "urn:dependency-watchdog:problem:dry-run"
-    assert len(overrides.orders) == 1
-
-
-@pytest.mark.parametrize("peer", [None, "http://dwd-prober:8080"])
-def test_holds_are_the_probers(client, process, overrides, peer):
-    process.loops, process.peer_url = (Loop.WEEDER,), peer
-    found = client.delete(PATH).json()
-    assert found["type"] == "urn:dependency-watchdog:problem:loop-not-here"
-    assert found["peer"] == peer
-    assert len(overrides.orders) == 1
-
-
 def test_the_audit_has_the_hold_that_was_ended_and_its_operation(client, audit):
     client.delete(PATH)
     (record,) = audit.entries()
@@ -130,12 +103,6 @@ def test_a_refused_attempt_has_the_hold_that_stays_there(client, overrides, audi
         "alice",
         "op-1",
     )
-
-
-def test_so_has_a_dry_run(client, process, audit):
-    process.dry_run = True
-    client.delete(PATH)
-    assert audit.entries()[0].attempt.before["author"] == "alice"
 
 
 def test_where_the_hold_is_gone_by_then_there_was_none(client, overrides, audit):

@@ -6,7 +6,7 @@ import pytest
 
 from app.api.auth.authorization import Call
 from app.api.problems import Problem, ProblemType
-from app.core.errors import OperationGone, Refused
+from app.core.errors import OperationGone
 from app.core.model.scaling_runs import (
     OperationPhase,
     RunStep,
@@ -109,13 +109,6 @@ def test_an_id_that_never_was_is_404(client, scaling_runs, method, name):
     assert answer.status_code == 404
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_an_operation_of_an_earlier_leader_is_410(client, scaling_runs, method):
-    scaling_runs.breaks = OperationGone("op-1 is one of an earlier leader")
-    answer = client.request(method, f"{LIST}/op-1")
-    assert (answer.status_code, answer.json()["type"]) == (410, ProblemType.GONE.urn)
-
-
 # Who may.
 
 
@@ -186,14 +179,6 @@ def test_pages_follow_each_other(client, scaling_runs):
     assert rest["metadata"]["continue"] is None
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_a_standby_names_the_leader_whatever_the_id(client, process, authority, method):
-    process.leading = False
-    answer = client.request(method, f"{LIST}/op-1")
-    assert answer.status_code == 503
-    assert answer.json()["leader"]["identity"] == "dwd-7f9"
-
-
 # Cancelling.
 
 
@@ -238,21 +223,3 @@ def test_an_automatic_one_is_409_and_says_what_to_do_instead(client, scaling_run
     assert answer.status_code == 409
     assert "pause or hold instead" in answer.json()["detail"]
     assert scaling_runs.known["op-1"].phase is OperationPhase.RUNNING
-
-
-def test_one_that_has_ended_is_409_as_the_runs_say(client, scaling_runs, monkeypatch):
-    async def ended(name, *, by):
-        raise Refused(f"{name} has ended")
-
-    monkeypatch.setattr(scaling_runs, "cancel", ended)
-    scaling_runs.add(manual(phase=OperationPhase.DONE))
-    answer = client.delete(f"{LIST}/op-2")
-    assert (answer.status_code, answer.json()["detail"]) == (409, "op-2 has ended")
-
-
-def test_a_process_that_writes_nothing_cancels_nothing(client, scaling_runs, process):
-    process.dry_run = True
-    scaling_runs.add(manual())
-    answer = client.delete(f"{LIST}/op-2")
-    assert (answer.status_code, answer.json()["type"]) == (503, ProblemType.DRY_RUN.urn)
-    assert scaling_runs.known["op-2"].phase is OperationPhase.RUNNING

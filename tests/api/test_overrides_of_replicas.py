@@ -12,7 +12,7 @@ from app.core.reporting.audit import AuditLog
 from app.core.tasks import Tasks
 from app.service.loops import OverrideFeature
 from app.simulation.identities import WATCHDOG
-from tests.api.facts import HOME, NAMESPACE, healthy, protected
+from tests.api.facts import NAMESPACE, healthy
 from tests.api.fakes import FakeProcess, FakeShoots, application, context
 from tests.support.harness import GARDENER
 from tests.support.seed_lab import SeedLab
@@ -105,14 +105,6 @@ async def test_what_a_standby_takes_the_leader_has_and_the_other_way_round(seed)
     assert await seed.standby.shown() is None
 
 
-async def test_what_is_answered_is_what_was_written(seed):
-    made = (await seed.leader.client.put(PAUSE, json=BODY)).json()
-    (written,) = seed.world.parts.store.list("Pause", NAMESPACE)
-    spec = written["spec"]
-    assert {name: made[name] for name in spec} == spec
-    assert made["createdAt"] == written["metadata"]["creationTimestamp"]
-
-
 async def test_a_plan_says_what_will_be_written(seed):
     for _ in range(2):
         dry = (await seed.leader.client.put(PAUSE, json={**BODY, "dryRun": True})).json()
@@ -170,31 +162,3 @@ async def test_what_two_replicas_want_at_once_is_what_the_first_one_wanted(seed)
         answer = await seed.leader.client.put(PAUSE, json={**BODY, "reason": "another"})
         assert answer.status_code == 409
         assert answer.json()["now"]["reason"] == BODY["reason"]
-
-
-async def test_an_end_of_the_clock_is_seen_without_any_write(seed):
-    await seed.leader.client.put(PAUSE, json=BODY)
-    await seed.clock.sleep(601)
-    assert await seed.leader.shown() is None
-    assert seed.pauses() == [(NAMESPACE, API_PAUSE)]
-
-
-async def test_a_refused_pause_writes_nothing(seed):
-    for each in seed.replicas:
-        each.shoots.add(protected())
-        for url in (PAUSE, "/api/v1/pause"):
-            assert (await each.client.put(url, json=BODY)).status_code == 409
-        assert (await each.client.put(PAUSE, json={})).status_code == 422
-        assert (await each.client.delete(PAUSE)).status_code == 204
-    assert seed.pauses() == []
-
-
-async def test_a_pause_of_all_is_in_the_watchdogs_own_namespace(seed):
-    await seed.standby.client.put("/api/v1/pause", json=BODY)
-    await seed.leader.client.put(PAUSE, json={**BODY, "scope": "scaleDown"})
-    assert set(seed.pauses()) == {(HOME, API_PAUSE), (NAMESPACE, API_PAUSE)}
-    await seed.clock.sleep(1)
-    found = (await seed.leader.client.get(SHOOT)).json()
-    assert (found["pause"]["covers"], found["pauses"]) == ("all", 2), "it holds back more"
-    listed = (await seed.leader.client.get(f"{SHOOT}/pauses")).json()["items"]
-    assert [each["covers"] for each in listed] == ["all", "shoot"]

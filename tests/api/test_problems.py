@@ -190,8 +190,3 @@ def test_the_answer_to_what_is_no_request_is_a_problem_like_any_other(status):
     same = json.loads(bytes(Problem(kind, found["detail"]).response("").body))
     assert found == same
     assert start.status_code == kind.status
-
-
-def test_types_are_a_contract():
-    assert len({each.urn for each in ProblemType}) == len(ProblemType)
-    assert all(each.urn.startswith(URN) for each in ProblemType)

@@ -173,16 +173,6 @@ def test_a_plan_is_judged_on_the_same_order(client, planned):
     assert order == (NAMESPACE, replace(ORDERED, force=True), '"seen"')
 
 
-def test_a_process_that_writes_nothing_plans_and_refuses_to_scale(
-    client, process, planned, scaling_runs
-):
-    process.dry_run = True
-    assert client.post(PATH, json=UP | {"dryRun": True}).status_code == 200
-    answer = client.post(PATH, json=UP)
-    assert (answer.status_code, kind(answer)) == (503, "dry-run")
-    assert scaling_runs.orders == []
-
-
 # Refused.
 
 
@@ -258,14 +248,6 @@ def test_a_namespace_without_a_shoot_is_404(client, scaling_runs):
     assert scaling_runs.orders == []
 
 
-def test_a_standby_names_the_leader(client, process, scaling_runs):
-    process.leading = False
-    answer = client.post(PATH, json=UP)
-    assert (answer.status_code, kind(answer)) == (503, "not-the-leader")
-    assert answer.json()["leader"]["identity"] == "dwd-7f9"
-    assert scaling_runs.orders == []
-
-
 def test_the_right_to_scale_this_shoot_is_asked_for_first(client, authority, process):
     authority.refuses = Refused("no")
     process.leading = False
@@ -322,28 +304,10 @@ def test_the_audit_has_the_hold_that_acted_and_what_the_dependents_had(
     assert (said.target, said.after["direction"]) == ("up", "up")
 
 
-def test_the_audit_of_a_first_order_has_no_hold_before(client, audit):
-    client.post(PATH, json=UP)
-    before = audit.entries()[0].attempt.before
-    assert (before["hold"], before["replicas"][str(KCM)]) == (None, 1)
-
-
 def test_the_audit_of_a_plan_has_nothing_before(client, audit):
     client.post(PATH, json=UP | {"dryRun": True})
     said = audit.entries()[0].attempt
     assert (said.action, said.before) == ("plan", None)
-
-
-def test_right_after_a_restart_it_waits_until_the_overrides_are_listed(client, process, overrides):
-    overrides.synced = False
-
-    def listed():
-        if process.time >= NOW + 1.0:
-            overrides.synced = True
-
-    process.when_asked_to_wait = listed
-    assert client.post(PATH, json=UP).status_code == 202
-    assert process.time == pytest.approx(NOW + 1.0, abs=0.2)
 
 
 def test_it_waits_no_longer_than_two_seconds_for_the_overrides(

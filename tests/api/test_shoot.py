@@ -1,4 +1,4 @@
-"""One shoot: its shape, its nodes, its history."""
+"""One shoot: its shape, its nodes, its history, and a probe on request."""
 
 from dataclasses import replace
 
@@ -149,31 +149,17 @@ def test_before_nodes_were_read_nobody_knows_who_counts(client, shoots):
 
 
 def test_each_node_says_whether_it_counts_or_why_not(client, shoots):
-    reasons = [each for each in Exclusion if each is not Exclusion.NO_NODE]
-    read = candidacy(good=None, leaseless=None, **{str(each): each for each in reasons})
-    leases = [judgement("good", LeaseState.EXPIRED), *(judgement(str(each)) for each in reasons)]
+    reasons = (
+        *("NotManaged", "UnhealthyCondition", "NoMachine"),
+        *("MachineFailed", "MachineTerminating", "InPlaceUpdate"),
+    )
+    read = candidacy(good=None, leaseless=None, **{each: Exclusion(each) for each in reasons})
+    leases = [judgement("good", LeaseState.EXPIRED), *(judgement(each) for each in reasons)]
     shoots.add(replace(healthy(), candidacy=read, judgements=tuple(leases)))
     found = {name: (each["candidate"], each["reason"]) for name, each in nodes(client).items()}
     assert found.pop("good") == (True, None)
     assert found.pop("leaseless") == (False, "NoLease")
-    assert found == {str(each): (False, str(each)) for each in reasons}
-
-
-@pytest.mark.parametrize(
-    "word",
-    [
-        "NotManaged",
-        "UnhealthyCondition",
-        "NoMachine",
-        "MachineFailed",
-        "MachineTerminating",
-        "InPlaceUpdate",
-    ],
-)
-def test_the_reasons_are_the_words_of_the_contract(client, shoots, word):
-    read = candidacy(node=Exclusion(word))
-    shoots.add(replace(healthy(), candidacy=read, judgements=(judgement("node"),)))
-    assert nodes(client)["node"]["reason"] == word
+    assert found == {each: (False, each) for each in reasons}, "the words of the contract"
 
 
 def test_a_node_without_lease_is_missing_one(client, shoots):
@@ -272,3 +258,20 @@ def test_the_history_comes_in_pages(client, shoots):
     second = client.get(PATH + "/history", params={"limit": 3, "continue": token}).json()
     found = [each["message"] for each in first["items"] + second["items"]]
     assert found == [f"step {n}" for n in (4, 3, 2, 1, 0)]
+
+
+# A probe on request.
+
+
+def test_a_probe_is_asked_for_and_the_audit_has_the_one_before_and_when_the_next_is(
+    *, client, shoots, scaling_runs, audit
+):
+    shoots.add(healthy())
+    answer = client.post(PATH + "/probe")
+    assert (answer.status_code, answer.json()) == (202, {"at": "2027-01-15T08:00:01Z"})
+    assert scaling_runs.probed == [NAMESPACE]
+    shoots.add(replace(healthy(), last_probe=None))
+    client.post(PATH + "/probe")
+    first, said = (each.attempt for each in audit.entries())
+    assert (said.before, said.after) == ({"lastTime": "2027-01-15T07:59:58Z"}, answer.json())
+    assert first.before == {"lastTime": None}

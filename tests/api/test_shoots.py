@@ -35,11 +35,6 @@ def test_the_worst_shoots_come_first_and_equals_by_name(client, shoots):
     assert [each["namespace"] for each in items[:3]] == ["shoot--9", "shoot--a", "shoot--z"]
 
 
-def test_an_empty_seed_is_an_empty_list(client):
-    answer = client.get(LIST)
-    assert answer.json() == {"items": [], "metadata": {"total": 0, "continue": None}}
-
-
 def test_shoots_are_sorted_by_name_or_by_the_last_change(client, shoots):
     shoots.add(in_state("b", ShootState.HEALTHY, NOW), in_state("a", ShootState.HEALTHY, NOW - 9))
     shoots.add(in_state("c", ShootState.PROTECTED, NOW - 5))
@@ -58,12 +53,6 @@ def test_q_finds_a_part_of_the_namespace_whatever_the_case(client, shoots):
     shoots.add(healthy("shoot--acme--prod"), healthy("shoot--acme--dev"))
     assert names(client.get(LIST, params={"q": "PROD"})) == ["shoot--acme--prod"]
     assert names(client.get(LIST, params={"q": "nowhere"})) == []
-
-
-def test_where_nobody_is_paused_nobody_is_found(client, shoots):
-    shoots.add(healthy("a"))
-    assert names(client.get(LIST, params={"paused": "true"})) == []
-    assert names(client.get(LIST, params={"paused": "false"})) == ["a"]
 
 
 def test_paused_finds_those_that_are_paused_now_whatever_the_scope(client, shoots, overrides):
@@ -148,7 +137,7 @@ NAMES = st.text("abcde", min_size=1, max_size=3)
 RANKS = st.floats(-1e9, 1e9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     stays=st.dictionaries(NAMES, RANKS, max_size=20),
     others=st.lists(st.dictionaries(NAMES, RANKS, max_size=10), max_size=30),

@@ -1,21 +1,11 @@
 """What a process says of itself, and what a standby leaves to the leader."""
 
-import pytest
-
 from app.core.model.policy import ConfigWarning, Loop
 from app.core.model.probing import ShootState
 from app.core.ports import Permission
 from tests.api.facts import healthy, protected
 
 STATUS = "/api/v1/status"
-WEEDERS = ("/api/v1/weeders", "/api/v1/weeders/shoot--acme--prod/kube-apiserver")
-SHOOTS = (
-    "/api/v1/shoots",
-    "/api/v1/shoots/shoot--acme--prod",
-    "/api/v1/shoots/shoot--acme--prod/nodes",
-    "/api/v1/shoots/shoot--acme--prod/history",
-)
-LEADERS_ONLY = SHOOTS + WEEDERS
 
 
 def test_a_leader_counts_its_shoots_by_state(client, shoots):
@@ -69,52 +59,7 @@ def test_a_standby_answers_status_without_counts(client, process, shoots):
     assert found["leaders"]["prober"]["identity"] == "dwd-7f9"
 
 
-@pytest.mark.parametrize("path", LEADERS_ONLY)
-def test_a_standby_answers_everything_else_with_503_and_the_leader(client, process, shoots, path):
-    process.leading, process.loops = False, tuple(Loop)
-    shoots.add(healthy())
-    answer = client.get(path)
-    assert answer.status_code == 503
-    found = answer.json()
-    assert found["type"] == "urn:dependency-watchdog:problem:not-the-leader"
-    assert found["leader"] == {"identity": "dwd-7f9", "address": None}
-    assert "dwd-7f9 leads" in found["detail"]
-
-
-def test_a_standby_says_so_when_nobody_is_known_to_lead(client, process):
-    process.leading, process.leader_identity = False, None
-    found = client.get("/api/v1/shoots").json()
-    assert found["leader"] == {"identity": None, "address": None}
-    assert "the leader is unknown" in found["detail"]
-
-
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/", "/docs", "/openapi.json"])
-def test_a_standby_answers_health_metrics_and_docs(client, process, path):
-    process.leading = False
-    assert client.get(path).status_code == 200
-
-
 # Which loops run here.
-
-
-@pytest.mark.parametrize(
-    ("here", "loop", "path"),
-    [(Loop.PROBER, "weeder", path) for path in WEEDERS]
-    + [(Loop.WEEDER, "prober", path) for path in SHOOTS],
-)
-def test_a_loop_that_runs_elsewhere_is_503_whether_this_one_leads_or_not(
-    client, process, here, loop, path
-):
-    process.loops = (here,)
-    for process.leading in (True, False):
-        answer = client.get(path)
-        assert answer.status_code == 503
-        found = answer.json()
-        assert found["type"] == "urn:dependency-watchdog:problem:loop-not-here"
-        assert found["loop"] == loop
-        assert found["detail"] == (
-            f"the {loop} does not run in this process, which runs the {here}"
-        )
 
 
 def test_each_loop_has_its_leader_in_the_status(client, process):

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from app.api.problems import ProblemType
 from app.core.errors import Refused
 from app.core.model.pods import OwnerView
 from app.core.model.policy import Loop
@@ -117,13 +116,6 @@ def test_a_recovery_that_has_ended_says_when_why_and_what_it_left(client, weeder
     assert (found["trouble"], found["queued"]) == ("may not delete pods", 3)
 
 
-def test_a_recovery_that_has_to_wait_says_when_it_is_due(client, weeders):
-    waits = replace(recovery(), phase=Phase.WAITING, due=NOW + 20)
-    weeders.add(service(NAMESPACE, API_SERVER, waits))
-    (found,) = client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").json()["recoveries"]
-    assert (found["phase"], found["due"]) == ("Waiting", "2027-01-15T08:00:20Z")
-
-
 def test_an_unknown_backoff_a_bare_pod_and_a_time_that_nobody_knows_are_null(client, weeders):
     bare = deletion(owner=None, remaining=None)
     weeders.add(replace(service(NAMESPACE, API_SERVER, recovery(deletions=(bare,))), since=None))
@@ -162,11 +154,6 @@ def test_a_service_of_which_nothing_is_known_is_404(client, weeders):
         assert path in answer.json()["detail"]
 
 
-def test_a_namespace_alone_is_no_path(client, weeders):
-    weeders.add(service())
-    assert client.get(f"{LIST}/{NAMESPACE}").status_code == 404
-
-
 # The list.
 
 
@@ -176,10 +163,6 @@ def test_the_newest_recovery_comes_first_running_or_not_and_equals_by_name(clien
     newer = recovery(ServiceKey("a", API_SERVER), NOW - 1)
     weeders.add(service("a", API_SERVER, newer, older))
     assert names(client.get(LIST)) == ["a", "d", "b", "c"]
-
-
-def test_nothing_came_back_is_an_empty_list(client):
-    assert client.get(LIST).json() == {"items": [], "metadata": {"total": 0, "continue": None}}
 
 
 @pytest.mark.parametrize(
@@ -221,13 +204,6 @@ def pages(client, limit):
             return found
 
 
-def test_pages_follow_one_another_until_the_last(client, weeders):
-    weeders.add(*(at(f"s{n:03}", NOW - n // 3) for n in range(90)))
-    found = pages(client, 40)
-    assert [len(each) for each in found] == [40, 40, 10]
-    assert [name for page in found for name in page] == [f"s{n:03}" for n in range(90)]
-
-
 def full(namespace, began, number):
     """A service with so many pods that were deleted."""
     pods = tuple(deletion(f"p-{n}") for n in range(number))
@@ -248,21 +224,6 @@ def test_a_service_with_more_pods_than_a_page_may_have_is_a_page_of_its_own(clie
 
 
 ONE = f"{LIST}/{NAMESPACE}/{API_SERVER}"
-
-
-def test_right_after_a_restart_it_waits_until_the_overrides_are_listed(
-    client, process, overrides, weeders
-):
-    weeders.add(service())
-    overrides.synced = False
-
-    def listed():
-        if process.time >= NOW + 1.0:
-            overrides.synced = True
-
-    process.when_asked_to_wait = listed
-    assert client.post(ONE).status_code == 202
-    assert process.time == pytest.approx(NOW + 1.0, abs=0.2)
 
 
 def test_a_recovery_begins_when_somebody_asks_for_it(client, weeders):
@@ -304,20 +265,6 @@ def test_bad_input_is_422_and_nothing_begins(client, weeders, body, path):
     answer = client.post(ONE, json=body)
     assert answer.status_code == 422
     assert [each["path"] for each in answer.json()["errors"]] == [path]
-    assert weeders.begun == []
-
-
-def test_a_service_that_nobody_knows_is_404_and_nothing_begins(client, weeders):
-    assert client.post(ONE, json={"force": True}).status_code == 404
-    assert weeders.begun == []
-
-
-def test_a_standby_or_a_process_that_writes_nothing_weeds_nothing(client, weeders, process):
-    weeders.add(service())
-    process.dry_run = True
-    assert client.post(ONE).json()["type"] == ProblemType.DRY_RUN.urn
-    process.leading = False
-    assert client.post(ONE).json()["type"] == ProblemType.NOT_THE_LEADER.urn
     assert weeders.begun == []
 
 

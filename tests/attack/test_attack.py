@@ -15,8 +15,8 @@ import uvloop
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, CredentialRefused, LimitExceeded
-from app.core.kube import decoding
 from app.core.kube.client import ResponseLimits
+from app.core.kube.decoding import shoot_objects
 from app.core.kube.kubeconfig import ServerPolicy, parse_kubeconfig
 from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
@@ -167,9 +167,9 @@ async def test_more_nodes_than_the_cap_are_refused_in_one_page_too():
             await shoot.nodes()
 
 
-@pytest.mark.parametrize("decode", [decoding.leases, decoding.nodes])
+@pytest.mark.parametrize("decode", [shoot_objects.leases, shoot_objects.nodes])
 def test_names_longer_than_kubernetes_has_them_are_refused(decode):
-    kind = "LeaseList" if decode is decoding.leases else "NodeList"
+    kind = "LeaseList" if decode is shoot_objects.leases else "NodeList"
     page = {"kind": kind, "items": [{"metadata": {"name": "n" * 100_000}}]}
     with pytest.raises((ClusterError, msgspec.ValidationError)):
         next(decode(json.dumps(page).encode()))

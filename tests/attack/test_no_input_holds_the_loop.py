@@ -363,9 +363,7 @@ async def reflected(origin, seed):
     tasks = Tasks(clock)
     with watched() as dog:
         for each in found:
-            reflector: Reflector[Any] = Reflector(
-                each, api, clock, metrics, Random(1), lambda *_: None
-            )
+            reflector: Reflector[Any] = Reflector(each, api, Random(1), lambda *_: None)
             _ = tasks.shared(reflector.run, each.label)
         async with asyncio.timeout(60):
             while seed.watched != {"etcds", "pods"}:  # noqa: ASYNC110 - nothing there tells us

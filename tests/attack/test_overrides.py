@@ -115,7 +115,7 @@ async def followed(origin, number):
     server = cast("Any", SimpleNamespace(origin=origin))
     api = SeedApi(FakeCredentials(server), clock, metrics, qps=1000.0, burst=1000)
     tasks = Tasks(clock)
-    shared = (api, "dwd-1", clock, tasks, metrics, Random(1))
+    shared = (api, "dwd-1", tasks, Random(1))
     known, orders = CustomObjects(PAUSE, *shared), CustomObjects(SCALE_REQUEST, *shared)
     for subscriber in (Metering(metrics).note, History().note):
         notice_bus.subscribe(subscriber)

@@ -8,7 +8,7 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import LimitExceeded, ServerFault
-from app.core.kube import decoding
+from app.core.kube.decoding import pod_objects
 from app.core.kube.weeder_view import ONE_POD
 from app.core.model.pods import SliceEndpoint, SliceView
 from app.core.tasks import Tasks
@@ -43,13 +43,13 @@ real = pytest.mark.looptime(False)
 )
 def test_a_target_whose_name_no_pod_can_have_is_none(name):
     raw = json.dumps(a_slice("s", 1, endpoint(name))).encode()
-    assert decoding.endpoint_slice(raw).endpoints == (SliceEndpoint(ready=True, pod=None),)
+    assert pod_objects.endpoint_slice(raw).endpoints == (SliceEndpoint(ready=True, pod=None),)
 
 
 @pytest.mark.parametrize("name", ["etcd-main-0", "a", "1.2-3.b", ".".join(["a" * 50] * 4)])
 def test_a_target_whose_name_a_pod_can_have_is_one(name):
     raw = json.dumps(a_slice("s", 1, endpoint(name))).encode()
-    assert decoding.endpoint_slice(raw).endpoints == (SliceEndpoint(ready=True, pod=name),)
+    assert pod_objects.endpoint_slice(raw).endpoints == (SliceEndpoint(ready=True, pod=name),)
 
 
 # He can also name thousands of pods that need not exist.
@@ -141,7 +141,7 @@ def test_of_an_owner_no_more_is_kept_than_a_name_may_have(field):
     named = {"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "controller": True}
     reference = named | {field: "\x1b[31mred\n" + "x" * (1 << 20)}
     meta = {"name": "a", "namespace": NS, "uid": "u", "ownerReferences": [reference]}
-    owner = decoding.pod(json.dumps({"metadata": meta}).encode()).owner
+    owner = pod_objects.pod(json.dumps({"metadata": meta}).encode()).owner
     assert owner is not None
     assert max(len(each) for each in owner) == 253
     assert all(each.isprintable() for each in owner)
@@ -151,7 +151,7 @@ def test_of_a_container_no_more_is_kept_than_a_name_may_have():
     state = {"waiting": {"reason": "CrashLoopBackOff" + " " * (1 << 20)}}
     status = {"containerStatuses": [{"name": "x" * (1 << 20), "state": state}]}
     meta = {"name": "a", "namespace": NS, "uid": "u"}
-    view = decoding.pod(json.dumps({"metadata": meta, "status": status}).encode())
+    view = pod_objects.pod(json.dumps({"metadata": meta, "status": status}).encode())
     (container,) = view.containers
     assert len(container.name) == 253
     assert len(container.waiting or "") == 253

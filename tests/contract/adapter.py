@@ -13,8 +13,7 @@ from app.core.kube.election import LeaseElection, LeaseStore
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.kube.reviews import AccessReviewer
 from app.core.kube.seed import SeedCluster
-from app.core.kube.seed_api import SeedApi
-from app.core.kube.seed_credentials import SeedIdentity
+from app.core.kube.seed_api import SeedApi, SeedIdentity
 from app.core.kube.shoot import ShootConnector
 from app.core.limits import Backoff
 from app.core.metrics import Metrics
@@ -58,7 +57,7 @@ class Adapter:
         self._clock, self._proxy = clock, proxy
         self.metrics = Metrics()
         self.api = SeedApi(Fixed(identity), clock, self.metrics, qps=1000.0, burst=1000)
-        self.seed = SeedCluster(self.api, policy, clock, tasks, self.metrics, Random(1))
+        self.seed = SeedCluster(self.api, policy, tasks, Random(1))
         self.connector = ShootConnector(
             clock,
             self.metrics,

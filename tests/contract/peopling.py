@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from copy import copy
 from random import Random
 from typing import Any, Protocol
 
@@ -78,14 +79,6 @@ class Peopling(Protocol):
         """The watches deliver nothing more."""
         ...
 
-    def forgets(self) -> AbstractAsyncContextManager[None]:
-        """As `cut`, and at its end the server has forgotten what happened in it."""
-        ...
-
-    def away(self) -> AbstractAsyncContextManager[None]:
-        """The API server is stopped, and started again."""
-        ...
-
     def removed(self) -> AbstractAsyncContextManager[None]:
         """The definitions are deleted, and all objects with them; at its end they are installed again."""
         ...
@@ -99,8 +92,9 @@ class _Both:
     """The adapters, and people, who do the same on both clusters."""
 
     def __init__(self, arena: ServedArena | RealArena) -> None:
-        self._arena, self.clock, adapter = arena, Later(), arena.adapter
-        shared = (adapter.api, PROCESS, self.clock, arena.tasks, adapter.metrics, Random(1))
+        self._arena, self.clock, api = arena, Later(), copy(arena.adapter.api)
+        api.clock = self.clock
+        shared = (api, PROCESS, arena.tasks, Random(1))
         self.pauses, self.requests = (
             CustomObjects(PAUSE, *shared),
             CustomObjects(SCALE_REQUEST, *shared),
@@ -155,18 +149,6 @@ class ServedPeopling(_Both):
         self._world.people.create(kind, self._arena.namespace, name, **{"reason": "a test", **spec})
 
     @asynccontextmanager
-    async def forgets(self) -> AsyncIterator[None]:
-        async with self._arena.proxy.down():
-            yield
-            await self._arena.forget()
-
-    @asynccontextmanager
-    async def away(self) -> AsyncIterator[None]:
-        with self._world.faults.seed_down():
-            self._servers.cut()
-            yield
-
-    @asynccontextmanager
     async def removed(self) -> AsyncIterator[None]:
         with self._world.faults.crds_removed():
             yield
@@ -197,27 +179,6 @@ class RealPeopling(_Both):
         await self._known(self._needed, missing=False)
         async with self._watched():
             yield
-
-    @asynccontextmanager
-    async def forgets(self) -> AsyncIterator[None]:
-        """What custom resources are concerned, the cache of the server remembers, until it is started again."""
-        async with self._real.proxy.down():
-            yield
-            await self._real.forget()
-            await self._restart()
-
-    @asynccontextmanager
-    async def away(self) -> AsyncIterator[None]:
-        await self._real.land.seed.child.stop(within=10)
-        try:
-            yield
-        finally:
-            await self._real.land.seed.start()
-            await furnish_people(self._api)  # it waits until they are served
-
-    async def _restart(self) -> None:
-        async with self.away():
-            pass
 
     @asynccontextmanager
     async def removed(self) -> AsyncIterator[None]:

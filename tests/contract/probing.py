@@ -96,7 +96,7 @@ class RealProbing(RealWeeding):
 
 def _adapted(arena: ServedArena | RealArena) -> ProbedPods:
     adapter = arena.adapter
-    return ProbedPods(adapter.api, SELECTORS, arena.clock, arena.tasks, adapter.metrics, Random(1))
+    return ProbedPods(adapter.api, SELECTORS, arena.tasks, Random(1))
 
 
 @asynccontextmanager

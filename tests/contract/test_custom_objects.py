@@ -10,7 +10,6 @@ from app.core.model.instants import parse_rfc3339
 from app.core.model.overrides import LONGEST, ObjectId, Pause, ScaleRequest, Scope
 from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec, StepPhase
 from app.core.model.workloads import Direction, ResourceRef
-from tests.contract.adapter import impatient
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.peopling import BEFORE_STALE, PROCESS
 
@@ -271,36 +270,6 @@ async def test_what_people_make_edit_and_delete_shows_and_is_told(peopling, here
     assert spec == ScaleSpec(Direction.UP, "a test", "unknown", 5_400.0)
 
 
-async def test_the_content_outlives_a_cut_and_catches_up(peopling, here):
-    await peopling.make("Pause", "p")
-    await shows(peopling.pauses, here, {"p": "a test"})
-    async with peopling.cut():
-        await peopling.edit("Pause", "p", reason="changed")
-        assert reasons(peopling.pauses, here) == {"p": "a test"}
-    await shows(peopling.pauses, here, {"p": "changed"})
-    async with peopling.cut():
-        await peopling.delete("Pause", "p")
-        assert reasons(peopling.pauses, here) == {"p": "changed"}
-    await shows(peopling.pauses, here, {})
-
-
-@pytest.fixture
-def hasty(monkeypatch):
-    """To be asked for before the arena: silent watches are given up soon."""
-    impatient(monkeypatch)
-
-
-async def test_a_stalled_watch_stays_without_contact_and_catches_up(hasty, peopling, here):
-    await peopling.make("Pause", "p")
-    await shows(peopling.pauses, here, {"p": "a test"})
-    async with peopling.stalled():
-        contact = peopling.pauses.watch_state().last_contact
-        await peopling.edit("Pause", "p", reason="changed")
-        assert peopling.pauses.watch_state().last_contact == contact
-        assert reasons(peopling.pauses, here) == {"p": "a test"}
-    await shows(peopling.pauses, here, {"p": "changed"})
-
-
 async def test_under_a_watch_that_lags_our_own_writes_count(peopling, here, wanted):
     await peopling.make("Pause", "p")
     await shows(peopling.pauses, here, {"p": "a test"})
@@ -335,31 +304,6 @@ async def test_a_stale_watch_is_made_up_for_by_a_live_read(peopling, here):
         peopling.clock.ahead += BEFORE_STALE
         with pytest.raises(ClusterError):
             await peopling.pauses.refresh(here)
-
-
-@pytest.mark.parametrize("meanwhile", ["changed", "deleted", "made"])
-async def test_a_position_that_is_too_old_is_followed_by_a_new_list(peopling, here, meanwhile):
-    if meanwhile != "made":
-        await peopling.make("Pause", "p", reason="first")
-        await shows(peopling.pauses, here, {"p": "first"})
-    async with peopling.forgets():
-        if meanwhile == "deleted":
-            await peopling.delete("Pause", "p")
-        elif meanwhile == "changed":
-            await peopling.edit("Pause", "p", reason="changed")
-        else:
-            await peopling.make("Pause", "p", reason="changed")
-    await shows(peopling.pauses, here, {} if meanwhile == "deleted" else {"p": "changed"})
-
-
-async def test_the_content_outlives_a_restart_of_the_api_server(peopling, here):
-    await peopling.make("Pause", "p")
-    await shows(peopling.pauses, here, {"p": "a test"})
-    async with peopling.away():
-        assert reasons(peopling.pauses, here) == {"p": "a test"}
-    await peopling.edit("Pause", "p", reason="after")
-    await shows(peopling.pauses, here, {"p": "after"})
-    assert peopling.pauses.off is None
 
 
 async def test_who_may_not_read_them_says_so_keeps_the_last_content_and_recovers(

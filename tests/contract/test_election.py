@@ -4,8 +4,6 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
-import pytest
-
 from app.core.errors import LeadershipLost
 from tests.contract.arena import REAL_TIME, TIMES, until
 
@@ -24,17 +22,6 @@ async def running(candidate):
             await task
 
 
-async def test_one_of_two_leads_and_the_other_stands_by(arena):
-    one, two = arena.candidate("one"), arena.candidate("two")
-    async with running(one):
-        await until(lambda: one.leading, "the first leads")
-        async with running(two):
-            await until(lambda: two.leader_identity == "one", "the second knows who leads")
-            began = arena.clock.now()
-            await until(lambda: arena.clock.now() > began + TIMES.lease_duration, "a term passes")
-            assert (one.leading, two.leading) == (True, False)
-
-
 async def test_of_many_that_start_at_once_one_leads(arena):
     several = [arena.candidate(f"number-{n}") for n in range(5)]
     tasks = [asyncio.create_task(each.run()) for each in several]
@@ -50,18 +37,6 @@ async def test_of_many_that_start_at_once_one_leads(arena):
     assert [sum(each) for each in leaders] == [1]
 
 
-async def test_what_is_given_back_is_taken_at_once(arena):
-    one, two = arena.candidate("one"), arena.candidate("two")
-    async with running(one):
-        await until(lambda: one.leading, "the first leads")
-    await one.release()
-    assert not one.leading
-    before = arena.clock.now()
-    async with running(two):
-        await until(lambda: two.leading, "the second leads")
-        assert arena.clock.now() - before < TIMES.lease_duration
-
-
 async def test_a_leader_that_is_killed_is_followed_after_its_term_and_not_before(arena):
     one, two = arena.candidate("one"), arena.candidate("two")
     async with running(one), running(two):
@@ -73,16 +48,6 @@ async def test_a_leader_that_is_killed_is_followed_after_its_term_and_not_before
         await until(lambda: other.leading, "the other leads")
     assert arena.clock.now() - killed > TIMES.lease_duration / 2
     assert not leader.leading
-
-
-async def test_a_leader_whose_lease_somebody_else_took_leads_no_more(arena):
-    one = arena.candidate("one")
-    async with running(one) as task:
-        await until(lambda: one.leading, "it leads")
-        await arena.usurp("two")
-        with pytest.raises(LeadershipLost):
-            await asyncio.wait_for(task, 5)
-        assert not one.leading
 
 
 async def test_a_leader_makes_a_lease_again_that_somebody_deleted(arena):
@@ -97,15 +62,6 @@ async def test_a_leader_makes_a_lease_again_that_somebody_deleted(arena):
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
         assert after["spec"]["holderIdentity"] == "one"
         assert one.leading
-
-
-async def test_changes_of_leadership_are_told(arena):
-    one = arena.candidate("one")
-    told = []
-    one.subscribe(lambda: told.append(one.leading))
-    async with running(one):
-        await until(lambda: True in told, "it is told")
-    assert told[-1] is False
 
 
 async def test_each_change_of_the_leader_is_a_transition(arena):

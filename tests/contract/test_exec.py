@@ -1,19 +1,14 @@
 """Commands in containers, through the simulation's server; and what a real one answers, where no kubelet is."""
 
-import asyncio
-
 import pytest
 
 from app.core.errors import (
     Forbidden,
     Invalid,
-    LimitExceeded,
     NotFound,
-    Throttled,
-    Unreachable,
 )
 from app.core.handlers.handlers import NetworkHandlers
-from app.core.kube.pod_exec import MOST_OUTPUT, ContainerExec
+from app.core.kube.pods import ContainerExec
 from app.core.model.endpoints import EndpointProbeSpec, Exec, ProbeOutcome, TargetAddress
 from app.core.ports import Permission
 from app.simulation.server.executing import Ending, Script
@@ -198,14 +193,6 @@ async def test_a_command_that_does_not_end_is_a_failure_and_its_connection_is_cl
 
 
 @simulated
-async def test_output_without_end_is_read_no_further_than_its_bound(arena, execs):
-    await with_pod(arena)
-    say(arena, "yes", endless=True, stdout=b"y" * 30_000)
-    with pytest.raises(LimitExceeded, match=str(MOST_OUTPUT)):
-        await frames(execs, arena, "yes")
-
-
-@simulated
 @pytest.mark.parametrize("ending", [Ending.UNTOLD, Ending.CUT])
 async def test_a_stream_that_ends_without_a_status_is_an_error(arena, handlers, ending):
     await with_pod(arena)
@@ -225,43 +212,3 @@ async def test_both_rights_are_needed(arena, execs, handlers, verb):
         found = await run(handlers, arena, "x")
     assert found.outcome is ERROR
     assert "403" in found.message
-
-
-@simulated
-async def test_a_seed_that_asks_for_a_pause_is_an_error(arena, execs):
-    await with_pod(arena)
-    async with arena.throttled(1.0):
-        with pytest.raises(Throttled) as caught:
-            await frames(execs, arena, "x")
-    assert caught.value.retry_after == 1.0
-
-
-@simulated
-async def test_a_seed_that_cannot_be_reached_is_an_error(arena, execs, handlers):
-    await with_pod(arena)
-    async with arena.proxy.down():
-        with pytest.raises(Unreachable):
-            await frames(execs, arena, "x")
-        assert (await run(handlers, arena, "x")).outcome is ERROR
-
-
-@simulated
-async def test_its_requests_are_counted(arena, execs):
-    await with_pod(arena)
-    say(arena, "x")
-    await frames(execs, arena, "x")
-    with pytest.raises(NotFound):
-        await frames(execs, arena, "x", name="b")
-    for code in ("101", "404"):
-        counter = arena.adapter.metrics.requests.labels("seed", "GET", code)
-        assert counter._value.get() == 1, code
-
-
-@simulated
-async def test_commands_begin_ten_a_second_at_most(arena, handlers):
-    await with_pod(arena)
-    say(arena, "x")
-    before = arena.clock.now()
-    found = await asyncio.gather(*(run(handlers, arena, "x", timeout=10) for _ in range(15)))
-    assert {each.outcome for each in found} == {SUCCESS}
-    assert arena.clock.now() - before > 0.4

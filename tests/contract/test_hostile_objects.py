@@ -81,9 +81,7 @@ def seen(seed, namespace):
 async def restarted(arena):
     """The watches of a process that starts now."""
     adapter = arena.adapter
-    made = SeedCluster(
-        adapter.api, arena.policy, arena.clock, arena.tasks, adapter.metrics, Random(2)
-    )
+    made = SeedCluster(adapter.api, arena.policy, arena.tasks, Random(2))
     await made.start()
     try:
         yield made
@@ -127,9 +125,7 @@ async def test_pages_become_shorter_and_of_what_is_too_long_alone_the_server_tel
         body = objects.cluster(name, {"spec": {"ballast": "x" * (size - 55) * 1_000}})
         await arena.api.create(CLUSTERS, whole("Cluster", body, ""))
     source = replace(resources.clusters(), most=200_000)
-    reflector = Reflector(
-        source, arena.adapter.api, arena.clock, arena.adapter.metrics, Random(3), lambda *_: None
-    )
+    reflector = Reflector(source, arena.adapter.api, Random(3), lambda *_: None)
     watching = arena.tasks.shared(reflector.run, "watch clusters")
     try:
         await until(lambda: reflector.state.synced, "all are listed")

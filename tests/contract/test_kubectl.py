@@ -121,60 +121,12 @@ async def test_objects_are_printed_as_json_and_yaml(arena, kubectl, namespaced):
     assert name == "deployment.apps/a\n"
 
 
-async def test_selectors_choose(arena, kubectl, namespaced):
-    await deployed(arena, "a", x="1")
-    await deployed(arena, "b", x="2")
-    for selector in (("-l", "x=1"), ("--field-selector", "metadata.name=a"), ("-l", "x in (1)")):
-        printed = await kubectl("get", "deploy", *namespaced, *selector, "-o", "name")
-        assert printed == "deployment.apps/a\n"
-
-
 async def test_what_happens_is_followed(arena, kubectl, namespaced):
     await deployed(arena)
     async with kubectl.following("get", "deploy", *namespaced, "-w", "-o", "name") as line:
         assert await line() == "deployment.apps/a\n"
         await deployed(arena, "b")
         assert await line() == "deployment.apps/b\n"
-
-
-async def test_a_table_is_followed_too(arena, kubectl, namespaced):
-    await deployed(arena)
-    async with kubectl.following("get", "deploy", *namespaced, "--watch") as line:
-        assert (await line()).startswith("NAME")
-        assert (await line()).split()[:2] == ["a", "2/2"]
-        await arena.admin.patch("Deployment", "a", {"spec": {"replicas": 3}})
-        assert (await line()).split()[:2] == ["a", "2/3"]
-
-
-async def test_leases_of_all_namespaces_are_a_table(arena, kubectl):
-    spec = {"holderIdentity": "me", "leaseDurationSeconds": 15}
-    await arena.admin.create("Lease", {"metadata": {"name": "a"}, "spec": spec})
-    head, *rows = table(await kubectl("get", "leases", "-A"))
-    assert head == ["NAMESPACE", "NAME", "HOLDER", "AGE"]
-    assert [arena.namespace, "a", "me"] in [row[:3] for row in rows]
-
-
-async def test_nodes_and_leases_of_a_shoot_are_tables(arena, binary, tmp_path):
-    shoot = await arena.shoot()
-    status = {"conditions": [{"type": "Ready", "status": "True"}]}
-    await shoot.admin.create("Node", objects.node("a") | {"status": status})
-    await shoot.admin.create("Node", objects.node("b"))
-    await shoot.admin.create("Lease", {"metadata": {"name": "a"}, "spec": {"holderIdentity": "a"}})
-    kubectl = Kubectl(binary, tmp_path, shoot.secret().kubeconfig.decode())
-    head, *rows = table(await kubectl("get", "nodes"))
-    assert head[:2] == ["NAME", "STATUS"]
-    assert [row[:2] for row in rows] == [["a", "Ready"], ["b", "Unknown"]]
-    _, row = table(await kubectl("get", "leases", "-n", "kube-node-lease"))
-    assert row[:2] == ["a", "a"]
-
-
-async def test_custom_kinds_are_listed(arena, kubectl, namespaced):
-    await arena.admin.create("Machine", objects.machine("a"))
-    await arena.admin.create("Cluster", objects.cluster(arena.namespace, {"spec": {}}))
-    assert await kubectl("get", "machines", *namespaced, "-o", "name") == (
-        "machine.machine.sapcloud.io/machine-a\n"
-    )
-    assert f"/{arena.namespace}\n" in await kubectl("get", "clusters", "-o", "name")
 
 
 async def test_a_deployment_is_scaled(arena, kubectl, namespaced):
@@ -226,16 +178,6 @@ async def test_pods_are_a_table_and_what_they_wait_for_is_seen(arena, kubectl, n
     assert f"{arena.namespace} b " in " ".join((await kubectl("get", "po", "-A")).split())
 
 
-async def test_slices_of_endpoints_are_a_table(arena, kubectl, namespaced):
-    await arena.admin.create("EndpointSlice", pods.slice_of("x", "a"))
-    await arena.admin.create("EndpointSlice", pods.slice_of("x", "b", *[True] * 5))
-    head, *rows = table(await kubectl("get", "endpointslices", *namespaced))
-    assert head == ["NAME", "ADDRESSTYPE", "PORTS", "ENDPOINTS", "AGE"]
-    assert rows[0][:4] == ["a", "IPv4", "<unset>", "<unset>"]
-    addresses = "10.0.0.1,10.0.0.2,10.0.0.3 + 2 more..."
-    assert rows[1][:7] == ["b", "IPv4", "<unset>", *addresses.split()]
-
-
 async def of_event(arena, name, deployment, **changes):
     regarding = {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment["name"]}
     regarding |= {"namespace": arena.namespace, "uid": deployment["uid"]}
@@ -258,27 +200,6 @@ async def test_what_happened_to_a_deployment_is_described_with_it(arena, kubectl
     ]
 
 
-async def test_events_are_a_table_and_chosen_by_what_they_are_about(arena, kubectl, namespaced):
-    for name in "ab":
-        await of_event(arena, name, {"name": name, "uid": name}, note=f"to {name}")
-    head, *rows = table(await kubectl("get", "events", *namespaced))
-    assert head == ["LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
-    assert [row[-3:] for row in rows] == [[f"deployment/{name}", "to", name] for name in "ab"]
-    for kind, field in (("events", "involvedObject"), ("events.events.k8s.io", "regarding")):
-        selector = ("--field-selector", f"{field}.name=b,type=Normal")
-        chosen = await kubectl("get", kind, *namespaced, *selector, "-o", "name")
-        assert chosen in {"event/b\n", "event.events.k8s.io/b\n"}
-    text = await kubectl("events", "--for", "deployment/b", *namespaced)
-    assert text.splitlines()[1].split()[-3:] == ["Deployment/b", "to", "b"]
-
-
-async def test_a_pod_without_a_node_is_deleted_and_that_is_waited_for(arena, kubectl, namespaced):
-    await arena.admin.create("Pod", pods.pod("a", node=None))
-    printed = await kubectl("delete", "pod", "a", *namespaced)
-    assert printed.startswith('pod "a" deleted')
-    assert await arena.admin.find("Pod", "a") is None
-
-
 async def test_a_pod_on_a_node_is_terminating_until_its_deletion_is_forced(
     arena, kubectl, namespaced
 ):
@@ -293,53 +214,10 @@ async def test_a_pod_on_a_node_is_terminating_until_its_deletion_is_forced(
     assert await arena.admin.find("Pod", "a") is None
 
 
-async def test_a_deletion_is_followed_from_terminating_to_gone(arena, kubectl, namespaced):
-    await arena.admin.create("Pod", pods.pod("a"))
-    metadata, grace = ".object.metadata", "deletionGracePeriodSeconds"
-    async with kubectl.following(
-        *("get", "pods", *namespaced, "-w", "--output-watch-events"),
-        *("-o", f"custom-columns=E:.type,N:{metadata}.name,G:{metadata}.{grace}"),
-    ) as line:
-        assert (await line()).split() == ["E", "N", "G"]
-        assert (await line()).split() == ["ADDED", "a", "<none>"]
-        await kubectl("delete", "pod", "a", *namespaced, "--wait=false")
-        assert (await line()).split() == ["MODIFIED", "a", "30"]
-        await kubectl("delete", "pod", "a", *namespaced, "--now", "--wait=false")
-        assert (await line()).split() == ["MODIFIED", "a", "1"]
-        await kubectl("delete", "pod", "a", *namespaced, "--force", "--grace-period=0")
-        assert (await line()).split() == ["MODIFIED", "a", "0"]
-        assert (await line()).split() == ["DELETED", "a", "0"]
-
-
-async def test_what_is_not_there_is_said_in_the_servers_words(kubectl, namespaced):
-    printed = await kubectl.refused("get", "deploy", "nope", *namespaced)
-    assert printed == 'Error from server (NotFound): deployments.apps "nope" not found\n'
-    printed = await kubectl.refused("get", "nonsense", *namespaced)
-    assert "the server doesn't have a resource type" in printed
-
-
-async def test_the_version_is_shown(kubectl):
-    found = json.loads(await kubectl("version", "-o", "json"))
-    assert found["serverVersion"]["gitVersion"].startswith("v1.")
-
-
 async def test_rights_are_asked_for(where, kubectl, namespaced):
     if where == "http":
         pytest.skip("kubectl asks in protobuf, which the simulation does not take")
     assert await kubectl("auth", "can-i", "patch", "deployments.apps", *namespaced) == "yes\n"
-
-
-async def test_what_is_served_is_listed(kubectl):
-    found = await kubectl("api-resources", "-o", "name", "--verbs", "list,watch")
-    for kind in ("Deployment", "Lease", "Cluster", "Machine", "Scaler", "Secret"):
-        group = KINDS[kind].api_version.rpartition("/")[0]
-        assert f"{KINDS[kind].plural}{'.' if group else ''}{group}\n" in found
-
-
-async def test_secrets_show_how_much_is_in_them(arena, kubectl, namespaced):
-    await arena.admin.create("Secret", objects.secret("x"))
-    _, row = table(await kubectl("get", "secrets", *namespaced))
-    assert row[:3] == [objects.SECRET, "Opaque", "1"]
 
 
 def file_of(tmp_path, kind, spec, name="a"):

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.core.kube import leader_slice
-from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress, LeaderSliceStore
+from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress
 from tests.contract.arena import GARDEN, REAL_TIME, until
 from tests.contract.real import RealArena
 from tests.e2e import objects
@@ -75,8 +75,7 @@ class Garden:
         """One of ours; its ownership is set by hand."""
         adapter = self.arena.adapter
         leadership = SetLeadership(leading=leading)
-        store = LeaderSliceStore(adapter.api, self.namespace, NAME)
-        made = LeaderAddress(store, place, leadership, self.arena.clock, adapter.metrics)
+        made = LeaderAddress(adapter.api, self.namespace, NAME, place, leadership)
         task = self.arena.tasks.once(made.run, "contract: leader's address")
         try:
             yield made, leadership
@@ -109,51 +108,6 @@ async def test_a_leader_writes_its_address_and_keeps_all_else(garden):
         await eventually_says(garden, FIRST)
         assert (one.address(), one.off) == ("10.0.0.1:8080", None)
     assert (await garden.slice())["metadata"]["labels"] == SERVICE
-
-
-async def test_what_somebody_else_wrote_is_written_over(garden):
-    await garden.may()
-    await garden.install()
-    async with garden.replica(FIRST, leading=True):
-        await eventually_says(garden, FIRST)
-        others = [{"addresses": ["10.9.9.9"], "conditions": {"ready": False}}]
-        patch = {"endpoints": others}
-        await garden.arena.admin.patch("EndpointSlice", NAME, patch, namespace=garden.namespace)
-        await eventually_says(garden, FIRST)
-
-
-async def test_a_slice_that_is_right_is_not_written(garden):
-    await garden.may()
-    await garden.install()
-    async with garden.replica(FIRST, leading=True):
-        await eventually_says(garden, FIRST)
-        version = (await garden.slice())["metadata"]["resourceVersion"]
-        began = garden.arena.clock.now()
-        await until(lambda: garden.arena.clock.now() > began + 1.0)
-    assert (await garden.slice())["metadata"]["resourceVersion"] == version
-
-
-async def test_a_standby_knows_the_leader_and_writes_nothing(garden):
-    await garden.may()
-    await garden.install()
-    async with (
-        garden.replica(FIRST, leading=True),
-        garden.replica(SECOND, leading=False) as (two, _),
-    ):
-        await until(lambda: two.address() == "10.0.0.1:8080", "the standby knows")
-        assert await garden.says() == exactly(FIRST)
-
-
-async def test_who_begins_to_lead_writes_at_once(garden, monkeypatch):
-    monkeypatch.setattr(leader_slice, "_ASKS_EVERY", 3600.0)
-    await garden.may()
-    await garden.install()
-    async with garden.replica(SECOND, leading=False) as (two, leadership):
-        await until(lambda: two.off is None)
-        assert two.address() is None
-        leadership.become(leading=True)
-        await eventually_says(garden, SECOND)
-        assert two.address() == "10.0.0.2:8081"
 
 
 async def test_without_the_slice_it_is_off_until_it_is_there(garden):

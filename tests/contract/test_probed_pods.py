@@ -7,7 +7,6 @@ from app.core.kube import pods, reflector
 from app.core.limits import Backoff
 from app.core.model.endpoints import ProbedContainer
 from app.core.model.instants import parse_rfc3339
-from tests.contract.adapter import impatient
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import pod
 from tests.contract.probing import ETCD, OTHERS, ROLE, Seen, probing_of
@@ -21,12 +20,6 @@ PORTS = [
     {"name": "client", "containerPort": 2379, "protocol": "TCP"},
     {"containerPort": 2380, "protocol": "TCP"},
 ]
-
-
-@pytest.fixture
-def hasty(monkeypatch):
-    """To be asked for before the arena: silent watches are given up soon."""
-    impatient(monkeypatch)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -216,49 +209,6 @@ async def change_all(arena):
 async def changed(seen):
     await seen.show("a c")
     assert seen.pod("a").containers[0].id == SECOND
-
-
-@pytest.mark.parametrize("what", ["cut", "forgets"])
-async def test_what_happens_while_watches_are_away_is_seen_after(arena, probing, following, what):
-    await two(arena)
-    await following.show("a b")
-    async with getattr(probing, what)():
-        await change_all(arena)
-        await until(following.port.troubles, "they are in trouble")
-        assert following.names() == "a b"
-    await changed(following)
-    await put(arena, "d")
-    await following.show("a c d")
-    assert following.port.troubles() == {}
-
-
-async def test_what_happens_while_watches_stall_is_seen_after(hasty, arena, probing, following):
-    await two(arena)
-    await following.show("a b")
-    async with probing.stalled():
-        await change_all(arena)
-        assert following.names() == "a b"
-    await changed(following)
-
-
-async def test_a_restart_of_the_server_hides_nothing(arena, probing, following):
-    await two(arena)
-    await following.show("a b")
-    async with probing.away():
-        await until(following.port.troubles, "they are in trouble")
-        assert following.names() == "a b"
-    await change_all(arena)
-    await changed(following)
-
-
-async def test_who_is_followed_in_an_outage_is_listed_after_it(arena, probing, following):
-    name = f"{arena.namespace}-elsewhere"
-    await put(arena, name, namespace="default", node=None)
-    async with probing.cut():
-        following.port.follow("default")
-        await until(following.port.troubles, "they are in trouble")
-    await until(lambda: name in following.names(namespace="default"), "it is seen")
-    await arena.admin.delete("Pod", name, namespace="default")
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])

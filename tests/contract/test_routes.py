@@ -7,11 +7,7 @@ import pytest
 from app.core.errors import (
     BadAnswer,
     CertificateUntrusted,
-    CredentialRefused,
-    NameUnresolved,
     ServerFault,
-    Throttled,
-    Unauthorized,
     Unreachable,
 )
 from app.core.model.shoots import Route
@@ -138,61 +134,7 @@ async def test_a_way_that_is_cut_is_unreachable_and_the_other_is_as_good_as_befo
     assert await answers(ways[route])
 
 
-async def test_both_ways_may_be_cut_and_come_back(arena):
-    shoot = await arena.shoot()
-    ways = await connected(arena, shoot)
-    async with (
-        shoot.cut(Route.INTERNAL, ConnectionLoss.REFUSED),
-        shoot.cut(Route.EXTERNAL, ConnectionLoss.SWALLOWED),
-    ):
-        for way in ways.values():
-            with pytest.raises(Unreachable):
-                await way.version(within=WITHIN)
-    for way in ways.values():
-        assert await answers(way)
-
-
-@BY_EACH_ROUTE
-async def test_a_slow_way_answers_those_who_wait_and_is_unreachable_to_the_others(arena, route):
-    shoot = await arena.shoot()
-    way = (await connected(arena, shoot))[route]
-    async with shoot.slow(route, 0.12):
-        assert await way.version(within=0.9, new_connection=True)
-        with pytest.raises(Unreachable):
-            await way.version(within=0.05, new_connection=True)
-
-
-@BY_EACH_ROUTE
-async def test_a_server_that_is_down_is_unreachable(where, arena, route):
-    if where == "kube":
-        pytest.skip("its relay is not before both ways there")
-    shoot = await arena.shoot()
-    ways = await connected(arena, shoot)
-    async with shoot.down():
-        await asyncio.sleep(0.01)
-        with pytest.raises(Unreachable):
-            await ways[route].version(within=WITHIN)
-
-
 # The credentials.
-
-
-@BY_EACH_ROUTE
-async def test_a_token_that_is_wrong_on_one_route_is_right_on_the_other(arena, route):
-    shoot = await arena.shoot()
-    wrong = await arena.connector.connect(shoot.secret(route=route, token="of-nobody"))
-    with pytest.raises(Unauthorized):
-        await wrong.version(within=5.0)
-    assert await (await arena.connector.connect(shoot.secret(route=other(route)))).version()
-
-
-@BY_EACH_ROUTE
-async def test_a_kubeconfig_that_is_refused_on_one_route_is_good_on_the_other(arena, route):
-    shoot = await arena.shoot()
-    with pytest.raises(CredentialRefused) as caught:
-        await arena.connector.connect(shoot.secret(route=route, user={}))
-    assert caught.value.reason == "no-token"
-    assert await (await arena.connector.connect(shoot.secret(route=other(route)))).version()
 
 
 async def test_a_route_whose_server_has_another_authority_is_untrusted(where, arena):
@@ -209,36 +151,6 @@ async def test_a_route_whose_server_has_another_authority_is_untrusted(where, ar
             await (await arena.connector.connect(far)).version(within=5.0)
         assert await (await arena.connector.connect(shoot.secret(route=Route.INTERNAL))).version()
     assert await (await arena.connector.connect(far)).version(within=5.0)
-
-
-async def test_a_name_without_address_is_no_statement_about_the_path(arena):
-    shoot = await arena.shoot()
-    gone = shoot.secret(route=Route.EXTERNAL, server="https://api.gone.invalid:443")
-    with pytest.raises(NameUnresolved):
-        await (await arena.connector.connect(gone)).version(within=WITHIN)
-    assert await (await arena.connector.connect(shoot.secret(route=Route.EXTERNAL))).version()
-
-
-async def test_a_429_comes_by_both_routes(arena):
-    shoot = await arena.shoot()
-    ways = await connected(arena, shoot)
-    async with shoot.throttled(1.0):
-        for way in ways.values():
-            with pytest.raises(Throttled) as caught:
-                await way.version(within=5.0)
-            assert caught.value.retry_after == 1.0
-
-
-async def test_who_was_forgotten_can_be_connected_to_again_by_both_routes(arena):
-    shoot = await arena.shoot()
-    before = await connected(arena, shoot)
-    for way in before.values():
-        await way.version()
-    arena.connector.forget(arena.namespace)
-    after = await connected(arena, shoot)
-    for route, way in after.items():
-        assert way is not before[route]
-        assert await way.version(within=5.0)
 
 
 async def test_the_same_content_is_the_same_cluster_for_each_route(arena):

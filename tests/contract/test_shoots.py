@@ -8,9 +8,7 @@ import pytest
 from app.core.errors import (
     CertificateUntrusted,
     ClusterError,
-    CredentialRefused,
     Forbidden,
-    Throttled,
     Unauthorized,
     Unreachable,
 )
@@ -184,23 +182,6 @@ async def test_after_a_rotation_the_new_secret_leads_in(arena):
     assert await (await arena.connector.connect(after)).version()
 
 
-async def test_the_same_content_is_the_same_cluster(arena):
-    shoot = await arena.shoot()
-    first, again = shoot.secret(), shoot.secret()
-    assert first.resource_version != again.resource_version
-    cluster = await arena.connector.connect(first)
-    assert await arena.connector.connect(again) is cluster
-    assert await arena.connector.connect(shoot.secret(token="another")) is not cluster
-
-
-async def test_a_shoot_that_was_forgotten_can_be_connected_to_again(arena):
-    shoot = await arena.shoot()
-    await (await arena.connector.connect(shoot.secret())).version()
-    arena.connector.forget(arena.namespace)
-    arena.connector.forget("never-heard-of")
-    assert await (await arena.connector.connect(shoot.secret())).version()
-
-
 async def test_a_server_that_the_secrets_authority_did_not_sign_is_untrusted(arena):
     shoot = await arena.shoot()
     async with shoot.impostor() as secret:
@@ -221,45 +202,6 @@ async def test_what_may_not_be_listed_is_forbidden_and_the_rest_goes_on(arena):
         assert await cluster.version()
         assert (await cluster.leases()).leases == ()
     assert await cluster.nodes() == ()
-
-
-async def test_a_pause_that_a_shoot_asks_for_is_known(arena):
-    shoot = await arena.shoot()
-    cluster = await arena.connector.connect(shoot.secret())
-    async with shoot.throttled(1.0):
-        for ask in (cluster.version, cluster.leases, cluster.contact, cluster.nodes):
-            with pytest.raises(Throttled) as caught:
-                await ask()
-            assert (caught.value.status, caught.value.retry_after) == (429, 1.0)
-    assert await cluster.version()
-
-
-async def test_a_shoots_429_may_come_without_a_pause(where, arena):
-    if where == "kube":
-        pytest.skip("kube-apiserver sends Retry-After with each 429 of its own")
-    shoot = await arena.shoot()
-    async with shoot.throttled(None):
-        with pytest.raises(Throttled) as caught:
-            await (await arena.connector.connect(shoot.secret())).leases()
-    assert (caught.value.status, caught.value.retry_after) == (429, None)
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"content": None}, "no-kubeconfig"),
-        ({"content": b"{"}, "malformed"),
-        ({"user": {}}, "no-token"),
-        ({"user": {"exec": {"command": "true"}}}, "exec"),
-    ],
-    ids=["absent", "malformed", "without-token", "exec"],
-)
-async def test_a_kubeconfig_that_may_not_be_used_is_refused_with_its_reason(arena, changes, reason):
-    shoot = await arena.shoot()
-    with pytest.raises(CredentialRefused) as caught:
-        await arena.connector.connect(shoot.secret(**changes))
-    assert caught.value.reason == reason
-    assert await (await arena.connector.connect(shoot.secret())).version()
 
 
 async def test_the_kubeconfig_in_the_seed_leads_to_the_shoot(where, arena):

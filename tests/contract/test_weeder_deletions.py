@@ -5,13 +5,8 @@ import pytest
 from app.core.errors import (
     Conflict,
     Forbidden,
-    LeadershipLost,
     NotFound,
-    Throttled,
-    Unreachable,
 )
-from app.core.kube.reviews import weeder_permissions
-from app.core.ports import Permission
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import crash_looping, pod
 from tests.contract.weeding import never, watching
@@ -135,18 +130,6 @@ async def test_a_pod_that_is_terminating_stays_as_it_is(arena, weeding):
     assert await judged(arena, weeding) == terminating
 
 
-async def test_what_forbids_it_at_the_last_moment_keeps_it_from_being_sent(arena, weeding):
-    await put(arena)
-    view = await judged(arena, weeding)
-
-    def lost():
-        raise LeadershipLost("another one leads")
-
-    with pytest.raises(LeadershipLost):
-        await delete(weeding, view, lost)
-    assert await judged(arena, weeding) == view
-
-
 async def test_without_the_right_nothing_is_deleted(arena, weeding):
     await put(arena)
     view = await judged(arena, weeding)
@@ -157,60 +140,3 @@ async def test_without_the_right_nothing_is_deleted(arena, weeding):
         assert await judged(arena, weeding) == view
     await delete(weeding, view)
     assert (await judged(arena, weeding)).terminating
-
-
-async def test_a_right_that_is_missing_is_named_by_the_review(arena, weeding):
-    needed = weeder_permissions()
-    assert await arena.access.missing(needed) == ()
-    for verb, group, resource in (
-        ("delete", "", "pods"),
-        ("watch", "", "pods"),
-        ("list", "discovery.k8s.io", "endpointslices"),
-    ):
-        async with weeding.forbidden(verb, resource):
-            assert await arena.access.missing(needed) == (Permission(verb, group, resource),)
-
-
-async def test_a_pause_that_is_asked_for_is_known_and_nothing_is_deleted(arena, weeding):
-    await put(arena)
-    view = await judged(arena, weeding)
-    async with arena.throttled(1.0):
-        with pytest.raises(Throttled) as caught:
-            await delete(weeding, view)
-        assert (caught.value.status, caught.value.retry_after) == (429, 1.0)
-    assert await judged(arena, weeding) == view
-
-
-async def test_a_pause_may_be_asked_for_without_saying_how_long(where, arena, weeding):
-    if where == "kube":
-        pytest.skip("kube-apiserver sends Retry-After with each 429 of its own")
-    await put(arena)
-    view = await judged(arena, weeding)
-    async with arena.throttled(None):
-        with pytest.raises(Throttled) as caught:
-            await delete(weeding, view)
-        assert (caught.value.status, caught.value.retry_after) == (429, None)
-
-
-async def test_a_deletion_without_an_answer_is_given_up_and_may_be_asked_for_again(arena, weeding):
-    await put(arena)
-    view = await judged(arena, weeding)
-    begun = arena.clock.now()
-    async with weeding.silent():
-        with pytest.raises(Unreachable):
-            await delete(weeding, view)
-        assert arena.clock.now() - begun < 3
-    after = await judged(arena, weeding)
-    assert after.uid == view.uid
-    if not after.terminating:
-        await delete(weeding, view)
-    assert (await judged(arena, weeding)).terminating
-
-
-async def test_a_server_that_is_not_there_deletes_nothing(arena, weeding):
-    await put(arena)
-    view = await judged(arena, weeding)
-    async with weeding.away():
-        with pytest.raises(Unreachable):
-            await delete(weeding, view)
-    assert await judged(arena, weeding) == view

@@ -7,7 +7,6 @@ import pytest
 from app.core.errors import Forbidden
 from app.core.model.instants import parse_rfc3339
 from app.core.model.pods import CRASH_LOOP, ContainerView, OwnerView
-from tests.contract.adapter import impatient
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import crash_looping, pod, running
 from tests.contract.weeding import none_of, one_of, selecting, watching
@@ -240,106 +239,6 @@ async def test_one_that_is_cancelled_while_it_cannot_connect_just_ends(weeding, 
 
 
 # What happens to the watch.
-
-
-async def change_all(arena):
-    """One pod changes, one goes, one comes."""
-    await label(arena, "a", role="x")
-    await arena.admin.delete("Pod", "b")
-    await put(arena, "c")
-
-
-async def changed(opened):
-    await opened.show("a c")
-    assert opened.pod("a").labels == {"role": "x"}
-    assert set(opened.told) >= {"a", "b", "c"}
-    assert opened.watch.trouble is None
-
-
-async def two(arena):
-    await put(arena, "a")
-    await put(arena, "b", node=None)
-
-
-@pytest.mark.parametrize("what", ["cut", "forgets"])
-async def test_what_happens_while_the_watch_is_away_shows_after(arena, weeding, watch, what):
-    await two(arena)
-    async with watch() as opened:
-        await opened.show("a b")
-        opened.told.clear()
-        async with getattr(weeding, what)():
-            await change_all(arena)
-            await until(lambda: opened.watch.trouble, "it is in trouble")
-            assert (opened.names(), opened.told) == ("a b", [])
-        await changed(opened)
-        await put(arena, "d")
-        await opened.show("a c d")
-
-
-@pytest.fixture
-def hasty(monkeypatch):
-    """To be asked for before the arena: silent watches are given up soon."""
-    impatient(monkeypatch)
-
-
-async def test_what_happens_while_the_watch_stalls_shows_after(hasty, arena, weeding, watch):
-    await two(arena)
-    async with watch() as opened:
-        await opened.show("a b")
-        opened.told.clear()
-        async with weeding.stalled():
-            await change_all(arena)
-            assert (opened.names(), opened.told) == ("a b", [])
-        await changed(opened)
-
-
-async def test_a_restart_of_the_server_in_the_middle_hides_nothing(arena, weeding, watch):
-    await two(arena)
-    async with watch() as opened:
-        await opened.show("a b")
-        async with weeding.away():
-            await until(lambda: opened.watch.trouble, "it is in trouble")
-            assert opened.names() == "a b"
-        await change_all(arena)
-        await changed(opened)
-        assert opened.ended == []
-
-
-async def test_what_was_made_anew_while_nobody_looked_is_the_new_one(arena, weeding, watch):
-    await put(arena, "a", node=None)
-    async with watch() as opened:
-        await opened.show("a")
-        before = opened.pod("a").uid
-        async with weeding.forgets():
-            await arena.admin.delete("Pod", "a")
-            await put(arena, "a", node=None)
-        await until(lambda: opened.pod("a").uid != before, "the new one")
-        assert opened.told == ["a", "a"]
-
-
-async def test_a_watch_that_begins_in_an_outage_lists_after_it(arena, weeding, watch):
-    await put(arena, "a")
-    async with weeding.cut():
-        cm = watch()
-        opened = await cm.__aenter__()
-        await until(lambda: opened.watch.trouble, "it is in trouble")
-        assert not opened.watch.synced
-    await opened.show("a")
-    assert opened.watch.synced
-    await cm.__aexit__(None, None, None)
-
-
-async def test_a_pause_that_the_server_asks_for_ends_nothing(arena, weeding, watch):
-    await put(arena, "a")
-    async with watch() as opened:
-        await opened.show("a")
-        async with arena.throttled(1.0):
-            async with weeding.cut():
-                pass
-            await put(arena, "b")
-            await until(lambda: opened.watch.trouble, "it is in trouble")
-        await opened.show("a b")
-        assert opened.ended == []
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])

@@ -3,7 +3,6 @@
 import pytest
 
 from app.core.model.pods import SliceEndpoint
-from tests.contract.adapter import impatient
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import SERVICE, endpoints, slice_of
 from tests.contract.weeding import API_SERVER, ETCD, key, mine
@@ -135,22 +134,6 @@ async def test_what_is_made_and_deleted_in_a_cut_is_told(arena, weeding, heard):
     assert len(heard.lists) == 1
 
 
-@pytest.fixture
-def hasty(monkeypatch):
-    """To be asked for before the arena: silent watches are given up soon."""
-    impatient(monkeypatch)
-
-
-async def test_after_a_stall_each_change_that_was_held_back_is_told(hasty, arena, weeding, heard):
-    await put(arena, True)
-    await heard_of(heard, (ETCD, (True,)))
-    async with weeding.stalled():
-        await turn(arena, False)
-        await turn(arena, True)
-        assert heard.calls == [(ETCD, (True,))]
-    await heard_of(heard, (ETCD, (True,)), (ETCD, (False,)), (ETCD, (True,)))
-
-
 async def test_after_a_restart_of_the_server_nothing_is_missed(arena, weeding, heard):
     await put(arena, False)
     await heard_of(heard, (ETCD, (False,)))
@@ -204,32 +187,3 @@ async def test_a_list_after_a_gap_names_what_was_made_deleted_or_changed_hands(
     await until(lambda: len(heard.lists) == 4, "the slices were listed anew")
     assert lists_of(arena, heard)[-1] == [ETCD]
     assert mine(arena, weeding.seed.services()) == sorted([ETCD, API_SERVER])
-
-
-async def test_contact_stops_while_there_is_none_and_goes_on_with_the_next_change(
-    arena, weeding, heard
-):
-    await put(arena, True)
-    await heard_of(heard, (ETCD, (True,)))
-    async with weeding.cut():
-        begun = arena.clock.now()
-        await until(lambda: arena.clock.now() > begun + 0.05, "some time passes")
-        cut = arena.clock.now()
-        await until(lambda: arena.clock.now() > cut + 0.05, "some time passes")
-        state = weeding.seed.watch_state()
-        assert state.synced
-        assert state.last_contact <= cut
-        await turn(arena, False)  # that a watch opens proves nothing
-    await until(lambda: weeding.seed.watch_state().last_contact > cut, "in contact again")
-
-
-async def test_the_watch_goes_on_after_it_was_throttled(arena, weeding, heard):
-    await put(arena, False)
-    await heard_of(heard, (ETCD, (False,)))
-    async with arena.throttled(1.0):
-        async with weeding.cut():
-            pass
-        await turn(arena, True)
-        begun = arena.clock.now()
-        await until(lambda: arena.clock.now() > begun + 0.3, "some time passes")
-    await heard_of(heard, (ETCD, (False,)), (ETCD, (True,)))

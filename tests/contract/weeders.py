@@ -43,9 +43,6 @@ class ServedWeeding:
     def cut(self):
         return self._arena.proxy.down()
 
-    def stalled(self):
-        return self._arena.proxy.frozen()
-
     @asynccontextmanager
     async def forgets(self) -> AsyncIterator[None]:
         async with self._arena.proxy.down():
@@ -55,11 +52,6 @@ class ServedWeeding:
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
         with self._world.faults.seed_down():
-            yield
-
-    @asynccontextmanager
-    async def silent(self) -> AsyncIterator[None]:
-        with self._world.faults.seed_trouble(Trouble(silent=True, verbs=frozenset({"delete"}))):
             yield
 
     @asynccontextmanager
@@ -100,9 +92,6 @@ class RealWeeding:
     def cut(self):
         return self._arena.proxy.down()
 
-    def stalled(self):
-        return self._arena.proxy.frozen()
-
     @asynccontextmanager
     async def forgets(self) -> AsyncIterator[None]:
         async with self._arena.proxy.down():
@@ -120,15 +109,6 @@ class RealWeeding:
             yield
         finally:
             await seed.start()
-
-    @asynccontextmanager
-    async def silent(self) -> AsyncIterator[None]:
-        seed = self._arena.land.seed
-        seed.storage.child.pause()
-        try:
-            yield
-        finally:
-            await seed.recover()
 
     @asynccontextmanager
     async def forbidden(self, verb: str, resource: str) -> AsyncIterator[None]:
@@ -171,7 +151,7 @@ def _permissions() -> tuple[Permission, ...]:
 
 def _adapted(arena: ServedArena | RealArena) -> WeederSeed:
     adapter = arena.adapter
-    return WeederSeed(adapter.api, SERVICES, arena.clock, arena.tasks, adapter.metrics, Random(1))
+    return WeederSeed(adapter.api, SERVICES, arena.tasks, Random(1))
 
 
 @asynccontextmanager

@@ -67,20 +67,12 @@ class Weeding(Protocol):
         """All watches end, and none can be opened."""
         ...
 
-    def stalled(self) -> AbstractAsyncContextManager[None]:
-        """All watches that are open deliver nothing more."""
-        ...
-
     def away(self) -> AbstractAsyncContextManager[None]:
         """The API server is stopped, and started again."""
         ...
 
     def forgets(self) -> AbstractAsyncContextManager[None]:
         """As `cut`, and at its end the server has forgotten what happened in it."""
-        ...
-
-    def silent(self) -> AbstractAsyncContextManager[None]:
-        """Deletions are not answered."""
         ...
 
     def forbidden(self, verb: str, resource: str) -> AbstractAsyncContextManager[None]:

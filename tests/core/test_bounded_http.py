@@ -6,9 +6,8 @@ import aiohttp
 import pytest
 
 from app.core import bounded_http
-from app.core.bounded_http import bounded_readers
+from app.core.bounded_http import ExcessiveFraming, bounded_readers
 from app.core.fair_queue import TIME_SLICE
-from app.core.framing import ExcessiveFraming
 from tests.core.test_bounded_tls import Pair
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

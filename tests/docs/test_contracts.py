@@ -35,7 +35,10 @@ PLANTED: Final = {
         "app/cli/session.py",
         "app.core.kube.client",
     ),
-    "Decoding is pure apart from the JSON decoder": ("app/core/kube/decoding/pods.py", "time"),
+    "Decoding is pure apart from the JSON decoder": (
+        "app/core/kube/decoding/pod_objects.py",
+        "time",
+    ),
     "Only the adapters speak to a cluster, or to what a probe is aimed at": (
         "app/prober/runner.py",
         "socket",

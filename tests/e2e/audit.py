@@ -155,7 +155,9 @@ def _request(event: dict[str, Any]) -> Request:
     return Request(
         at=_instant(event, "requestReceived"),
         done=_instant(event, "stage"),
-        user=event["user"]["username"],
+        user=event["user"].get(
+            "username", ""
+        ),  # nobody, where it was refused before it was asked who
         verb=event["verb"],
         group=what.get("apiGroup", ""),
         resource=what["resource"] + subresource if "resource" in what else path,

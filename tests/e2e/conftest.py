@@ -27,7 +27,7 @@ from tests.e2e.controlplane import Planes, assets_in, control_planes
 from tests.e2e.landscape import furnish_people, furnish_seed, furnish_shoot
 from tests.e2e.parallel import Scenario, Scenarios, selected
 
-SHARED, OWN_STORAGE = 7, 2  # what two slow cores bear
+SHARED, OWN_STORAGE = 6, 3  # what two slow cores bear
 CHOSEN = pytest.StashKey[Sequence[Scenario]]()
 FIGURES = pytest.StashKey[list[str]]()
 

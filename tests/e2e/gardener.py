@@ -19,7 +19,7 @@ KEY = "dep-config.yaml"
 ORIGINAL = "europe-docker.pkg.dev/gardener-project/releases/gardener/dependency-watchdog:v1.4.0"
 """The image of the original, as it stands in a Deployment; nobody pulls it here."""
 _FOLDER = "/etc/dependency-watchdog/config"
-_COMMANDS = {
+COMMANDS = {
     PROBER: [
         "/usr/local/bin/dependency-watchdog",
         "prober",
@@ -60,7 +60,7 @@ def deployment(name: str, config: str, *, image: str = ORIGINAL, replicas: int =
         "name": "dependency-watchdog",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": _COMMANDS[WEEDER if name.endswith("weeder") else PROBER],
+        "command": COMMANDS[WEEDER if name.endswith("weeder") else PROBER],
         "ports": [{"name": "metrics", "containerPort": 9643, "protocol": "TCP"}],
         "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}},
         "volumeMounts": [{"name": "config", "mountPath": _FOLDER, "readOnly": True}],

@@ -4,7 +4,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 
 import aiohttp
@@ -87,10 +87,6 @@ class Kubelets:
         needed = math.ceil(round(fraction * len(oldest_first), 9))
         return oldest_first[needed - 1] + expiry
 
-    def oldest_first(self) -> list[str]:
-        """The nodes, the one that has waited longest for its next renewal first."""
-        return sorted(self.renewed, key=self.renewed.__getitem__)
-
     async def _create(self, name: str) -> None:
         now = time.time()
         await self._api.create(LEASES, lease(name, self._own_time(name, now), self._duration))
@@ -129,8 +125,3 @@ class Kubelets:
             self.renewed[name] = now
             return True
         return False
-
-
-def spread(renewed: Mapping[str, float]) -> float:
-    """Seconds between the first and the last of the last renewals."""
-    return max(renewed.values()) - min(renewed.values())

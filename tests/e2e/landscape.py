@@ -205,7 +205,7 @@ class Shoot:
         if hasattr(self, "kubelets"):
             await self.kubelets.stop()
         await self._seed.delete(f"{CLUSTERS}/{self.namespace}")
-        await self.remove_secret()
+        await self._seed.delete(f"{secrets(self.namespace)}/{objects.SECRET}")
         await self._seed.delete(machines(self.namespace))
         await self._seed.delete(deployments(self.namespace))
         await self.plane.api.delete(NODES)
@@ -229,14 +229,8 @@ class Shoot:
         if token is None:
             token = await self.plane.api.token_of("kube-system", PROBE)
         self.token = token
-        await self._put_secret(token, ca or self.plane.authority.pem)
-
-    async def write_secret_without_token(self) -> None:
-        """The kubeconfig as gardenlet first writes it: with an empty user."""
-        await self._put_secret(None, self.plane.authority.pem)
-
-    async def _put_secret(self, token: str | None, ca: bytes) -> None:
-        await self.put_kubeconfig(objects.kubeconfig(self.namespace, self.server, ca, token))
+        authority = ca or self.plane.authority.pem
+        await self.put_kubeconfig(objects.kubeconfig(self.namespace, self.server, authority, token))
 
     async def put_kubeconfig(self, config: str) -> None:
         """Writes the Secret with this kubeconfig in it."""
@@ -247,10 +241,6 @@ class Shoot:
             if error.status != 409:
                 raise
             await self._seed.patch(f"{secrets(self.namespace)}/{objects.SECRET}", body)
-
-    async def remove_secret(self) -> None:
-        """Deletes the Secret with the kubeconfig."""
-        await self._seed.delete(f"{secrets(self.namespace)}/{objects.SECRET}")
 
     async def revoke_token(self) -> None:
         """Makes the token invalid that is in the Secret, and waits until the API server knows."""
@@ -291,10 +281,6 @@ class Shoot:
         """Sets or removes annotations of a dependent."""
         path = f"{deployments(self.namespace)}/{dependent}"
         await self._seed.patch(path, {"metadata": {"annotations": annotations}})
-
-    async def add_deployment(self, name: str, replicas: int) -> None:
-        """Creates a dependent that was missing."""
-        await self._seed.create(deployments(self.namespace), objects.deployment(name, replicas))
 
     async def add_scaler(self, name: str, replicas: int) -> None:
         """Adds a resource of another kind with `scale`."""

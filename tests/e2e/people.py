@@ -64,10 +64,10 @@ async def watched(stage: Stage, plural: str) -> AsyncIterator[list[tuple[float, 
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def dwd(prober: Program, *words: str) -> str:
-    """The client of the command line, for an API that needs no token; returns what it printed."""
+async def dwd(server: Program, *words: str) -> str:
+    """The client of the command line; returns what it printed."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "app", *words, f"--server={prober.api.url}"),
+        *(sys.executable, "-m", "app", *words, f"--server={server.api.url}"),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

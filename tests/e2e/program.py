@@ -27,6 +27,19 @@ LIMIT = aiohttp.ClientTimeout(total=5)
 FIRST_STARTS = asyncio.Semaphore(2)
 
 
+def _election(duration: str, deadline: str, period: str) -> Mapping[str, str]:
+    names = ("lease_duration", "renew_deadline", "retry_period")
+    return {
+        f"leader_elect_{k}": v for k, v in zip(names, (duration, deadline, period), strict=True)
+    }
+
+
+SHORT_LEASE = _election("4s", "3s", "1s")
+"""The Lease of a process that was killed has to run out before the next one leads."""
+PATIENT = _election("90s", "75s", "2s")
+"""A restart of an API server takes seconds, and more on a busy machine; the election is a scenario of its own."""
+
+
 def dependent(
     name: str,
     *,
@@ -123,7 +136,7 @@ class Instance:
         self._started = True
         async with turn:
             await self.child.start()
-            await self.child.ready(self.is_ready, within=30)
+            await self.child.ready(self.is_ready, within=60)
 
     async def kill(self) -> None:
         """kill -9."""

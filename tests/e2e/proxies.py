@@ -71,7 +71,6 @@ class TcpProxy:
         self._passages: set[_Passage] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._delay = 0.0
-        self._request_delay = 0.0
         self._stalls_new = self._resets_new = False
         self.opened: list[float] = []
         """When connections came, seconds since the epoch."""
@@ -89,10 +88,6 @@ class TcpProxy:
     def slow(self, seconds: float) -> None:
         """From now on every piece of an answer arrives that much later."""
         self._delay = seconds
-
-    def slow_requests(self, seconds: float) -> None:
-        """From now on every piece of a request arrives that much later; a new connection takes twice as long."""
-        self._request_delay = seconds
 
     def stall(self, *, new: bool = False) -> None:
         """Connections that are open stay open and pass nothing on any more; with `new`, later ones are no better."""
@@ -122,7 +117,7 @@ class TcpProxy:
 
     async def heal(self) -> None:
         """Ends all faults; what was held back arrives now."""
-        self._delay = self._request_delay = 0.0
+        self._delay = 0.0
         self._stalls_new = self._resets_new = False
         for each in self._passages:
             each.open.set()
@@ -155,7 +150,7 @@ class TcpProxy:
         self._passages.add(passage)
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(passage.carry(reader, onward, lambda: self._request_delay))
+                both.create_task(passage.carry(reader, onward, lambda: 0.0))
                 both.create_task(passage.carry(beyond, writer, lambda: self._delay))
         except* OSError:  # one end has closed: so does the other
             pass
@@ -172,12 +167,9 @@ class HttpProxy:
 
     def __init__(self, target: str, authority: Authority) -> None:
         self.port = free_port()
-        self.mute = False
-        """Whether of watches that begin from now on nothing but the head is passed on, not even their ends."""
         self.delay: Callable[[], float] = lambda: 0.0
         """By how many seconds the next answer comes later."""
         self._target, self._authority = target, authority
-        self._watching: set[asyncio.Transport] = set()
 
     @property
     def url(self) -> str:
@@ -201,38 +193,23 @@ class HttpProxy:
         await self._server.shutdown(timeout=0.1)
         await self._session.close()
 
-    def silence(self) -> None:
-        """From now on watches are mute; those that are open break."""
-        self.mute = True
-        for each in self._watching:
-            each.abort()
-
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        watch, transport = "watch" in request.query, request.transport
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         body = await request.read()
-        if watch and transport is not None:
-            self._watching.add(transport)
-        try:
-            async with self._session.request(
-                request.method,
-                self._target + request.raw_path,
-                data=body,
-                headers=headers,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None),
-            ) as answer:
-                response = web.StreamResponse(status=answer.status)
-                response.content_type = answer.content_type
-                response.enable_chunked_encoding()
-                await asyncio.sleep(self.delay())
-                await response.prepare(request)
-                if watch and self.mute:
-                    await asyncio.Event().wait()
-                async for chunk in answer.content.iter_any():
-                    await response.write(chunk)
-                await response.write_eof()
-                return response
-        finally:
-            if transport is not None:
-                self._watching.discard(transport)
+        async with self._session.request(
+            request.method,
+            self._target + request.raw_path,
+            data=body,
+            headers=headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+        ) as answer:
+            response = web.StreamResponse(status=answer.status)
+            response.content_type = answer.content_type
+            response.enable_chunked_encoding()
+            await asyncio.sleep(self.delay())
+            await response.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+            await response.write_eof()
+            return response

@@ -1,5 +1,6 @@
 """What a scenario plays on: a shoot, programs that act on that shoot only, and oracles of what they did."""
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,11 @@ class Stage:
         """No dependent was written to."""
         writes = self.writes(since)
         assert not writes, "\n".join(str(each) for each in writes)
+
+    async def stays_unharmed(self, seconds: float) -> None:
+        """For so long no dependent is written to, and none was before."""
+        await asyncio.sleep(seconds)
+        self.assert_nothing_was_scaled()
 
     def figure(self, text: str) -> None:
         """Adds a measured figure to the summary of the run."""

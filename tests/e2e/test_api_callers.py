@@ -1,7 +1,6 @@
 """Who may call: ServiceAccounts, tokens of `kubectl create token`, and the roles of the documentation."""
 
 import asyncio
-import time
 from dataclasses import dataclass
 
 import aiohttp
@@ -9,7 +8,7 @@ import pytest
 
 from app.api.auth.authorization import Call
 from app.core.model.callers import Role
-from tests.e2e import apirights, objects
+from tests.e2e import apirights
 from tests.e2e.apiclient import Answer, ApiClient
 from tests.e2e.apirights import AUDIENCE, Callers
 from tests.e2e.apiserving import Serving
@@ -17,11 +16,9 @@ from tests.e2e.canaries import assert_nothing_secret_was_told
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.objects import CA, Json
 from tests.e2e.parallel import scenario
-from tests.e2e.people import use_every_right
 from tests.e2e.processes import eventually
 from tests.e2e.program import Program
 from tests.e2e.stage import Stage
-from tests.e2e.worlds import own_seed
 
 NOBODY = "nobody"
 WHY: Json = {"reason": "load test"}
@@ -183,6 +180,7 @@ async def test_each_call_needs_the_right_that_the_table_names(stage: Stage) -> N
     assert {each.name for each in stage.writes()} == {CA}, "ignore-scaling, of one"
     assert all("spec" not in each.body for each in stage.writes())
     await who_did_it_is_known(stage, admin)
+    await a_token_that_was_not_made_for_us_is_nobody_s(stage, crowd, prober)
     await crowd.end()
 
 
@@ -196,11 +194,9 @@ async def who_did_it_is_known(stage: Stage, admin: ApiClient) -> None:
     assert {200, 202, 204, 403} <= {each["status"] for each in records}
 
 
-@scenario()
-async def test_a_token_that_was_not_made_for_us_is_nobody_s(stage: Stage) -> None:
-    crowd, prober = await crowded(stage)
-    own = await crowd.client(prober, Role.ADMIN)
-    assert (await own.get("status")).status == 200
+async def a_token_that_was_not_made_for_us_is_nobody_s(
+    stage: Stage, crowd: Crowd, prober: Program
+) -> None:
     for audience in (None, "somebody-else"):
         other = await crowd.client(prober, Role.ADMIN, audience)
         await is_unknown(other)
@@ -212,7 +208,6 @@ async def test_a_token_that_was_not_made_for_us_is_nobody_s(stage: Stage) -> Non
         await plain.get("status")
     async with stage.seed.api.as_user(crowd.tokens[0]) as at_the_seed:
         assert await at_the_seed.refusal("GET", "/api/v1/namespaces") == 401, "worth nothing there"
-    await crowd.end()
 
 
 async def is_unknown(client: ApiClient) -> None:
@@ -221,111 +216,3 @@ async def is_unknown(client: ApiClient) -> None:
         assert (answer.status, answer.problem) == (401, "unauthenticated")
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
     assert (await client.get("/livez")).status == 200
-
-
-@scenario()
-async def test_a_right_that_is_taken_away_ends_writes_at_once_and_reads_within_a_minute(
-    stage: Stage,
-) -> None:
-    crowd, prober = await crowded(stage)
-    here, seed = stage.shoot.namespace, stage.seed.api
-    client = await crowd.client(prober, NOBODY)
-    binding = await crowd.callers.inside(NOBODY, "dependency-watchdog-operator", here)
-    path = f"shoots/{here}"
-
-    async def answers(method: str, status: int) -> bool:
-        called = client.get(path) if method == "GET" else client.put(f"{path}/pause", WHY)
-        return (await called).status == status
-
-    await eventually(lambda: answers("GET", 200), "it may be read", within=15)
-    await eventually(lambda: answers("PUT", 200), "it may be paused", within=5)
-    await seed.delete(binding)
-    taken = time.time()
-    await eventually(lambda: answers("PUT", 403), "no more pauses", within=2)
-    stage.figure(f"writes end {time.time() - taken:.2f} s after the RoleBinding is gone")
-    assert await answers("GET", 200), "reads are remembered"
-    await eventually(lambda: answers("GET", 403), "no more reads", within=62, every=0.5)
-    stage.figure(f"reads end {time.time() - taken:.1f} s after the RoleBinding is gone")
-    await crowd.callers.inside(NOBODY, "dependency-watchdog-operator", here)
-    given = time.time()
-    await eventually(lambda: answers("PUT", 200), "pauses again", within=2)
-    await eventually(lambda: answers("GET", 200), "reads again", within=12, every=0.5)
-    stage.figure(f"reads begin {time.time() - given:.1f} s after the RoleBinding is there again")
-    await crowd.end()
-
-
-@scenario()
-async def test_without_the_right_to_ask_nobody_may_call_and_the_loops_protect(stage: Stage) -> None:
-    """Gardener's own roles: neither reviews nor Pauses nor ScaleRequests."""
-    await stage.furnish(own=objects.garden_rules())
-    await stage.shoot.build(nodes=5, grace=16, duration=16)
-    serving = Serving(stage)
-    prober = await serving.leader()
-    token = await Kubectl(stage, stage.garden).token("dependency-watchdog-prober", AUDIENCE)
-    client = prober.api.as_caller(token)
-    for row in ROWS:
-        answer = await asked(client, row, stage.shoot.namespace)
-        assert (answer.status, answer.problem) == (503, "feature-off"), (row, answer)
-        assert answer.body["feature"] == "token-review"
-        assert "tokenreviews" in answer.body["detail"]
-    for path in ("/livez", "/readyz", "/healthz"):
-        assert (await prober.api.get(path)).status == 200
-    await features_are_off(prober, "token-review", "pauses", "scalerequests", "leader-address")
-    await stage.outage(within=45)
-    stage.shoot.kubelets.path.restore()
-    await stage.until_up(within=60)
-    standby = await stage.start()
-    await overrides_are_refused(standby, stage.shoot.namespace)
-    await assert_nothing_secret_was_told(stage, token, keys=[serving.key])
-
-
-async def features_are_off(prober: Program, *features: str) -> None:
-    readiness = await prober.readiness()
-    for each in features:
-        assert await prober.metric("dwd_feature_off", feature=each) == 1, each
-        assert each in readiness
-    for resource in ("tokenreviews", "subjectaccessreviews", "pauses", "scalerequests"):
-        assert await prober.metric("dwd_missing_permissions", resource=resource), resource
-
-
-async def overrides_are_refused(standby: Program, namespace: str) -> None:
-    """Where everybody may call, those that need Pauses or ScaleRequests are refused, by name."""
-    status = (await standby.api.get("status")).body
-    assert {"pauses", "scalerequests"} <= {each["feature"] for each in status["featuresOff"]}
-    calls = [
-        ("pauses", await standby.api.put(f"shoots/{namespace}/pause", WHY)),
-        ("pauses", await standby.api.put("pause", FORCED)),
-        ("scalerequests", await standby.api.delete(f"shoots/{namespace}/hold")),
-    ]
-    for feature, answer in calls:
-        assert (answer.status, answer.body.get("feature")) == (503, feature), answer
-
-
-@scenario(limit=300)
-async def test_the_rights_of_the_table_and_no_others_suffice(outer: Stage) -> None:
-    async with own_seed(outer) as world:
-        stage = world.stage
-        crowd, prober = await crowded(stage)
-        here = stage.shoot.namespace
-        admin = await crowd.client(prober, Role.ADMIN)
-        await use_every_right(admin, stage)
-        await stage.outage(within=45)
-        stage.shoot.kubelets.path.restore()
-        await stage.until_up(within=60)
-        order = {**WHY, "direction": "down", "hold": "1m"}
-        answer = await admin.post(f"shoots/{here}/scale", order)
-        assert answer.status == 202
-        await stage.until_down(within=20)
-        status = (await admin.get("status")).body
-        assert status["missingPermissions"] == []
-        off = {each["feature"] for each in status["featuresOff"]}
-        assert off == {"metadata-scan", "leader-address"}, (
-            "the one needs more, the other is not configured"
-        )
-        refused = [each for each in stage.requests_to_seed() if each.code == 403]
-        assert not [each for each in refused if each.resource not in SCANNED], refused
-        await crowd.end()
-
-
-SCANNED = {"deployments"}
-"""Of all names: only to find what carries our key and is not configured; without it that feature is off."""

@@ -15,63 +15,15 @@ from tests.e2e.podrunner import Pod
 from tests.e2e.stage import Stage
 
 WEEDER = weeder_objects.WEEDER
-ENDLESS = "99999999999h"
-"""A duration by its probes, and longer than any that Go can hold."""
 WEEDED = "shoot--weed--rolled"
 CORE = f"/api/v1/namespaces/{GARDEN}"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{GARDEN}/leases"
-
-
-@scenario(limit=300)
-async def test_a_configuration_that_is_refused_is_not_rolled_out_half_way(stage: Stage) -> None:
-    async with installed_world(stage) as world:
-        helm = Helm(world, "helm4")
-        await helm.install(charts.quick())
-        before = await world.node.deployment(GARDEN, PROBER)
-        old = await world.node.run(GARDEN, PROBER)
-        await world.until_verdict(old)
-        await the_new_pod_fails(world, helm)
-        assert old.child.running
-        assert await old.is_ready()
-        await old_pods_start_again(world, old, before)
-        await helm("rollback", charts.RELEASE, "1")
-        assert (await template(world)) == before["spec"]["template"]
-        assert world.scaled_by(PROBER, GARDEN) == []
-
-
-async def the_new_pod_fails(world: InstalledWorld, helm: Helm) -> None:
-    """Before the old one goes: none may be missing while a new one is not ready."""
-    await helm.upgrade(with_interval(ENDLESS))
-    now = await world.node.deployment(GARDEN, PROBER)
-    assert now["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
-    fresh = await world.node.prepare(now)
-    await fresh.child.start()
-    assert await fresh.child.ended(20) == 2
-    told = fresh.child.tail()
-    assert "probeInterval" in told, told
-    assert ENDLESS in told, told
-
-
-async def old_pods_start_again(world: InstalledWorld, old: Pod, before: Json) -> None:
-    """The container after a crash, and a pod of the old ReplicaSet on another node: each has its own file still."""
-    await old.child.kill()
-    await old.sync()
-    await old.start()
-    elsewhere = await world.node.prepare(before)
-    await elsewhere.start()
-    await world.until_verdict(old, within=40)
-    await elsewhere.delete()
 
 
 def with_interval(interval: str) -> Json:
     values = charts.quick()
     values["prober"]["config"]["probeInterval"] = interval
     return values
-
-
-async def template(world: InstalledWorld) -> Json:
-    found: Json = (await world.node.deployment(GARDEN, PROBER))["spec"]["template"]
-    return found
 
 
 @scenario(limit=300)

@@ -1,33 +1,20 @@
 """A process that is stopped for longer than any of its time limits, and goes on as if nothing had been.
 
 All that it knows is as old as it was away: it must look before it acts, and ages count from that look. How long it is
-away is 90 s, or what DWD_FROZEN_SECONDS says, for a longer one by hand.
+away is 90 s: longer than watches are believed.
 """
 
 import asyncio
-import os
 import time
 
 from tests.e2e.objects import CA, KCM, MCM
 from tests.e2e.parallel import scenario
-from tests.e2e.processes import eventually
-from tests.e2e.program import Program, config, dependent, quick
+from tests.e2e.program import config, dependent, quick
 from tests.e2e.stage import Stage
-from tests.e2e.test_faults import stays_unharmed
-from tests.e2e.worlds import watches_are_well
 
-FROZEN = float(os.environ.get("DWD_FROZEN_SECONDS", "90"))
+FROZEN = 90.0
 LIMIT = FROZEN + 180
 WITHOUT_ELECTION = {"enable_leader_election": "false"}
-
-
-async def frozen(stage: Stage, prober: Program, seconds: float) -> float:
-    """Stops the process for so long; returns when it was woken."""
-    prober.child.pause()
-    await asyncio.sleep(seconds)
-    stage.assert_nothing_was_scaled(time.time() - seconds)
-    prober.child.resume()
-    return time.time()
 
 
 @scenario(limit=LIMIT)
@@ -52,21 +39,6 @@ async def test_a_frozen_leader_ends_when_it_is_woken_and_writes_nothing(stage: S
     await stage.until_down(within=30)
     first = stage.writes()[0].at - started
     stage.figure(f"first write {first:.1f} s after the start of the next one, in mid-outage")
-
-
-@scenario(limit=LIMIT)
-async def test_a_process_frozen_while_all_is_well_goes_on_and_scales_nothing(stage: Stage) -> None:
-    """Without election. What it read last was old when it woke; the leases are not."""
-    await stage.shoot.build(grace=16, duration=16)
-    prober = await stage.healthy(quick(), **WITHOUT_ELECTION)
-    await asyncio.sleep(8)
-    woken = await frozen(stage, prober, FROZEN)
-    await stage.until_state(prober, "Healthy", within=5)
-    await stays_unharmed(stage, 25)
-    looks = [each for each in stage.requests_to_shoot(woken) if each.resource == "leases"]
-    stage.figure(f"frozen for {FROZEN:g} s: next probe {looks[0].at - woken:.1f} s after")
-    assert prober.child.running
-    await eventually(lambda: watches_are_well(prober), "its watches are well", within=5)
 
 
 @scenario(limit=LIMIT)

@@ -1,12 +1,11 @@
 """What people do to Pauses with kubectl alone: honoured within a second, shown everywhere, and their mistakes told."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable
 from functools import partial
 
-from app.core.model.instants import parse_rfc3339, rfc3339
+from app.core.model.instants import parse_rfc3339
 from tests.e2e import apirights, landscape, objects
 from tests.e2e.canaries import assert_nothing_secret_was_told
 from tests.e2e.kubectl import Kubectl
@@ -45,6 +44,7 @@ async def until_shown(stage: Stage, prober: Program, holds: Callable[[Json], boo
 async def test_an_operator_with_kubectl_alone_pauses_a_shoot_sees_it_and_ends_it(
     stage: Stage,
 ) -> None:
+    """An outage meanwhile is judged, and acted on as soon as the pause is over."""
     prober, kubectl = await in_its_garden(stage)
     async with watched(stage, "pauses") as seen:
         began = time.time()
@@ -58,12 +58,18 @@ async def test_an_operator_with_kubectl_alone_pauses_a_shoot_sees_it_and_ends_it
         end = await eventually(lambda: end_in_status(stage), "its end is shown", within=5)
     await the_pause_is_shown(stage, prober, kubectl, end)
     await mistakes_are_refused(kubectl)
+    stage.shoot.kubelets.path.cut()
+    await an_outage_is_judged_and_not_acted_on(stage, prober)
     async with watched(stage, "pauses") as seen:
-        deleting = asyncio.create_task(kubectl("delete", "pause", "etcd"))
+        deleting = asyncio.create_task(kubectl("delete", "pause", "etcd", "--wait=false"))
         shown = await until_shown(stage, prober, lambda shoot: shoot["pause"] is None)
         await deleting
         stage.figure(f"the Pause deleted: no pause after {shown - seen[-1][0]:.3f} s")
         assert shown - seen[-1][0] <= HONOURED
+        await stage.until_down(within=15)
+    first = stage.writes()[0].at - seen[-1][0]
+    stage.figure(f"first write {first:.2f} s after the pause was deleted")
+    assert 0 < first <= FIRST_WRITE
     await eventually(lambda: events(stage, "Pause", "PauseEnded"), "an Event", within=10)
     assert "paused" not in await row_of_dwd(stage, prober)
     await assert_nothing_secret_was_told(stage)
@@ -107,63 +113,17 @@ async def mistakes_are_refused(kubectl: Kubectl) -> None:
     assert await kubectl.rows("pauses", "wrong", "--ignore-not-found") == []
 
 
-async def until_wanted(stage: Stage, prober: Program, verdict: str) -> None:
-    """Waits until the leases alone ask for this verdict."""
+async def an_outage_is_judged_and_not_acted_on(stage: Stage, prober: Program) -> None:
+    async def is_judged() -> Json | None:
+        shoot = await prober.shoot(stage.shoot.namespace)
+        return shoot if shoot["probe"]["wouldBe"] == "ScaleDown" else None
 
-    async def is_so() -> bool:
-        return bool((await prober.shoot(stage.shoot.namespace))["probe"]["wouldBe"] == verdict)
-
-    await eventually(is_so, f"the verdict is {verdict}", within=45)
-
-
-@scenario()
-async def test_an_outage_under_a_pause_by_kubectl_is_not_acted_on_until_the_pause_is_deleted(
-    stage: Stage,
-) -> None:
-    prober, kubectl = await in_its_garden(stage)
-    await kubectl.create(objects.pause("p"))
-    await until_shown(stage, prober, lambda shoot: shoot["pause"] is not None)
-    stage.shoot.kubelets.path.cut()
-    await until_wanted(stage, prober, "ScaleDown")
-    await asyncio.sleep(8)
+    await eventually(is_judged, "the leases alone ask for a scale-down", within=45)
+    await asyncio.sleep(6)
     stage.assert_nothing_was_scaled()
     shoot = await prober.shoot(stage.shoot.namespace)
-    probe = shoot["probe"]
-    assert (probe["verdict"], probe["wouldBe"]) == ("Hold", "ScaleDown"), "it goes on being judged"
+    assert shoot["probe"]["verdict"] == "Hold"
     assert "paused" in shoot["message"]
-    async with watched(stage, "pauses") as seen:
-        await kubectl("delete", "pause", "p", "--wait=false")
-        await stage.until_down(within=15)
-    first = stage.writes()[0].at - seen[-1][0]
-    stage.figure(f"first write {first:.2f} s after the pause was deleted")
-    assert 0 < first <= FIRST_WRITE
-    await assert_nothing_secret_was_told(stage)
-
-
-@scenario()
-async def test_a_pause_of_scaling_down_lets_up_and_its_end_by_the_clock_acts_at_once(
-    stage: Stage,
-) -> None:
-    prober, kubectl = await in_its_garden(stage)
-    await stage.outage(within=40)
-    await stage.until_state(prober, "Protected", within=10)
-    until = float(int(time.time())) + 75
-    await kubectl.create(objects.pause("p", scope="scaleDown", until=rfc3339(until + 600)))
-    await until_shown(stage, prober, lambda shoot: shoot["pause"] is not None)
-    sooner = json.dumps({"spec": {"until": rfc3339(until)}})
-    await kubectl("patch", "pause", "p", "--type=merge", f"--patch={sooner}")
-    await until_shown(stage, prober, lambda shoot: shoot["pause"]["until"] == rfc3339(until))
-    restored = stage.shoot.kubelets.path.restore()
-    await stage.until_up(within=30)
-    again = stage.shoot.kubelets.path.cut()
-    await until_wanted(stage, prober, "ScaleDown")
-    assert not stage.writes(again), "not while it lasts"
-    assert time.time() < until, f"{time.time() - restored:.0f} s after the end of the outage"
-    await stage.until_down(within=until - time.time() + 10)
-    first = stage.writes(again)[0].at - until
-    stage.figure(f"first write {first:.2f} s after the end of a pause by the clock")
-    assert 0 <= first <= FIRST_WRITE
-    await assert_nothing_secret_was_told(stage)
 
 
 # The kinds go, and come back.

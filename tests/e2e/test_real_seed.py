@@ -19,9 +19,8 @@ from tests.e2e.landscape import Shoot
 from tests.e2e.objects import CA, KCM, MCM
 from tests.e2e.parallel import scenario
 from tests.e2e.processes import eventually
-from tests.e2e.program import Program, config, gardener_dependents, quick
+from tests.e2e.program import PATIENT, Program, config, gardener_dependents, quick
 from tests.e2e.stage import Stage
-from tests.e2e.test_faults import stays_unharmed
 from tests.e2e.worlds import (
     World,
     crowd,
@@ -33,12 +32,6 @@ from tests.e2e.worlds import (
     watches_are_well,
 )
 
-# A restart takes seconds, and more on a busy machine; what that does to the election is a scenario of its own.
-PATIENT = {
-    "leader_elect_lease_duration": "90s",
-    "leader_elect_renew_deadline": "75s",
-    "leader_elect_retry_period": "2s",
-}
 WATCHES_BACK = 20.0
 """Seconds from the return of an API server that was away for some seconds."""
 
@@ -256,7 +249,7 @@ async def test_a_seed_of_2_seconds_a_request_keeps_its_leader_and_protects(outer
         await stage.shoot.build(grace=16, duration=16)
         prober = await stage.healthy(quick())
         stage.seed.storage.slow(2.0)
-        await stays_unharmed(stage, 30)
+        await stage.stays_unharmed(30)
         await stage.outage(within=60)
         writes = stage.writes()
         late = [each.at - stage.shoot.known_at() for each in writes]

@@ -7,13 +7,13 @@ import asyncio
 import itertools
 import time
 
+from tests.e2e.api import LEASES
 from tests.e2e.audit import Request
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.parallel import scenario
 from tests.e2e.processes import eventually
 from tests.e2e.program import Program, quick
 from tests.e2e.stage import Stage
-from tests.e2e.test_faults import stays_unharmed
 
 FIRST_WRITE = 3.0  # seconds after an outage can be known, with all scenarios on one machine
 
@@ -71,7 +71,7 @@ async def test_a_rotated_ca_fails_no_probe_and_an_outage_right_after_it_is_prote
     await shoot.write_secret(token=shoot.token, ca=plane.successor.pem)
     second = await new_connection(stage, prober, kept, within=expiry)
     stage.figure(f"connections of the former CA closed after {first:.1f} s and {second:.1f} s")
-    await stays_unharmed(stage, 5)
+    await stage.stays_unharmed(5)
     absence = longest_absence(stage.requests_to_shoot(began))
     stage.figure(f"{absence:.1f} s at most between two contacts while the CA was rotated")
     assert absence <= 0.375 * shoot.grace, "no gap: the ages of the leases go on counting"
@@ -93,13 +93,13 @@ async def test_a_ca_that_nobody_announced_is_failing_until_the_secret_has_it(sta
     await plane.start()
     found = await stage.until_state(prober, "Failing", within=15)
     assert found["reason"] == "CertificateUntrusted"
-    await stays_unharmed(stage, 15)
+    await stage.stays_unharmed(15)
     assert (await prober.shoot(shoot.namespace))["reason"] == "CertificateUntrusted"
     written = time.monotonic()
     await shoot.write_secret(token=shoot.token, ca=plane.successor.pem)
     await stage.until_state(prober, "Healthy", within=3)
     stage.figure(f"healthy {time.monotonic() - written:.1f} s after the Secret had the new CA")
-    await stays_unharmed(stage, shoot.expiry)
+    await stage.stays_unharmed(shoot.expiry)
     await protects(stage)
 
 
@@ -118,7 +118,7 @@ async def test_an_outage_with_storage_of_2_seconds_a_request_is_protected_and_en
     prober = await stage.healthy()
     await asyncio.sleep(15)
     stage.plane.storage.slow(2.0)
-    await stays_unharmed(stage, 50)
+    await stage.stays_unharmed(50)
     assert not await failed_looks(stage, prober)
     await stage.outage(within=60)
     late = stage.writes()[0].at - stage.shoot.known_at()
@@ -137,23 +137,6 @@ SLOW_READS = 6
 async def failed_looks(stage: Stage, prober: Program) -> float | None:
     metric, namespace = "dwd_shoot_probe_failures_total", stage.shoot.namespace
     return await prober.metric(metric, namespace=namespace)
-
-
-@scenario(own_storage=True)
-async def test_storage_of_6_seconds_a_request_is_failing_and_changes_nothing(stage: Stage) -> None:
-    """Kubelets renew, late; a reading of more than 5 seconds would say nothing about now, so none is taken."""
-    await stage.shoot.build()
-    prober = await stage.healthy()
-    await asyncio.sleep(15)
-    stage.plane.storage.slow(6.0)
-    found = await stage.until_state(prober, "Failing", within=30)
-    assert found["reason"] in {"LeasesUnreadable", "TooSlow"}
-    await stays_unharmed(stage, 40)
-    await stage.plane.recover()
-    quick_again = time.time()
-    await stage.until_state(prober, "Healthy", within=25)
-    stage.figure(f"healthy {time.time() - quick_again:.1f} s after the storage was quick again")
-    await stays_unharmed(stage, 35)
 
 
 # The storage dies, or is away.
@@ -217,7 +200,7 @@ async def test_storage_that_died_and_came_back_after_40_seconds_changes_nothing(
         f"storage that died: Leases are read {contact - back:.1f} s after its start, "
         f"healthy {time.time() - contact:.1f} s after that"
     )
-    await stays_unharmed(stage, 40)
+    await stage.stays_unharmed(40)
 
 
 @scenario(own_storage=True)
@@ -249,7 +232,7 @@ async def test_an_outage_that_begins_while_the_storage_is_away_is_protected_once
     await just_looked(stage)
     stage.plane.storage.child.pause()
     stage.shoot.kubelets.path.cut()
-    await stays_unharmed(stage, 30)
+    await stage.stays_unharmed(30)
     back = time.time()
     stage.plane.storage.child.resume()
     contact = await first_contact(stage, back)
@@ -257,3 +240,65 @@ async def test_an_outage_that_begins_while_the_storage_is_away_is_protected_once
     first = stage.writes()[0].at
     stage.figure(f"first write {first - back:.1f} s after the storage was back, in mid-outage")
     assert stage.shoot.expiry <= first - contact <= stage.shoot.expiry + 4
+
+
+# What looks like an outage and is none, or hides one.
+
+
+@scenario()
+async def test_an_api_server_that_hangs_or_is_down_changes_nothing(stage: Stage) -> None:
+    await stage.shoot.build(grace=16, duration=16)
+    prober = await stage.healthy(quick())
+    stage.plane.child.pause()
+    await stage.until_state(prober, "Unreachable", within=30)
+    await stage.stays_unharmed(15)
+    stage.plane.child.resume()
+    await stage.stays_unharmed(15)
+    await stage.until_state(prober, "Healthy", within=15)
+    await stage.plane.child.stop()
+    await stage.until_state(prober, "Unreachable", within=20)
+    await stage.stays_unharmed(15)
+    await stage.plane.start()
+    await stage.stays_unharmed(15)
+    await stage.until_state(prober, "Healthy", within=10)
+
+
+@scenario(own_storage=True)
+async def test_storage_that_is_away_for_60_seconds_changes_nothing(stage: Stage) -> None:
+    """The storage of a shoot stops for so long, at the grace period that shoots have.
+
+    What the kubelets had asked for meanwhile is lost: they come back one by one, after their time limits and pauses,
+    and a prober that looks at once sees Leases that are older than any limit.
+    """
+    await stage.shoot.build()
+    prober = await stage.healthy()
+    await asyncio.sleep(15)
+    stage.plane.storage.child.pause()
+    stage.shoot.kubelets.path.cut()
+    for _ in range(12):
+        assert await stage.plane.api.answers("/version"), "the API server goes on answering"
+        await asyncio.sleep(5)
+    stage.assert_nothing_was_scaled()
+    stage.plane.storage.child.resume()
+    stage.shoot.kubelets.path.restore()
+    await stage.stays_unharmed(40)
+    await stage.until_state(prober, "Healthy", within=25)
+    assert len(await stage.plane.api.items(LEASES)) == len(stage.shoot.nodes)
+
+
+@scenario()
+async def test_an_outage_is_found_after_the_token_was_rotated(stage: Stage) -> None:
+    await stage.shoot.build(grace=16, duration=16)
+    prober = await stage.healthy(quick())
+    former = stage.shoot.token
+    await stage.shoot.write_secret()
+    assert stage.shoot.token != former, "both are valid for now"
+    await stage.stays_unharmed(8)
+    await stage.shoot.revoke_token()
+    shoot = await stage.until_state(prober, "Failing", within=20)
+    assert shoot["reason"] == "CredentialsInvalid"
+    await stage.shoot.write_secret()
+    await stage.until_state(prober, "Healthy", within=15)
+    stage.assert_nothing_was_scaled()
+    await stage.outage(within=40)
+    assert stage.shoot.token not in prober.child.log.read_text()

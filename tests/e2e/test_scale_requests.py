@@ -11,9 +11,9 @@ from tests.e2e.canaries import assert_nothing_secret_was_told
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.objects import CA, KCM, MCM, Json
 from tests.e2e.parallel import scenario
-from tests.e2e.people import events, found, request_with_uid, until_phase
+from tests.e2e.people import events, found, until_phase
 from tests.e2e.processes import eventually
-from tests.e2e.program import Program, config, dependent
+from tests.e2e.program import SHORT_LEASE, Program, config, dependent
 from tests.e2e.stage import Stage
 from tests.e2e.worlds import own_seed
 
@@ -27,12 +27,6 @@ SLOW = config(
     ],
     interval="5s",
 )
-# The Lease of a process that was killed has to run out before the next one leads.
-SHORT_LEASE = {
-    "leader_elect_lease_duration": "4s",
-    "leader_elect_renew_deadline": "3s",
-    "leader_elect_retry_period": "1s",
-}
 WHY = "a test of the etcd"
 
 
@@ -190,33 +184,5 @@ async def test_the_next_leader_goes_on_with_a_request_after_kill_9_in_its_middle
         await eventually(standby.leads, "the standby leads", within=15)
         await carried_on(stage, standby, begun)
         assert "condition met" in await waiting
-        await comes_back(stage, standby)
-        await assert_nothing_secret_was_told(stage)
-
-
-@scenario()
-async def test_a_request_of_the_api_goes_on_under_its_id_after_a_restart(outer: Stage) -> None:
-    """The leader is told to end, and leaves it between two writes; a standby goes on at once."""
-    async with own_seed(outer) as world:
-        stage = world.stage
-        await furnished(stage)
-        leader = await stage.healthy(SLOW)
-        standby = await stage.start(SLOW)
-        assert await leader.leads()
-        path, order = f"shoots/{stage.shoot.namespace}/scale", {"direction": "down", "reason": WHY}
-        refused = await standby.api.post(path, order)
-        assert (refused.status, refused.problem) == (503, "not-the-leader")
-        answer = await leader.api.post(path, {**order, "hold": "10m"})
-        assert answer.status == 202, answer
-        uid = answer.body["id"]
-        assert answer.headers["Location"] == f"/api/v1/operations/{uid}"
-        await stage.until_down(CA, within=10)
-        name = (await request_with_uid(stage, uid))["metadata"]["name"]
-        begun = await until_first_step_is_shown(stage, name)
-        assert (begun["status"]["phase"], begun["spec"]["hold"]) == ("Running", "10m0s")
-        assert await leader.terminate(within=3) == 0
-        assert (await stage.shoot.replicas())[KCM] == COUNTS[KCM], "ended between two writes"
-        await eventually(standby.leads, "the standby leads", within=8)
-        await carried_on(stage, standby, begun)
         await comes_back(stage, standby)
         await assert_nothing_secret_was_told(stage)

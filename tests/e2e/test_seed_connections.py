@@ -9,14 +9,12 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.e2e import objects
 from tests.e2e.audit import Request
-from tests.e2e.landscape import RBAC
-from tests.e2e.objects import CA, KCM, MCM, Json
+from tests.e2e.objects import CA, KCM, MCM
 from tests.e2e.parallel import scenario
 from tests.e2e.processes import eventually
 from tests.e2e.program import quick
-from tests.e2e.proxies import HttpProxy, TcpProxy
+from tests.e2e.proxies import TcpProxy
 from tests.e2e.stage import Stage
 from tests.e2e.test_real_seed import resize
 from tests.e2e.worlds import watches_are_well
@@ -78,105 +76,6 @@ async def test_stalled_watches_are_opened_anew_within_90_s_and_hide_no_outage(st
         assert await prober.leads()
 
 
-@scenario(limit=300)
-async def test_what_a_mute_path_hides_is_listed_before_an_outage_could_be_acted_on(
-    stage: Stage,
-) -> None:
-    """Watches open and nothing of them comes through, while all else does; the shoot is hibernated meanwhile.
-
-    It is known after the silence of 70 s, by a list, and left alone when its nodes go. The leader stays leader.
-    """
-    way = HttpProxy(stage.seed.url, stage.seed.authority)
-    await way.start()
-    stage.way_to_seed = way.url
-    try:
-        await stage.shoot.build(grace=16, duration=16)
-        prober = await stage.healthy(quick())
-        way.silence()
-        await asyncio.sleep(5)
-        hidden = time.time()
-        await stage.shoot.patch_shoot(spec={"hibernation": {"enabled": True}})
-        await stage.until_state(prober, "NotProbed", within=STALE)
-        stage.figure(f"mute path: known {time.time() - hidden:.0f} s after it was hidden")
-        stage.shoot.kubelets.path.cut()
-        await stage.shoot.wait_until_expired(20)
-        stage.assert_nothing_was_scaled()
-        assert await prober.leads()
-        listed = {each.resource for each in stage.requests_to_seed(hidden) if each.verb == "list"}
-        assert listed >= set(WATCHES)
-    finally:
-        await way.stop()
-
-
-@scenario(limit=360)
-async def test_over_stale_watches_a_verdict_is_acted_on_only_with_live_reads(stage: Stage) -> None:
-    """The right to watch is taken away, and that to read Cluster and Secret: after 90 s the watches are stale.
-
-    An outage is then HOLD.  With the right to read it is protected within 10 s, from live reads of all that it needs;
-    with the right to watch all is as before within 60 s.
-    """
-    async with proxied(stage) as way:
-        await stage.shoot.build(grace=16, duration=16)
-        rights = Rights(stage)
-        await rights.create()
-        prober = await stage.healthy(quick(), role=rights.role)
-        await rights.become(BLIND)
-        await asyncio.sleep(1)
-        await way.cut()
-        await way.heal()
-        blind = time.time()
-        await asyncio.sleep(
-            STALE - 6
-        )  # 0.75 × 16 s later the first leases are expired, less what they were old
-        stage.shoot.kubelets.path.cut()
-        await stage.shoot.wait_until_expired(8)
-        assert time.time() - blind > STALE
-        stage.assert_nothing_was_scaled()
-        found = await prober.shoot(stage.shoot.namespace)
-        assert (found["state"], found["reason"]) == ("Failing", "SeedStale")
-        granted = time.time()
-        await rights.become(BLIND + READING)
-        await stage.until_down(within=20)
-        took = stage.writes()[0].at - granted
-        stage.figure(f"stale watches: first write {took:.1f} s after live reads were allowed")
-        assert took <= 10
-        read = {(each.verb, each.resource) for each in asked_before_the_first_write(stage, granted)}
-        assert read >= {("get", "clusters"), ("get", "secrets"), ("list", "machines")}
-        stage.shoot.kubelets.path.restore()
-        await stage.until_up(within=60)
-        granted = time.time()
-        await rights.become(objects.prober_rules())
-        await eventually(lambda: watches_are_well(prober), "watches go on", within=60)
-        stage.figure(f"stale watches: back {time.time() - granted:.0f} s after they were allowed")
-
-
-BLIND = [
-    objects.rule("machine.sapcloud.io", ["machines"], "get list"),
-    objects.rule("apps", ["deployments"], "get patch"),
-]
-READING = [
-    objects.rule("extensions.gardener.cloud", ["clusters"], "get"),
-    objects.rule("", ["secrets"], "get"),
-]
-
-
-class Rights:
-    """The rights of one scenario's programs in the seed."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.role = f"prober-{stage.number:02}"
-        self._api = stage.seed.api
-
-    async def create(self) -> None:
-        """What Gardener grants."""
-        role = objects.role("ClusterRole", self.role, objects.prober_rules())
-        await self._api.create(f"{RBAC}/clusterroles", role)
-
-    async def become(self, rules: list[Json]) -> None:
-        """These, and nothing else."""
-        await self._api.patch(f"{RBAC}/clusterroles/{self.role}", {"rules": rules})
-
-
 def asked_before_the_first_write(stage: Stage, since: float) -> list[Request]:
     """What the seed answered from then on, until it was written to."""
     first = stage.writes(since)[0].at
@@ -212,29 +111,3 @@ async def test_an_outage_while_the_seed_is_out_of_reach_is_protected_when_it_is_
         assert heard_of >= {"clusters", "secrets", "machines"}, "by a watch or live, since then"
         await eventually(lambda: watches_are_well(prober), "watches go on", within=45)
         stage.figure(f"seed out of reach: watches back {time.time() - back:.1f} s after")
-
-
-@scenario()
-async def test_a_leader_without_a_seed_ends_and_the_next_one_keeps_the_protection(
-    stage: Stage,
-) -> None:
-    """In mid-outage the seed cannot be reached: the Lease is lost 10 s after its last renewal, and the process ends.
-
-    Started again, it finds the protection, changes nothing while the outage lasts, and ends it when that is over.
-    """
-    async with proxied(stage) as way:
-        await stage.shoot.build(grace=16, duration=16)
-        prober = await stage.healthy(quick())
-        await stage.outage(within=40)
-        cut = time.time()
-        await way.cut()
-        assert await prober.child.ended(within=14) == 1
-        stage.figure(f"leader without a seed: ended after {time.time() - cut:.1f} s")
-        await way.heal()
-        await prober.start()
-        await stage.until_state(prober, "Protected", within=20)
-        await asyncio.sleep(20)
-        stage.assert_nothing_was_scaled(cut)
-        restored = stage.shoot.kubelets.path.restore()
-        await stage.until_up(within=60)
-        stage.figure(f"leader without a seed: all back {time.time() - restored:.0f} s after")

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import count
 from typing import Self
 from uuid import NAMESPACE_URL, uuid5
@@ -76,15 +76,6 @@ class Place:
         """The kubelet writes another status of a pod."""
         await self._api.patch(f"{things.pods(self.namespace)}/{name}/status", {"status": status})
 
-    async def all_become(self, names: Iterable[str], status: Callable[[], Json]) -> None:
-        """The same for several."""
-        await all_of((self.becomes(name, status()) for name in names), at_once=_AT_ONCE)
-
-    async def annotate(self, name: str, key: str, value: str) -> None:
-        """Somebody changes a pod without any meaning."""
-        path = f"{things.pods(self.namespace)}/{name}"
-        await self._api.patch(path, {"metadata": {"annotations": {key: value}}})
-
     async def begin_to_end(self, name: str) -> None:
         """Somebody deletes a pod."""
         await self._api.delete(f"{things.pods(self.namespace)}/{name}")
@@ -121,11 +112,6 @@ class Place:
 
     async def _change(self, name: str, backing: str, *, ready: bool) -> None:
         changed = {"endpoints": things.endpoints(backing, ready=ready)}
-        await self._api.patch(f"{things.slices(self.namespace)}/{name}-x", changed)
-
-    async def touch_service(self, name: str) -> None:
-        """Its slice changes in something that has no meaning."""
-        changed = {"metadata": {"annotations": {"touched": str(time.time())}}}
         await self._api.patch(f"{things.slices(self.namespace)}/{name}-x", changed)
 
     async def clear(self) -> None:

@@ -25,18 +25,6 @@ GARDEN = "garden"
 WEEDER = things.WEEDER
 USER = f"system:serviceaccount:{GARDEN}:{WEEDER}"
 ENDPOINT_SLICES = "endpointslices"
-# The Lease of a process that was killed has to run out before the next one leads.
-SHORT_LEASE = {
-    "leader_elect_lease_duration": "4s",
-    "leader_elect_renew_deadline": "3s",
-    "leader_elect_retry_period": "1s",
-}
-# A restart of the API server takes seconds, and more on a busy machine.
-PATIENT = {
-    "leader_elect_lease_duration": "90s",
-    "leader_elect_renew_deadline": "75s",
-    "leader_elect_retry_period": "2s",
-}
 SLOWLY = {"max_deletions_per_second": "5"}
 """50 pods take 10 s: time for something to happen meanwhile."""
 
@@ -149,7 +137,7 @@ class WeederSeed:
         assert not twice, "\n".join(str(each) for each in done if uid_of(each) in twice)
         return done
 
-    async def find_cut_off(self) -> None:
+    async def _find_cut_off(self) -> None:
         """Counts as deletions, too, those that were carried out although their connection was cut meanwhile.
 
         The server tells of them as of those that it gave up (504): only the pods know.
@@ -172,7 +160,7 @@ class WeederSeed:
         wanted = {uid for each in pods for uid in each.values()}
 
         async def are() -> bool:
-            await self.find_cut_off()
+            await self._find_cut_off()
             return wanted <= {uid_of(each) for each in self.deleted()}
 
         what = f"{len(wanted)} pods are deleted"

@@ -22,14 +22,10 @@ def metadata(**fields: str | list[str]) -> Message:
 
 
 @pytest.mark.parametrize("package", licences.python_packages(), ids=lambda p: str(p.name))
-def test_every_python_package_may_be_given_on_with_a_program_under_apache(
+def test_every_python_package_may_be_given_on_under_apache_and_has_an_origin(
     package: licences.Licensed,
 ) -> None:
     assert allowed(package.licence, PERMISSIVE), package
-
-
-@pytest.mark.parametrize("package", licences.python_packages(), ids=lambda p: str(p.name))
-def test_every_python_package_has_an_origin(package: licences.Licensed) -> None:
     assert re.match(r"https://\S+$", package.origin), package
 
 

@@ -16,7 +16,8 @@ import yaml
 
 from bench.perf.children import load
 from bench.perf.program import free_port
-from tests.e2e import program
+from tests.e2e import gardener, landscape, program, weeder_objects
+from tests.e2e.gardener import COMMANDS
 from tests.image.container import Image, Running
 
 pytestmark = [pytest.mark.real, pytest.mark.looptime(False), pytest.mark.timeout(60)]
@@ -25,55 +26,13 @@ Found = TypeVar("Found")
 CONFIG = "/etc/dependency-watchdog/config"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 COMMAND = "/usr/local/bin/dependency-watchdog"
-PROBER = (
-    COMMAND,
-    "prober",
-    f"--config-file={CONFIG}/dep-config.yaml",
-    "--kube-api-qps=20.0",
-    "--kube-api-burst=100",
-    "--enable-leader-election=true",
-    "--zap-log-level=INFO",
-)
-WEEDER = (
-    COMMAND,
-    "weeder",
-    f"--config-file={CONFIG}/dep-config.yaml",
-    "--enable-leader-election=true",
-)
-SELECTORS = {
-    "etcd-main-client": [
-        ("gardener.cloud/role", "In", ["controlplane"]),
-        ("role", "In", ["apiserver"]),
-    ],
-    "kube-apiserver": [
-        ("gardener.cloud/role", "In", ["controlplane"]),
-        ("role", "NotIn", ["main", "apiserver"]),
-    ],
-}
-
-
-def weeder_file() -> dict[str, object]:
-    """What Gardener writes into the weeder's ConfigMap."""
-    services = {
-        service: {
-            "podSelectors": [
-                {
-                    "matchExpressions": [
-                        {"key": key, "operator": how, "values": values}
-                        for key, how, values in terms
-                    ]
-                }
-            ]
-        }
-        for service, terms in SELECTORS.items()
-    }
-    return {"watchDuration": "5m0s", "servicesAndDependantSelectors": services}
+PROBER, WEEDER = (tuple(COMMANDS[each]) for each in (landscape.PROBER, gardener.WEEDER))
 
 
 @pytest.fixture
 def configs(tmp_path: Path) -> Path:
     """Gardener's two ConfigMaps as folders, readable by all as the kubelet leaves them."""
-    for name, content in (("prober", program.config()), ("weeder", weeder_file())):
+    for name, content in (("prober", program.config()), ("weeder", weeder_objects.settings())):
         (tmp_path / name).mkdir()
         (tmp_path / name / "dep-config.yaml").write_text(yaml.safe_dump(content))
     readable(tmp_path)

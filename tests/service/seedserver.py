@@ -30,7 +30,6 @@ class Seed:
         self.version = 1
         self.writes = []
         self.reviewed = []
-        self._lease_reads = []
 
     @property
     def lease(self):
@@ -50,21 +49,6 @@ class Seed:
         """Another instance takes the prober's Lease, without asking."""
         lease = self.leases[PROBER_LEASE]
         self._keep(lease | {"spec": lease["spec"] | {"holderIdentity": holder}})
-
-    def begins_with(self, holder):
-        """Another instance holds the prober's Lease for long."""
-        spec = {
-            "holderIdentity": holder,
-            "leaseDurationSeconds": 3600,
-            "acquireTime": "2026-01-01T00:00:00.000000Z",
-            "renewTime": "2026-01-01T00:00:00.000000Z",
-            "leaseTransitions": 0,
-        }
-        self._keep({"kind": "Lease", "metadata": {"name": PROBER_LEASE}, "spec": spec})
-
-    def asked_for(self, name):
-        """How often a Lease was read."""
-        return self._lease_reads.count(name)
 
     async def __call__(self, asked: Asked) -> None:
         if asked.path.endswith("/selfsubjectaccessreviews"):
@@ -99,7 +83,6 @@ class Seed:
     async def _lease(self, asked):
         if asked.method == "GET":
             name = asked.path.rsplit("/", 1)[1]
-            self._lease_reads.append(name)
             found = self.leases.get(name)
             return await asked.answer(found or {}, 404 if found is None else 200)
         self.writes.append(f"{asked.method} lease")

@@ -9,7 +9,7 @@ from app.core.clock import Clock
 from app.core.kube.election import SoleOwner
 from app.core.model.policy import Loop
 from app.service.parts import Cluster, Configured, ProberAdapters, WeederAdapters
-from app.service.selfview import Finders, SelfView
+from app.service.selfview import SelfView
 
 NOTHING = cast("Any", None)
 SELF, OTHER, THIRD = "dwd-1", "dwd-2", "dwd-weeder-3"
@@ -50,7 +50,7 @@ def leaders(prober=None, weeder=None, where=None):
         identity=SELF,
         leader=where,
     )
-    view = SelfView(Configured(NOTHING, "1.2.3"), cluster, Clock.of_loop(), Finders())
+    view = SelfView(Configured(NOTHING, "1.2.3"), cluster, Clock.of_loop())
     return {loop: (each.leader_identity, each.address) for loop, each in view.leaders.items()}
 
 

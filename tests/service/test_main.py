@@ -1,12 +1,9 @@
 """The composition root, in this process: the prober against a seed over TLS; ended by signals."""
 
 import asyncio
-import io
 import json
 import signal
-import socket
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +12,8 @@ from app import commands
 from app import main as composition
 from app.core.errors import ConfigurationError, LeadershipLost
 from app.core.tasks import SharedLoopDied
-from app.core.web.serving import AddressUnavailable
-from app.simulation.demo.child import ChildDied
 from tests.core.kube.server import serving, until
-from tests.service.lives import SERVERS, get, listens
+from tests.service.lives import SERVERS, get
 from tests.service.seedserver import PROBER_LEASE, WEEDER_LEASE, Seed, kubeconfig
 
 pytestmark = [
@@ -232,32 +227,6 @@ async def test_a_lease_that_another_one_took_ends_the_process(prober):
     assert seed.holder == "another", "what another one holds is not given back"
 
 
-async def test_an_interrupt_from_the_keyboard_ends_it_in_the_same_way(prober):
-    async with prober(Seed()) as found:
-        await found.end(signal.SIGINT)
-        assert found.events("info")[-1] == "stopped"
-
-
-async def test_at_its_end_nobody_listens_any_more(prober):
-    async with prober(Seed()) as found:
-        addresses = found.addresses().values()
-    assert len(addresses) == 3
-    assert [each for each in addresses if await listens(each)] == []
-
-
-async def test_without_its_address_it_ends_and_leaves_nothing_running(prober_file, tmp_path):
-    async with serving(Seed()) as server:
-        config = kubeconfig(tmp_path / "config", server.origin)
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            address = f"127.0.0.1:{taken.getsockname()[1]}"
-            flags = [*FREE[:2], f"--api-bind-addr={address}", f"--config-file={prober_file}"]
-            command = parsed("prober", f"--kubeconfig={config}", *flags)
-            before = asyncio.all_tasks()
-            with pytest.raises(AddressUnavailable, match=f"cannot serve API on {address}: "):
-                await composition.run_prober(command.settings, (), {})
-        assert asyncio.all_tasks() <= before
-
-
 # The weeder, and both loops in one process.
 
 
@@ -285,17 +254,6 @@ async def test_the_weeder_takes_its_own_lease_is_ready_and_gives_it_back_at_its_
     assert found.events("info")[-1] == "stopped"
 
 
-async def test_a_weeder_asks_for_its_own_rights_and_for_nothing_of_a_prober(weeder):
-    seed = Seed(denied={("delete", "pods")})
-    async with weeder(seed) as found:
-        await until(lambda: ("delete", "pods") in seed.reviewed)
-        await until(lambda: found.events("error"))
-        assert ("watch", "endpointslices") in seed.reviewed
-        assert not {each for each in seed.reviewed if each[1] in {"clusters", "machines", "things"}}
-        lacking = (await status_of(found))["missingPermissions"]
-    assert [(each["verb"], each["resource"]) for each in lacking] == [("delete", "pods")]
-
-
 async def test_both_loops_in_one_process_have_both_leases_and_give_both_back(serve):
     seed = Seed()
     async with serve(seed, *QUICK) as found:
@@ -318,40 +276,7 @@ async def test_both_loops_in_one_process_have_both_leases_and_give_both_back(ser
     assert found.events("info")[-1] == "stopped"
 
 
-async def test_whoever_stands_by_as_prober_does_not_take_the_lease_of_the_weeder(serve):
-    seed = Seed()
-    seed.begins_with("another")
-    async with serve(seed, *QUICK) as found:
-        await until(lambda: seed.asked_for(PROBER_LEASE) >= 3)
-        assert WEEDER_LEASE not in seed.holders
-        status = await status_of(found)
-        assert status["role"] == "standby"
-        whole = {"identity": "another", "address": None}
-        assert status["leaders"] == {"prober": whole, "weeder": whole}, "one process leads both"
-        code, text = await found.get("API", "/api/v1/weeders")
-        assert (code, json.loads(text)["leader"]) == (503, whole)
-
-
-# The demo: what it shows is tested in tests/demo.
-
-
-async def test_the_demo_runs_until_a_signal_and_sums_up_in_the_end():
-    command = parsed("demo", *FREE, "--shoots=1", "--nodes=2", "--scenario=outage")
-    out = io.StringIO()
-    task = asyncio.ensure_future(composition.run_demo(command.settings, (), {}, out))
-    await until(lambda: "Ctrl-C ends it" in out.getvalue() or task.done())
-    signal.raise_signal(signal.SIGTERM)
-    await task
-    assert "all together" in out.getvalue()
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_a_demo_whose_program_cannot_run_says_why(monkeypatch):
-    monkeypatch.setattr(composition, "_CONFIGS", [Path("/nowhere")])
-    command = parsed("demo", *FREE, "--shoots=1", "--nodes=2")
-    with pytest.raises(ChildDied, match=r"exit code 2(?s:.*)/nowhere/prober\.yaml"):
-        await composition.run_demo(command.settings, (), {}, io.StringIO())
-    assert asyncio.all_tasks() == {asyncio.current_task()}
+# Mistakes.
 
 
 async def test_outside_a_cluster_and_without_a_kubeconfig_it_does_not_start(process, prober_file):

@@ -170,14 +170,13 @@ def test_the_words_of_the_contract_are_those_of_the_program():
 # What a process serves.
 
 
-@pytest.fixture
-async def scraped(tmp_path):
+async def scraped(folder):
     """Both expositions of one process that has looked at its shoots and answered a few calls."""
-    async with seeded(tmp_path) as process:
+    async with seeded(folder) as process:
         await eventually(process.probed, "each shoot was looked at", within=10, every=0.25)
         for path in ("/api/v1/shoots", f"/api/v1/shoots/{SHOOTS[0]}", "/nowhere"):
             await process.get("api", path)
-        yield [
+        return [
             await process.metrics("text/plain"),
             await process.metrics("application/openmetrics-text; version=1.0.0"),
         ]
@@ -191,9 +190,12 @@ def families(answer):
     }
 
 
-async def test_a_process_serves_what_is_documented_in_both_formats(scraped):
+async def test_a_process_serves_what_is_documented_in_both_formats(tmp_path):
     documented = {name: (kind, labels) for name, (kind, labels, _) in rows().items()}
-    for answer in scraped:
+    answers = await scraped(tmp_path)
+    check_series(answers)
+    check_beginnings(answers[0])
+    for answer in answers:
         assert answer.status == 200
         found = families(answer)
         assert {name: each.type for name, each in found.items()} == {
@@ -223,19 +225,20 @@ def check_form(answer):
     assert (lines[-1] == "# EOF") == ("openmetrics" in answer.headers["Content-Type"])
 
 
-async def test_both_formats_have_the_same_series_with_the_words_of_the_contract(scraped):
+def check_series(answers):
+    """Both formats have the same series, with the words of the contract."""
     text, open_metrics = (
         {
             (sample.name, *sorted(sample.labels.items()))
             for family in families(answer).values()
             for sample in family.samples
         }
-        for answer in scraped
+        for answer in answers
     )
     assert text ^ open_metrics == set()
     strange = {
         (name, label, value)
-        for name, family in families(scraped[0]).items()
+        for name, family in families(answers[0]).items()
         for sample in family.samples
         for label, value in sample.labels.items()
         if name in CONTRACT
@@ -264,11 +267,11 @@ FROM_0: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-async def test_counters_begin_at_0_where_their_labels_are_known(scraped):
-    """One that appears with its first count has not grown, as `increase()` sees it."""
+def check_beginnings(answer):
+    """Counters begin at 0 where their labels are known: one that appears with its first count has not grown."""
     found = {
         (sample.name, *sorted(sample.labels.items())): sample.value
-        for family in families(scraped[0]).values()
+        for family in families(answer).values()
         for sample in family.samples
     }
     begun = {(name, *sorted(labels.items())) for name, labels in FROM_0}

@@ -130,15 +130,6 @@ def _place(entry):
     return PageKey(-float(entry.number), "")
 
 
-async def test_the_weeder_heeds_the_same_pauses():
-    async with living(loops=BOTH) as found:
-        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
-        await ask(found, "PUT", PAUSE, {"reason": "hands off"})
-        pauses = found.service.weeder.weeder.registry._env.pauses
-        assert "hands off" in pauses.paused(SHOOT)
-        assert pauses.paused("shoot--other") is None
-
-
 async def test_a_weeder_alone_takes_pauses_itself_of_scope_all_only_with_force():
     async with living(loops=WEEDER) as found:
         await until(lambda: found.service.weeder.weeder.controller.namespaces() is not None)

@@ -10,6 +10,7 @@ from app.core.errors import Forbidden, Unreachable
 from app.core.metrics import Metrics
 from app.core.ports import Permission
 from app.core.tasks import Tasks
+from app.service.parts import Rights
 from app.service.selfview import MeltdownScan, PermissionCheck
 
 PATCH = Permission("patch", "apps", "deployments", "kube-controller-manager")
@@ -80,7 +81,7 @@ async def check(seed, metrics):
     async def needed():
         return NEEDED
 
-    return PermissionCheck(seed, needed, Clock.of_loop(), metrics)
+    return PermissionCheck(Rights(seed, needed), Clock.of_loop(), metrics)
 
 
 async def test_a_missing_right_is_named_in_log_and_metric_and_known(

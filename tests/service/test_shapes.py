@@ -54,10 +54,17 @@ class Standby:
 
 
 @SHAPES
-async def test_it_starts_says_what_it_runs_and_leaves_nothing_behind(loops):
+async def test_it_starts_serves_what_it_runs_and_leaves_nothing_behind(loops):
     async with living(loops=loops) as found:
         assert await found.get("health", "/livez") == (200, "ok")
-        await ready(found)
+        text = await ready(found)
+        assert ("clusters-synced" in text) == (loops != WEEDER)
+        assert ("endpointslices-synced" in text) == (loops != PROBER)
+        assert ("[+]selectors ok" in text) == (loops != PROBER)
+        _, text = await found.get("metrics", "/metrics")
+        for name in ("recoveries_total", "pod_deletions_total", "watches_active"):
+            assert f"# TYPE dwd_weeder_{name} " in text
+        assert ("# TYPE dwd_shoots " in text) == (loops != WEEDER)
         told = await status(found)
         assert (told["version"], told["role"]) == ("1.2.3", "leader")
         assert told["leaders"] == {loop: {"identity": "me", "address": None} for loop in loops}
@@ -70,24 +77,6 @@ async def test_it_starts_says_what_it_runs_and_leaves_nothing_behind(loops):
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-@SHAPES
-async def test_readiness_names_the_watches_of_the_loops_that_run_and_no_others(loops):
-    async with living(loops=loops) as found:
-        text = await ready(found)
-    assert ("clusters-synced" in text) == (loops != WEEDER)
-    assert ("endpointslices-synced" in text) == (loops != PROBER)
-    assert ("[+]selectors ok" in text) == (loops != PROBER)
-
-
-@SHAPES
-async def test_metrics_have_the_families_of_the_weeder_and_those_of_shoots_with_the_prober(loops):
-    async with living(loops=loops) as found:
-        _, text = await found.get("metrics", "/metrics")
-    for name in ("recoveries_total", "pod_deletions_total", "watches_active", "selector_matches"):
-        assert f"# TYPE dwd_weeder_{name} " in text
-    assert ("# TYPE dwd_shoots " in text) == (loops != WEEDER)
-
-
 @pytest.mark.parametrize(
     ("loops", "path"),
     [(WEEDER, "/api/v1/shoots"), (WEEDER, f"/api/v1/shoots/{SHOOT}"), (PROBER, "/api/v1/weeders")],
@@ -98,9 +87,8 @@ async def test_what_runs_elsewhere_is_503_and_names_the_loop(loops, path):
     assert (code, json.loads(text)["loop"]) == (503, (set(BOTH) - set(loops)).pop())
 
 
-@pytest.mark.parametrize("loops", [WEEDER, BOTH], ids=" and ".join)
-async def test_a_recovery_is_seen_through_the_api(loops):
-    async with living(loops=loops) as found:
+async def test_a_recovery_is_seen_through_the_api():
+    async with living(loops=BOTH) as found:
         await ready(found)
         assert json.loads((await found.get("API", "/api/v1/weeders"))[1])["items"] == []
         weeder = found.service.weeder.weeder

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
-from app.api import presenting
+from app.api import schemas
 from app.core.kube.election import SoleOwner
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Preparation
@@ -55,7 +55,7 @@ def value(found, name, **labels):
 def weeded(found):
     """The service as the API shows it, and the pods that were deleted."""
     status = found.service.weeder.weeder.controller.status(ServiceKey(SHOOT, SERVICE))
-    shown = presenting.weeder(status)
+    shown = schemas.Weeder.of(status)
     return shown, [each.pod for each in shown.recoveries[0].deletions]
 
 
@@ -91,26 +91,6 @@ async def test_a_deletion_is_the_same_story_in_every_record(loops, lines):
     await found.service.stop("the test is over")
 
 
-async def test_a_process_of_the_weeder_alone_keeps_no_history_that_nobody_can_ask_for():
-    found = life(loops=WEEDER)
-    await comes_back(found)
-    await asyncio.sleep(30)
-    assert deletions(found)
-    assert not found.service._history.of(SHOOT)
-    await found.service.stop("the test is over")
-
-
-async def test_a_dry_run_deletes_nothing_and_shows_what_it_would():
-    found = life(loops=BOTH, dry_run=True)
-    await comes_back(found)
-    await asyncio.sleep(30)
-    shown, pods = weeded(found)
-    assert pods
-    assert {each.result for each in shown.recoveries[0].deletions} == {"dry-run"}
-    assert deletions(found) == 0
-    await found.service.stop("the test is over")
-
-
 # Stop.
 
 
@@ -125,10 +105,9 @@ async def with_a_deletion_under_way(found, latency):
         await asyncio.sleep(0.02)
 
 
-@SHAPES
-async def test_a_deletion_that_hangs_holds_up_a_stop_no_longer_than_its_limit(loops, lines):
+async def test_a_deletion_that_hangs_holds_up_a_stop_no_longer_than_its_limit(lines):
     leaving = Leaving()
-    found = life(loops=loops, end=leaving)
+    found = life(loops=WEEDER, end=leaving)
     await with_a_deletion_under_way(found, latency=30.0)
     took, began = await stopped(found)
     assert leaving.at - began == pytest.approx(FLOW_LIMIT, abs=0.01)

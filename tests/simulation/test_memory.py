@@ -20,7 +20,7 @@ from app.core.errors import (
 from app.core.kube.client import ApiClient, ApiRequest
 from app.core.kube.connections import ConnectionPool
 from app.core.kube.failures import RequestedRight
-from app.core.kube.pod_exec import ContainerExec
+from app.core.kube.pods import ContainerExec
 from app.core.metrics import Metrics
 from app.core.model.shoots import Route
 from app.core.model.workloads import Patch

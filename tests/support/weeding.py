@@ -152,6 +152,27 @@ class WeederHarness:
         await wait_until(so, within)
         return self.now
 
+    def hold_deletions(self) -> list[Starting]:
+        """From now on no deletion is sent; returns what each of them would be told by right before it is."""
+        held: list[Starting] = []
+
+        async def wait(*_: object, starting: Starting, **__: object) -> None:
+            held.append(starting)
+            await self.run(1000)
+
+        self.seed.delete_pod = wait  # type: ignore[method-assign]
+        return held
+
+    def delay_deletions(self, seconds: float) -> None:
+        """From now on each deletion is sent so much later, as for a connection."""
+        send = self.seed.delete_pod
+
+        async def wait_first(namespace: str, name: str, **more) -> None:
+            await self.run(seconds)
+            await send(namespace, name, **more)
+
+        self.seed.delete_pod = wait_first  # type: ignore[method-assign]
+
     def crash(self, *workloads: str, restarts: int = 7, namespace: str = NAMESPACE) -> None:
         """Their pods have just crashed once more; after 7 restarts each waits for 300 s."""
         for workload in workloads:
@@ -261,7 +282,7 @@ class WeederLab(SeedLab):
         adapters = process.adapters.weeder
         assert adapters is not None
         seed = RecordingSeed(adapters.seed, world)
-        environment = WeederEnvironment.create(
+        environment = WeederEnvironment(
             changed,
             cast("WeederSeed", seed),
             leadership or self.leadership,
@@ -290,6 +311,12 @@ class WeederLab(SeedLab):
         harness.weeder.start()
         self._harnesses.append(harness)
         return harness
+
+    def control_plane(self, *policy: WeederPolicy, **options) -> WeederHarness:
+        """One control plane that runs well, and a weeder; with Gardener's file, unless one is given."""
+        world = self.world()
+        world.add_control_plane(NAMESPACE, bare=options.pop("bare", False))
+        return self.weeder(world, *policy, **options)
 
     async def close(self) -> None:
         """Ends all weeders; not gently: virtual time ended with the test, so nothing can be waited for."""

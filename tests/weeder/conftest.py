@@ -6,7 +6,7 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.tasks import Tasks
-from tests.support.weeding import NAMESPACE, WeederHarness, WeederLab
+from tests.support.weeding import WeederHarness, WeederLab
 
 
 @pytest.fixture
@@ -22,6 +22,10 @@ async def lab() -> AsyncIterator[WeederLab]:
 @pytest.fixture
 async def harness(lab: WeederLab) -> WeederHarness:
     """One control plane that runs well, and a weeder with Gardener's file."""
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    return lab.weeder(world)
+    return lab.control_plane()
+
+
+@pytest.fixture
+async def slow(lab: WeederLab) -> WeederHarness:
+    """The same, with one deletion in 20 s."""
+    return lab.control_plane(deletions_a_second=0.05)

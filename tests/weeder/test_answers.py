@@ -4,61 +4,45 @@ from app.core import errors
 from app.core.model.weeding import DeletionResult
 from app.weeder.rules import DeletionAnswer, answer
 
-
-def test_a_success_counts_and_is_the_end():
-    assert answer(None) == DeletionAnswer(DeletionResult.DELETED, counts=True)
-
-
-def test_a_pod_that_is_gone_is_done_and_does_not_count():
-    assert answer(errors.NotFound("gone", status=404)) == DeletionAnswer(
-        DeletionResult.GONE, counts=False, next_version=True
-    )
-
-
-def test_a_conflict_waits_for_the_next_version():
-    assert answer(errors.Conflict("newer", status=409)) == DeletionAnswer(
-        DeletionResult.CONFLICT, counts=False, next_version=True
-    )
-
-
-def test_a_refusal_is_not_tried_again():
-    assert answer(errors.Forbidden("no", status=403)) == DeletionAnswer(
-        DeletionResult.ERROR, counts=False
-    )
-
-
-@pytest.mark.parametrize("pause", [None, 7.0])
-@pytest.mark.parametrize(("error", "status"), [(errors.Throttled, 429), (errors.ServerFault, 503)])
-def test_what_the_server_did_not_take_up_is_asked_for_again(error, status, pause):
-    found = answer(error("later", status=status, retry_after=pause))
-    assert found == DeletionAnswer(
-        DeletionResult.ERROR, counts=False, again=True, retry_after=pause
-    )
-
-
-@pytest.mark.parametrize("pause", [None, 7.0])
-@pytest.mark.parametrize("status", [500, 504])
-def test_what_the_server_gave_up_on_may_have_been_done_and_counts(status, pause):
-    found = answer(errors.ServerFault("timed out", status=status, retry_after=pause))
-    assert found == DeletionAnswer(DeletionResult.ERROR, counts=True, again=True, retry_after=pause)
+AGAIN = DeletionAnswer(DeletionResult.ERROR, counts=False, again=True)
+MAY_BE_DONE = DeletionAnswer(DeletionResult.ERROR, counts=True, again=True)
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "expected"),
     [
-        errors.Unreachable("no answer"),
-        errors.BadAnswer("html"),
-        errors.BadAnswer("a redirect", status=302),
-        errors.LimitExceeded("size", "too long"),
-        errors.CertificateUntrusted("who are you"),
+        (None, DeletionAnswer(DeletionResult.DELETED, counts=True)),
+        (errors.NotFound("gone"), DeletionAnswer(DeletionResult.GONE, False, next_version=True)),
+        (errors.Conflict("new"), DeletionAnswer(DeletionResult.CONFLICT, False, next_version=True)),
+        (errors.Forbidden("no", status=403), DeletionAnswer(DeletionResult.ERROR, counts=False)),
+        (errors.Unauthorized("who", status=401), AGAIN),
+        (errors.Invalid("what", status=422), AGAIN),
+        (errors.Unreachable("no answer"), MAY_BE_DONE),
+        (errors.BadAnswer("html"), MAY_BE_DONE),
+        (errors.BadAnswer("a redirect", status=302), MAY_BE_DONE),
+        (errors.LimitExceeded("size", "too long"), MAY_BE_DONE),
+        (errors.CertificateUntrusted("who are you"), MAY_BE_DONE),
+    ],
+    ids=str,
+)
+def test_what_an_answer_means(error, expected):
+    assert answer(error) == expected
+
+
+@pytest.mark.parametrize("pause", [None, 7.0])
+@pytest.mark.parametrize(
+    ("error", "status", "counts"),
+    [
+        (errors.Throttled, 429, False),
+        (errors.ServerFault, 503, False),
+        (errors.ServerFault, 500, True),
+        (errors.ServerFault, 504, True),
     ],
 )
-def test_what_may_have_deleted_it_counts_and_is_asked_for_again(error):
-    assert answer(error) == DeletionAnswer(DeletionResult.ERROR, counts=True, again=True)
-
-
-@pytest.mark.parametrize(
-    "error", [errors.Unauthorized("who", status=401), errors.Invalid("what", status=422)]
-)
-def test_what_the_server_refused_does_not_count(error):
-    assert answer(error) == DeletionAnswer(DeletionResult.ERROR, counts=False, again=True)
+def test_what_was_not_done_yet_is_asked_for_again_and_counts_if_it_may_have_been(
+    error, status, counts, pause
+):
+    found = answer(error("later", status=status, retry_after=pause))
+    assert found == DeletionAnswer(
+        DeletionResult.ERROR, counts=counts, again=True, retry_after=pause
+    )

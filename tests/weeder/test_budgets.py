@@ -47,39 +47,6 @@ async def test_all_deletions_together_keep_to_the_budget(lab):
     assert times[-1] - times[0] < 6
 
 
-async def test_the_budget_is_configured(lab):
-    names, harness = many(lab, [10] * 12, deletions_a_second=100.0)
-    await all_back(harness, names)
-    await harness.run(2)
-    assert len(harness.seed.sent) == 120
-
-
-async def test_fifty_pods_of_one_namespace_take_less_than_three_seconds(lab):
-    names, harness = many(lab, [50])
-    back = await all_back(harness, names)
-    await harness.run(10)
-    times = [each.at for each in harness.seed.sent]
-    assert len(times) == 50
-    assert times[0] - back < 0.3
-    assert times[-1] - times[0] < 3
-
-
-async def test_a_namespace_with_hundreds_of_pods_does_not_keep_others_waiting(lab):
-    names, harness = many(lab, [200, 1, 1, 1, 1])
-    await all_back(harness, names)
-    await harness.run(2)
-    assert {each.pod.namespace for each in harness.deleted()} == set(names)
-
-
-async def test_while_many_wait_each_has_its_turn(lab):
-    names, harness = many(lab, [6] * 30)
-    await all_back(harness, names)
-    await harness.run(2.5)
-    counts = [len(harness.names(name)) for name in names]
-    assert sum(counts) in (40, 60)
-    assert min(counts) >= 1
-
-
 async def test_openings_and_pod_reads_keep_to_fifty_a_second(lab):
     names, harness = many(lab, [1] * 120)
     await harness.run(60)

@@ -1,18 +1,15 @@
 """How many pods of one owner are deleted, and how soon a service is weeded for again."""
 
 import pytest
-from structlog.testing import capture_logs
 
-from app.core.errors import ServerFault
 from app.core.model.selectors import LabelSelector
-from app.core.model.weeding import End, KeepReason, Phase, ServiceKey, WeederPolicy
+from app.core.model.weeding import End, KeepReason, Phase, WeederPolicy
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import Workload
 from tests.support.weeding import API, CONTROL_PLANE, ETCD, NAMESPACE, requirement
 
 APP = "dependant"
-OTHER = ServiceKey("shoot--local--b", API.service)
 LABELS = {"gardener.cloud/role": "controlplane", "role": "other"}
 
 
@@ -40,48 +37,6 @@ async def test_of_an_owner_with_few_pods_max_deletions_per_workload_are_deleted(
     assert "5 are allowed" in capped[0].message
 
 
-async def test_of_an_owner_with_more_pods_as_many_as_it_had(lab):
-    harness = with_app(lab, 8)
-    await harness.recover(APP)
-    await crash_again(harness, 5)
-    assert len(harness.names()) == 8
-
-
-async def test_the_least_is_configured(lab):
-    harness = with_app(lab, 2, max_deletions_per_workload=3)
-    await harness.recover(APP)
-    await crash_again(harness, 5)
-    assert len(harness.names()) == 3
-
-
-async def test_each_owner_has_a_cap_of_its_own(lab):
-    harness = with_app(lab, 8)
-    await harness.recover(APP)
-    await crash_again(harness, 2)
-    harness.crash("kube-scheduler")
-    await harness.run(1)
-    assert sum(name.startswith("kube-scheduler") for name in harness.names()) == 1
-
-
-async def test_the_cap_is_one_over_several_recoveries(lab):
-    harness = with_app(lab, 2)
-    for _ in range(3):
-        await harness.recover(APP, settle=3.0)
-    assert len(harness.names()) == 5
-
-
-async def test_the_pods_at_the_start_of_the_first_recovery_count(lab):
-    """More of them at the second make the cap no higher."""
-    harness = with_app(lab, 6)
-    await harness.recover(APP, settle=5.0)
-    (owner,) = {pod.owner.name for pod in harness.world.pods(NAMESPACE, APP)}
-    key = ObjectKey("ReplicaSet", NAMESPACE, owner)
-    harness.world.store.patch(key, {"spec": {"replicas": 12}})
-    await harness.run(5)
-    await harness.recover(APP, settle=5.0)
-    assert len(harness.names()) == 6
-
-
 async def test_the_cap_is_one_over_two_services(lab):
     world = lab.world()
     world.add_control_plane(NAMESPACE)
@@ -94,25 +49,6 @@ async def test_the_cap_is_one_over_two_services(lab):
     assert len([name for name in harness.names() if name.startswith(APP)]) == 5
 
 
-async def test_after_watch_duration_deletions_no_longer_count(lab):
-    harness = with_app(lab, 2)
-    await harness.recover(APP)
-    await crash_again(harness, 4)
-    assert len(harness.names()) == 5
-    await harness.run(300)
-    await harness.recover(APP)
-    assert len(harness.names()) == 7
-
-
-async def test_within_any_watch_duration_there_are_no_more_than_the_cap(lab):
-    harness = with_app(lab, 3, watch_duration=60.0)
-    for _ in range(20):
-        await harness.recover(APP, settle=11.0)
-    times = [each.at for each in harness.deleted()]
-    assert len(times) > 10
-    assert all(sixth - first >= 60 for first, sixth in zip(times, times[5:], strict=False))
-
-
 async def test_a_pod_for_which_there_was_no_room_is_judged_again_when_there_is(lab):
     """No event tells that a cap has become free."""
     harness = with_app(lab, 1, watch_duration=60.0)
@@ -123,17 +59,6 @@ async def test_a_pod_for_which_there_was_no_room_is_judged_again_when_there_is(l
     assert len(harness.names()) == 5
     await harness.run(20)
     assert len(harness.names()) == 6
-
-
-async def test_a_refused_deletion_does_not_use_the_cap(lab):
-    harness = with_app(lab, 1)
-    conflict = Trouble(throttled=True, verbs=frozenset({"delete"}))
-    with harness.world.faults.seed_trouble(conflict):
-        await harness.recover(APP, settle=60.0)
-        assert len(harness.seed.sent) >= 6
-    await harness.run(31)
-    await crash_again(harness, 4)
-    assert len(harness.names()) == 5
 
 
 async def test_after_a_restart_no_pod_is_deleted_twice(lab):
@@ -191,33 +116,12 @@ async def test_one_that_is_lost_while_it_waits_does_not_count(lab):
     assert harness.count("dwd_weeder_recoveries_total", service=API.service) == 3
 
 
-async def test_recoveries_of_long_ago_do_not_count(lab):
-    harness = with_app(lab, 1)
-    for _ in range(3):
-        await harness.recover()
-    await harness.run(300)
-    await harness.recover(APP)
-    assert len(harness.names()) == 1
-
-
 async def test_other_services_are_not_kept_waiting(lab):
     harness = with_app(lab, 1)
     for _ in range(4):
         await harness.recover()
     await harness.recover("kube-apiserver", key=ETCD)
     assert len(harness.names()) == 2
-
-
-async def test_a_restart_forgets_the_pace(lab):
-    harness = with_app(lab, 1)
-    for _ in range(4):
-        await harness.recover()
-    await harness.stop()
-    harness = harness.again()
-    await harness.run(1)
-    await harness.recover(APP)
-    assert len(harness.names()) == 1
-    assert harness.recovery().due == harness.recovery().began
 
 
 async def test_a_service_that_flaps_for_ten_minutes_is_opened_three_times_within_watch_duration(
@@ -252,21 +156,6 @@ async def test_of_an_owner_only_pods_that_a_selector_matches_make_its_cap(lab):
     assert len(harness.names()) == 5
 
 
-async def test_a_deletion_that_a_5xx_hid_counts_to_the_cap(lab, monkeypatch):
-    """A server that waits in vain for its storage may have deleted the pod all the same."""
-    harness = with_app(lab, 1)
-    original = harness.seed.delete_pod
-
-    async def carry_out_and_fail(namespace, name, **more):
-        await original(namespace, name, **more)
-        raise ServerFault("etcdserver: request timed out", status=500)
-
-    monkeypatch.setattr(harness.seed, "delete_pod", carry_out_and_fail)
-    await harness.recover(APP)
-    await crash_again(harness, 20)
-    assert len(harness.names()) == 5
-
-
 @pytest.mark.parametrize("pods", [1, 120], ids=["one page", "two pages"])
 async def test_a_recovery_counts_once_however_often_it_asks(lab, monkeypatch, pods):
     """Each page of its list has a turn of its own, and so has each start after a failure."""
@@ -289,18 +178,3 @@ async def test_a_recovery_counts_once_however_often_it_asks(lab, monkeypatch, po
     assert harness.count("dwd_weeder_recoveries_total", service=API.service) == 3
     await harness.recover()
     assert harness.recovery().due - harness.recovery().began == 30
-
-
-async def test_a_recovery_that_is_started_again_counts_once(lab):
-    harness = with_app(lab, 1)
-    await harness.recover(settle=0.2)
-    recovery = harness.weeder.registry.running(API)
-    with capture_logs():
-        for _ in range(3):
-            recovery._deletions.failure = RuntimeError("a bug")
-            recovery.judge_again()
-            await harness.run(10)
-    assert len(harness.told("RunnerFailed")) == 3
-    assert harness.count("dwd_weeder_recoveries_total", service=API.service) == 1
-    await harness.recover()
-    assert harness.recovery().due == harness.recovery().began

@@ -26,23 +26,6 @@ def test_the_one_that_would_wait_longest_comes_first(queue):
     assert queue.first(0) == "b"
 
 
-def test_an_unknown_time_is_the_longest(queue):
-    queue.add(POD, delete(None), 0)
-    queue.add(OTHER, delete(300), 0)
-    assert queue.first(0) == "a"
-
-
-def test_nothing_is_due_where_nothing_waits(queue):
-    assert queue.first(0) is None
-    assert queue.next_at() is None
-
-
-def test_what_is_dropped_is_not_due(queue):
-    queue.add(POD, delete(), 0)
-    queue.drop("a")
-    assert len(queue) == 0
-
-
 def test_after_a_conflict_the_same_version_is_not_asked_for_again(queue):
     queue.until_next_version(POD, 0)
     queue.add(POD, delete(), 100)

@@ -1,13 +1,12 @@
 """What ends a recovery from outside: leadership lost, a clean stop, a kill; and recoveries that fail unexpectedly."""
 
 import asyncio
-import itertools
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.model.weeding import End, RecoveryStatus, ServiceKey
+from app.core.model.weeding import End, RecoveryStatus
 from app.simulation.traffic import Trouble
 from tests.support.doubles import SetLeadership
 from tests.support.weeding import API, NAMESPACE
@@ -15,7 +14,6 @@ from tests.support.weeding import API, NAMESPACE
 SCHEDULER = "kube-scheduler"
 THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
 DELETE = frozenset({"delete"})
-OTHER = ServiceKey("shoot--local--b", API.service)
 
 
 @pytest.fixture(autouse=True)
@@ -27,15 +25,11 @@ def logs():
 @pytest.fixture
 async def slow(lab):
     """One deletion a second."""
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    return lab.weeder(world, leadership=SetLeadership(), deletions_a_second=1.0)
+    return lab.control_plane(leadership=SetLeadership(), deletions_a_second=1.0)
 
 
 async def test_a_standby_deletes_nothing_and_opens_no_watch_of_pods(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    harness = lab.weeder(world, leadership=SetLeadership(leading=False))
+    harness = lab.control_plane(leadership=SetLeadership(leading=False))
     await harness.recover(*THREE, settle=60)
     assert harness.seed.sent == []
     assert harness.seed.most_watches == 0
@@ -55,15 +49,9 @@ async def test_when_leadership_is_lost_in_mid_recovery_nothing_is_sent_any_more(
 async def test_a_deletion_that_waits_to_be_sent_when_leadership_is_lost_is_not(
     harness, monkeypatch
 ):
-    original, leadership = harness.seed.delete_pod, harness.leadership
-
-    async def wait_first(namespace, name, **more):
-        await harness.run(2)
-        await original(namespace, name, **more)
-
-    monkeypatch.setattr(harness.seed, "delete_pod", wait_first)
+    harness.delay_deletions(2)
     await harness.recover(SCHEDULER)
-    leadership.become(leading=False)
+    harness.leadership.become(leading=False)
     await harness.run(10)
     assert harness.seed.sent == []
 
@@ -95,7 +83,7 @@ async def test_a_clean_stop_finishes_what_was_sent_and_sends_nothing_more(slow):
 
 async def test_a_clean_stop_waits_for_deletions_of_recoveries_long_replaced(harness, monkeypatch):
     """A service that comes and goes many times a second pushes them out of what is remembered."""
-    monkeypatch.setattr("app.weeder.registry._PAST", 1)
+    monkeypatch.setattr("app.weeder.recovery._PAST", 1)
     monkeypatch.setattr("app.weeder.rules._FREE", 100)
     trouble = harness.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE))
     await harness.recover(SCHEDULER, settle=0.2)
@@ -142,13 +130,7 @@ async def test_a_process_that_stood_still_beyond_the_end_of_a_recovery_sends_not
     harness, monkeypatch
 ):
     """Stopped and continued: what was about to be sent is stale, whichever timer comes first."""
-    waits = []
-
-    async def wait_first(namespace, name, *, starting, **more):
-        waits.append(starting)
-        await harness.run(1000)
-
-    monkeypatch.setattr(harness.seed, "delete_pod", wait_first)
+    waits = harness.hold_deletions()
     await harness.recover(SCHEDULER)
     later = harness.now + 400
     with monkeypatch.context() as patch:
@@ -184,24 +166,6 @@ async def test_a_recovery_that_fails_is_counted_shown_and_started_again(harness,
     await harness.run(1)
     assert len(harness.names()) == 1
     assert harness.status().failing is None
-
-
-async def test_it_is_started_again_after_1_s_doubling_to_60(harness, monkeypatch):
-    broken = await break_once(harness, monkeypatch, times=100)
-    await harness.recover(SCHEDULER, settle=250)
-    pauses = [round(later - each) for each, later in itertools.pairwise(broken)]
-    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-
-
-async def test_other_recoveries_do_not_notice(harness, monkeypatch):
-    harness.world.add_control_plane(OTHER.namespace)
-    await break_once(harness, monkeypatch, times=100)
-    await harness.recover(SCHEDULER)
-    monkeypatch.undo()
-    await harness.recover(SCHEDULER, key=OTHER)
-    assert len(harness.names(OTHER.namespace)) == 1
-    assert harness.status(OTHER).failing is None
-    assert not harness.died
 
 
 async def test_one_that_fails_until_its_time_is_over_ends(harness, monkeypatch):

@@ -38,24 +38,7 @@ def reasons(harness, *workloads):
     return [each.reason for each in shown(harness, *workloads)]
 
 
-@pytest.fixture
-async def slow(lab):
-    """One deletion in 20 s."""
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    return lab.weeder(world, deletions_a_second=0.05)
-
-
 # Refused for good.
-
-
-async def test_pods_whose_deletion_is_forbidden_are_shown_as_such(harness):
-    with harness.world.faults.pods_forbidden("delete"):
-        await harness.recover(*THREE, settle=8)
-    assert harness.recovery().end is End.FORBIDDEN
-    assert reasons(harness, *THREE) == [KeepReason.FORBIDDEN] * 3
-    (first, *_) = [each for each in shown(harness, *THREE) if "forbidden" in each.message.lower()]
-    assert first.pod
 
 
 async def test_a_refusal_in_passing_is_shown_only_while_it_lasts(harness):
@@ -80,19 +63,11 @@ async def test_a_pod_that_is_asked_for_in_vain_is_shown_with_what_the_server_sai
         assert pod.reason is KeepReason.REFUSED
         assert message in pod.message
         assert harness.recovery().end is None
-
-
-@pytest.mark.parametrize(("trouble", "message"), TROUBLES)
-async def test_it_is_shown_so_after_the_end_too(harness, trouble, message):
-    """It has had its turn; that it waits for another one is not why it is still there."""
-    with harness.world.faults.seed_trouble(trouble):
-        await harness.recover(SCHEDULER, settle=7)
         _ = await harness.lose()
         await harness.run(6)
     assert harness.recovery().end is End.LOST
     (pod,) = shown(harness, SCHEDULER)
-    assert pod.reason is KeepReason.REFUSED
-    assert message in pod.message
+    assert (pod.reason, message in pod.message) == (KeepReason.REFUSED, True), "after the end too"
 
 
 async def test_it_vanishes_when_it_is_deleted_after_all(harness):
@@ -161,14 +136,13 @@ async def test_pods_that_were_still_queued_at_the_end_are_shown_as_dropped(slow)
 
 async def test_pods_that_were_queued_when_the_right_was_found_missing_are_forbidden_too(lab):
     """They have not been asked for: the first of them had the answer for all."""
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    harness = lab.weeder(world, deletions_a_second=1.0)
-    with world.faults.pods_forbidden("delete"):
+    harness = lab.control_plane(deletions_a_second=1.0)
+    with harness.world.faults.pods_forbidden("delete"):
         await harness.recover(*FIVE, settle=20)
     assert harness.recovery().end is End.FORBIDDEN
     assert len({each.pod for each in harness.seed.sent}) <= 3
     assert reasons(harness, *FIVE) == [KeepReason.FORBIDDEN] * 5
+    assert any("forbidden" in each.message.lower() for each in shown(harness, *FIVE))
 
 
 # What there is room for.

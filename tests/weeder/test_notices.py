@@ -12,7 +12,7 @@ from tests.support.weeding import API, ETCD, NAMESPACE
 SCHEDULER = "kube-scheduler"
 
 
-async def test_each_deletion_is_an_event_on_the_owner_with_its_reason_and_numbers(harness):
+async def test_a_recovery_is_told_and_each_deletion_is_an_event_on_the_owner(harness):
     await harness.recover(SCHEDULER)
     (told,) = harness.told("PodWeeded")
     assert told.kind is NoticeKind.WEED
@@ -24,30 +24,31 @@ async def test_each_deletion_is_an_event_on_the_owner_with_its_reason_and_number
     assert "kube-apiserver is ready again" in told.message
     assert "would have waited 299 s more" in told.message or "300 s more" in told.message
     assert told.numbers["pod"] == harness.names()[0]
+    assert re.fullmatch(
+        rf"Pod {told.numbers['pod']} was deleted, so that it starts again at once: kube-apiserver, which it depends "
+        r"on, is ready again, and its container \S+ would have waited \d+ s more\.",
+        told.note,
+    )
+    await harness.run(300)
+    (began,), (ended,) = harness.told("WeedingStarted"), harness.told("WeedingEnded")
+    assert "kube-apiserver is ready again" in began.message
+    assert ended.numbers["deleted"] == 1
+    assert harness.count("dwd_weeder_recoveries_total", service=API.service) == 1
+    assert (
+        harness.count("dwd_weeder_pod_deletions_total", service=API.service, result="deleted") == 1
+    )
 
 
 async def test_of_a_bare_pod_the_event_is_on_the_pod(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE, bare=True)
-    harness = lab.weeder(world, weed_bare_pods=True)
+    harness = lab.control_plane(weed_bare_pods=True, bare=True)
     await harness.recover("migration-check")
     (told,) = harness.told("PodWeeded")
     assert (told.resource.kind, told.resource.name) == ("Pod", "migration-check")
     assert told.resource_uid == harness.deleted()[0].uid
 
 
-async def test_what_is_done_is_counted_by_service_and_result(harness):
-    await harness.recover(SCHEDULER, "gardener-resource-manager")
-    assert harness.count("dwd_weeder_recoveries_total", service=API.service) == 1
-    assert (
-        harness.count("dwd_weeder_pod_deletions_total", service=API.service, result="deleted") == 3
-    )
-
-
 async def test_a_cap_is_an_event_for_the_first_pod_of_each_owner_and_counted_for_each(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    harness = lab.weeder(world, max_deletions_per_workload=1)
+    harness = lab.control_plane(max_deletions_per_workload=1)
     await harness.recover("gardener-resource-manager", settle=3)
     harness.crash("gardener-resource-manager")
     await harness.run(3)
@@ -59,15 +60,6 @@ async def test_a_cap_is_an_event_for_the_first_pod_of_each_owner_and_counted_for
     assert (
         harness.count("dwd_weeder_pod_deletions_total", service=API.service, result="capped") == 2
     )
-
-
-async def test_the_beginning_and_the_end_of_a_recovery_are_told(harness):
-    await harness.recover(SCHEDULER)
-    await harness.run(300)
-    (began,), (ended,) = harness.told("WeedingStarted"), harness.told("WeedingEnded")
-    assert "kube-apiserver is ready again" in began.message
-    assert ended.numbers["deleted"] == 1
-    assert all(notice.kind is NoticeKind.WEED for notice in harness.notices)
 
 
 async def test_the_api_sees_what_was_deleted_and_what_was_not_and_why(harness):
@@ -96,9 +88,7 @@ async def test_of_an_ended_recovery_only_pods_that_waited_are_kept(harness):
 
 
 async def test_a_pod_that_is_queued_after_all_is_not_shown_as_spared(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    harness = lab.weeder(world, deletions_a_second=0.05)
+    harness = lab.control_plane(deletions_a_second=0.05)
     harness.pauses.pause(NAMESPACE)
     await harness.recover(SCHEDULER, "cloud-controller-manager")
     harness.pauses.resume(NAMESPACE)
@@ -156,25 +146,3 @@ async def test_a_clean_stop_tells_the_end_after_what_was_answered(harness):
     assert harness.reasons()[-2:] == ["PodWeeded", "WeedingEnded"]
     (told,) = harness.told("WeedingEnded")
     assert told.numbers["deleted"] == 1
-
-
-async def test_the_end_tells_of_all_deletions_also_where_not_all_are_kept(lab, monkeypatch):
-    monkeypatch.setattr("app.weeder.deletions._MOST", 2)
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    harness = lab.weeder(world)
-    await harness.recover(SCHEDULER, "gardener-resource-manager", "csi-driver-controller")
-    _ = await harness.lose()
-    assert len(harness.recovery().deletions) == 2
-    (told,) = harness.told("WeedingEnded")
-    assert told.numbers["deleted"] == len(harness.names()) == 4
-
-
-async def test_the_owner_of_a_pod_is_told_why_it_was_deleted_in_words_of_its_own(harness):
-    await harness.recover(SCHEDULER)
-    (told,) = harness.told("PodWeeded")
-    assert re.fullmatch(
-        rf"Pod {told.numbers['pod']} was deleted, so that it starts again at once: kube-apiserver, which it depends "
-        r"on, is ready again, and its container \S+ would have waited \d+ s more\.",
-        told.note,
-    )

@@ -1,11 +1,10 @@
 """A paused namespace is not weeded."""
 
-from app.core.model.weeding import KeepReason, ServiceKey
+from app.core.model.weeding import KeepReason
 from app.simulation.traffic import Trouble
-from tests.support.weeding import API, NAMESPACE
+from tests.support.weeding import NAMESPACE
 
 SCHEDULER = "kube-scheduler"
-OTHER = ServiceKey("shoot--local--b", API.service)
 
 
 async def test_a_paused_namespace_is_not_weeded(harness):
@@ -16,15 +15,6 @@ async def test_a_paused_namespace_is_not_weeded(harness):
     (spared,) = [each for each in harness.recovery().spared if each.pod.startswith(SCHEDULER)]
     assert spared.reason is KeepReason.PAUSED
     assert spared.message == "paused by carol: moving etcd"
-
-
-async def test_other_namespaces_are_weeded_meanwhile(harness):
-    harness.world.add_control_plane(OTHER.namespace)
-    harness.pauses.pause(NAMESPACE)
-    await harness.recover(SCHEDULER)
-    await harness.recover(SCHEDULER, key=OTHER)
-    assert harness.names(NAMESPACE) == []
-    assert len(harness.names(OTHER.namespace)) == 1
 
 
 async def test_when_a_pause_ends_the_pods_of_running_recoveries_are_judged_again(harness):
@@ -38,9 +28,7 @@ async def test_when_a_pause_ends_the_pods_of_running_recoveries_are_judged_again
 
 
 async def test_a_pause_in_mid_recovery_holds_what_is_still_queued(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    harness = lab.weeder(world, deletions_a_second=1.0)
+    harness = lab.control_plane(deletions_a_second=1.0)
     await harness.recover(
         SCHEDULER, "cloud-controller-manager", "csi-driver-controller", settle=0.5
     )
@@ -52,23 +40,8 @@ async def test_a_pause_in_mid_recovery_holds_what_is_still_queued(lab):
     assert len(harness.names()) == 3
 
 
-async def test_a_pause_that_ends_after_the_recovery_changes_nothing(harness):
-    harness.pauses.pause(NAMESPACE)
-    await harness.recover(SCHEDULER)
-    await harness.run(301)
-    harness.pauses.resume(NAMESPACE)
-    await harness.run(60)
-    assert harness.names() == []
-
-
 async def test_a_pause_that_comes_right_before_a_deletion_is_sent_is_in_time(harness, monkeypatch):
-    original = harness.seed.delete_pod
-
-    async def wait_first(namespace, name, **more):
-        await harness.run(2)  # as for a connection
-        await original(namespace, name, **more)
-
-    monkeypatch.setattr(harness.seed, "delete_pod", wait_first)
+    harness.delay_deletions(2)
     await harness.recover(SCHEDULER)
     harness.pauses.pause(NAMESPACE)
     await harness.run(10)

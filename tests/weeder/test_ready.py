@@ -1,24 +1,11 @@
 """When a service is ready, and what of its slices is a change."""
 
-from app.core.model.weeding import Cause, End
+from app.core.model.weeding import Cause, ServiceKey
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import Workload
 from tests.support.weeding import API, NAMESPACE
 
 SCHEDULER = "kube-scheduler"
-
-
-async def test_a_service_is_ready_while_one_endpoint_in_any_of_its_slices_is(harness):
-    harness.world.split_service(NAMESPACE, "kube-apiserver", 2)
-    await harness.run(5)
-    for pod in harness.world.pods(NAMESPACE, "kube-apiserver"):
-        assert harness.status().ready
-        key = ObjectKey("Pod", NAMESPACE, pod.name)
-        conditions = [{"type": "Ready", "status": "False"}]
-        harness.world.store.patch(key, {"status": {"conditions": conditions}}, status=True)
-        await harness.run(1)
-    assert not harness.status().ready
-    assert harness.recoveries() == ()
 
 
 async def test_what_is_not_told_of_readiness_counts_as_ready(harness):
@@ -29,35 +16,6 @@ async def test_what_is_not_told_of_readiness_counts_as_ready(harness):
     assert harness.status().ready
     assert len(harness.names()) == 1
     fault.lift()
-
-
-async def test_without_endpoints_it_is_not_ready(harness):
-    await harness.run(5)
-    away = harness.world.faults.slices_gone(*API)
-    await harness.run(1)
-    assert harness.weeder.controller.status(API) is None, "nothing is known of it"
-    harness.crash(SCHEDULER)
-    away.lift()
-    await harness.run(1)
-    assert len(harness.names()) == 1
-
-
-async def test_the_loss_of_one_of_two_slices_is_no_change(harness):
-    harness.world.split_service(NAMESPACE, "kube-apiserver", 2)
-    await harness.recover()
-    harness.world.split_service(NAMESPACE, "kube-apiserver", 1)
-    await harness.run(1)
-    assert [each.end for each in harness.recoveries()] == [None]
-
-
-async def test_a_deleted_slice_that_is_written_anew_is_a_loss_and_a_recovery(harness):
-    await harness.recover()
-    (only,) = harness.world.slices(*API)
-    harness.crash(SCHEDULER)
-    harness.world.delete_slice(NAMESPACE, only.name)
-    await harness.run(1)
-    assert [each.end for each in harness.recoveries()] == [None, End.LOST]
-    assert len(harness.names()) == 1
 
 
 async def test_a_change_within_a_burst_is_seen(harness):
@@ -73,15 +31,6 @@ async def test_a_change_within_a_burst_is_seen(harness):
     await harness.run(1)
     assert harness.recovery().cause is Cause.BECAME_READY
     assert len(harness.names()) == 1
-
-
-async def test_one_more_ready_endpoint_is_no_recovery(harness):
-    await harness.run(5)
-    pod, _ = harness.world.pods(NAMESPACE, "kube-apiserver")
-    harness.world.delete_pod(NAMESPACE, pod.name)
-    await harness.run(30)
-    assert harness.status().ready
-    assert harness.recoveries() == ()
 
 
 async def test_a_slice_of_no_service_changes_nothing(harness):
@@ -104,3 +53,4 @@ async def test_a_service_that_nobody_configured_is_none_of_ours(lab):
     fault.lift()
     await harness.run(2)
     assert harness.weeder.registry.services() == ()
+    assert harness.weeder.controller.status(ServiceKey(NAMESPACE, "other")) is None

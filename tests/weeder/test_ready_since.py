@@ -2,7 +2,6 @@
 
 import pytest
 
-from app.core.model.instants import rfc3339
 from app.core.model.weeding import Cause
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
@@ -76,47 +75,7 @@ async def test_one_that_came_back_before_a_gap_and_not_within_it_is_none(lab):
     assert harness.recoveries() == ()
 
 
-async def test_two_slices_of_which_one_is_gone_after_a_gap_are_no_recovery(harness):
-    harness.world.split_service(NAMESPACE, API_SERVER, 2)
-    await harness.run(5)
-    assert len(harness.world.slices(*API)) == 2
-
-    async def one_slice_less():
-        harness.world.split_service(NAMESPACE, API_SERVER, 1)
-
-    await gap(harness, 20, one_slice_less)
-    assert len(harness.seed.slices(API)) == 1
-    assert harness.status().ready
-    assert harness.recoveries() == ()
-
-
 # Clocks, and what is not told.
-
-
-def tell_ready_since(world, at):
-    """What the kubelet tells of the pods behind kube-apiserver."""
-    for pod in world.pods(NAMESPACE, API_SERVER):
-        ready = {"type": "Ready", "status": "True", "lastTransitionTime": rfc3339(at)}
-        patch = {"status": {"conditions": [ready]}}
-        world.store.patch(ObjectKey("Pod", NAMESPACE, pod.name), patch, status=True)
-
-
-async def test_a_kubelet_whose_clock_is_ahead_at_the_start_makes_no_recovery_longer(lab):
-    world = await came_back(lab)
-    tell_ready_since(world, lab.clock.now() + 1000)
-    harness = lab.weeder(world)
-    await harness.run(2)
-    assert harness.recovery().until - harness.recovery().began <= 300
-    assert len(harness.names()) == 1
-
-
-async def test_a_kubelet_whose_clock_is_far_behind_at_the_start_is_believed(lab):
-    """Its service seems to be ready for long: nothing is deleted that need not be."""
-    world = await came_back(lab)
-    tell_ready_since(world, lab.clock.now() - 1000)
-    harness = lab.weeder(world)
-    await harness.run(10)
-    assert harness.recoveries() == ()
 
 
 async def test_at_the_start_a_service_without_pods_behind_it_is_left_alone(lab):

@@ -23,14 +23,6 @@ THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
 OTHER = "shoot--local--b"
 
 
-@pytest.fixture
-async def slow(lab):
-    """One deletion in 20 s."""
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    return lab.weeder(world, deletions_a_second=0.05)
-
-
 async def test_after_an_outage_of_etcd_the_chain_is_restarted_link_by_link(harness):
     world = harness.world
     await harness.run(5)
@@ -44,13 +36,6 @@ async def test_after_an_outage_of_etcd_the_chain_is_restarted_link_by_link(harne
     assert len(harness.recovery(API).deletions) == 5
     spared = [each.remaining for each in harness.recovery(API).deletions]
     assert sum(spared) > 200, "so much waiting"
-
-
-async def test_a_change_to_ready_weeds_what_waits(harness):
-    back = await harness.recover(SCHEDULER)
-    assert harness.recovery().cause is Cause.BECAME_READY
-    (deletion,) = harness.deleted()
-    assert deletion.at - back < 0.2
 
 
 async def test_a_service_that_stays_ready_is_weeded_for_by_nobody(harness):
@@ -67,12 +52,6 @@ async def test_only_pods_of_its_own_namespace_are_weeded(harness):
     await harness.recover(SCHEDULER)
     assert len(harness.names(NAMESPACE)) == 1
     assert harness.names(OTHER) == []
-
-
-async def test_only_pods_that_a_selector_matches_are_weeded(harness):
-    harness.world.add_control_plane(OTHER, independent=True)
-    await harness.recover("etcd-main", "plutono", key=ServiceKey(OTHER, API.service))
-    assert [name[:7] for name in harness.names()] == ["plutono"]
 
 
 async def test_what_crashes_later_is_weeded_until_watch_duration_is_over(harness):
@@ -119,19 +98,6 @@ async def test_of_one_selector_the_server_selects(harness):
     assert harness.seed.watched == [GARDENER_WEEDER.services[API.service][0]]
 
 
-async def test_a_service_that_comes_and_goes_has_one_watch_at_a_time(harness):
-    for _ in range(3):
-        await harness.recover(settle=2.0)
-    assert harness.seed.open_watches == 1
-    assert harness.seed.most_watches == 1
-
-
-async def test_two_services_that_come_back_have_a_watch_each(harness):
-    await harness.recover(key=ETCD)
-    await harness.recover(key=API)
-    assert harness.seed.open_watches == 2
-
-
 async def test_the_loss_of_the_service_ends_its_recovery(harness):
     await harness.recover()
     fault = await harness.lose()
@@ -140,13 +106,6 @@ async def test_the_loss_of_the_service_ends_its_recovery(harness):
     assert harness.recovery().end is End.LOST
     assert harness.seed.open_watches == 0
     assert harness.names() == []
-    fault.lift()
-
-
-async def test_the_loss_of_another_service_ends_nothing(harness):
-    await harness.recover()
-    fault = await harness.lose(ETCD)
-    assert harness.recovery().phase is Phase.WATCHING
     fault.lift()
 
 
@@ -159,16 +118,6 @@ async def test_a_newer_recovery_replaces_the_one_that_runs(harness):
     assert newest.phase is Phase.WATCHING
     assert newest.until - newest.due == 60
     assert harness.seed.open_watches == 1
-
-
-async def test_each_recovery_lasts_for_the_whole_time_anew(harness):
-    await harness.recover()
-    await harness.run(200)
-    await harness.recover()
-    await harness.run(150)
-    harness.crash(SCHEDULER)
-    await harness.run(1)
-    assert len(harness.names()) == 1
 
 
 async def test_a_watch_that_never_syncs_ends_with_its_time_and_says_what_it_suffers_from(harness):
@@ -192,39 +141,6 @@ async def test_a_cut_watch_misses_no_pod(harness):
     assert len(harness.names()) == 1
 
 
-async def test_a_watch_of_which_the_server_has_forgotten_the_events_misses_no_pod(harness):
-    await harness.recover()
-    with harness.world.faults.pod_watch_cut(PodWatched.PODS, expired=True):
-        harness.crash(SCHEDULER)
-        await harness.run(5)
-    await harness.run(20)
-    assert len(harness.names()) == 1
-
-
-async def test_an_api_server_that_restarts_in_the_middle_loses_no_pod(harness):
-    await harness.recover()
-    down = harness.world.faults.seed_down()
-    cuts = [harness.world.faults.pod_watch_cut(what) for what in PodWatched]
-    harness.crash(SCHEDULER)
-    await harness.run(20)
-    for fault in (down, *cuts):
-        fault.lift()
-    await harness.run(40)
-    assert len(harness.names()) == 1
-    assert harness.recovery().cause is Cause.BECAME_READY, (
-        "the same one: nothing was lost meanwhile"
-    )
-
-
-async def test_a_namespace_that_is_gone_is_forgotten(harness):
-    """Neither what is known of its services nor its recovery outlives it."""
-    await harness.recover()
-    harness.world.faults.slices_gone(*API)
-    await harness.run(1)
-    assert API not in harness.weeder.controller._known
-    assert harness.recovery().end is End.LOST
-
-
 async def test_past_recoveries_are_kept_five_of_a_service(harness):
     for _ in range(8):
         await harness.recover()
@@ -235,7 +151,7 @@ async def test_past_recoveries_are_kept_five_of_a_service(harness):
 
 
 async def test_beyond_the_services_that_are_remembered_those_that_run_stay(harness, monkeypatch):
-    monkeypatch.setattr("app.weeder.registry._SERVICES", 1)
+    monkeypatch.setattr("app.weeder.recovery._SERVICES", 1)
     harness.world.add_control_plane(OTHER)
     third = "shoot--local--c"
     harness.world.add_control_plane(third)
@@ -250,7 +166,7 @@ async def test_beyond_the_services_that_are_remembered_those_that_run_stay(harne
 async def test_beyond_the_services_that_are_remembered_the_oldest_is_forgotten(
     harness, monkeypatch
 ):
-    monkeypatch.setattr("app.weeder.registry._SERVICES", 1)
+    monkeypatch.setattr("app.weeder.recovery._SERVICES", 1)
     harness.world.add_control_plane(OTHER)
     await harness.recover()
     _ = await harness.lose()
@@ -262,7 +178,7 @@ async def test_beyond_the_services_that_are_remembered_the_oldest_is_forgotten(
 async def test_the_pace_of_services_beyond_those_that_are_remembered_is_not_forgotten(
     harness, monkeypatch
 ):
-    monkeypatch.setattr("app.weeder.registry._SERVICES", 1)
+    monkeypatch.setattr("app.weeder.recovery._SERVICES", 1)
     harness.world.add_control_plane(OTHER)
     for _ in range(4):
         for key in (API, ServiceKey(OTHER, API.service)):
@@ -274,9 +190,7 @@ async def test_the_pace_of_services_beyond_those_that_are_remembered_is_not_forg
 
 async def test_a_long_namespace_keeps_what_it_tells_within_bounds(lab, monkeypatch):
     monkeypatch.setattr("app.weeder.deletions._MOST", 2)
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    harness = lab.weeder(world)
+    harness = lab.control_plane()
     await harness.recover(SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
     assert len(harness.names()) == 3
     assert len(harness.recovery().deletions) == 2
@@ -363,13 +277,7 @@ async def test_when_the_services_are_heard_of_again_it_goes_on(harness):
 async def test_a_deletion_that_waits_to_be_sent_while_the_services_become_stale_is_not(
     harness, monkeypatch
 ):
-    waits = []
-
-    async def wait_first(namespace, name, *, starting, **more):
-        waits.append(starting)
-        await harness.run(1000)
-
-    monkeypatch.setattr(harness.seed, "delete_pod", wait_first)
+    waits = harness.hold_deletions()
     await harness.recover(SCHEDULER)
     waits[0]()
     with harness.world.faults.pod_watch_cut(PodWatched.SLICES):
@@ -382,13 +290,7 @@ async def test_a_deletion_that_is_sent_late_spares_what_is_started_again_soon_by
     harness, monkeypatch
 ):
     """As where the process stood still after it had judged the pod."""
-    waits = []
-
-    async def wait_first(namespace, name, *, starting, **more):
-        waits.append(starting)
-        await harness.run(1000)
-
-    monkeypatch.setattr(harness.seed, "delete_pod", wait_first)
+    waits = harness.hold_deletions()
     await harness.recover(SCHEDULER, restarts=4)  # 80 s
     await harness.run(60)
     waits[0]()

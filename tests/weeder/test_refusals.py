@@ -5,8 +5,7 @@ import itertools
 import pytest
 
 from app.core.errors import Conflict, Forbidden, NotFound
-from app.core.model.weeding import Cause, End, ServiceKey, WeederPolicy
-from app.simulation.faults import PodWatched
+from app.core.model.weeding import Cause, End, WeederPolicy
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.weeder.deletions import CalledOff
@@ -17,7 +16,6 @@ DELETE = frozenset({"delete"})
 THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
 REFUSED = 8.0
 """Seconds after which a refusal is none in passing."""
-OTHER = ServiceKey("shoot--local--b", API.service)
 
 
 def results(harness, result):
@@ -27,13 +25,6 @@ def results(harness, result):
 def gaps(harness):
     times = [each.at for each in harness.seed.sent]
     return [round(later - before) for before, later in itertools.pairwise(times)]
-
-
-async def test_a_deletion_that_is_accepted_is_done(harness):
-    await harness.recover(SCHEDULER)
-    await harness.run(60)
-    assert len(harness.seed.sent) == 1
-    assert results(harness, "deleted") == 1
 
 
 async def test_a_pod_that_is_gone_is_done_and_no_error(harness):
@@ -72,24 +63,13 @@ async def test_a_conflict_is_judged_again_on_the_next_version_at_most_once_a_sec
     slow.lift()
 
 
-async def test_after_a_conflict_the_same_version_is_not_asked_for_again(harness, monkeypatch):
-    async def refuse(*_, starting, **__):
-        starting()
-        tries.append(harness.now)
-        raise Conflict("the object has been modified", status=409)
-
-    tries: list[float] = []
-    monkeypatch.setattr(harness.seed, "delete_pod", refuse)
-    await harness.recover(SCHEDULER)
-    await harness.run(100)
-    assert len(tries) == 1
-
-
-async def test_a_refusal_is_reported_and_ends_this_recovery(harness):
+async def test_a_refusal_is_reported_and_ends_this_recovery_and_the_next_one_tries_anew(harness):
     with harness.world.faults.pods_forbidden("delete"):
         await harness.recover(*THREE, settle=REFUSED)
-    await harness.run(60)
+        sent = len(harness.seed.sent)
+        await harness.run(60)
     assert harness.names() == []
+    assert len(harness.seed.sent) == sent, "nothing more is sent"
     ended = harness.recovery()
     assert ended.end is End.FORBIDDEN
     assert "forbidden" in ended.trouble
@@ -97,18 +77,9 @@ async def test_a_refusal_is_reported_and_ends_this_recovery(harness):
     (told,) = harness.told("WeedingEnded")
     assert told.severity == "error"
     assert harness.told("PodNotWeeded")
-    assert results(harness, "error") == len(harness.seed.sent)
-
-
-async def test_after_a_refusal_nothing_more_is_sent(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    harness = lab.weeder(world, deletions_a_second=1)
-    with world.faults.pods_forbidden("delete"):
-        await harness.recover(*THREE, settle=REFUSED)
-        sent = len(harness.seed.sent)
-        await harness.run(60)
-    assert 1 <= len(harness.seed.sent) == sent <= 3
+    assert results(harness, "error") == sent
+    await harness.recover(SCHEDULER)
+    assert len(harness.names(NAMESPACE)) >= 1
 
 
 async def test_a_server_that_refuses_for_a_moment_as_it_starts_ends_nothing(harness):
@@ -117,26 +88,6 @@ async def test_a_server_that_refuses_for_a_moment_as_it_starts_ends_nothing(harn
     await harness.run(10)
     assert len(harness.names()) == 3
     assert harness.recovery().end is None
-
-
-async def test_after_a_refusal_other_namespaces_go_on(harness):
-    harness.world.add_control_plane(OTHER.namespace)
-    both = await harness.lose(OTHER)
-    with harness.world.faults.pods_forbidden("delete"):
-        await harness.recover(*THREE, settle=REFUSED)
-    assert harness.recovery().end is End.FORBIDDEN
-    harness.crash(SCHEDULER, namespace=OTHER.namespace)
-    both.lift()
-    await harness.run(1)
-    assert len(harness.names(OTHER.namespace)) == 1
-
-
-async def test_after_a_refusal_the_next_recovery_tries_anew(harness):
-    with harness.world.faults.pods_forbidden("delete"):
-        await harness.recover(*THREE, settle=REFUSED)
-    assert harness.recovery().end is End.FORBIDDEN
-    await harness.recover(SCHEDULER)
-    assert len(harness.names(NAMESPACE)) >= 1
 
 
 async def test_where_pods_may_not_be_listed_the_recovery_says_so_and_ends(harness):
@@ -186,14 +137,12 @@ async def test_it_is_asked_again_only_while_the_facts_hold(harness):
 
 async def test_a_request_without_an_answer_is_asked_again_and_counts_to_the_cap(lab):
     """It may have deleted the pod."""
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    harness = lab.weeder(world, max_deletions_per_workload=1)
-    with world.faults.seed_trouble(Trouble(silent=True, verbs=DELETE)):
+    harness = lab.control_plane(max_deletions_per_workload=1)
+    with harness.world.faults.seed_trouble(Trouble(silent=True, verbs=DELETE)):
         await harness.recover(SCHEDULER, settle=10)
         assert len(harness.seed.sent) == 2
-        (pod,) = world.pods(NAMESPACE, SCHEDULER)
-        world.delete_pod(NAMESPACE, pod.name)
+        (pod,) = harness.world.pods(NAMESPACE, SCHEDULER)
+        harness.world.delete_pod(NAMESPACE, pod.name)
         await harness.run(5)
         harness.crash(SCHEDULER)
     await harness.run(30)
@@ -212,40 +161,8 @@ async def test_a_deletion_that_was_carried_out_but_not_answered_is_not_repeated(
     assert len(uids) == 1
 
 
-async def test_no_answer_and_then_a_404_still_counts_to_the_cap(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    harness = lab.weeder(world, max_deletions_per_workload=1)
-    away = world.faults.seed_trouble(Trouble(silent=True, verbs=DELETE))
-    fault = await harness.lose()
-    harness.crash(SCHEDULER)
-    fault.lift()
-    await harness.until(lambda: harness.seed.sent)
-    stalled = world.faults.pod_watch_stalled(PodWatched.PODS)
-    await harness.run(4)
-    world.store.delete(ObjectKey("Pod", NAMESPACE, harness.seed.sent[0].pod))
-    await harness.run(1.5)
-    away.lift()
-    await harness.run(5)
-    assert results(harness, "gone") == 1
-    stalled.lift()
-    await harness.run(5)
-    harness.crash(SCHEDULER)
-    await harness.run(15)
-    assert harness.names() == []
-
-
 async def test_while_a_deletion_is_on_its_way_again_no_other_recovery_asks_for_the_same(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    same = GARDENER_WEEDER.services[API.service]
-    harness = lab.weeder(world, WeederPolicy({ETCD.service: same, API.service: same}))
-    with world.faults.seed_trouble(Trouble(silent=True, verbs=DELETE)):
-        faults = [await harness.lose(ETCD), await harness.lose(API)]
-        harness.crash(SCHEDULER)
-        for fault in faults:
-            fault.lift()
-        await harness.run(60)
+    harness = await sent_for_two_services(lab, Trouble(silent=True, verbs=DELETE), 60)
     times = sorted(each.at for each in harness.seed.sent)
     assert len(times) >= 3
     assert all(later - each >= 5 for each, later in itertools.pairwise(times))
@@ -275,13 +192,7 @@ async def test_an_answer_that_is_no_refusal_begins_their_count_anew(harness, mon
 async def test_a_deletion_that_waits_to_be_sent_when_the_right_is_found_missing_is_not(
     harness, monkeypatch
 ):
-    waits = []
-
-    async def wait_first(namespace, name, *, starting, **more):
-        waits.append(starting)
-        await harness.run(1000)
-
-    monkeypatch.setattr(harness.seed, "delete_pod", wait_first)
+    waits = harness.hold_deletions()
     await harness.recover(SCHEDULER)
     recovery = harness.weeder.registry.running(API)
     waits[0]()

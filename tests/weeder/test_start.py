@@ -4,7 +4,6 @@ import pytest
 
 from app.core.model.weeding import Cause, End
 from app.simulation.faults import PodWatched
-from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import API_SERVER, Workload
 from tests.support.doubles import SetLeadership, SetPauses
@@ -39,37 +38,6 @@ async def test_a_service_that_became_ready_just_before_the_start_is_weeded_for_t
     assert harness.recovery().end is End.COMPLETED
 
 
-async def test_a_service_that_has_been_ready_for_longer_is_left_alone(lab):
-    world = await came_back(lab)
-    harness = lab.weeder(world, watch_duration=90.0)
-    await harness.run(20)
-    assert harness.names() == []
-    assert harness.recoveries() == ()
-
-
-async def test_where_it_is_not_known_since_when_it_is_ready_it_is_left_alone(lab):
-    world = await came_back(lab)
-    for pod in world.pods(NAMESPACE, API_SERVER):
-        conditions = [{"type": "Ready", "status": "True"}]
-        key = ObjectKey("Pod", NAMESPACE, pod.name)
-        world.store.patch(key, {"status": {"conditions": conditions}}, status=True)
-    harness = lab.weeder(world)
-    await harness.run(20)
-    assert harness.seed.reads
-    assert harness.recoveries() == ()
-
-
-async def test_the_earliest_of_the_pods_behind_it_tells_since_when(lab):
-    world = await came_back(lab)
-    pod, _ = world.pods(NAMESPACE, API_SERVER)
-    await lab.clock.sleep(150)
-    world.delete_pod(NAMESPACE, pod.name)
-    await lab.clock.sleep(100)
-    harness = lab.weeder(world)
-    await harness.run(5)
-    assert harness.recoveries() == (), "one pod is ready for a minute, the other for nearly six"
-
-
 async def test_pods_are_read_at_the_start_at_fifty_a_second(lab):
     world = lab.world()
     for number in range(150):
@@ -90,17 +58,6 @@ async def test_a_read_that_fails_in_passing_is_tried_again(lab):
     failing.lift()
     await harness.run(10)
     assert len(harness.names()) == 1
-
-
-async def test_a_service_whose_pods_cannot_be_read_is_left_alone(lab):
-    world = await came_back(lab)
-    with world.faults.seed_trouble(Trouble(error_rate=1.0, verbs=GET)):
-        harness = lab.weeder(world)
-        await harness.run(60)
-    assert harness.recoveries() == ()
-    reads = len(harness.seed.reads)
-    await harness.run(60)
-    assert len(harness.seed.reads) == reads <= 10
 
 
 async def test_a_read_that_is_forbidden_is_tried_twice_more(lab):
@@ -268,17 +225,6 @@ async def test_a_service_that_was_lost_before_and_is_ready_after_a_gap_is_a_reco
     assert len(harness.names()) == 1
 
 
-async def test_a_service_that_was_lost_within_a_gap_ends_its_recovery(harness):
-    await harness.recover()
-
-    async def goes():
-        harness.world.faults.service_unready(*API)
-
-    await gap(harness, 5, goes)
-    assert harness.recovery().end is End.LOST
-    assert not harness.status().ready
-
-
 async def test_one_that_comes_back_within_a_gap_replaces_the_recovery_from_before(harness):
     """Its dependants have crashed anew, and have the whole time again."""
     await harness.recover()
@@ -330,18 +276,6 @@ async def test_a_standby_that_had_a_gap_asks_when_it_takes_over(lab):
     await harness.run(1)
     assert len(harness.names()) == 1
     assert harness.recovery().cause is Cause.STARTED
-
-
-async def test_a_stall_of_the_watch_loses_nothing(harness):
-    await harness.run(5)
-    with harness.world.faults.pod_watch_stalled(PodWatched.SLICES):
-        with harness.world.faults.service_unready(*API):
-            await harness.run(5)
-            harness.crash(SCHEDULER)
-        await harness.run(5)
-        assert harness.recoveries() == ()
-    await harness.run(1)
-    assert len(harness.names()) == 1
 
 
 async def test_a_stop_of_the_process_in_mid_recovery_is_taken_up_by_the_next(harness):

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.errors import LeadershipLost, NotFound, NotKnownYet, Refused
-from app.core.model.weeding import Cause, End, KeepReason, Phase, ServiceKey
+from app.core.model.weeding import Cause, End, Phase, ServiceKey
 from app.weeder.messages import _NAME
 from tests.support.doubles import SetLeadership, SetPauses
 from tests.support.weeding import API, ETCD, NAMESPACE
@@ -18,9 +18,7 @@ def weed(harness, key=API, *, force=False, reason="it hangs", author="alice"):
 
 async def ready(lab, **options):
     """A control plane that has been well for long; nothing is weeded by itself."""
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    harness = lab.weeder(world, **options)
+    harness = lab.control_plane(**options)
     await harness.run(5)
     assert harness.recoveries() == ()
     return harness
@@ -42,25 +40,6 @@ async def test_pods_that_wait_are_deleted_for_the_whole_watch_duration(lab):
     assert harness.recovery().end is End.COMPLETED
 
 
-async def test_the_rules_are_those_of_every_recovery(lab):
-    harness = await ready(lab)
-    harness.crash(SCHEDULER, restarts=1)
-    weed(harness)
-    await harness.run(1)
-    assert harness.names() == []
-    reasons = {each.pod[: len(SCHEDULER)]: each.reason for each in harness.recovery().spared}
-    assert reasons[SCHEDULER] is KeepReason.SHORT_BACKOFF
-
-
-async def test_so_are_the_caps_however_often_it_is_asked_for(lab):
-    harness = await ready(lab, max_deletions_per_workload=1)
-    for _ in range(3):
-        harness.crash(SCHEDULER)
-        weed(harness)
-        await harness.run(3)
-    assert len(harness.names()) == 1
-
-
 async def test_what_runs_is_replaced(harness):
     await harness.recover()
     weed(harness)
@@ -68,35 +47,20 @@ async def test_what_runs_is_replaced(harness):
     assert harness.recoveries()[1].end is End.REPLACED
 
 
-async def test_after_three_within_watch_duration_the_next_waits(lab):
-    harness = await ready(lab)
-    for _ in range(3):
-        weed(harness)
-        await harness.run(1)
-    waits = weed(harness)
-    assert waits.phase is Phase.WAITING
-    assert waits.due - waits.began == 30
-
-
 async def test_who_asks_again_while_it_waits_does_not_put_it_off(lab):
     harness = await ready(lab)
     for _ in range(3):
         weed(harness)
         await harness.run(1)
-    due = weed(harness).due
+    waits = weed(harness)
+    assert (waits.phase, waits.due - waits.began) == (Phase.WAITING, 30)
+    due = waits.due
     for _ in range(5):
         await harness.run(7)
         if harness.now < due:
             assert weed(harness).due == due
     await harness.until(lambda: harness.recovery().phase is Phase.WATCHING, within=1)
     assert harness.now < due + 6
-
-
-async def test_a_service_that_is_lost_ends_it(lab):
-    harness = await ready(lab)
-    weed(harness)
-    await harness.lose()
-    assert harness.recovery().end is End.LOST
 
 
 # Refused.
@@ -165,19 +129,11 @@ async def test_a_forced_one_goes_on_in_spite_of_the_pause(harness):
     assert len(harness.names()) == 1
 
 
-async def test_others_of_the_namespace_stay_paused_meanwhile(harness):
+@pytest.mark.parametrize("forced", [API, ETCD], ids=["the next", "another service"])
+async def test_other_recoveries_stay_paused_meanwhile(harness, forced):
     await harness.run(1)
     harness.pauses.pause(NAMESPACE, PAUSED)
-    weed(harness, ETCD, force=True)
-    await harness.recover(SCHEDULER)
-    await harness.run(10)
-    assert harness.names() == []
-
-
-async def test_the_next_recovery_of_the_service_is_paused_as_ever(harness):
-    await harness.run(1)
-    harness.pauses.pause(NAMESPACE, PAUSED)
-    weed(harness, force=True)
+    weed(harness, forced, force=True)
     await harness.recover(SCHEDULER)
     await harness.run(10)
     assert harness.recovery().cause is Cause.BECAME_READY
@@ -252,14 +208,6 @@ async def test_a_recovery_that_nobody_asked_for_is_no_event_and_names_nobody(har
     assert not told.event
     assert "author" not in told.numbers
     assert harness.recovery().asked is None
-
-
-async def test_in_a_dry_run_nothing_is_deleted_when_asked_for_either(lab):
-    harness = await ready(lab, dry_run=True)
-    harness.crash(SCHEDULER)
-    weed(harness)
-    await harness.run(2)
-    assert harness.seed.sent == []
 
 
 async def test_the_control_planes_that_have_services_are_known(lab):

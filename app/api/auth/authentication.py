@@ -7,7 +7,6 @@ hashes, `none` makes everybody an admin and is allowed on a loopback address onl
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
@@ -146,15 +145,10 @@ _READS: Final = frozenset({"GET", "HEAD"})
 _CLOSE: Final = (b"connection", b"close")
 
 
-@dataclass(frozen=True, slots=True)
-class StillAuthenticated:
-    """Put into the state of a request, so that a long-running answer can authenticate its caller again."""
-
-    check: Callable[[], Awaitable[None]]
-
-
 class Authentication:
     """Middleware that sets `state["caller"]`, or answers with a problem if the caller cannot be identified.
+
+    By `state["still"]` a long-running answer authenticates its caller again.
 
     Args:
         app: The application.
@@ -179,7 +173,7 @@ class Authentication:
             return
         state = scope.setdefault("state", {})
         state["caller"] = caller
-        state["still"] = StillAuthenticated(partial(self._check_again, scope, caller))
+        state["still"] = partial(self._check_again, scope, caller)
         await self._app(scope, receive, send)
 
     async def _check_again(self, scope: Scope, caller: Caller) -> None:
@@ -199,9 +193,9 @@ async def still_authenticated(connection: HTTPConnection) -> None:
     Raises:
         Problem: It is not, or the seed cannot be asked.
     """
-    still = getattr(connection.state, "still", None)
-    if isinstance(still, StillAuthenticated):
-        await still.check()
+    still: Callable[[], Awaitable[None]] | None = getattr(connection.state, "still", None)
+    if still is not None:
+        await still()
 
 
 class ScrapeAuthentication:

@@ -378,7 +378,7 @@ async def list_weeders(request: Request, context: AnyContext, namespace: Search 
         pods += presenting.pods(each)
         if pods > _PODS and shown:
             break
-        shown.append(presenting.weeder(each))
+        shown.append(schemas.Weeder.of(each))
     if weeders is not None and namespace:
         shown += _quiet_services(context, weeders, namespace)
     weed = actions.on_services(context, [(each.namespace, each.service) for each in shown])
@@ -400,7 +400,7 @@ def _quiet_services(
     policy = context.process.configured.weeder
     names = () if policy is None else policy.services
     found = (weeders.status(ServiceKey(namespace, each)) for each in names)
-    return [presenting.weeder(each) for each in found if each is not None and not each.recoveries]
+    return [schemas.Weeder.of(each) for each in found if each is not None and not each.recoveries]
 
 
 @router.get("/audit", dependencies=[allowed(Call.READ_AUDIT)])

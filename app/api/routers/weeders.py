@@ -59,14 +59,14 @@ async def list_weeders(
     """
     page = _page([each for each in weeders.statuses() if _matches(each, query)], query)
     return schemas.WeederList(
-        items=[presenting.weeder(each) for each in page.items], metadata=page.metadata
+        items=[schemas.Weeder.of(each) for each in page.items], metadata=page.metadata
     )
 
 
 @router.get(_ONE, dependencies=[allowed(Call.READ_SHOOT)])
 async def read_weeder(weeders: LeadingWeeder, namespace: str, service: str) -> schemas.Weeder:
     """One service with its recoveries: each pod deleted, and why others were not."""
-    return presenting.weeder(known_service(weeders, ServiceKey(namespace, service)))
+    return schemas.Weeder.of(known_service(weeders, ServiceKey(namespace, service)))
 
 
 _NOTHING_SAID: Final = schemas.WeedOrder()
@@ -110,7 +110,7 @@ async def weed_now(
     begun = weeders.weed_now(key, author=author, reason=body.reason, force=body.force)
     draft.after = {"recovery": begun.id, "force": body.force}
     response.headers["Location"] = f"{_PATH}/{namespace}/{service}"
-    return presenting.recovery(begun)
+    return schemas.Recovery.of(begun)
 
 
 def _watch_duration(context: Context) -> float:

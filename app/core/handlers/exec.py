@@ -12,7 +12,7 @@ from app.core.model.endpoints import Exec, Ran
 from app.core.ports import Frame
 
 if TYPE_CHECKING:
-    from app.core.kube.pod_exec import ContainerExec
+    from app.core.kube.pods import ContainerExec
 
 A_SECOND: Final = 10
 """Commands that are started per second (rules 4.3)."""

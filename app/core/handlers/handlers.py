@@ -31,7 +31,7 @@ from app.core.model.endpoints import (
 )
 
 if TYPE_CHECKING:
-    from app.core.kube.pod_exec import ContainerExec
+    from app.core.kube.pods import ContainerExec
 
 
 GATES: Final = 4096

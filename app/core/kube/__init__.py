@@ -6,9 +6,9 @@ From the bottom up:
   WebSockets, under limits), `failures` and `decoding` (pure: errors and records of our own, with `nesting`);
 - the shoots: `kubeconfig` (which credentials, servers and addresses are accepted), `shoot` (one for each kubeconfig;
   the hot path);
-- the seed: `seed_credentials` (our identity), `seed_api` (requests within budgets), `resources` (which kinds there are,
+- the seed: `seed_api` (our identity, requests within budgets), `resources` (which kinds there are,
   and how each is watched), `reflector` (list and watch), `seed` (what the prober watches, reads and writes);
-- the weeder: `weeder_view`; endpoint probes: `pods` and `pod_exec`;
+- the weeder: `weeder_view`; endpoint probes: `pods`;
 - what people decide: `custom_objects` (Pauses and ScaleRequests);
 - the process itself: `election` and `leader_slice`, `reviews` (permissions).
 """

@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import io
 import ssl
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -36,17 +36,17 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.fair_queue import Consumer
-from app.core.kube import decoding, failures
+from app.core.kube import failures
 from app.core.kube.connections import (
     MAX_BODY,
     MIB,
     NO_ANSWER,
-    Claim,
     ConnectionCut,
     ConnectionPool,
     NotSwitched,
     RequestAttempt,
 )
+from app.core.kube.decoding import envelope
 from app.core.kube.failures import RequestedRight
 
 T = TypeVar("T")
@@ -131,19 +131,6 @@ class _DeadConnection(Exception):
     """A reused connection gave no answer."""
 
 
-@dataclass(slots=True)
-class _Progress:
-    """How far a request has come when its time is over."""
-
-    answered: bool = False
-    attempt: RequestAttempt | None = None
-
-    @property
-    def spent_on_name(self) -> bool:
-        """Whether its time was spent on resolving the server's name."""
-        return self.attempt is not None and self.attempt.spent_on_name
-
-
 class ApiClient:
     """The client of one API server, at one origin and with one TLS context."""
 
@@ -198,20 +185,20 @@ class ApiClient:
         Raises:
             ClusterError: the request failed, or the answer was not what was asked for.
         """
-        progress = _Progress()
+        attempt = RequestAttempt(self._clock)
         session = self._pool.single if new_connection else self._pool.kept
         try:
             async with asyncio.timeout(request.within):
                 try:
-                    return await self._exchange(session, request, decode, token, progress)
+                    return await self._exchange(session, request, decode, token, attempt)
                 except _DeadConnection as dead:
                     if request.method != "GET":
                         raise failures.of_exception(request.asked, TimeoutError()) from dead
-                return await self._exchange(self._pool.single, request, decode, token, progress)
+                return await self._exchange(self._pool.single, request, decode, token, attempt)
         except TimeoutError as error:
-            raise self._counted(_too_slow(request, progress)) from error
+            raise self.counted(_too_slow(request, attempt)) from error
         except ClusterError as error:
-            self._counted(error)
+            self.counted(error)
             raise
 
     async def _exchange(
@@ -220,16 +207,16 @@ class ApiClient:
         request: ApiRequest,
         decode: Decoding[T],
         token: str | None,
-        progress: _Progress,
+        attempt: RequestAttempt,
     ) -> Reply[T]:
         code, begun = NO_ANSWER, self._clock.now()
         try:
-            response, attempt = await self._send(session, request, token, progress)
-            code, progress.answered = str(response.status), True
+            response = await self._send(session, request, token, attempt)
+            code, attempt.answered = str(response.status), True
             async with response:  # leaving a body unread closes the connection
                 await self._check(request, response)
-                with self._pool.budget.claim() as claim:
-                    body = await self._body(request, response, claim)
+                with self._pool.budget.claim() as grow:
+                    body = await self._body(request, response, grow)
                     received = self._clock.now()
                     try:
                         value = await self._decoded(decode, body)
@@ -237,7 +224,7 @@ class ApiClient:
                         _let_go(body)
                 return Reply(value, attempt.sent, received, response.headers.get("Date"))
         except _FOREIGN as error:
-            if isinstance(error, TimeoutError) and progress.spent_on_name:
+            if isinstance(error, TimeoutError) and attempt.spent_on_name:
                 raise _nameless(request) from error
             raise failures.of_exception(request.asked, error) from _cause(error)
         finally:
@@ -248,8 +235,8 @@ class ApiClient:
         session: aiohttp.ClientSession,
         request: ApiRequest,
         token: str | None,
-        progress: _Progress,
-    ) -> tuple[aiohttp.ClientResponse, RequestAttempt]:
+        attempt: RequestAttempt,
+    ) -> aiohttp.ClientResponse:
         """Sends the request and waits for the head of the answer.
 
         Raises:
@@ -264,13 +251,12 @@ class ApiClient:
             headers["Content-Type"] = request.content_type
             encoded = msgspec.json.encode(request.body)
             body = encoded if len(encoded) <= _LARGE else io.BytesIO(encoded)
-        limits, attempt = self._limits, None
+        limits = self._limits
         try:
             async with asyncio.timeout(limits.first_byte_new) as timer:
                 reused = min(limits.first_byte_reused, request.within * _SHARE_OF_FIRST)
-                progress.attempt = attempt = RequestAttempt(self._clock, reused, timer)
-                attempt.begin()
-                response = await session.request(
+                attempt.begin(timer, reused)
+                return await session.request(
                     request.method,
                     self._url(request),
                     params=request.params or None,
@@ -279,9 +265,8 @@ class ApiClient:
                     ssl=self._context,
                     allow_redirects=False,
                 )
-                return response, attempt
         except (TimeoutError, ConnectionCut) as error:
-            if attempt is not None and attempt.reused:
+            if attempt.reused:
                 raise _DeadConnection from error
             raise
 
@@ -317,11 +302,14 @@ class ApiClient:
             request.asked,
             response.status,
             retry_after=failures.pause(headers.get("Retry-After"), headers.get("Date")),
-            detail=decoding.status_message(body) if self._trusted and not request.secret else "",
+            detail=envelope.status_message(body) if self._trusted and not request.secret else "",
         )
 
     async def _body(
-        self, request: ApiRequest, response: aiohttp.ClientResponse, claim: Claim
+        self,
+        request: ApiRequest,
+        response: aiohttp.ClientResponse,
+        grow: Callable[[int], Awaitable[None]],
     ) -> bytearray:
         most, content = min(self._limits.body, request.most), response.content
         if (response.content_length or 0) > most:
@@ -332,7 +320,7 @@ class ApiClient:
             if len(body) + len(chunk) > most:
                 _let_go(body)
                 raise _too_long(request, most)
-            await claim.grow(len(chunk))
+            await grow(len(chunk))
             body += chunk
         return body
 
@@ -367,7 +355,8 @@ class ApiClient:
         with self._translating(request):
             try:
                 async with asyncio.timeout(request.within):
-                    response, _ = await self._send(self._pool.single, request, token, _Progress())
+                    attempt = RequestAttempt(self._clock)
+                    response = await self._send(self._pool.single, request, token, attempt)
                 code = str(response.status)
             finally:
                 self._observe(request, code, begun)
@@ -395,7 +384,7 @@ class ApiClient:
         with self._translating(request):
             try:
                 async with asyncio.timeout(request.within) as timer:
-                    RequestAttempt(self._clock, request.within, timer).begin()
+                    RequestAttempt(self._clock).begin(timer, request.within)
                     opened = await self._pool.switched.ws_connect(
                         self._url(request),
                         protocols=protocols,
@@ -425,12 +414,13 @@ class ApiClient:
         try:
             yield
         except _FOREIGN as error:
-            raise self._counted(failures.of_exception(request.asked, error)) from _cause(error)
+            raise self.counted(failures.of_exception(request.asked, error)) from _cause(error)
         except ClusterError as error:
-            self._counted(error)
+            self.counted(error)
             raise
 
-    def _counted(self, error: ClusterError) -> ClusterError:
+    def counted(self, error: ClusterError) -> ClusterError:
+        """Counts the limit that was exceeded, or the pause that was asked for; returns the error."""
         match error:
             case LimitExceeded():
                 self._pool.metrics.limit_hits.labels(error.limit).inc()
@@ -466,11 +456,11 @@ def _cause(error: Exception) -> Exception:
     return error
 
 
-def _too_slow(request: ApiRequest, progress: _Progress) -> ClusterError:
-    if progress.answered:
+def _too_slow(request: ApiRequest, attempt: RequestAttempt) -> ClusterError:
+    if attempt.answered:
         message = f"{request.asked}: the answer was not complete after {request.within:g} s"
         return LimitExceeded("time", message)
-    if progress.spent_on_name:
+    if attempt.spent_on_name:
         return _nameless(request)
     return Unreachable(f"{request.asked}: no answer within {request.within:g} s")
 

@@ -12,12 +12,12 @@ write is made.
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -50,7 +50,7 @@ class ByteBudget:
         if total < largest:
             raise ValueError("the largest body must fit")
         self._total, self._largest = total, largest
-        self._held: dict[Claim, int] = {}
+        self._held: dict[object, int] = {}
         self._used = 0
         self._waiting: list[asyncio.Future[None]] = []
 
@@ -59,64 +59,35 @@ class ByteBudget:
         """Bytes that are lent now."""
         return self._used
 
-    def claim(self) -> "Claim":
-        """Returns the claim of one answer, a context manager that gives its bytes back."""
-        claim = Claim(self)
+    @contextmanager
+    def claim(self) -> Iterator[Callable[[int], Awaitable[None]]]:
+        """The claim of one answer: yields what waits until it may hold so many more bytes; gives them back on exit."""
+        claim = object()
         self._held[claim] = 0
-        return claim
 
-    def give_back(self, claim: "Claim") -> None:
-        """Frees the bytes of `claim`."""
-        self._used -= self._held.pop(claim)
-        self._wake()
+        async def grow(amount: int) -> None:
+            while not self._fits(claim, amount):
+                freed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._waiting.append(freed)
+                await freed
+            self._held[claim] += amount
+            self._used += amount
 
-    async def lend(self, claim: "Claim", amount: int) -> None:
-        """Waits until `claim` may hold `amount` more bytes."""
-        while not self._fits(claim, amount):
-            freed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(freed)
-            await freed
-        self._held[claim] += amount
-        self._used += amount
+        try:
+            yield grow
+        finally:
+            self._used -= self._held.pop(claim)
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                if not each.done():
+                    each.set_result(None)
 
-    def _fits(self, claim: "Claim", amount: int) -> bool:
+    def _fits(self, claim: object, amount: int) -> bool:
         left = self._total - self._used - amount
         if left >= self._largest:
             return True
         most = max(*self._held.values(), self._held[claim] + amount)
         return left >= self._largest - most
-
-    def _wake(self) -> None:
-        if not self._waiting:
-            return
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.done():
-                each.set_result(None)
-
-
-class Claim:
-    """The bytes of one answer."""
-
-    __slots__ = ("_budget",)
-
-    def __init__(self, budget: ByteBudget) -> None:
-        self._budget = budget
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._budget.give_back(self)
-
-    async def grow(self, amount: int) -> None:
-        """Waits until `amount` more bytes may be held."""
-        await self._budget.lend(self, amount)
 
 
 class Network(Protocol):
@@ -165,25 +136,30 @@ which kube-apiserver closes it, so that a request rarely meets a connection that
 
 @dataclass(slots=True)
 class RequestAttempt:
-    """One attempt at a request; the connector and the resolver record in it how far it has come.
+    """One attempt at a request, then perhaps the next; the connector and the resolver record in it how far it has come.
 
     aiohttp passes no context of ours to them, so they find it in a context variable.
     """
 
     clock: Clock
-    reused_within: float
-    """Seconds for the first byte of the answer on a reused connection."""
-    timer: asyncio.Timeout
+    answered: bool = False
+    """Whether the head of an answer has come."""
     reused: bool = False
-    begun: float = 0.0
     sent: float = 0.0
+    _begun: float | None = None
+    _timer: asyncio.Timeout | None = None
+    _reused_within: float = 0.0
     _asked_for_name: float | None = None
     """When the pending name lookup began; None if none is pending."""
     _named_within: float = 0.0
 
-    def begin(self) -> None:
-        """Registers this attempt for the next connection that the current task requests."""
-        self.begun = self.clock.now()
+    def begin(self, timer: asyncio.Timeout, reused_within: float) -> None:
+        """Registers this attempt for the next connection that the current task requests.
+
+        On a reused connection the first byte of the answer may take `reused_within` seconds.
+        """
+        self._begun, self._timer, self._reused_within = self.clock.now(), timer, reused_within
+        self.reused, self._asked_for_name, self._named_within = False, None, 0.0
         _ATTEMPT.set(self)
 
     def naming(self) -> None:
@@ -204,13 +180,13 @@ class RequestAttempt:
         """
         if self._asked_for_name is not None:
             return True
-        return self._named_within * 2 > self.clock.now() - self.begun
+        return self._begun is not None and self._named_within * 2 > self.clock.now() - self._begun
 
     def connected(self, *, reused: bool) -> None:
         """Records that the request is sent now; a reused connection gets less time for the first byte."""
         self.sent, self.reused = self.clock.now(), reused
-        if reused:
-            self.timer.reschedule(asyncio.get_running_loop().time() + self.reused_within)
+        if reused and self._timer is not None:
+            self._timer.reschedule(asyncio.get_running_loop().time() + self._reused_within)
 
 
 _ATTEMPT: Final[ContextVar[RequestAttempt]] = ContextVar("attempt")
@@ -232,14 +208,6 @@ class ConnectionCut(aiohttp.ClientError):
     """
 
 
-class NameLookup(Protocol):
-    """Looks up names: `Lookups` asks the system, a `Network` has names of its own."""
-
-    async def find(self, host: str) -> Found:
-        """Returns the addresses of a name; raises OSError if it has none."""
-        ...
-
-
 class PinnedResolver(AbstractResolver):
     """Resolves a name to the addresses that are then connected to.
 
@@ -247,9 +215,9 @@ class PinnedResolver(AbstractResolver):
     another (DNS rebinding).
     """
 
-    def __init__(self, lookups: NameLookup, addresses: AddressRule | None = None) -> None:
-        """Creates the resolver; `addresses` restricts the addresses that servers may have, None allows any."""
-        self._lookups, self._addresses = lookups, addresses
+    def __init__(self, network: Network | None, addresses: AddressRule | None = None) -> None:
+        """Asks `network`, or the system; `addresses` restricts the addresses that servers may have, None allows any."""
+        self._lookups, self._addresses = network or Lookups(), addresses
 
     def check(self, host: str) -> None:
         """Checks a host that is an address literal and so needs no lookup.
@@ -390,7 +358,7 @@ class ConnectionPool:
         for limit in LIMITS:
             metrics.limit_hits.labels(limit)
         self.budget = budget or ByteBudget()
-        resolver = resolver or PinnedResolver(network or Lookups())
+        resolver = resolver or PinnedResolver(network)
         self._kept_pool = _Connector(resolver, network=network, per_server=connections)
         self._single_pool = _Connector(resolver, network=network, force_close=True)
         self.kept = _session(self._kept_pool)

@@ -8,16 +8,14 @@ from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
-from app.core.clock import Clock
 from app.core.errors import BadAnswer, ClusterError, Conflict, NotFound
-from app.core.kube import decoding, resources
 from app.core.kube.client import JSON, MERGE_PATCH, ApiRequest
+from app.core.kube.decoding import envelope
 from app.core.kube.decoding import overrides as codec
 from app.core.kube.failures import RequestedRight
-from app.core.kube.reflector import ObjectKey, Reflector, RefusalWatch
-from app.core.kube.resources import PAUSES, SCALE_REQUESTS, ApiResource, WatchSource
+from app.core.kube.reflector import ObjectKey, Reflector
+from app.core.kube.resources import PAUSES, SCALE_REQUESTS, ApiResource, WatchSource, collection
 from app.core.kube.seed_api import URGENT_WITHIN, WITHIN, Budget, SeedApi
-from app.core.metrics import Metrics
 from app.core.model.overrides import API_VERSION, Pause, ScaleRequest
 from app.core.ports import Starting, WatchState
 from app.core.tasks import Tasks, cancelled, tell
@@ -29,6 +27,8 @@ T = TypeVar("T", Pause, ScaleRequest)
 # Seconds after which a version that the watch does not show is read again: somebody else may have changed it.
 _WATCH_LAGS: Final = 30.0
 _LOOKED_AT: Final = 5.0
+PAGE: Final = 100
+"""Objects on a page: a seed may have kept thousands that are over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +37,29 @@ class Kind(Generic[T]):
 
     name: str
     resource: ApiResource
-    source: Callable[[], WatchSource[T]]
-    decode: Callable[[decoding.Raw], T]
+    decode: Callable[[envelope.Raw], T]
     spec: Callable[[T], Mapping[str, Any]]
     status: Callable[[T], Mapping[str, Any]]
 
+    @property
+    def source(self) -> WatchSource[T]:
+        """The source of the objects of all namespaces: without the kind there is none of it."""
+        return WatchSource(
+            self.resource.plural,
+            self.name,
+            self.resource.plural,
+            collection(self.resource),
+            self.decode,
+            complaint=lambda found: found.problem,
+            page=PAGE,
+            dispensable=True,
+            goes_with_kind=True,
+        )
 
-PAUSE: Final = Kind(
-    "Pause", PAUSES, resources.pauses, codec.pause, codec.pause_spec, codec.pause_status
-)
+
+PAUSE: Final = Kind("Pause", PAUSES, codec.pause, codec.pause_spec, codec.pause_status)
 SCALE_REQUEST: Final = Kind(
-    "ScaleRequest",
-    SCALE_REQUESTS,
-    resources.scale_requests,
-    codec.scale_request,
-    codec.scale_spec,
-    codec.scale_status,
+    "ScaleRequest", SCALE_REQUESTS, codec.scale_request, codec.scale_spec, codec.scale_status
 )
 
 
@@ -70,9 +77,7 @@ class CustomObjects(Generic[T]):
         kind: Kind[T],
         api: SeedApi,
         identity: str,
-        clock: Clock,
         tasks: Tasks,
-        metrics: Metrics,
         random: Random,
     ) -> None:
         """Sends nothing yet.
@@ -81,25 +86,26 @@ class CustomObjects(Generic[T]):
             kind: which kind.
             api: sends the requests.
             identity: of this process, for the annotation of what the API makes.
-            clock: timestamps the contacts of the watch.
             tasks: owns the watch task; if it dies the process ends.
-            metrics: counts watch restarts, and shows whether the feature is off.
             random: spreads retries and the durations of watches.
         """
         self._kind: Kind[T] = kind
         self._api, self._identity = api, identity
-        self._clock, self._tasks = clock, tasks
+        self._clock, self._tasks = api.clock, tasks
         self._listeners: list[Callable[[str | None, str], None]] = []
         self._running: list[Any] = []
         self._learnt: dict[ObjectKey, tuple[T, bool, float]] = {}
         """Versions that the watch does not show yet: the object, whether it is gone, and since when that is known."""
-        self._feature_off = metrics.feature_off.labels(kind.resource.plural)
+        self._feature_off = api.metrics.feature_off.labels(kind.resource.plural)
         self._was_off: str | None = None
-        self._requests = RefusalWatch(api, self._state_changed)
         self._reflector: Reflector[T] = Reflector(
-            kind.source(), self._requests, clock, metrics, random, self._changed
+            kind.source,
+            api,
+            random,
+            self._changed,
+            replaced=self._listed,
+            refusal_changed=self._state_changed,
         )
-        self._reflector.tell_lists(self._listed)
 
     async def start(self) -> None:
         """Starts the watch; does not wait until it is synced."""
@@ -119,7 +125,7 @@ class CustomObjects(Generic[T]):
     @property
     def off(self) -> str | None:
         """Why there are no objects in this process; None while they are followed."""
-        return self._requests.forbidden or self._reflector.unavailable
+        return self._reflector.forbidden or self._reflector.unavailable
 
     def watch_state(self) -> WatchState:
         """Returns the state of the watch."""
@@ -372,7 +378,7 @@ def _precondition(known: Pause | ScaleRequest) -> dict[str, Any]:
     return {"resourceVersion": known.id.version}
 
 
-def _anything(_raw: decoding.Raw) -> None:
+def _anything(_raw: envelope.Raw) -> None:
     """Takes the answer to a deletion, which is the object or a Status."""
 
 

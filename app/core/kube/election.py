@@ -28,7 +28,7 @@ import structlog
 from app.core.clock import Clock
 from app.core.errors import BadAnswer, ClusterError, Conflict, Forbidden, LeadershipLost, NotFound
 from app.core.kube.client import ApiRequest
-from app.core.kube.decoding import Raw
+from app.core.kube.decoding.envelope import Raw
 from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import LEASES
 from app.core.kube.seed_api import Budget, SeedApi
@@ -72,28 +72,20 @@ class LeaseRecord:
         return self.read - self.written
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseUpdate:
-    """The fields that a holder writes."""
-
-    holder: str
-    duration: float
-    transitions: int
-    now: float
-    acquired: bool
-    """Whether this begins a new term, so that `acquireTime` is now."""
-
-    def spec(self, before: dict[str, Any]) -> dict[str, Any]:
-        """Returns the new `spec`, given the one before."""
-        text = rfc3339(self.now, micro=True)
-        acquired = text if self.acquired else before.get("acquireTime") or text
-        return before | {
-            "holderIdentity": self.holder,
-            "leaseDurationSeconds": max(round(self.duration), 1),
-            "leaseTransitions": self.transitions,
-            "acquireTime": acquired,
-            "renewTime": text,
-        }
+def _term(
+    before: LeaseRecord | None, holder: str, duration: float, now: float, *, new: bool
+) -> dict[str, Any]:
+    """Returns the `spec` that a holder writes; `new`: it begins a term, so `acquireTime` is now."""
+    spec = {} if before is None else before.whole.get("spec") or {}
+    text = rfc3339(now, micro=True)
+    transitions = 0 if before is None else min(before.transitions + new, _MOST_TRANSITIONS)
+    return spec | {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": max(round(duration), 1),
+        "leaseTransitions": transitions,
+        "acquireTime": text if new else spec.get("acquireTime") or text,
+        "renewTime": text,
+    }
 
 
 class LeaseStore:
@@ -103,18 +95,17 @@ class LeaseStore:
         self._api = api
         self.name = name
         self._namespace = namespace
+        self._path = LEASES.path(namespace, name)
         self._fresh = False
 
     async def read(self, within: float) -> LeaseRecord | None:
         """Reads the Lease; returns None if it does not exist."""
         try:
-            return await self._ask(
-                "get", "GET", LEASES.path(self._namespace, self.name), None, within
-            )
+            return await self._ask("get", "GET", self._path, None, within)
         except NotFound:
             return None
 
-    async def create(self, update: LeaseUpdate, within: float) -> LeaseRecord:
+    async def create(self, spec: dict[str, Any], within: float) -> LeaseRecord:
         """Creates the Lease.
 
         Raises:
@@ -124,20 +115,19 @@ class LeaseStore:
             "apiVersion": f"{LEASES.group}/{LEASES.version}",
             "kind": "Lease",
             "metadata": {"name": self.name, "namespace": self._namespace},
-            "spec": update.spec({}),
+            "spec": spec,
         }
         return await self._ask("create", "POST", LEASES.path(self._namespace), body, within)
 
-    async def replace(self, record: LeaseRecord, update: LeaseUpdate, within: float) -> LeaseRecord:
+    async def replace(
+        self, record: LeaseRecord, spec: dict[str, Any], within: float
+    ) -> LeaseRecord:
         """Replaces the `spec` of the Lease, under the resourceVersion of `record`.
 
         Raises:
             Conflict: the Lease has changed since.
         """
-        body = record.whole | {"spec": update.spec(record.whole.get("spec") or {})}
-        return await self._ask(
-            "update", "PUT", LEASES.path(self._namespace, self.name), body, within
-        )
+        return await self._ask("update", "PUT", self._path, record.whole | {"spec": spec}, within)
 
     async def _ask(
         self, verb: str, method: str, path: str, body: object, within: float
@@ -155,39 +145,40 @@ class _Manager(msgspec.Struct):
     time: str | None = None
 
 
-class _LeaseMeta(msgspec.Struct):
-    version: str = msgspec.field(name="resourceVersion")
-    managers: list[_Manager] | None = msgspec.field(default=None, name="managedFields")
+class _LeaseMeta(msgspec.Struct, rename="camel"):
+    resource_version: str
+    managed_fields: list[_Manager] | None = None
 
 
-class _ElectionSpec(msgspec.Struct):
-    holder: str | None = msgspec.field(default=None, name="holderIdentity")
-    duration: int | None = msgspec.field(default=None, name="leaseDurationSeconds")
-    renewed: str | None = msgspec.field(default=None, name="renewTime")
-    transitions: int | None = msgspec.field(default=None, name="leaseTransitions")
+class _LeaseSpec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
 
 
-class _ElectionLease(msgspec.Struct):
+class _Lease(msgspec.Struct):
     kind: str
     metadata: _LeaseMeta
-    spec: _ElectionSpec | None = None
+    spec: _LeaseSpec | None = None
 
 
-_decoder: Final = msgspec.json.Decoder(_ElectionLease)
+_decoder: Final = msgspec.json.Decoder(_Lease)
 
 
 def _record(raw: Raw) -> LeaseRecord:
     lease = _decoder.decode(raw)
     if lease.kind != "Lease":
         raise BadAnswer("the answer is not a Lease")
-    spec = lease.spec or _ElectionSpec()
-    written = [parse_rfc3339(each.time or "") for each in lease.metadata.managers or ()]
+    meta, spec = lease.metadata, lease.spec or _LeaseSpec()
+    written = [parse_rfc3339(each.time or "") for each in meta.managed_fields or ()]
+    duration = spec.lease_duration_seconds
     return LeaseRecord(
-        version=lease.metadata.version,
-        holder=spec.holder or "",
-        duration=None if spec.duration is None else float(spec.duration),
-        renewed=spec.renewed or "",
-        transitions=spec.transitions or 0,
+        version=meta.resource_version,
+        holder=spec.holder_identity or "",
+        duration=None if duration is None else float(duration),
+        renewed=spec.renew_time or "",
+        transitions=spec.lease_transitions or 0,
         whole=msgspec.json.decode(raw),
         written=max(filter(None, written), default=None),
     )
@@ -382,11 +373,9 @@ class LeaseElection:
         for _ in range(2):
             if self._record is None or not self._holds():
                 return
-            update = LeaseUpdate(
-                "", 1.0, self._record.transitions, self._clock.now(), acquired=False
-            )
+            nobody = _term(self._record, "", 1.0, self._clock.now(), new=False)
             try:
-                self._record = await self._store.replace(self._record, update, _RELEASE_WITHIN)
+                self._record = await self._store.replace(self._record, nobody, _RELEASE_WITHIN)
             except Conflict:
                 # a renewal that was cancelled in flight may have arrived nevertheless
                 self._record = await self._store.read(_RELEASE_WITHIN)
@@ -483,15 +472,11 @@ class LeaseElection:
 
     async def _write(self, now: float, within: float) -> LeaseRecord:
         """Writes our term: a new one, or a renewal if we hold the Lease already."""
-        record, holds = self._record, self._holds()
-        duration = self._times.lease_duration
+        record, duration = self._record, self._times.lease_duration
+        term = _term(record, self._identity, duration, now, new=not self._holds())
         if record is None:
-            return await self._store.create(
-                LeaseUpdate(self._identity, duration, 0, now, acquired=True), within
-            )
-        transitions = min(record.transitions + (not holds), _MOST_TRANSITIONS)
-        update = LeaseUpdate(self._identity, duration, transitions, now, acquired=not holds)
-        return await self._store.replace(record, update, within)
+            return await self._store.create(term, within)
+        return await self._store.replace(record, term, within)
 
     async def _lead(self) -> None:
         began = self._clock.now()

@@ -12,6 +12,7 @@ from typing import Final
 import aiohttp
 import msgspec
 
+from app.core.bounded_http import ExcessiveFraming
 from app.core.errors import (
     BadAnswer,
     CertificateUntrusted,
@@ -28,7 +29,6 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.framing import ExcessiveFraming
 
 _BY_STATUS: Final[dict[int, type[ClusterError]]] = {
     401: Unauthorized,

@@ -1,4 +1,4 @@
-"""The pods of endpoint probes: those that the selectors match, in the followed namespaces.
+"""The pods of endpoint probes: those that the selectors match, in the followed namespaces, and commands in them.
 
 There is one watch of all namespaces for each selector. It is open from the first followed namespace until a while after
 the last was left.
@@ -13,24 +13,28 @@ resourceVersions are compared, no object is missed, and none remains that is gon
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from contextlib import aclosing, asynccontextmanager
 from random import Random
 from typing import Final, TypeVar
+from urllib.parse import quote, urlencode
 
+import aiohttp
 import structlog
 
-from app.core.clock import Clock
-from app.core.errors import ClusterError
-from app.core.kube import decoding, resources
-from app.core.kube.reflector import ObjectKey, Reflector, RefusalWatch, Replica, WatchRequests
+from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Unreachable
+from app.core.kube import resources
+from app.core.kube.client import ApiRequest
+from app.core.kube.decoding import envelope
+from app.core.kube.failures import RequestedRight
+from app.core.kube.reflector import ObjectKey, Reflector, Replica
 from app.core.kube.resources import PODS
 from app.core.kube.reviews import PODS_FEATURE
-from app.core.kube.seed_api import SeedApi
+from app.core.kube.seed_api import WITHIN, SeedApi
 from app.core.limits import Backoff
-from app.core.metrics import Metrics
 from app.core.model.endpoints import ProbedPod
 from app.core.model.selectors import LabelSelector
-from app.core.ports import WatchState
+from app.core.ports import Frame, WatchState
 from app.core.tasks import Tasks, cancelled, happens, tell
 
 log = structlog.get_logger(__name__)
@@ -44,7 +48,7 @@ class NamespacedReplica(Replica[T]):
     def __init__(
         self,
         label: str,
-        decode: Callable[[decoding.Raw], T],
+        decode: Callable[[envelope.Raw], T],
         problem: Callable[[T], str | None],
     ) -> None:
         """Follows no namespace yet; the arguments are those of `Replica`."""
@@ -155,10 +159,8 @@ class SelectedPods:
     def __init__(
         self,
         selector: LabelSelector,
-        api: WatchRequests,
-        clock: Clock,
+        api: SeedApi,
         tasks: Tasks,
-        metrics: Metrics,
         random: Random,
         *,
         changed: Callable[[str], None],
@@ -169,25 +171,26 @@ class SelectedPods:
         Args:
             selector: selects the pods.
             api: sends the requests.
-            clock: timestamps the contacts of the watch.
             tasks: owns the watch task; if it dies the process ends.
-            metrics: counts watch restarts.
             random: spreads retries and the durations of watches.
             changed: called with a namespace after each change of its pods.
             refusal_changed: called after each change of `forbidden`.
         """
-        self._clock, self._tasks, self._metrics = clock, tasks, metrics
-        self._random, self._changed = random, changed
+        self._clock, self._metrics = api.clock, api.metrics
+        self._tasks, self._random, self._changed = tasks, random, changed
         source = resources.probed_pods(selector)
         self.label = source.label
         """Name of the watch in metrics, log and status."""
-        self._requests = RefusalWatch(api, refusal_changed)
         self._replica = NamespacedReplica(source.label, source.decode, source.complaint)
         self._reflector = Reflector(
-            source, self._requests, clock, metrics, random, self._pod_changed
+            source,
+            api,
+            random,
+            self._pod_changed,
+            replaced=self._listed,
+            refusal_changed=refusal_changed,
+            replica=self._replica,
         )
-        self._reflector.keep_in(self._replica)
-        self._reflector.tell_lists(self._listed)
         self._watching: asyncio.Task[None] | None = None
         self._wakeup = asyncio.Event()
         """Set when something changes that concerns `run`."""
@@ -205,7 +208,7 @@ class SelectedPods:
     @property
     def forbidden(self) -> str | None:
         """Why watching pods is forbidden; None while it is allowed, or not known to be forbidden."""
-        return self._requests.forbidden
+        return self._reflector.forbidden
 
     def follow(self, namespace: str) -> None:
         """Follows a namespace."""
@@ -320,9 +323,7 @@ class ProbedPods:
         self,
         api: SeedApi,
         selectors: Collection[LabelSelector],
-        clock: Clock,
         tasks: Tasks,
-        metrics: Metrics,
         random: Random,
     ) -> None:
         """Sends nothing yet.
@@ -330,22 +331,18 @@ class ProbedPods:
         Args:
             api: sends the requests, on the normal budget.
             selectors: the selectors of the configured probes; equal ones share a watch.
-            clock: timestamps the contacts of watches.
             tasks: owns the watch tasks; if one dies the process ends.
-            metrics: counts watch restarts.
             random: spreads retries and the durations of watches.
         """
         self._tasks = tasks
-        self._off = metrics.feature_off.labels(PODS_FEATURE)
+        self._off = api.metrics.feature_off.labels(PODS_FEATURE)
         self._listeners: list[Callable[[str], None]] = []
         self._running: list[asyncio.Task[None]] = []
         self._selected = {
             each: SelectedPods(
                 each,
                 api,
-                clock,
                 tasks,
-                metrics,
                 random,
                 changed=self._changed,
                 refusal_changed=self._refusal_changed,
@@ -402,3 +399,91 @@ class ProbedPods:
         self._off.set(0 if why is None else 1)
         if why is not None:
             log.error("watching the pods of probes is forbidden", feature=PODS_FEATURE, error=why)
+
+
+# Commands in containers: the `exec` subresource of pods, over WebSocket, with the seed's credentials.
+#
+# The API server opens a stream to the kubelet and forwards its channels; one of them reports how the command ended.
+# Nothing is sent: no stdin, no terminal.
+
+
+PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+"""Both report the exit code on channel 3."""
+MOST_MESSAGE: Final = 1 << 20
+MOST_OUTPUT: Final = 4 << 20
+"""Maximum bytes of all messages of one command."""
+# Minimum bytes that a message counts for, so that endless empty messages reach the limit, too.
+_EMPTY: Final = 64
+
+
+class ContainerExec:
+    """Runs commands in containers of the seed."""
+
+    def __init__(self, api: SeedApi) -> None:
+        self._api = api
+
+    @asynccontextmanager
+    async def open(
+        self, namespace: str, pod: str, container: str, command: tuple[str, ...]
+    ) -> AsyncIterator[AsyncIterator[Frame]]:
+        """Starts `command` without a shell; yields its output as frames and closes the connection on exit.
+
+        Raises:
+            ClusterError: the API server refused to run the command, or the stream broke.
+        """
+        asked = RequestedRight("create", "pods/exec", f"{namespace}/{pod}")
+        request = ApiRequest(
+            asked, _path(namespace, pod, container, command), WITHIN, most=MOST_MESSAGE
+        )
+        async with self._api.socket(request, PROTOCOLS) as opened:
+            if opened.protocol not in PROTOCOLS:
+                raise BadAnswer(f"{asked}: the server agreed to no protocol that we support")
+            async with aclosing(_frames(asked, opened)) as frames:
+                yield frames
+
+
+def _path(namespace: str, pod: str, container: str, command: tuple[str, ...]) -> str:
+    place = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/exec"
+    asked = [("container", container), *(("command", part) for part in command)]
+    query = urlencode([*asked, ("stdout", "true"), ("stderr", "true")], quote_via=quote)
+    return f"{place}?{query}"
+
+
+async def _frames(
+    asked: RequestedRight, opened: aiohttp.ClientWebSocketResponse
+) -> AsyncGenerator[Frame, None]:
+    read = 0
+    while True:
+        try:
+            message = await opened.receive()
+        except aiohttp.ClientError as error:
+            raise Unreachable(f"{asked}: the stream broke") from error
+        frame = _frame(asked, message)
+        if frame is None:
+            return
+        read += max(len(frame.data), _EMPTY)
+        if read > MOST_OUTPUT:
+            raise LimitExceeded("size", f"{asked}: more than {MOST_OUTPUT} bytes of output")
+        yield frame
+
+
+def _frame(asked: RequestedRight, message: aiohttp.WSMessage) -> Frame | None:
+    """Decodes a message to a frame; None at the end of the stream."""
+    match message.type:
+        case aiohttp.WSMsgType.BINARY if message.data:
+            return Frame(message.data[0], bytes(message.data[1:]))
+        case aiohttp.WSMsgType.CLOSE | aiohttp.WSMsgType.CLOSING | aiohttp.WSMsgType.CLOSED:
+            return None
+        case aiohttp.WSMsgType.ERROR:
+            raise _broken(asked, message.data)
+        case _:
+            raise BadAnswer(f"{asked}: a message that is not a frame of a channel")
+
+
+def _broken(asked: RequestedRight, error: object) -> ClusterError:
+    if (
+        isinstance(error, aiohttp.WebSocketError)
+        and error.code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG
+    ):
+        return LimitExceeded("size", f"{asked}: a message of more than {MOST_MESSAGE} bytes")
+    return Unreachable(f"{asked}: the stream broke")

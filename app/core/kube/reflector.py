@@ -15,9 +15,9 @@ watch without contact for 90 s counts as stale (rules 4.1).
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from random import Random
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -35,15 +35,15 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import decoding, failures
+from app.core.kube import failures
 from app.core.kube.client import ApiRequest, Decode, WatchSilent
+from app.core.kube.decoding import envelope
 from app.core.kube.failures import RequestedRight
 from app.core.kube.nesting import CUT, DEEPEST, shallow
-from app.core.kube.resources import Page, Pages, SendPage, WatchSource
-from app.core.kube.seed_api import WITHIN
+from app.core.kube.resources import Page, SendPage, WatchSource, each_page
+from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 from app.core.limits import Backoff
-from app.core.metrics import Metrics
-from app.core.ports import WatchState
+from app.core.ports import Admission, WatchState
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -58,7 +58,7 @@ class Replica(Generic[T]):
     def __init__(
         self,
         label: str,
-        decode: Callable[[decoding.Raw], T],
+        decode: Callable[[envelope.Raw], T],
         problem: Callable[[T], str | None],
     ) -> None:
         """Creates an empty copy.
@@ -93,7 +93,7 @@ class Replica(Generic[T]):
         return True
 
     def decode(
-        self, raw: decoding.Raw, problem: str | None = None
+        self, raw: envelope.Raw, problem: str | None = None
     ) -> tuple[ObjectKey, str | None, T | None]:
         """Decodes an object to its key, resourceVersion and record.
 
@@ -107,7 +107,7 @@ class Replica(Generic[T]):
             msgspec.MsgspecError: not even its name can be decoded.
             RecursionError: it is nested too deeply.
         """
-        meta = decoding.identity(raw)
+        meta = envelope.identity(raw)
         key = (meta.namespace or "", meta.name)
         if not self.keeps(key[0]):
             return key, meta.resource_version, None
@@ -240,20 +240,6 @@ async def _turn_for(size: int, clock: Clock) -> AsyncIterator[None]:
         await clock.sleep(0)
 
 
-class WatchRequests(Protocol):
-    """Sends the requests of a watch under some budget; `seed_api.SeedApi` is one."""
-
-    async def call(self, request: ApiRequest, decode: Decode[R]) -> R:
-        """Sends the request and decodes the answer."""
-        ...
-
-    def watch(
-        self, request: ApiRequest, *, silence: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Opens a watch and yields its lines as they arrive."""
-        ...
-
-
 Replaced = Callable[[float | None, tuple[ObjectKey, ...]], None]
 """Called after a list with the instant up to which no change was missed before it (None for the first list), and with
 the keys of all objects that differ from before."""
@@ -265,17 +251,32 @@ class Reflector(Generic[T]):
     def __init__(
         self,
         source: WatchSource[T],
-        api: WatchRequests,
-        clock: Clock,
-        metrics: Metrics,
+        api: SeedApi,
         random: Random,
         changed: Callable[[str, str], None],
+        *,
+        replaced: Replaced | None = None,
+        refusal_changed: Callable[[], None] = lambda: None,
+        replica: Replica[T] | None = None,
+        admitted: Admission | None = None,
     ) -> None:
-        """Sends nothing until `run`; `changed` is called with namespace and name after each change of the copy."""
-        self._source, self._api, self._clock = source, api, clock
-        self._metrics, self._random, self._changed = metrics, random, changed
-        self._replaced: Replaced | None = None
-        self._replica = Replica(source.label, source.decode, source.complaint)
+        """Sends nothing until `run`.
+
+        Args:
+            source: what is listed and watched.
+            api: sends the requests, and tells the time.
+            random: spreads retries and the durations of watches.
+            changed: called with namespace and name after each change of the copy.
+            replaced: called after each list, instead of `changed` for each object that differs.
+            refusal_changed: called after each change of `forbidden`.
+            replica: keeps the copy; None keeps all objects.
+            admitted: the caller's own budget, on which each request waits; None stands for the normal one.
+        """
+        self._source, self._api, self._random = source, api, random
+        self._clock, self._metrics = api.clock, api.metrics
+        self._changed, self._replaced = changed, replaced
+        self._refusal_changed, self._admitted = refusal_changed, admitted
+        self._replica = replica or Replica(source.label, source.decode, source.complaint)
         self._version: str | None = None
         self._synced = False
         self._last_contact: float | None = None
@@ -287,6 +288,11 @@ class Reflector(Generic[T]):
         """Consecutive 404 and 403."""
         self._unserved = 0
         """Consecutive 404."""
+        self._refusals = 0
+        """403 since a watch was open."""
+        self.forbidden: str | None = None
+        """Why listing and watching are forbidden, if that was said repeatedly; only an open watch proves that all
+        rights are there."""
         self.trouble: str | None = None
         """Why the watch does not work, for readiness; None while it does."""
         self.unavailable: str | None = None
@@ -315,14 +321,6 @@ class Reflector(Generic[T]):
     def everything(self) -> Iterator[T]:
         """Yields the objects of all namespaces."""
         return self._replica.everything()
-
-    def tell_lists(self, replaced: Replaced) -> None:
-        """Reports each list to `replaced` as a whole, instead of one change for each object."""
-        self._replaced = replaced
-
-    def keep_in(self, replica: Replica[T]) -> None:
-        """Keeps the copy in `replica`; to be called before `run`."""
-        self._replica = replica
 
     def list_anew(self) -> None:
         """Makes the next `run` begin with a list; the copy stays until then."""
@@ -364,8 +362,29 @@ class Reflector(Generic[T]):
                 self._in_contact()
             return error
         except ClusterError as error:
+            self._note_refusal(error)
             return error
         return None
+
+    def _note_refusal(self, error: ClusterError | None) -> None:
+        """Notes a 403, or with None that a watch is open."""
+        if error is None:
+            self._refusals = 0
+        elif isinstance(error, Forbidden):
+            self._refusals += 1
+        before = self.forbidden
+        if self._refusals > _REFUSED_IN_PASSING:
+            self.forbidden = before or str(error)
+        elif error is None:
+            self.forbidden = None
+        if self.forbidden != before:
+            self._refusal_changed()
+
+    async def _call(self, request: ApiRequest, decode: Decode[R]) -> R:
+        if self._admitted is None:
+            return await self._api.call(request, decode)
+        await self._admitted()
+        return await self._api.call(request, decode, Budget.PACED)
 
     def _note_denial(self, error: ClusterError | None) -> None:
         self._denials = self._denials + 1 if isinstance(error, NotFound | Forbidden) else 0
@@ -421,13 +440,13 @@ class Reflector(Generic[T]):
         asked_at = self._clock.now()  # all pages show the snapshot of the first
         self._replica.list_begins()
         asked = self._asked("list")
-        pages = Pages(self._source, path, asked, self._api.call, self._clock)
         found: dict[ObjectKey, T] = {}
-        version = ""
-        while (page := await pages.next()) is not None:
+
+        async def take(page: Page) -> None:
             self._in_contact()
             await self._take_in(asked, page, found)
-            version = page.version
+
+        version = await each_page(self._source, path, asked, self._call, take, self._clock)
         self._replace(found, version, asked_at)
 
     async def read(
@@ -453,13 +472,22 @@ class Reflector(Generic[T]):
             ClusterError: the list failed.
         """
         asked = self._asked("list", where)
-        pages = Pages(self._source, path, asked, send or self._api.call, self._clock, within)
         found: dict[ObjectKey, T] = {}
-        while (page := await pages.next()) is not None:
+
+        async def take(page: Page) -> None:
             await self._take_in(asked, page, found)
             if most is not None and len(found) > most:
                 self._metrics.limit_hits.labels("count").inc()
                 raise LimitExceeded("count", f"{asked}: more than {most}")
+
+        try:
+            await each_page(
+                self._source, path, asked, send or self._call, take, self._clock, within=within
+            )
+        except Forbidden as error:
+            if send is None:
+                self._note_refusal(error)
+            raise
         return found
 
     async def _take_in(self, asked: RequestedRight, page: Page, found: dict[ObjectKey, T]) -> None:
@@ -479,7 +507,7 @@ class Reflector(Generic[T]):
             raise failures.of_exception(asked, error) from error
 
     async def _decode(
-        self, raw: decoding.Raw, problem: str | None = None, *, cut: bool
+        self, raw: envelope.Raw, problem: str | None = None, *, cut: bool
     ) -> tuple[ObjectKey, str | None, T | None]:
         """Decodes an object; removes what is nested too deeply. `cut`: some of it may have been removed already."""
         try:
@@ -521,7 +549,11 @@ class Reflector(Generic[T]):
             "timeoutSeconds": str(seconds),
         }
         request = ApiRequest(self._asked("watch"), await self._source.path(), WITHIN, params)
-        async with self._api.watch(request, silence=SILENCE) as lines:
+        if self._admitted is not None:
+            await self._admitted()
+        budget = Budget.NORMAL if self._admitted is None else Budget.PACED
+        async with self._api.watch(request, silence=SILENCE, budget=budget) as lines:
+            self._note_refusal(None)
             opened, empty = self._clock.now(), True
             self.trouble = None
             async for line in lines:
@@ -539,7 +571,10 @@ class Reflector(Generic[T]):
             async with _turn_for(len(line), self._clock):
                 event, cut = await self._event(line)
             if event.type == "ERROR":
-                raise decoding.status_error(self._asked("watch"), event.object)
+                status = envelope.status(event.object)
+                raise failures.of_status(
+                    self._asked("watch"), status.code or 500, detail=status.message or ""
+                )
             if event.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
                 raise BadAnswer(f"{self._asked('watch')}: an event of an unknown type")
             async with _turn_for(len(line), self._clock):
@@ -551,19 +586,19 @@ class Reflector(Generic[T]):
         if version:
             self._version = version
 
-    async def _event(self, line: bytes) -> tuple[decoding.WatchEvent, bool]:
+    async def _event(self, line: bytes) -> tuple[envelope.WatchEvent, bool]:
         """Decodes a line; the flag says whether too deeply nested parts were cut out."""
         try:
-            return decoding.watch_event(line), False
+            return envelope.watch_event(line), False
         except RecursionError:
-            return decoding.watch_event(await shallow(line, self._clock)), True
+            return envelope.watch_event(await shallow(line, self._clock)), True
 
-    async def _take(self, event: decoding.WatchEvent, *, cut: bool) -> str | None:
+    async def _take(self, event: envelope.WatchEvent, *, cut: bool) -> str | None:
         """Applies the event to the copy; returns its resourceVersion."""
         if event.type == "BOOKMARK":
-            return decoding.bookmark(event.object).resource_version
+            return envelope.bookmark(event.object)
         if event.type == "DELETED":
-            meta = decoding.identity(event.object)
+            meta = envelope.identity(event.object)
             key, version = (meta.namespace or "", meta.name), meta.resource_version
             news = self._replica.remove(key)
         else:
@@ -586,49 +621,3 @@ class Reflector(Generic[T]):
 def _refused(error: ClusterError | None, failures: int) -> bool:
     """Whether this is a refusal that is no longer considered transient."""
     return isinstance(error, Unauthorized | Forbidden) and failures > _REFUSED_IN_PASSING
-
-
-# Detects watches that are forbidden: a missing right switches off a feature and is not a failure of the server.
-
-
-class RefusalWatch:
-    """`WatchRequests` that note in `forbidden` whether the requests are refused repeatedly."""
-
-    def __init__(self, api: WatchRequests, changed: Callable[[], None]) -> None:
-        self.forbidden: str | None = None
-        self._api, self._changed = api, changed
-        self._in_a_row = 0
-
-    async def call(self, request: ApiRequest, decode: Decode[R]) -> R:
-        """Sends the request and decodes the answer."""
-        try:
-            found = await self._api.call(request, decode)
-        except Forbidden as refusal:
-            self._refused(refusal)
-            raise
-        return found
-
-    @asynccontextmanager
-    async def watch(
-        self, request: ApiRequest, *, silence: float
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Opens a watch and yields its lines as they arrive; only an open watch proves that all rights are there."""
-        try:
-            async with self._api.watch(request, silence=silence) as lines:
-                self._allowed()
-                yield lines
-        except Forbidden as refusal:
-            self._refused(refusal)
-            raise
-
-    def _refused(self, refusal: Forbidden) -> None:
-        self._in_a_row += 1
-        if self._in_a_row > _REFUSED_IN_PASSING and self.forbidden is None:
-            self.forbidden = str(refusal)
-            self._changed()
-
-    def _allowed(self) -> None:
-        self._in_a_row = 0
-        if self.forbidden is not None:
-            self.forbidden = None
-            self._changed()

@@ -12,16 +12,16 @@ import msgspec
 
 from app.core.clock import Clock
 from app.core.errors import LimitExceeded, NotFound
-from app.core.kube import decoding, failures
+from app.core.kube import failures
 from app.core.kube.client import JSON, ApiRequest, Decode
 from app.core.kube.connections import MIB
+from app.core.kube.decoding import envelope, pod_objects, seed_objects
 from app.core.kube.decoding.envelope import METADATA_LIST, RawPage, name_if_protected
 from app.core.kube.failures import RequestedRight
 from app.core.kube.nesting import shallow
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 from app.core.model.endpoints import ProbedPod
 from app.core.model.nodes import MachineView
-from app.core.model.overrides import Pause, ScaleRequest
 from app.core.model.pods import PodView, SliceView
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import ClusterView, Route, SecretView, Undecodable
@@ -113,7 +113,7 @@ class Resources:
         budget = Budget.of(urgent=urgent)
         request = ApiRequest(RequestedRight("get", path), path, budget.within)
         try:
-            listed = await self._api.call(request, decoding.resource_list, budget)
+            listed = await self._api.call(request, envelope.resource_list, budget)
         except NotFound:
             return {}
         return {
@@ -123,7 +123,6 @@ class Resources:
 
 
 T = TypeVar("T")
-Decided = TypeVar("Decided", Pause, ScaleRequest)
 
 
 MOST_PAGE: Final = 4 * MIB
@@ -140,7 +139,7 @@ class WatchSource(Generic[T]):
     resource: str
     path: Callable[[], Awaitable[str]]
     """Returns the URL path of the collection; may have to ask the discovery API for it."""
-    decode: Callable[[decoding.Raw], T]
+    decode: Callable[[envelope.Raw], T]
     complaint: Callable[[T], str | None] = lambda _: None
     """Returns which part of a decoded object could not be understood, if any."""
     name: str = ""
@@ -184,96 +183,82 @@ class Page(NamedTuple):
     """One page of a list; its objects are not decoded."""
 
     items: tuple[msgspec.Raw, ...]
-    version: str
-    """The resourceVersion of the list."""
     problem: str | None
     """Why only the metadata was read, if so."""
     cut: bool
     """Whether too deeply nested parts were cut out."""
 
 
-class Pages(Generic[T]):
-    """The pages of one list.
+async def each_page(
+    source: WatchSource[T],
+    path: str,
+    asked: RequestedRight,
+    send: SendPage,
+    take: Callable[[Page], Awaitable[None]],
+    clock: Clock,
+    *,
+    within: float = WITHIN,
+) -> str:
+    """Lists page by page; returns the resourceVersion of the list.
 
     A page that is too long is requested again with fewer objects, down to one. Of a single object that is too long,
     only the metadata is read.
+
+    Args:
+        source: what is listed.
+        path: the URL path of the collection.
+        asked: names the request in messages.
+        send: sends each request.
+        take: called with each page.
+        clock: for turns of the event loop.
+        within: time limit of each request in seconds.
+
+    Raises:
+        ClusterError: a page could not be read.
     """
-
-    def __init__(
-        self,
-        source: WatchSource[T],
-        path: str,
-        asked: RequestedRight,
-        send: SendPage,
-        clock: Clock,
-        within: float = WITHIN,
-    ) -> None:
-        """Sends nothing yet.
-
-        Args:
-            source: what is listed.
-            path: the URL path of the collection.
-            asked: names the request in messages.
-            send: sends each request.
-            clock: for turns of the event loop.
-            within: time limit of each request in seconds.
-        """
-        self._source, self._path, self._asked = source, path, asked
-        self._send, self._clock, self._within = send, clock, within
-        self._limit, self._alone = source.page, False
-        """How many objects the next page has, and whether it is one object that is too long."""
-        self._continues: str | None = ""
-
-    async def next(self) -> Page | None:
-        """Reads the next page; None after the last.
-
-        Raises:
-            ClusterError: the page could not be read.
-        """
-        if self._continues is None:
-            return None
-        source, most = self._source, self._source.most
-        problem = f"it has more than {most} bytes" if self._alone else None
+    limit, alone, continues = source.page, False, ""
+    while True:
+        params = source.selection | {"limit": str(limit)}
+        if continues:
+            params |= {"continue": continues}
+        accept = METADATA_LIST if alone else source.accept
+        request = ApiRequest(asked, path, within, params, most=source.most, accept=accept)
+        read = envelope.raw_page("PartialObjectMetadata" if alone else source.kind)
         try:
-            page, cut = await self._read()
+            page, cut = await _split(request, read, send, clock)
         except LimitExceeded as error:
-            if error.limit != "size" or self._alone:
+            if error.limit != "size" or alone:
                 raise
-            self._limit, self._alone = max(self._limit // 4, 1), self._limit == 1
-            return await self.next()
+            limit, alone = max(limit // 4, 1), limit == 1
+            continue
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise failures.of_exception(self._asked, error) from error
-        self._continues = page.continues or None
+            raise failures.of_exception(asked, error) from error
+        problem = f"it has more than {source.most} bytes" if alone else None
+        await take(Page(page.items, problem, cut))
+        if not page.continues:
+            return page.resource_version
         # Grow again, but at most to twice as many objects, because the next ones may be larger, and to no more than
         # would fit if they are not.
         size = sum(map(len, page.items))
-        fit = most * 3 // 4 * len(page.items) // size if size else self._limit
-        self._limit, self._alone = max(min(2 * self._limit, source.page, fit), 1), False
-        return Page(page.items, page.resource_version, problem, cut)
+        fit = source.most * 3 // 4 * len(page.items) // size if size else limit
+        limit, alone, continues = max(min(2 * limit, source.page, fit), 1), False, page.continues
 
-    async def _read(self) -> tuple[RawPage[msgspec.Raw], bool]:
-        source = self._source
-        params = source.selection | {"limit": str(self._limit)}
-        if self._continues:
-            params |= {"continue": self._continues}
-        read = decoding.raw_page("PartialObjectMetadata" if self._alone else source.kind)
-        accept = METADATA_LIST if self._alone else source.accept
 
-        def split(raw: bytes | bytearray) -> _Split:
-            try:
-                return read(raw)
-            except RecursionError:
-                return bytes(raw)
+async def _split(
+    request: ApiRequest, read: Decode[RawPage[msgspec.Raw]], send: SendPage, clock: Clock
+) -> tuple[RawPage[msgspec.Raw], bool]:
+    """Returns a page, and whether too deeply nested parts were cut out of it."""
 
-        found = await self._send(
-            ApiRequest(
-                self._asked, self._path, self._within, params, most=source.most, accept=accept
-            ),
-            split,
-        )
-        if isinstance(found, bytes):
-            return read(await shallow(found, self._clock)), True
-        return found, False
+    def split(raw: bytes | bytearray) -> _Split:
+        try:
+            return read(raw)
+        except RecursionError:
+            return bytes(raw)
+
+    found = await send(request, split)
+    if isinstance(found, bytes):
+        return read(await shallow(found, clock)), True
+    return found, False
 
 
 CLUSTER_PAGE: Final = 50
@@ -283,9 +268,6 @@ POD_PAGE: Final = 100
 PROBED_POD_PAGE: Final = 250
 """For the pods of all control planes together, which fill many pages."""
 
-DECIDED_PAGE: Final = 100
-"""For Pauses and ScaleRequests: a seed may have kept thousands that are over."""
-
 
 def clusters() -> WatchSource[ClusterView]:
     """Returns the source of all Clusters."""
@@ -293,8 +275,8 @@ def clusters() -> WatchSource[ClusterView]:
         label="clusters",
         kind="Cluster",
         resource=CLUSTERS.plural,
-        path=_at(CLUSTERS),
-        decode=decoding.cluster,
+        path=collection(CLUSTERS),
+        decode=seed_objects.cluster,
         complaint=_complaint,
         page=CLUSTER_PAGE,
     )
@@ -306,7 +288,9 @@ def _complaint(view: ClusterView) -> str | None:
 
 def machines() -> WatchSource[MachineView]:
     """Returns the source of the Machines of all control-plane namespaces."""
-    return WatchSource("machines", "Machine", MACHINES.plural, _at(MACHINES), decoding.machine)
+    return WatchSource(
+        "machines", "Machine", MACHINES.plural, collection(MACHINES), seed_objects.machine
+    )
 
 
 def secrets(name: str, route: Route = Route.INTERNAL) -> WatchSource[SecretView]:
@@ -315,8 +299,8 @@ def secrets(name: str, route: Route = Route.INTERNAL) -> WatchSource[SecretView]
         secrets_label(route),
         "Secret",
         SECRETS.plural,
-        _at(SECRETS),
-        decoding.secret_of(route),
+        collection(SECRETS),
+        seed_objects.secret_of(route),
         name=name,
     )
 
@@ -339,7 +323,7 @@ def dependent(
         ref.kind,
         ref.kind,
         path,
-        decoding.workload(ref),
+        seed_objects.workload(ref),
         name=ref.name,
         may_be_unserved=optional,
     )
@@ -347,13 +331,13 @@ def dependent(
 
 def slices(services: Collection[str]) -> WatchSource[SliceView]:
     """Returns the source of the EndpointSlices of services with these names, in all namespaces."""
-    of_services = Requirement(decoding.SERVICE_LABEL, Operator.IN, frozenset(services))
+    of_services = Requirement(pod_objects.SERVICE_LABEL, Operator.IN, frozenset(services))
     return WatchSource(
         "endpointslices",
         "EndpointSlice",
         ENDPOINT_SLICES.plural,
-        _at(ENDPOINT_SLICES),
-        decoding.endpoint_slice,
+        collection(ENDPOINT_SLICES),
+        pod_objects.endpoint_slice,
         selector=str(of_services),
         lists_when_stale=True,
     )
@@ -365,8 +349,8 @@ def pods(namespace: str, selector: LabelSelector | None) -> WatchSource[PodView]
         "pods",
         "Pod",
         PODS.plural,
-        _at(PODS, namespace),
-        decoding.pod,
+        collection(PODS, namespace),
+        pod_objects.pod,
         selector=str(selector or ""),
         where=namespace,
         page=POD_PAGE,
@@ -380,7 +364,7 @@ def metadata(resource: ApiResource) -> WatchSource[tuple[str, str] | None]:
         resource.plural,
         "PartialObjectMetadata",
         resource.plural,
-        _at(resource),
+        collection(resource),
         name_if_protected,
         accept=METADATA_LIST,
     )
@@ -392,42 +376,17 @@ def probed_pods(selector: LabelSelector) -> WatchSource[ProbedPod]:
         f"pods {selector}".rstrip(),
         "Pod",
         PODS.plural,
-        _at(PODS),
-        decoding.probed_pod,
+        collection(PODS),
+        pod_objects.probed_pod,
         selector=str(selector),
         page=PROBED_POD_PAGE,
         dispensable=True,
     )
 
 
-def pauses() -> WatchSource[Pause]:
-    """Returns the source of the Pauses of all namespaces."""
-    return _decided("Pause", PAUSES, decoding.pause)
+def collection(resource: ApiResource, namespace: str = "") -> Callable[[], Awaitable[str]]:
+    """Returns what `WatchSource.path` is for a kind that is known."""
 
-
-def scale_requests() -> WatchSource[ScaleRequest]:
-    """Returns the source of the ScaleRequests of all namespaces."""
-    return _decided("ScaleRequest", SCALE_REQUESTS, decoding.scale_request)
-
-
-def _decided(
-    kind: str, resource: ApiResource, decode: Callable[[decoding.Raw], Decided]
-) -> WatchSource[Decided]:
-    """Returns the source of what people decide, of all namespaces: without the kind there is none of it."""
-    return WatchSource(
-        resource.plural,
-        kind,
-        resource.plural,
-        _at(resource),
-        decode,
-        complaint=lambda found: found.problem,
-        page=DECIDED_PAGE,
-        dispensable=True,
-        goes_with_kind=True,
-    )
-
-
-def _at(resource: ApiResource, namespace: str = "") -> Callable[[], Awaitable[str]]:
     async def path() -> str:
         return resource.path(namespace)
 

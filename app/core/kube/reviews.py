@@ -12,7 +12,7 @@ import msgspec
 
 from app.core.errors import BadAnswer, Unreachable
 from app.core.kube.client import ApiRequest, Decode
-from app.core.kube.decoding import Raw
+from app.core.kube.decoding.envelope import Raw
 from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import (
     ACCESS_REVIEWS,

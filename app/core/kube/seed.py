@@ -14,10 +14,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 import structlog
 
-from app.core.clock import Clock
 from app.core.errors import NotFound
-from app.core.kube import decoding, resources
+from app.core.kube import resources
 from app.core.kube.client import MERGE_PATCH, ApiRequest, Decode
+from app.core.kube.decoding import seed_objects
 from app.core.kube.failures import RequestedRight
 from app.core.kube.reflector import DECODED_AT_ONCE, Reflector
 from app.core.kube.resources import (
@@ -25,13 +25,13 @@ from app.core.kube.resources import (
     MACHINES,
     SECRETS,
     ApiResource,
-    Pages,
+    Page,
     Resources,
     WatchSource,
+    each_page,
     metadata,
 )
 from app.core.kube.seed_api import Budget, SeedApi
-from app.core.metrics import Metrics
 from app.core.model.nodes import MachineView
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, Route, SecretView
@@ -53,9 +53,7 @@ class SeedCluster:
         self,
         api: SeedApi,
         policy: ProberPolicy,
-        clock: Clock,
         tasks: Tasks,
-        metrics: Metrics,
         random: Random,
     ) -> None:
         """Sends nothing yet.
@@ -63,19 +61,17 @@ class SeedCluster:
         Args:
             api: sends the requests.
             policy: names the Secrets and dependents, and says whether Machines are needed.
-            clock: timestamps the contacts of watches.
             tasks: owns the watch tasks; one that dies ends the process.
-            metrics: counts watch restarts.
             random: spreads retries and the durations of watches.
         """
-        self._api, self._tasks, self._metrics, self._clock = api, tasks, metrics, clock
+        self._api, self._tasks, self._clock = api, tasks, api.clock
         self._secret_names = policy.secret_names
         self.resources = Resources(api)
         self._listeners: list[Callable[[SeedChange], None]] = []
         self._running: list[Any] = []
 
         def reflect(what: Watched, source: WatchSource[T]) -> Reflector[T]:
-            return Reflector(source, api, clock, metrics, random, self._teller(what))
+            return Reflector(source, api, random, self._teller(what))
 
         self._clusters = reflect(Watched.CLUSTERS, resources.clusters())
         self._machine_lists = reflect(Watched.MACHINES, resources.machines())
@@ -174,7 +170,7 @@ class SeedCluster:
     async def read_cluster(self, namespace: str, *, urgent: bool = False) -> ClusterView | None:
         """Reads the Cluster; returns None if it does not exist."""
         budget = Budget.of(urgent=urgent)
-        return await _or_none(self._get(CLUSTERS, "", namespace, decoding.cluster, budget))
+        return await _or_none(self._get(CLUSTERS, "", namespace, seed_objects.cluster, budget))
 
     async def read_secret(
         self, namespace: str, *, route: Route = Route.INTERNAL, urgent: bool = False
@@ -183,7 +179,7 @@ class SeedCluster:
         name = self._secret_names.get(route)
         if name is None:
             return None
-        decode, budget = decoding.secret_of(route), Budget.of(urgent=urgent)
+        decode, budget = seed_objects.secret_of(route), Budget.of(urgent=urgent)
         return await _or_none(self._get(SECRETS, namespace, name, decode, budget))
 
     async def read_machines(
@@ -209,7 +205,7 @@ class SeedCluster:
     ) -> WorkloadView | None:
         """Reads a dependent; returns None if it does not exist."""
         resource, budget = await self._find(ref, urgent=urgent, spare=spare)
-        decode = decoding.workload(ref)
+        decode = seed_objects.workload(ref)
         return await _or_none(self._get(resource, namespace, ref.name, decode, budget))
 
     async def read_scale(
@@ -218,7 +214,7 @@ class SeedCluster:
         """Reads the `scale` subresource of a dependent."""
         resource, budget = await self._find(ref, urgent=urgent, spare=spare)
         return await self._get(
-            resource, namespace, ref.name, decoding.scale, budget, subresource="scale"
+            resource, namespace, ref.name, seed_objects.scale, budget, subresource="scale"
         )
 
     async def _find(
@@ -260,7 +256,7 @@ class SeedCluster:
             Conflict: the object is newer than the patch.
             NotFound: the object does not exist any more.
         """
-        decode = decoding.workload(ref)
+        decode = seed_objects.workload(ref)
         return await self._patch(namespace, ref, "", patch, decode, starting, urgent=urgent)
 
     async def patch_scale(
@@ -278,7 +274,7 @@ class SeedCluster:
             Conflict: the object is newer than the patch.
             NotFound: the object does not exist any more.
         """
-        decode = decoding.scale
+        decode = seed_objects.scale
         return await self._patch(namespace, ref, "scale", patch, decode, starting, urgent=urgent)
 
     async def _patch(
@@ -323,10 +319,8 @@ def _worst(states: list[WatchState]) -> WatchState:
 class UnconfiguredScan:
     """Finds objects that have the meltdown key but are not configured, of the kinds of the configured dependents."""
 
-    def __init__(
-        self, api: SeedApi, resources: Resources, policy: ProberPolicy, clock: Clock
-    ) -> None:
-        self._api, self._resources, self._policy, self._clock = api, resources, policy, clock
+    def __init__(self, api: SeedApi, resources: Resources, policy: ProberPolicy) -> None:
+        self._api, self._resources, self._policy = api, resources, policy
 
     async def __call__(self) -> tuple[str, ...]:
         """Returns the objects as `namespace/Kind/name`; lists the metadata of each kind once.
@@ -355,9 +349,10 @@ class UnconfiguredScan:
     async def _protected(self, resource: ApiResource) -> list[tuple[str, str]]:
         """Decodes the metadata one by one with turns of the event loop in between (threat T18)."""
         source, asked = metadata(resource), RequestedRight("list", resource.plural)
-        pages = Pages(source, resource.path(), asked, self._api.call, self._clock)
+        clock = self._api.clock
         found: list[tuple[str, str]] = []
-        while (page := await pages.next()) is not None:
+
+        async def take(page: Page) -> None:
             size = 0
             for item in page.items:
                 # what cannot be decoded must not hide the others
@@ -366,5 +361,7 @@ class UnconfiguredScan:
                         found.append(protected)
                 if (size := size + len(item)) >= DECODED_AT_ONCE:
                     size = 0
-                    await self._clock.sleep(0)
+                    await clock.sleep(0)
+
+        await each_page(source, resource.path(), asked, self._api.call, take, clock)
         return found

@@ -20,10 +20,11 @@ from app.core.errors import (
     Unauthorized,
 )
 from app.core.fair_queue import Consumer, FairQueue
-from app.core.kube import decoding, kubeconfig
+from app.core.kube import kubeconfig
 from app.core.kube.client import ApiClient, ApiRequest, Decoding, Reply, ResponseLimits
 from app.core.kube.connections import ByteBudget, ConnectionPool, Network, PinnedResolver
-from app.core.kube.decoding import RawPage
+from app.core.kube.decoding import shoot_objects
+from app.core.kube.decoding.envelope import RawPage
 from app.core.kube.failures import RequestedRight
 from app.core.kube.kubeconfig import (
     NO_KUBECONFIG,
@@ -39,7 +40,6 @@ from app.core.kube.seed import SeedCluster
 from app.core.metrics import Metrics
 from app.core.model.nodes import LeaseReading, LeaseView, NodeView
 from app.core.model.shoots import Route, SecretView
-from app.core.name_lookup import Lookups
 from app.core.ports import Watched
 
 T = TypeVar("T")
@@ -103,7 +103,6 @@ class Link:
 
     origin: str
     client: ApiClient
-    count_hit: Callable[[str], None]
     nodes_paged_until: float = float("-inf")
 
 
@@ -135,7 +134,7 @@ class ShootCluster:
             ClusterError: there was no answer, or a refusal.
         """
         request = self._requests.version_in(within)
-        reply = await self._call(request, decoding.version, new_connection=new_connection)
+        reply = await self._call(request, shoot_objects.version, new_connection=new_connection)
         return reply.value
 
     async def leases(self, *, new_connection: bool = False) -> LeaseReading:
@@ -145,19 +144,13 @@ class ShootCluster:
             LimitExceeded: there are more than 10,000.
             ClusterError: a page could not be read.
         """
-        found: list[LeaseView] = []
-        request = self._requests.first_leases
-        first = reply = await self._leases(request, new_connection=new_connection)
-        for number in range(1, MAX_LEASES // PAGE + 1):
-            found += reply.value.items
-            if len(found) > MAX_LEASES:
-                break
-            if not reply.value.continues:
-                return LeaseReading(tuple(found), first.sent, reply.received)
-            if number < MAX_LEASES // PAGE:
-                request = self._requests.more_leases(reply.value.continues)
-                reply = await self._leases(request, new_connection=new_connection)
-        raise self._too_many(_LEASES, MAX_LEASES)
+        requests = self._requests
+
+        def page(continues: str) -> Awaitable[Reply[RawPage[LeaseView]]]:
+            request = requests.more_leases(continues) if continues else requests.first_leases
+            return self._leases(request, new_connection=new_connection)
+
+        return LeaseReading(*await self._in_pages(_LEASES, MAX_LEASES, page))
 
     async def contact(self) -> float:
         """Reads one page of one Lease, consistently, and returns when the request was sent.
@@ -170,7 +163,7 @@ class ShootCluster:
     async def _leases(
         self, request: ApiRequest, *, new_connection: bool = False
     ) -> Reply[RawPage[LeaseView]]:
-        return await self._call(request, decoding.leases, new_connection=new_connection)
+        return await self._call(request, shoot_objects.leases, new_connection=new_connection)
 
     async def nodes(self, *, consistent: bool = False) -> tuple[NodeView, ...]:
         """Lists all Nodes, on connections that are closed afterwards: answers and buffers are large.
@@ -184,7 +177,7 @@ class ShootCluster:
         """
         if not consistent and self._clock.now() >= self._link.nodes_paged_until:
             try:
-                found = (await self._nodes({"resourceVersion": "0"})).items
+                found = (await self._nodes({"resourceVersion": "0"})).value.items
             except LimitExceeded as error:
                 if error.limit != "size":
                     raise
@@ -193,27 +186,34 @@ class ShootCluster:
                 if len(found) > MAX_NODES:
                     raise self._too_many(_NODES, MAX_NODES)
                 return found
-        return await self._nodes_in_pages()
-
-    async def _nodes_in_pages(self) -> tuple[NodeView, ...]:
-        found: list[NodeView] = []
-        continues = ""
-        for _ in range(MAX_NODES // PAGE):
-            page = await self._nodes(_page_params(PAGE, continues))
-            found += page.items
-            continues = page.continues
-            if not continues or len(found) > MAX_NODES:
-                break
-        if continues or len(found) > MAX_NODES:
-            raise self._too_many(_NODES, MAX_NODES)
-        return tuple(found)
-
-    async def _nodes(self, params: dict[str, str]) -> RawPage[NodeView]:
-        request = self._requests.nodes(params)
-        reply: Reply[RawPage[NodeView]] = await self._call(
-            request, decoding.nodes, new_connection=True
+        found, _, _ = await self._in_pages(
+            _NODES, MAX_NODES, lambda continues: self._nodes(_page_params(PAGE, continues))
         )
-        return reply.value
+        return found
+
+    async def _in_pages(
+        self,
+        asked: RequestedRight,
+        most: int,
+        page: Callable[[str], Awaitable[Reply[RawPage[T]]]],
+    ) -> tuple[tuple[T, ...], float, float]:
+        """Reads all pages; returns the items, when the first was sent, and when the last was there."""
+        found: list[T] = []
+        continues, sent = "", 0.0
+        for number in range(most // PAGE):
+            reply = await page(continues)
+            found += reply.value.items
+            continues = reply.value.continues
+            sent = sent if number else reply.sent
+            if len(found) > most:
+                break
+            if not continues:
+                return tuple(found), sent, reply.received
+        raise self._too_many(asked, most)
+
+    async def _nodes(self, params: dict[str, str]) -> Reply[RawPage[NodeView]]:
+        request = self._requests.nodes(params)
+        return await self._call(request, shoot_objects.nodes, new_connection=True)
 
     async def _call(
         self, request: ApiRequest, decode: Decoding[T], *, new_connection: bool = False
@@ -221,9 +221,8 @@ class ShootCluster:
         new = new_connection or self._always_new
         return await self._link.client.call(request, decode, self._token, new_connection=new)
 
-    def _too_many(self, asked: RequestedRight, most: int) -> LimitExceeded:
-        self._link.count_hit("count")
-        return LimitExceeded("count", f"{asked}: more than {most}")
+    def _too_many(self, asked: RequestedRight, most: int) -> ClusterError:
+        return self._link.client.counted(LimitExceeded("count", f"{asked}: more than {most}"))
 
 
 def _page_params(limit: int, continues: str) -> dict[str, str]:
@@ -279,7 +278,7 @@ class ShootConnector:
             metrics.credentials_rejected.labels(reason)
         self._requests = ShootRequests(probe_timeout)
         self._limits = ResponseLimits(first_byte_reused=min(3.0, probe_timeout / 3))
-        outside = PinnedResolver(network or Lookups(), external.addresses)
+        outside = PinnedResolver(network, external.addresses)
         self._pools = {
             Route.INTERNAL: ConnectionPool(
                 "shoot", clock, metrics, connections=1, budget=budget, network=network
@@ -348,10 +347,7 @@ class ShootConnector:
         origin = f"https://{credential.host}:{credential.port}"
         pool = self._pools[secret.route]
         client = ApiClient(pool, origin, context, limits=self._limits, consumer=consumer)
-        return Link(origin, client, self._count_hit)
-
-    def _count_hit(self, limit: str) -> None:
-        self._metrics.limit_hits.labels(limit).inc()
+        return Link(origin, client)
 
     def session(
         self, seed: SeedCluster, namespace: str, route: Route, secret_name: str

@@ -1,20 +1,18 @@
 """The seed as the weeder needs it: watches services and pods, reads and deletes pods."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from app.core.clock import Clock
 from app.core.errors import Forbidden, NotFound, Unauthorized
-from app.core.kube import decoding, resources
-from app.core.kube.client import ApiRequest, Decode
+from app.core.kube import resources
+from app.core.kube.client import ApiRequest
 from app.core.kube.connections import MIB
+from app.core.kube.decoding import envelope, pod_objects
 from app.core.kube.failures import RequestedRight
 from app.core.kube.reflector import ObjectKey, Reflector
 from app.core.kube.resources import PODS
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
-from app.core.metrics import Metrics
 from app.core.model.pods import PodView, SliceView
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import ServiceKey
@@ -65,31 +63,6 @@ class ServiceIndex:
             del self._slices[key]
 
 
-R = TypeVar("R")
-
-
-class AdmittedRequests:
-    """`reflector.WatchRequests` on the caller's budget: each request waits until it is admitted."""
-
-    def __init__(self, api: SeedApi, admitted: Admission) -> None:
-        self._api, self._admitted = api, admitted
-
-    async def call(self, request: ApiRequest, decode: Decode[R]) -> R:
-        """Sends the request and decodes the answer."""
-        await self._admitted()
-        return await self._api.call(request, decode, Budget.PACED)
-
-    @asynccontextmanager
-    async def watch(
-        self, request: ApiRequest, *, silence: float
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Opens a watch and yields its lines as they arrive."""
-        await self._admitted()
-        opened = self._api.watch(request, silence=silence, budget=Budget.PACED)
-        async with opened as lines:
-            yield lines
-
-
 class PodWatch:
     """A copy of the pods of one namespace, kept up to date by `run`."""
 
@@ -138,9 +111,7 @@ class WeederSeed:
         self,
         api: SeedApi,
         services: Collection[str],
-        clock: Clock,
         tasks: Tasks,
-        metrics: Metrics,
         random: Random,
     ) -> None:
         """Sends nothing yet.
@@ -148,20 +119,17 @@ class WeederSeed:
         Args:
             api: sends the requests.
             services: the names of the configured services.
-            clock: timestamps the contacts of watches.
             tasks: owns the watch of the slices; if it dies the process ends.
-            metrics: counts watch restarts.
             random: spreads retries and the durations of watches.
         """
-        self._api, self._clock, self._tasks = api, clock, tasks
-        self._metrics, self._random = metrics, random
+        self._api, self._tasks, self._random = api, tasks, random
         self._listeners: list[ServiceListener] = []
         self._running: list[Any] = []
         self._index = ServiceIndex(services)
+        source = resources.slices(services)
         self._slices = Reflector(
-            resources.slices(services), api, clock, metrics, random, self._slice_changed
+            source, api, random, self._slice_changed, replaced=self._slices_listed
         )
-        self._slices.tell_lists(self._slices_listed)
 
     async def start(self) -> None:
         """Starts the watch of the slices; does not wait until it is synced."""
@@ -220,11 +188,10 @@ class WeederSeed:
         """Creates a watch of the pods of a namespace that match `selector` (None: all), to be started by `run`."""
         reflector = Reflector(
             resources.pods(namespace, selector),
-            AdmittedRequests(self._api, admitted),
-            self._clock,
-            self._metrics,
+            self._api,
             self._random,
             lambda _, name: changed(name),
+            admitted=admitted,
         )
         return PodWatch(namespace, reflector)
 
@@ -233,7 +200,7 @@ class WeederSeed:
         asked = RequestedRight("get", PODS.plural, f"{namespace}/{name}")
         request = ApiRequest(asked, PODS.path(namespace, name), WITHIN, most=ONE_POD)
         try:
-            return await self._api.call(request, decoding.pod, Budget.PACED)
+            return await self._api.call(request, pod_objects.pod, Budget.PACED)
         except NotFound:
             return None
 
@@ -241,7 +208,7 @@ class WeederSeed:
         """Returns whether any pod in any namespace matches, by one request with `limit=1`."""
         params = {"limit": "1"} | ({"labelSelector": str(selector)} if str(selector) else {})
         request = ApiRequest(RequestedRight("list", PODS.plural), PODS.path(), WITHIN, params)
-        page = await self._api.call(request, decoding.raw_page("Pod"))
+        page = await self._api.call(request, envelope.raw_page("Pod"))
         # a list with further pages does not prove that there is none
         return bool(page.items or page.continues)
 
@@ -271,5 +238,5 @@ class WeederSeed:
             most=ONE_POD,
         )
         await self._api.call(
-            request, decoding.accepted, Budget.PACED, new_connection=True, starting=starting
+            request, pod_objects.accepted, Budget.PACED, new_connection=True, starting=starting
         )

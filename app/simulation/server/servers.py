@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from app.core.errors import ClusterError, Unauthorized
-from app.core.kube.seed_credentials import SeedIdentity
+from app.core.kube.seed_api import SeedIdentity
 from app.core.model.shoots import Route
 from app.simulation import manifests
 from app.simulation.builders import World

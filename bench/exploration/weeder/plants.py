@@ -18,8 +18,7 @@ from app.weeder import deletions, environment, rules
 from app.weeder.controller import WeederController
 from app.weeder.environment import WeederEnvironment
 from app.weeder.rate_limiter import FairRateLimiter
-from app.weeder.recovery import RecoveryRunner
-from app.weeder.registry import RecoveryRegistry
+from app.weeder.recovery import RecoveryRegistry, RecoveryRunner
 from app.weeder.rules import DeletedBefore, DeletionAnswer, Ledger, answer
 
 Plant = Callable[[], Any]
@@ -90,14 +89,13 @@ def pause_ignored() -> Any:  # noqa: ANN401  a patch
 
 def leader_not_asked() -> Any:  # noqa: ANN401  a patch
     """Every instance weeds, whoever leads."""
-    original = WeederEnvironment.create.__func__  # type: ignore[attr-defined]  # a class method
+    original = WeederEnvironment.__post_init__
 
-    def create(cls: type[WeederEnvironment], *first: Any, **more: Any) -> WeederEnvironment:  # noqa: ANN401  as it has them
-        policy, seed, _ = first
-        found: WeederEnvironment = original(cls, policy, seed, SoleOwner(), **more)
-        return found
+    def led_by_all(self: WeederEnvironment) -> None:
+        self.leadership = SoleOwner()
+        original(self)
 
-    return patch.object(WeederEnvironment, "create", classmethod(create))
+    return patch.object(WeederEnvironment, "__post_init__", led_by_all)
 
 
 def relist_lost() -> Any:  # noqa: ANN401  a patch

@@ -10,7 +10,7 @@ from app.api.auth.authentication import still_authenticated
 from app.api.problems import Problem
 from app.core.errors import Forbidden
 from app.core.model.callers import AUDIENCE, Caller, Role
-from tests.api.auth.callers import BodyRead, ask, gate_of, token_file
+from tests.api.auth.callers import ask, gate_of, token_file
 from tests.api.auth.conftest import ALICE, BOB
 
 CANARY = "canary-t0ken"
@@ -107,14 +107,6 @@ async def test_a_body_is_not_read_of_nobody_and_the_connection_ends(gates, mode)
 
 async def test_a_read_that_is_refused_may_be_followed_by_another_one(seed):
     assert "connection" not in (await ask(seed, "/")).headers
-
-
-async def test_a_fake_that_would_notice_a_body_that_is_read():
-    async def reading(scope, receive, send):
-        await receive()
-
-    with pytest.raises(BodyRead):
-        await ask(reading, "/", body=None)
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz"])
@@ -216,14 +208,6 @@ async def test_what_is_no_request_has_no_caller(seed, inner):
 
 
 # What goes on for long.
-
-
-async def test_a_caller_whose_token_is_still_good_may_go_on(seed, inner, reviewer):
-    await ask(seed, "/api/v1/events", token="alices-token")
-    connection = HTTPConnection(inner.scopes[0])
-    await asyncio.sleep(60)
-    await still_authenticated(connection)
-    assert len(reviewer.asked) == 2
 
 
 async def test_what_goes_on_asks_each_time_whatever_was_said_a_moment_ago(seed, inner, reviewer):

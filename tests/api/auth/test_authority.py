@@ -1,7 +1,6 @@
 """What callers may do: by role, and by what the seed says; and how a no is worded."""
 
 import asyncio
-import itertools
 
 import pytest
 
@@ -11,12 +10,6 @@ from app.core.model.callers import Caller, Role
 from tests.api.auth.conftest import ALICE
 
 SHOOT = "shoot--acme--prod"
-VIEWER = {Call.READ_SHOOT, Call.LIST, Call.READ_AUDIT, Call.READ_CONFIG}
-OPERATOR = VIEWER | {
-    *(Call.PROBE, Call.WEED, Call.IGNORE, Call.UNIGNORE),
-    *(Call.PAUSE, Call.CHANGE_PAUSE, Call.RESUME),
-}
-MAY = {Role.VIEWER: VIEWER, Role.OPERATOR: OPERATOR, Role.ADMIN: set(Call)}
 
 
 async def allows(authority, caller, call, namespace=SHOOT):
@@ -39,37 +32,8 @@ def by_seed(reviews, decisions):
     return BySeed(reviews, decisions)
 
 
-@pytest.mark.parametrize(
-    ("role", "call"), list(itertools.product(Role, Call)), ids=lambda each: each.name.lower()
-)
-async def test_each_role_may_make_its_calls_and_no_other(by_role, role, call):
-    assert await allows(by_role, Caller("x", role), call) is (call in MAY[role])
-
-
 async def test_without_a_role_nothing_is_allowed(by_role):
     assert not any([await allows(by_role, Caller("x"), call) for call in Call])
-
-
-ATTRIBUTES = {
-    Call.READ_SHOOT: ("get", "shoots"),
-    Call.LIST: ("list", "shoots"),
-    Call.READ_AUDIT: ("get", "audit"),
-    Call.READ_CONFIG: ("get", "config"),
-    Call.PROBE: ("create", "shoots/probe"),
-    Call.WEED: ("create", "shoots/recoveries"),
-    Call.PAUSE: ("create", "pauses"),
-    Call.CHANGE_PAUSE: ("update", "pauses"),
-    Call.RESUME: ("delete", "pauses"),
-    Call.IGNORE: ("update", "shoots/ignore-scaling"),
-    Call.UNIGNORE: ("delete", "shoots/ignore-scaling"),
-    Call.PAUSE_ALL: ("create", "pauses"),
-    Call.CHANGE_PAUSE_ALL: ("update", "pauses"),
-    Call.RESUME_ALL: ("delete", "pauses"),
-    Call.SCALE: ("create", "scalerequests"),
-    Call.CANCEL: ("delete", "scalerequests"),
-    Call.FORCE_SCALE: ("update", "scalerequests/force"),
-    Call.LOG_LEVEL: ("update", "config"),
-}
 
 
 def test_what_concerns_all_shoots_and_force_are_rights_in_the_watchdogs_namespace():
@@ -77,30 +41,12 @@ def test_what_concerns_all_shoots_and_force_are_rights_in_the_watchdogs_namespac
     assert found == {Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL, Call.RESUME_ALL, Call.FORCE_SCALE}
 
 
-def test_the_table_has_every_call():
-    assert set(ATTRIBUTES) == set(Call)
-
-
-@pytest.mark.parametrize("namespace", [SHOOT, ""], ids=["shoot", "all"])
-@pytest.mark.parametrize("granted", Call, ids=lambda each: each.name.lower())
-async def test_the_seed_is_asked_for_exactly_the_right_of_the_call(
-    by_seed, reviewer, granted, namespace
-):
-    access = granted.access(namespace)
-    assert (access.verb, access.resource, access.path) == (*ATTRIBUTES[granted], "")
-    reviewer.rights.add(("alice", access))
-    for asked in Call:
-        same = ATTRIBUTES[asked] == ATTRIBUTES[granted]
-        assert await allows(by_seed, ALICE, asked, namespace) is same
-        assert not await allows(by_seed, ALICE, asked, "shoot--acme--test")
-
-
-@pytest.mark.parametrize("call", Call, ids=lambda each: each.name.lower())
+@pytest.mark.parametrize("call", [Call.LIST, Call.PAUSE], ids=["read", "write"])
 async def test_reads_are_remembered_and_writes_are_not(by_seed, reviewer, call):
     reviewer.rights.add(("alice", call.access(SHOOT)))
     assert await allows(by_seed, ALICE, call)
     reviewer.rights.clear()
-    assert await allows(by_seed, ALICE, call) is (call in VIEWER)
+    assert await allows(by_seed, ALICE, call) is not call.writes
 
 
 async def test_a_role_is_worth_nothing_where_the_seed_decides(by_seed):

@@ -67,11 +67,6 @@ async def test_a_seed_that_nobody_can_ask_is_one_too():
     assert gate.features_off() == {"token-review": "there is no seed to ask about callers"}
 
 
-async def test_where_no_seed_is_asked_none_is_missed(tmp_path):
-    gate = await gate_of("--auth-mode=token", f"--auth-token-file={token_file(tmp_path)}")
-    assert "token-review" not in gate.features_off()
-
-
 @pytest.mark.parametrize("missing", ["token", "certificate", "key"])
 async def test_a_file_that_is_wrong_at_the_start_is_an_error(tmp_path, missing):
     tokens, (certificate, key) = token_file(tmp_path), pair_files(tmp_path)
@@ -160,14 +155,3 @@ async def test_while_the_seed_says_nothing_only_known_scrapers_are_served(
 ):
     getattr(reviewer, state)()
     assert (await ask(scraped, "/metrics", token="scrapers-token")).status == status
-
-
-async def test_a_scraper_who_is_known_goes_on_while_the_seed_is_away(scraped, reviewer):
-    reviewer.rights.add(("scraper", SCRAPE))
-    clock = Clock.of_loop()
-    assert (await ask(scraped, "/metrics", token="scrapers-token")).status == 200
-    reviewer.away()
-    await clock.sleep(250)
-    assert (await ask(scraped, "/metrics", token="scrapers-token")).status == 200
-    await clock.sleep(60)
-    assert (await ask(scraped, "/metrics", token="scrapers-token")).status == 503

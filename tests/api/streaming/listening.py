@@ -165,7 +165,7 @@ class Harness:
         await self.clock.sleep(seconds)
 
     def note(self, kind, namespace, **numbers):
-        self.streams.note(
+        self.streams.publisher.note(
             Notice(kind, namespace, self.clock.now(), "Reason", "text", numbers=numbers)
         )
 

@@ -19,7 +19,7 @@ async def change(harness, shoots, endpoints):
 
     async def to(*views, gates=OPEN):
         endpoints.found[NAMESPACE], endpoints.closing[NAMESPACE] = views, gates
-        harness.streams.shoot_changed(NAMESPACE)
+        harness.streams.publisher.shoot_changed(NAMESPACE)
         await harness.run(0.3)
         return client.data("shoot")
 

@@ -16,7 +16,7 @@ from tests.api.streaming.listening import Harness, parsed
 pytestmark = pytest.mark.looptime(False)
 
 CALLER = Caller("tester", Role.ADMIN)
-MANY = 100
+MANY = 20
 REQUEST = b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -56,10 +56,6 @@ async def opened(server):
     return reader, writer
 
 
-async def many(server):
-    return await asyncio.gather(*(opened(server) for _ in range(MANY)))
-
-
 def change(harness, shoots, message):
     shoots.add(replace(healthy(), message=message))
     harness.look(NAMESPACE)
@@ -71,21 +67,15 @@ async def until(so):
             await asyncio.sleep(0.01)
 
 
-async def test_a_change_reaches_a_hundred_streams_within_a_second(served, shoots):
-    harness, server, _ = served
-    clients = await many(server)
+async def test_a_change_reaches_many_and_they_do_not_hold_up_the_stop_that_each_is_told(
+    served, shoots
+):
+    harness, server, serving = served
+    clients = await asyncio.gather(*(opened(server) for _ in range(MANY)))
     assert len(harness.streams) == MANY
     change(harness, shoots, "a change for all")
     async with asyncio.timeout(1):
         await asyncio.gather(*(reader.readuntil(b"a change for all") for reader, _ in clients))
-    for _, writer in clients:
-        writer.close()
-    await until(lambda: len(harness.streams) == 0)
-
-
-async def test_a_hundred_streams_do_not_hold_up_the_stop_and_each_has_a_proper_end(served):
-    harness, server, serving = served
-    clients = await many(server)
     loop = asyncio.get_running_loop()
     began = loop.time()
     server.stop()
@@ -97,15 +87,6 @@ async def test_a_hundred_streams_do_not_hold_up_the_stop_and_each_has_a_proper_e
         assert rest.endswith(b"0\r\n\r\n"), "the answer is whole"
         writer.close()
     assert len(harness.streams) == 0
-
-
-async def test_the_process_may_end_them_before_its_server_stops(served):
-    harness, server, _ = served
-    reader, writer = await opened(server)
-    harness.streams.stop()
-    async with asyncio.timeout(1):
-        assert (await reader.readuntil(b"0\r\n\r\n")).count(b"event: end\n") == 1
-    writer.close()
 
 
 async def test_a_client_that_vanishes_gives_its_place_back(served):

@@ -9,7 +9,7 @@ from app.core.reporting.history import History
 from app.core.tasks import Tasks
 from tests.api.fakes import FakeProcess
 from tests.api.streaming.listening import Harness
-from tests.support.harness import KCM, SHOOT, Lab
+from tests.support.harness import SHOOT, Lab
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ async def loop():
     )
     # One clock for both: fixtures run in real time, so a second one would be late by what the set-up took.
     harness = Harness.create(process=FakeProcess(loops=(Loop.PROBER,)), prober=view, clock=clock)
-    environment.notice_bus.subscribe(harness.streams.note)
+    environment.notice_bus.subscribe(harness.streams.publisher.note)
     environment.seed.subscribe(harness.streams.seed_changed)
     yield prober, harness
     await harness.close()
@@ -77,29 +77,3 @@ async def test_an_outage_is_told_from_its_first_sign_to_its_end(loop):
     ]
     last = client.data("operation")[-1]["steps"]
     assert {each["phase"] for each in last} == {"Done"}
-
-
-async def test_the_scale_down_is_told_within_half_a_second_of_its_write(loop):
-    prober, harness = loop
-    await prober.run(60)
-    client = await harness.listen()
-    with prober.world.faults.path_cut(SHOOT):
-        await prober.protect()
-        [write, *_] = prober.writes(KCM)
-        await prober.run(1)
-    told = next(
-        each.at
-        for each in client.events
-        if each.name == "shoot" and each.data["resources"][0]["replicas"]["spec"] == 0
-    )
-    assert 0 <= told - write.at < 0.5
-
-
-async def test_whoever_comes_in_the_midst_of_it_sees_it_all(loop):
-    prober, harness = loop
-    await prober.run(60)
-    with prober.world.faults.path_cut(SHOOT):
-        await prober.protect()
-        client = await harness.listen(last_id="elsewhere-1")
-    assert client.names[:2] == ["gap", "shoot"]
-    assert client.data("shoot")[0]["state"] == "Protected"

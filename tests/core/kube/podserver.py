@@ -39,6 +39,7 @@ class PodServer:
     """All pods match every selector."""
 
     def __init__(self) -> None:
+        self.clock, self.metrics = Clock.of_loop(), Metrics()
         self.pods: dict[Key, dict[str, Any]] = {}
         self.version = 1
         self.log: list[tuple[int, str, dict[str, Any]]] = []
@@ -171,11 +172,9 @@ class Probed:
     """The pods of a server, as they are seen, and what is told of them."""
 
     def __init__(self, server: PodServer, selectors: tuple[LabelSelector, ...]) -> None:
-        self.server, self.clock, self.metrics = server, Clock.of_loop(), Metrics()
+        self.server, self.clock, self.metrics = server, server.clock, server.metrics
         self.tasks = Tasks(self.clock)
-        self.pods = ProbedPods(
-            cast("Any", server), selectors, self.clock, self.tasks, self.metrics, Random(1)
-        )
+        self.pods = ProbedPods(cast("Any", server), selectors, self.tasks, Random(1))
         self.told: list[tuple[str, str]] = []
         """Each namespace that was told, and what was seen of it then."""
         self.pods.subscribe(lambda namespace: self.told.append((namespace, self.names(namespace))))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.kube.reviews import permissions_needed, process_permissions
+from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions
 from app.core.model.endpoints import EndpointProbeSpec, Exec, TcpSocket
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.selectors import LabelSelector
@@ -126,3 +126,18 @@ def test_a_dry_run_reads_and_reviews_and_writes_nothing():
 def test_each_of_them_is_of_a_feature_so_that_protection_goes_on_without(dry_run):
     needed = process_permissions("garden", reviews=True, leader_slice="leader", dry_run=dry_run)
     assert all(each.feature for each in needed)
+
+
+LEASE = ("garden", "dwd")
+
+
+@pytest.mark.parametrize(
+    "needed",
+    [
+        permissions_needed(LEASE_MODE, {}, lease=LEASE, dry_run=True),
+        weeder_permissions(lease=LEASE, dry_run=True),
+    ],
+    ids=["prober", "weeder"],
+)
+def test_a_dry_run_of_a_loop_needs_no_right_to_write(needed):
+    assert {each.verb for each in needed} == {"get", "list", "watch"}

@@ -11,7 +11,7 @@ from app.core.kube.connections import ByteBudget
 async def test_what_fits_does_not_wait():
     budget = ByteBudget(100, 40)
     with budget.claim() as claim:
-        await claim.grow(40)
+        await claim(40)
         assert budget.used == 40
     assert budget.used == 0
 
@@ -22,7 +22,7 @@ async def test_who_does_not_fit_waits_until_another_has_finished():
 
     async def read(name, size, seconds):
         with budget.claim() as claim:
-            await claim.grow(size)
+            await claim(size)
             order.append(name)
             await asyncio.sleep(seconds)
 
@@ -34,12 +34,12 @@ async def test_who_does_not_fit_waits_until_another_has_finished():
 async def test_one_that_is_cancelled_while_it_waits_gives_back_what_it_had():
     budget = ByteBudget(100, 60)
     with budget.claim() as first:
-        await first.grow(60)
+        await first(60)
 
         async def late():
             with budget.claim() as claim:
-                await claim.grow(20)
-                await claim.grow(40)
+                await claim(20)
+                await claim(40)
 
         task = asyncio.ensure_future(late())
         await asyncio.sleep(1)
@@ -56,7 +56,7 @@ async def test_answers_that_grow_beside_each_other_never_lock_each_other_out(see
         with budget.claim() as claim:
             while size > 0:
                 chunk = min(size, random.randint(1, 30))
-                await claim.grow(chunk)
+                await claim(chunk)
                 assert budget.used <= 300
                 size -= chunk
                 await asyncio.sleep(random.random())

@@ -21,9 +21,10 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.fair_queue import Consumer
-from app.core.kube import decoding, kubeconfig
-from app.core.kube.client import ApiClient, ApiRequest, ResponseLimits, WatchSilent
+from app.core.kube import kubeconfig
+from app.core.kube.client import ApiClient, ApiRequest, ResponseLimits
 from app.core.kube.connections import ByteBudget, ConnectionPool
+from app.core.kube.decoding import shoot_objects
 from app.core.kube.failures import RequestedRight
 from app.core.kube.kubeconfig import ClientCertificate
 from app.core.metrics import Metrics
@@ -65,7 +66,7 @@ def counted(channel, name, **labels):
 
 
 async def ask(channel, **more):
-    return await channel.call(get(**more), decoding.version, TOKEN)
+    return await channel.call(get(**more), shoot_objects.version, TOKEN)
 
 
 async def asking(handler, **more):
@@ -379,7 +380,7 @@ async def test_a_request_that_changes_something_is_never_repeated(handler, metho
     async with serving(handler) as server, channel_to(server) as channel:
         await ask(channel)
         with pytest.raises(Unreachable):
-            await channel.call(get(method=method, body={}), decoding.version, TOKEN)
+            await channel.call(get(method=method, body={}), shoot_objects.version, TOKEN)
         assert len(server.asked) == 2
 
 
@@ -423,7 +424,7 @@ async def test_a_server_that_does_not_end_a_connection_does_not_keep_it_open(new
     writers: list[asyncio.StreamWriter] = []
     async with serving(deaf) as server, channel_to(server) as channel:
         with pytest.raises(Unreachable):
-            await channel.call(get(0.3), decoding.version, TOKEN, new_connection=new)
+            await channel.call(get(0.3), shoot_objects.version, TOKEN, new_connection=new)
         await until(lambda: is_ended(writers[0]))
 
 
@@ -615,17 +616,6 @@ async def test_bodies_that_do_not_fit_wait_for_those_that_are_being_read():
         assert budget.used == 0
 
 
-async def test_the_lines_of_a_watch_come_one_by_one():
-    async def stream(asked):
-        await asked.begin_stream()
-        await asked.chunk(b'{"a":1}\n{"b"')
-        await asked.chunk(b':2}\n\n{"half')
-        await asked.end_stream()
-
-    async with serving(stream) as server, channel_to(server) as channel:
-        assert await watched(channel) == [b'{"a":1}', b'{"b":2}']
-
-
 async def test_a_refused_watch_is_counted_with_its_code():
     async def refused(asked):
         await asked.answer(b"{}", status=403)
@@ -635,31 +625,6 @@ async def test_a_refused_watch_is_counted_with_its_code():
             await watched(channel)
         labels = {"host": "shoot", "method": "GET", "code": "403"}
         assert counted(channel, "rest_client_requests_total", **labels) == 1
-
-
-async def test_a_silent_watch_is_given_up():
-    async def stream(asked):
-        await asked.begin_stream()
-        await asked.hang()
-
-    async with serving(stream) as server, channel_to(server) as channel:
-        with pytest.raises(WatchSilent):
-            await watched(channel, silence=0.1)
-        await asyncio.sleep(0.05)
-        assert server.open == 0
-
-
-async def test_an_event_without_end_is_cut(monkeypatch):
-    monkeypatch.setattr("app.core.kube.client.MAX_LINE", 50_000)
-
-    async def stream(asked):
-        await asked.begin_stream()
-        while True:
-            await asked.chunk(b"x" * 10_000)
-
-    async with serving(stream) as server, channel_to(server) as channel:
-        with pytest.raises(LimitExceeded):
-            await watched(channel)
 
 
 async def test_a_watch_that_is_cut_says_so():

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.errors import BadAnswer, Expired, LimitExceeded
-from app.core.kube import decoding
+from app.core.errors import BadAnswer, LimitExceeded
+from app.core.kube.decoding import envelope, seed_objects, shoot_objects
 from app.core.kube.decoding import overrides as codec
-from app.core.kube.failures import RequestedRight
 from app.core.model import workloads as ann
 from app.core.model.nodes import LeaseView, MachineView, NodeView
 from app.core.model.overrides import ObjectId, ScaleRequest, Scope
@@ -48,12 +47,12 @@ def counted(steps, found):
     found.append((yield from steps))
 
 
-def leases(body) -> decoding.RawPage[LeaseView]:
-    return done(decoding.leases(body))
+def leases(body) -> envelope.RawPage[LeaseView]:
+    return done(shoot_objects.leases(body))
 
 
-def nodes(body) -> decoding.RawPage[NodeView]:
-    return done(decoding.nodes(body))
+def nodes(body) -> envelope.RawPage[NodeView]:
+    return done(shoot_objects.nodes(body))
 
 
 def raw(thing) -> bytes:
@@ -120,8 +119,8 @@ def long_list(kind, items, **meta):
 def test_a_long_list_is_read_item_by_item():
     items = [lease(f"n{number}", "1970-01-01T00:01:40Z") for number in range(1000)]
     body = bytearray(long_list("LeaseList", items, **{"continue": "more"}))
-    found: list[decoding.RawPage[LeaseView]] = []
-    steps = list(counted(decoding.leases(body), found))
+    found: list[envelope.RawPage[LeaseView]] = []
+    steps = list(counted(shoot_objects.leases(body), found))
     (page,) = found
     assert len(steps) == 1000
     assert page.items == tuple(LeaseView(f"n{n}", 100.0, 40) for n in range(1000))
@@ -178,7 +177,7 @@ def test_null_lists_are_empty():
 
 @pytest.mark.parametrize("kind", ["Status", "NodeList", None])
 def test_another_kind_is_a_bad_answer(kind):
-    for read in (leases, decoding.raw_page("Cluster")):
+    for read in (leases, envelope.raw_page("Cluster")):
         with pytest.raises(BadAnswer):
             read(raw({"kind": kind, "metadata": {}, "items": []}))
 
@@ -289,8 +288,8 @@ def test_machines_have_node_and_phase():
         "status": {"currentStatus": {"phase": "Running"}},
     }
     new = {"metadata": {"name": "m2", "labels": None}, "status": {"currentStatus": None}}
-    assert decoding.machine(raw(full)) == MachineView("m1", "n1", "Running")
-    assert decoding.machine(raw(new)) == MachineView("m2", None, "")
+    assert seed_objects.machine(raw(full)) == MachineView("m1", "n1", "Running")
+    assert seed_objects.machine(raw(new)) == MachineView("m2", None, "")
 
 
 def cluster(shoot, **meta):
@@ -327,7 +326,7 @@ SHOOT = {
 
 
 def test_a_cluster_shows_its_shoot():
-    assert decoding.cluster(cluster(SHOOT)) == ClusterView(
+    assert seed_objects.cluster(cluster(SHOOT)) == ClusterView(
         "shoot--a--b",
         "5",
         ShootView(
@@ -344,15 +343,15 @@ def test_a_cluster_shows_its_shoot():
 
 
 def test_deletion_shows_on_either():
-    assert decoding.cluster(cluster(SHOOT, deletionTimestamp="2026-01-01T00:00:00Z")).deleting
+    assert seed_objects.cluster(cluster(SHOOT, deletionTimestamp="2026-01-01T00:00:00Z")).deleting
     dying = SHOOT | {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    shoot = decoding.cluster(cluster(dying)).shoot
+    shoot = seed_objects.cluster(cluster(dying)).shoot
     assert isinstance(shoot, ShootView)
     assert shoot.deleting
 
 
 def test_an_empty_shoot_is_one_without_workers():
-    assert decoding.cluster(cluster({"spec": {}})).shoot == ShootView()
+    assert seed_objects.cluster(cluster({"spec": {}})).shoot == ShootView()
 
 
 @pytest.mark.parametrize(
@@ -371,7 +370,7 @@ def test_an_empty_shoot_is_one_without_workers():
     ],
 )
 def test_a_shoot_that_cannot_be_decoded_says_why_and_keeps_its_cluster(shoot):
-    view = decoding.cluster(cluster(shoot))
+    view = seed_objects.cluster(cluster(shoot))
     assert isinstance(view.shoot, Undecodable)
     assert view.shoot.reason
     assert (view.name, view.resource_version) == ("shoot--a--b", "5")
@@ -381,7 +380,7 @@ def test_a_worker_has_at_most_32_node_conditions():
     def view(number):
         conditions = [f"C{each}" for each in range(number)]
         worker = {"name": "w", "machineControllerManager": {"nodeConditions": conditions}}
-        return decoding.cluster(cluster({"spec": {"provider": {"workers": [worker]}}})).shoot
+        return seed_objects.cluster(cluster({"spec": {"provider": {"workers": [worker]}}})).shoot
 
     assert len(view(32).workers[0].node_conditions) == 32
     assert isinstance(view(33), Undecodable)
@@ -389,16 +388,18 @@ def test_a_worker_has_at_most_32_node_conditions():
 
 @pytest.mark.parametrize("spec", [None, [], "x"])
 def test_a_cluster_of_which_only_the_name_can_be_read_is_undecodable(spec):
-    view = decoding.cluster(raw({"metadata": {"name": "c", "resourceVersion": "1"}, "spec": spec}))
+    view = seed_objects.cluster(
+        raw({"metadata": {"name": "c", "resourceVersion": "1"}, "spec": spec})
+    )
     assert isinstance(view.shoot, Undecodable)
 
 
 def test_a_secret_gives_its_kubeconfig_and_nothing_else():
     meta = {"name": "s", "namespace": "ns", "resourceVersion": "3"}
-    got = decoding.secret(raw({"metadata": meta, "data": {"kubeconfig": "YWJj", "other": 5}}))
+    got = seed_objects.secret(raw({"metadata": meta, "data": {"kubeconfig": "YWJj", "other": 5}}))
     assert (got.namespace, got.resource_version, got.kubeconfig) == ("ns", "3", b"abc")
     for data in ({}, None, {"kubeconfig": None}):
-        assert decoding.secret(raw({"metadata": meta, "data": data})).kubeconfig is None
+        assert seed_objects.secret(raw({"metadata": meta, "data": data})).kubeconfig is None
 
 
 def workload(spec=None, status=None, **meta):
@@ -412,50 +413,44 @@ def workload(spec=None, status=None, **meta):
 
 
 def test_what_go_leaves_out_of_a_deployment_is_what_kubernetes_means():
-    got = decoding.workload(KCM)(raw(workload({}, {}, generation=2)))
+    got = seed_objects.workload(KCM)(raw(workload({}, {}, generation=2)))
     assert (got.replicas, got.ready, got.current) == (1, 0, 0)
     assert (got.generation, got.observed_generation) == (2, 0)
     assert not got.observed
 
 
 def test_a_deployment_at_zero_is_at_zero():
-    assert decoding.workload(KCM)(raw(workload({"replicas": 0}))).replicas == 0
+    assert seed_objects.workload(KCM)(raw(workload({"replicas": 0}))).replicas == 0
 
 
 def test_only_our_annotations_are_kept():
     annotations = {ann.MELTDOWN: "", ann.REPLICAS: "3", "kubectl": "x" * 1000}
-    got = decoding.workload(KCM)(raw(workload(annotations=annotations)))
+    got = seed_objects.workload(KCM)(raw(workload(annotations=annotations)))
     assert got.annotations == {ann.MELTDOWN: "", ann.REPLICAS: "3"}
     assert got.protected
 
 
 def test_another_kind_has_only_what_it_has():
-    got = decoding.workload(OTHER)(raw(workload({"replicas": "many"}, {"replicas": True})))
+    got = seed_objects.workload(OTHER)(raw(workload({"replicas": "many"}, {"replicas": True})))
     assert (got.replicas, got.ready, got.current, got.observed_generation) == (None,) * 4
     assert got.observed
 
 
 def test_a_dependent_of_another_kind_is_a_bad_answer():
     with pytest.raises(BadAnswer):
-        decoding.workload(KCM)(raw(workload() | {"kind": "Status"}))
+        seed_objects.workload(KCM)(raw(workload() | {"kind": "Status"}))
 
 
 def test_a_scale_at_zero_leaves_its_replicas_out():
     meta = {"name": "x", "resourceVersion": "4"}
     scale = {"kind": "Scale", "metadata": meta, "spec": {}, "status": {"replicas": 2}}
-    assert decoding.scale(raw(scale)) == ScaleView("4", 0, 2)
-    assert decoding.scale(raw(scale | {"status": None})).current is None
-
-
-def test_an_error_event_is_the_error_that_it_carries():
-    status = {"kind": "Status", "code": 410, "message": "too old resource version"}
-    event = decoding.watch_event(raw({"type": "ERROR", "object": status}))
-    assert isinstance(decoding.status_error(RequestedRight("watch", "x"), event.object), Expired)
+    assert seed_objects.scale(raw(scale)) == ScaleView("4", 0, 2)
+    assert seed_objects.scale(raw(scale | {"status": None})).current is None
 
 
 def test_a_bookmark_has_no_name():
     event = raw({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "12"}}})
-    assert decoding.bookmark(decoding.watch_event(event).object).resource_version == "12"
+    assert envelope.bookmark(envelope.watch_event(event).object) == "12"
 
 
 def test_discovery_tells_the_plural_and_whether_there_is_scale():
@@ -464,7 +459,7 @@ def test_discovery_tells_the_plural_and_whether_there_is_scale():
         {"name": "scalers/scale", "kind": "Scale"},
         {"name": "things", "kind": "Thing"},
     ]
-    got = decoding.resource_list(raw({"kind": "APIResourceList", "resources": resources}))
+    got = envelope.resource_list(raw({"kind": "APIResourceList", "resources": resources}))
     assert got == (("Scaler", "scalers", True), ("Thing", "things", False))
 
 
@@ -485,13 +480,13 @@ def test_any_json_is_a_record_or_an_error_of_the_tree(thing):
     readers = [
         leases,
         nodes,
-        decoding.machine,
-        decoding.cluster,
-        decoding.secret,
-        decoding.scale,
-        decoding.version,
-        decoding.workload(KCM),
-        decoding.workload(OTHER),
+        seed_objects.machine,
+        seed_objects.cluster,
+        seed_objects.secret,
+        seed_objects.scale,
+        shoot_objects.version,
+        seed_objects.workload(KCM),
+        seed_objects.workload(OTHER),
     ]
     for read in readers:
         with suppress(msgspec.MsgspecError, BadAnswer):
@@ -530,7 +525,9 @@ OTHER = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
 
 
 def other(replicas):
-    return decoding.workload(OTHER)(b'{"metadata":{"name":"e"},"spec":{"replicas":%s}}' % replicas)
+    return seed_objects.workload(OTHER)(
+        b'{"metadata":{"name":"e"},"spec":{"replicas":%s}}' % replicas
+    )
 
 
 @pytest.mark.parametrize("text", [b"true", b'"3"', b"[]", b"1.5", b"null", b"9" * 400_000])
@@ -564,7 +561,7 @@ CREATED = 1_795_183_200.0
 
 
 def test_a_pause_without_scope_author_and_end_is_of_everything_by_nobody_known_for_a_day():
-    found = decoding.pause(custom("Pause", {"reason": "r"}))
+    found = codec.pause(custom("Pause", {"reason": "r"}))
     assert found.scope is Scope.ALL
     assert (found.author, found.verified, found.problem) == ("unknown", False, None)
     assert (found.created_at, found.until) == (CREATED, CREATED + 86_400)
@@ -575,7 +572,7 @@ def test_what_a_pause_says_counts_and_the_mark_of_the_api_vouches_for_its_author
     spec = {"reason": "r", "scope": "scaleDown", "until": "2026-11-20T15:00:00Z", "author": "a"}
     by = {"dependency-watchdog.gardener.cloud/created-by": "pod"}
     raw = custom("Pause", spec, {"until": "2026-11-20T15:00:00Z"}, annotations=by)
-    found = decoding.pause(raw)
+    found = codec.pause(raw)
     assert (found.scope, found.author, found.verified) == (Scope.SCALE_DOWN, "a", True)
     assert found.until == found.told_until == CREATED + 3_600
 
@@ -594,7 +591,7 @@ def test_what_a_pause_says_counts_and_the_mark_of_the_api_vouches_for_its_author
     ],
 )
 def test_a_pause_that_this_version_cannot_decode_pauses_everything_for_a_day_and_says_why(spec):
-    found = decoding.pause(custom("Pause", spec))
+    found = codec.pause(custom("Pause", spec))
     assert (found.scope, found.until) == (Scope.ALL, CREATED + 86_400)
     assert found.problem
     assert found.problem in found.reason
@@ -603,9 +600,9 @@ def test_a_pause_that_this_version_cannot_decode_pauses_everything_for_a_day_and
 @pytest.mark.parametrize(
     ("kind", "decode", "spec"),
     [
-        ("Pause", decoding.pause, {"reason": "r"}),
-        ("Pause", decoding.pause, {"reason": 1}),
-        ("ScaleRequest", decoding.scale_request, {"direction": "Down", "reason": "r"}),
+        ("Pause", codec.pause, {"reason": "r"}),
+        ("Pause", codec.pause, {"reason": 1}),
+        ("ScaleRequest", codec.scale_request, {"direction": "Down", "reason": "r"}),
     ],
 )
 def test_one_that_a_finalizer_keeps_is_as_good_as_deleted(kind, decode, spec):
@@ -614,13 +611,13 @@ def test_one_that_a_finalizer_keeps_is_as_good_as_deleted(kind, decode, spec):
 
 
 def test_a_reason_is_one_line_without_secrets():
-    found = decoding.pause(custom("Pause", {"reason": "a\nb\x00 token=abcdefghijklmnop"}))
+    found = codec.pause(custom("Pause", {"reason": "a\nb\x00 token=abcdefghijklmnop"}))
     assert found.reason.startswith("a b ")
     assert "abcdefghijklmnop" not in found.reason
 
 
 def test_a_request_without_status_is_pending_and_holds_for_half_an_hour():
-    found = decoding.scale_request(custom("ScaleRequest", {"direction": "Down", "reason": "r"}))
+    found = codec.scale_request(custom("ScaleRequest", {"direction": "Down", "reason": "r"}))
     assert (found.spec.direction, found.spec.hold, found.spec.force) == (
         Direction.DOWN,
         1_800,
@@ -652,7 +649,7 @@ STATUS = {
 
 def test_a_status_is_written_as_it_is_read():
     raw = custom("ScaleRequest", {"direction": "Up", "reason": "r", "hold": "1h30m"}, STATUS)
-    found = decoding.scale_request(raw)
+    found = codec.scale_request(raw)
     assert (found.phase, found.spec.hold, found.open) == (OperationPhase.DONE, 5_400, False)
     assert codec.scale_status(found) == {
         **STATUS,
@@ -671,7 +668,7 @@ def test_a_status_is_written_as_it_is_read():
     ],
 )
 def test_of_a_request_that_this_version_cannot_decode_nothing_is_done(spec, status):
-    found = decoding.scale_request(custom("ScaleRequest", spec, status))
+    found = codec.scale_request(custom("ScaleRequest", spec, status))
     assert found.problem
     assert not found.open
 
@@ -679,16 +676,16 @@ def test_of_a_request_that_this_version_cannot_decode_nothing_is_done(spec, stat
 def test_a_step_in_words_of_another_version_is_left_out_and_the_rest_counts():
     strange = {**STEP, "phase": "Dreaming"}
     raw = custom("ScaleRequest", {"direction": "Up", "reason": "r"}, {"steps": [strange, STEP, {}]})
-    found = decoding.scale_request(raw)
+    found = codec.scale_request(raw)
     assert (found.problem, len(found.steps)) == (None, 1)
 
 
 def test_an_end_in_small_letters_is_one():
-    found = decoding.pause(custom("Pause", {"reason": "r", "until": "2026-11-20t15:00:00z"}))
+    found = codec.pause(custom("Pause", {"reason": "r", "until": "2026-11-20t15:00:00z"}))
     assert (found.until, found.problem) == (CREATED + 3_600, None)
 
 
-@pytest.mark.parametrize("decode", [decoding.pause, decoding.scale_request])
+@pytest.mark.parametrize("decode", [codec.pause, codec.scale_request])
 def test_an_object_of_another_kind_is_a_bad_answer(decode):
     with pytest.raises(BadAnswer):
         decode(custom("ConfigMap", {"reason": "r", "direction": "Up"}))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadAnswer
-from app.core.kube import decoding
+from app.core.kube.decoding import pod_objects
 from app.core.model.pods import ContainerView, OwnerView, SliceEndpoint
 from tests.core.kube.weeding import NS, a_slice, endpoint, up
 
@@ -19,11 +19,11 @@ def raw(thing) -> bytes:
 
 
 def endpoints(*given):
-    return decoding.endpoint_slice(raw(a_slice("s", 1, *given))).endpoints
+    return pod_objects.endpoint_slice(raw(a_slice("s", 1, *given))).endpoints
 
 
 def test_a_slice_is_read_with_its_service_and_the_pods_behind_it():
-    got = decoding.endpoint_slice(raw(up(version=7)))
+    got = pod_objects.endpoint_slice(raw(up(version=7)))
     assert (got.namespace, got.name, got.resource_version) == (NS, "etcd-1", "7")
     assert got.service == "etcd-main-client"
     assert got.endpoints == (SliceEndpoint(ready=True, pod="etcd-main-0"),)
@@ -68,20 +68,20 @@ def test_an_endpoint_of_which_nothing_is_told_is_ready_and_nobodys():
 
 @pytest.mark.parametrize("change", [{"endpoints": None}, {"endpoints": []}])
 def test_a_slice_may_have_no_endpoints(change):
-    assert decoding.endpoint_slice(raw(up() | change)).endpoints == ()
+    assert pod_objects.endpoint_slice(raw(up() | change)).endpoints == ()
 
 
 def test_a_slice_may_leave_its_endpoints_out():
     whole = up()
     del whole["endpoints"]
-    assert decoding.endpoint_slice(raw(whole)).endpoints == ()
+    assert pod_objects.endpoint_slice(raw(whole)).endpoints == ()
 
 
 @pytest.mark.parametrize("labels", [None, {}, {"a": "b"}, {"kubernetes.io/service-name": None}])
 def test_a_slice_without_the_label_belongs_to_no_service(labels):
     whole = up()
     whole["metadata"]["labels"] = labels
-    assert decoding.endpoint_slice(raw(whole)).service == ""
+    assert pod_objects.endpoint_slice(raw(whole)).service == ""
 
 
 def test_a_thousand_services_cost_little():
@@ -97,7 +97,7 @@ def test_a_thousand_services_cost_little():
 
     documents = [of(i) for i in range(1000)]
     tracemalloc.start()
-    views = [decoding.endpoint_slice(each) for each in documents]
+    views = [pod_objects.endpoint_slice(each) for each in documents]
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(views) == 1000
@@ -107,7 +107,7 @@ def test_a_thousand_services_cost_little():
 
 def pod(status=None, **meta):
     named = {"name": "p", "namespace": NS, "uid": "u", "resourceVersion": "5"}
-    return decoding.pod(raw({"metadata": named | meta, "status": status}))
+    return pod_objects.pod(raw({"metadata": named | meta, "status": status}))
 
 
 def container(name="main", reason="CrashLoopBackOff", restarts=4):
@@ -194,7 +194,7 @@ def test_a_pod_without_status_has_no_containers_and_never_was_ready(status):
 
 
 def test_a_pod_that_leaves_its_status_out_is_read():
-    got = decoding.pod(raw({"metadata": {"name": "p"}}))
+    got = pod_objects.pod(raw({"metadata": {"name": "p"}}))
     assert (got.name, got.namespace, got.uid, got.resource_version) == ("p", "", "", "")
 
 
@@ -241,13 +241,13 @@ def test_since_when_a_pod_is_ready(condition, since):
 
 @pytest.mark.parametrize("kind", ["Pod", "Status"])
 def test_a_deletion_is_answered_with_the_pod_or_a_status(kind):
-    decoding.accepted(raw({"kind": kind, "metadata": {}, "status": "Success"}))
+    pod_objects.accepted(raw({"kind": kind, "metadata": {}, "status": "Success"}))
 
 
 @pytest.mark.parametrize("answer", [{}, {"kind": None}, {"kind": "Node"}])
 def test_anything_else_is_no_answer_to_a_deletion(answer):
     with pytest.raises(BadAnswer):
-        decoding.accepted(raw(answer))
+        pod_objects.accepted(raw(answer))
 
 
 JUNK: st.SearchStrategy[object] = st.recursive(
@@ -289,9 +289,9 @@ JUNK: st.SearchStrategy[object] = st.recursive(
 )
 def test_junk_is_read_or_refused_and_nothing_else(status, references, ends):
     for decode, thing in (
-        (decoding.pod, {"metadata": {"name": "p", "ownerReferences": references}}),
-        (decoding.pod, {"metadata": {"name": "p"}, "status": status}),
-        (decoding.endpoint_slice, {"metadata": {"name": "s"}, "endpoints": ends}),
+        (pod_objects.pod, {"metadata": {"name": "p", "ownerReferences": references}}),
+        (pod_objects.pod, {"metadata": {"name": "p"}, "status": status}),
+        (pod_objects.endpoint_slice, {"metadata": {"name": "s"}, "endpoints": ends}),
     ):
         try:
             decode(raw(thing))
@@ -303,9 +303,9 @@ def test_a_pod_with_more_labels_than_anybody_needs_is_not_decoded():
     """Selectors read all labels of a pod, and nobody but us limits them: 1.3 MB take 60 ms."""
     labels = {f"label-{number}": "x" for number in range(5_000)}
     with pytest.raises(BadAnswer, match="bytes of labels"):
-        decoding.pod(raw({"metadata": {"name": "p", "labels": labels}}))
+        pod_objects.pod(raw({"metadata": {"name": "p", "labels": labels}}))
     few = {"role": "main", "none": None}
-    assert decoding.pod(raw({"metadata": {"name": "p", "labels": few}})).labels == {
+    assert pod_objects.pod(raw({"metadata": {"name": "p", "labels": few}})).labels == {
         "role": "main",
         "none": "",
     }

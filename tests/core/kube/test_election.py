@@ -81,7 +81,7 @@ class Path:
         await self._before(within)
         if self.lease.spec is not None:
             raise Conflict("exists")
-        return self.lease.write(term.spec({}))
+        return self.lease.write(term)
 
     async def replace(self, record, term, within):
         await self._before(within)
@@ -89,7 +89,7 @@ class Path:
             raise NotFound("gone")
         if record.version != str(self.lease.version):
             raise Conflict("newer")
-        written = self.lease.write(term.spec(record.whole["spec"]))
+        written = self.lease.write(term)
         if self.fault == "lost":
             self.fault = None
             raise Unreachable("the answer got lost")
@@ -458,7 +458,7 @@ async def test_who_has_released_the_lease_does_not_lead_again():
 
     async def slowly(record, term, within):
         found = await answered(record, term, within)
-        if term.holder:
+        if term["holderIdentity"]:
             await asyncio.sleep(0.5)
         return found
 

@@ -5,18 +5,12 @@ import json
 from contextlib import asynccontextmanager
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.clock import Clock
-from app.core.errors import Forbidden, NotFound, Throttled
+from app.core.errors import Forbidden, NotFound
 from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
-from app.core.model.probing import NoticeKind
-from app.core.model.workloads import ResourceRef
-from app.core.reporting.event_writer import EventWriter
-from app.core.reporting.notices import Notice
-from app.core.tasks import Tasks
-from tests.core.kube.server import serving, until
+from tests.core.kube.server import serving
 from tests.core.kube.test_seed import FakeCredentials
 
 pytestmark = pytest.mark.looptime(False)
@@ -88,13 +82,6 @@ def body(name="kube-scheduler.1", namespace=GOING):
     return {"metadata": {"name": name, "namespace": namespace}}
 
 
-async def test_an_event_is_created_in_its_namespace():
-    world = World()
-    async with api_of(world) as api:
-        await api.create_event(STAYS, body(namespace=STAYS))
-    assert [namespace for namespace, _ in world.taken] == [STAYS]
-
-
 async def test_a_namespace_that_is_being_terminated_is_not_found_and_no_missing_right():
     world = World()
     world.refuses[GOING] = terminating
@@ -120,89 +107,3 @@ async def test_any_other_403_is_a_missing_right():
     async with api_of(world) as api:
         with pytest.raises(Forbidden, match="cannot create resource"):
             await api.create_event(GOING, body())
-
-
-async def test_a_429_is_told_as_such():
-    world = World()
-    world.refuses[GOING] = lambda *_: refusal(429, "slow down", "TooManyRequests")
-    async with api_of(world) as api:
-        with pytest.raises(Throttled):
-            await api.create_event(GOING, body())
-
-
-# With who writes them.
-
-
-class Writing:
-    """An `EventWriter` on a real client."""
-
-    def __init__(self, api):
-        self.clock, self.metrics = Clock.system(), Metrics()
-        self.writer = EventWriter(
-            api.create_event,
-            leading=lambda: True,
-            uid_of=lambda *_: None,
-            identity="dwd-7f9",
-            clock=self.clock,
-            metrics=self.metrics,
-        )
-
-    def weeded(self, namespace, workload="kube-scheduler"):
-        owner = ResourceRef("apps/v1", "ReplicaSet", workload)
-        now = self.clock.now()
-        self.writer.note(
-            Notice(
-                NoticeKind.WEED, namespace, now, "PodWeeded", "deleted", resource=owner, event=True
-            )
-        )
-
-    @property
-    def off(self):
-        found = self.metrics.registry.get_sample_value("dwd_feature_off", {"feature": "events"})
-        return bool(found)
-
-
-@asynccontextmanager
-async def writing(world):
-    async with api_of(world) as api:
-        made, tasks = Writing(api), Tasks(Clock.system())
-        _ = tasks.shared(made.writer.run, "events")
-        try:
-            yield made
-        finally:
-            await tasks.stop()
-
-
-def lost(logs):
-    return [line for line in logs if line["event"] == "an Event could not be written"]
-
-
-async def test_an_event_for_a_namespace_that_is_going_is_lost_and_the_next_ones_are_written():
-    """A control plane that is deleted in mid-recovery must not silence all the others."""
-    world = World()
-    world.refuses[GOING] = terminating
-    with capture_logs() as logs:
-        async with writing(world) as made:
-            made.weeded(GOING)
-            await until(lambda: lost(logs))
-            made.weeded(STAYS)
-            await until(lambda: world.taken)
-            assert made.writer.off is None
-            assert not made.off
-    assert [namespace for namespace, _ in world.taken] == [STAYS]
-    (told,) = lost(logs)
-    assert told["namespace"] == GOING
-    assert "being terminated" in told["error"]
-
-
-async def test_a_missing_right_switches_events_off():
-    world = World()
-    world.refuses[GOING] = no_right
-    with capture_logs():
-        async with writing(world) as made:
-            made.weeded(GOING)
-            await until(lambda: made.off)
-            made.weeded(STAYS)
-            await asyncio.sleep(0.05)
-            assert "cannot create" in made.writer.off
-    assert world.taken == []

@@ -12,16 +12,10 @@ from app.core import name_lookup
 from app.core.clock import Clock
 from app.core.errors import (
     AddressForbidden,
-    BadAnswer,
     CertificateUntrusted,
     ClusterError,
     CredentialRefused,
-    Forbidden,
-    LimitExceeded,
     NameUnresolved,
-    ServerFault,
-    Throttled,
-    Unauthorized,
     Unreachable,
 )
 from app.core.kube import kubeconfig as kubeconfig_module
@@ -224,16 +218,6 @@ class _At:
         self.port = port
 
 
-async def test_a_load_balancer_that_refuses_is_unreachable_at_once():
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        where = Named(_At(closed.getsockname()[1]), "127.0.0.1")
-        async with connecting() as connector, asyncio.timeout(1.0):
-            with pytest.raises(Unreachable, match="no connection") as caught:
-                await (await connector.connect(external(where))).version(within=5.0)
-    assert type(caught.value) is Unreachable
-
-
 async def test_on_the_internal_route_a_dead_kept_connection_is_tried_anew_within_the_attempt():
     async def dies(asked):
         if asked.connection == 1 and asked.turn > 1:
@@ -411,98 +395,3 @@ async def test_three_hundred_dead_names_do_not_keep_the_others_waiting(dns):
 
 
 # Answers.
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_never_followed_and_takes_no_token_along(status):
-    async with serving(api()) as elsewhere:
-
-        async def redirects(asked):
-            await asked.answer(b"", status, {"Location": f"{elsewhere.origin}/version"})
-
-        error = await failing(redirects)
-        assert type(error) is BadAnswer
-        assert elsewhere.connections == 0
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (401, Unauthorized),
-        (403, Forbidden),
-        (429, Throttled),
-        (500, ServerFault),
-        (503, ServerFault),
-    ],
-)
-async def test_each_status_has_its_error(status, kind):
-    async def says(asked):
-        await asked.answer(b"<html>canary-99</html>", status, {"Retry-After": "7"})
-
-    error = await failing(says)
-    assert type(error) is kind
-    assert error.status == status
-    assert "canary-99" not in str(error)
-    assert error.retry_after == 7.0
-
-
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"<html>log in</html>", b"{}", b"[]", b'{"gitVersion": 5}', b"\xff\xfe", b"[" * 100_000],
-    ids=["nothing", "page", "empty", "list", "number", "bytes", "deep"],
-)
-async def test_what_is_no_version_is_a_bad_answer(body):
-    async def says(asked):
-        await asked.answer(body)
-
-    assert type(await failing(says)) in {BadAnswer, LimitExceeded}
-
-
-async def test_bytes_that_are_no_http_are_a_bad_answer():
-    async def garbage(asked):
-        await asked.raw(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")
-        asked.cut()
-
-    assert isinstance(await failing(garbage), BadAnswer | Unreachable)
-
-
-async def test_an_answer_without_end_is_cut_at_a_mebibyte():
-    async def endless(asked):
-        await asked.begin_stream()
-        for _ in range(100):
-            await asked.chunk(b" " * 65_536)
-
-    error = await failing(endless, within=5.0)
-    assert isinstance(error, LimitExceeded)
-    assert error.limit == "size"
-
-
-async def test_an_answer_that_drips_ends_with_the_attempt():
-    async def drips(asked):
-        await asked.begin_stream()
-        while True:
-            await asked.chunk(b" ")
-            await asyncio.sleep(0.02)
-
-    error = await failing(drips, within=0.3)
-    assert isinstance(error, LimitExceeded)
-    assert error.limit == "time"
-
-
-async def test_a_compressed_answer_is_not_opened():
-    async def packed(asked):
-        await asked.answer(b"x", 200, {"Content-Encoding": "gzip"})
-
-    assert type(await failing(packed)) is BadAnswer
-
-
-async def test_proxies_in_the_environment_are_ignored(monkeypatch):
-    async def nobody(asked):
-        await asked.answer({"gitVersion": "v0"})
-
-    async with serving(nobody) as proxy, serving(api()) as server, connecting() as connector:
-        for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
-            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
-        monkeypatch.delenv("no_proxy", raising=False)
-        assert await (await connector.connect(external(server))).version() == "v1.35.4"
-        assert proxy.connections == 0

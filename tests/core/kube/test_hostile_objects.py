@@ -13,6 +13,7 @@ import structlog
 from app.core.clock import Clock
 from app.core.errors import LimitExceeded, ServerFault, Throttled
 from app.core.kube import resources
+from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST
 from app.core.kube.decoding.envelope import METADATA_LIST
 from app.core.kube.reflector import Reflector
 from app.core.kube.resources import Resources
@@ -32,8 +33,8 @@ SOURCES: dict[str, Any] = {
     "slices": resources.slices(["etcd-main-client"]),
     "pods of a recovery": resources.pods(NS, None),
     "pods of probes": resources.probed_pods(LabelSelector()),
-    "pauses": resources.pauses(),
-    "scale requests": resources.scale_requests(),
+    "pauses": PAUSE.source,
+    "scale requests": SCALE_REQUEST.source,
 }
 CUT_SHORT = "an object is nested too deeply; its deeper parts are not read"
 UNDECODABLE = "an object cannot be decoded; its last known state stays in use"
@@ -57,6 +58,7 @@ class Server:
     """The objects of one kind; what is asked of it, and what is too long for who asks."""
 
     def __init__(self, source, *objects):
+        self.clock, self.metrics = Clock.of_loop(), Metrics()
         self.source, self.objects = source, list(objects)
         self.events: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
         self.asked: list[Any] = []
@@ -110,8 +112,6 @@ class Watcher:
         self.reflector: Reflector[Any] = Reflector(
             server.source,
             cast("Any", server),
-            Clock.of_loop(),
-            Metrics(),
             Random(1),
             lambda _, name: self.changes.append(name),
         )

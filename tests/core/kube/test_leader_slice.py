@@ -15,7 +15,6 @@ from app.core.kube.leader_slice import (
     ApiEndpoint,
     LeaderAddress,
     LeaderAddressOff,
-    LeaderSliceStore,
 )
 from app.core.metrics import Metrics
 from tests.support.doubles import SetLeadership
@@ -39,6 +38,7 @@ class Seed:
     """A seed with one slice: reads and writes take effect unless something is in the way."""
 
     def __init__(self, slice_=None):
+        self.clock, self.metrics = Clock.of_loop(), Metrics()
         self.slice = slice_
         self.asked: list[tuple[str, float]] = []
         self.written: list[Any] = []
@@ -73,9 +73,9 @@ class Replica:
     """One replica on a seed, and what it says."""
 
     def __init__(self, seed, *, leading):
-        self.metrics, self.leadership = Metrics(), SetLeadership(leading=leading)
-        store = LeaderSliceStore(cast("Any", seed), "garden", "leader")
-        self.address = LeaderAddress(store, OWN, self.leadership, Clock.of_loop(), self.metrics)
+        self.metrics, self.leadership = seed.metrics, SetLeadership(leading=leading)
+        api = cast("Any", seed)
+        self.address = LeaderAddress(api, "garden", "leader", OWN, self.leadership)
 
     @property
     def off(self):

@@ -63,6 +63,7 @@ class MuteSeed:
             "pauses": ("Pause", [decided("Pause", {})]),
             "scalerequests": ("ScaleRequest", [decided("ScaleRequest", {"direction": "Up"})]),
         }
+        self.clock, self.metrics = Clock.of_loop(), Metrics()
         self.lists = True
         """Whether lists get through."""
         self.lists_until_watched = False
@@ -115,9 +116,9 @@ class Watcher:
     """All that is watched of a seed, over such a path."""
 
     def __init__(self, server: MuteSeed, policy: ProberPolicy) -> None:
-        self.clock, metrics = Clock.of_loop(), Metrics()
+        self.clock = server.clock
         self.tasks = Tasks(self.clock)
-        rest: Any = (self.clock, self.tasks, metrics, Random(1))
+        rest: Any = (self.tasks, Random(1))
         api = cast("Any", server)
         self.seed = SeedCluster(api, policy, *rest)
         self.weeder = WeederSeed(api, [SERVICE], *rest)

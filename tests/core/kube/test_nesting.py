@@ -81,8 +81,8 @@ async def test_others_have_their_turns_meanwhile(piece):
             await asyncio.sleep(0)
             turns += 1
 
-    raw = b"[" + piece * (1_000_000 // len(piece)) + b"0]"
+    raw = b"[" + piece * (200_000 // len(piece)) + b"0]"
     beside = asyncio.create_task(another())
     assert await shallow(raw) == raw
     beside.cancel()
-    assert turns > 20
+    assert turns > 8

@@ -8,7 +8,6 @@ import structlog
 
 from app.core.errors import (
     BadAnswer,
-    Expired,
     Forbidden,
     ServerFault,
     Throttled,
@@ -17,7 +16,7 @@ from app.core.errors import (
 )
 from app.core.kube.seed_api import Budget
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from tests.core.kube.test_reflector import ENDS, EXPIRED_EVENT, FOREVER, STARTING, event
+from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, STARTING, event
 from tests.core.kube.weeding import NS, SeedScript, listed, pod, seed_on
 
 SELECTOR = LabelSelector(
@@ -66,17 +65,6 @@ async def test_nobody_asks_for_pods_before_the_watch_is_run():
         assert not watch.synced
         assert watch.pods() == {}
         assert watch.trouble is None
-
-
-async def test_the_pods_are_listed_then_followed_and_each_is_told():
-    events = [1, event("ADDED", pod("c", 11)), event("MODIFIED", pod("a", 12)), FOREVER]
-    async with pods_on(watched(events)) as watch:
-        await asyncio.sleep(0.5)
-        assert watch.synced
-        assert sorted(watch.changes) == ["a", "b"]
-        await asyncio.sleep(1)
-        assert seen(watch) == {"a": "12", "b": "2", "c": "11"}
-        assert watch.changes[2:] == ["c", "a"]
 
 
 async def test_one_that_leaves_the_selector_or_is_gone_is_no_longer_there():
@@ -132,65 +120,6 @@ CUTS = {
 }
 
 
-@pytest.mark.parametrize("interruption", CUTS.values(), ids=CUTS)
-async def test_after_an_interruption_no_pod_is_missed(interruption):
-    events = [event("MODIFIED", pod("a", 21)), event("ADDED", pod("c", 22)), ENDS]
-    script = watched(*interruption, events)
-    async with pods_on(script) as watch:
-        await asyncio.sleep(100)
-        assert seen(watch) == {"a": "21", "b": "2", "c": "22"}
-        assert watch.changes[2:4] == ["a", "c"]
-        assert script.verbs().count("list") == 1
-        assert watch.trouble is None
-
-
-async def test_what_a_silent_watch_did_not_tell_is_listed():
-    lists = [listed("Pod", pod("a", 1), pod("b", 2)), listed("Pod", pod("a", 21), pod("c", 22))]
-    script = watched([FOREVER], lists=lists)
-    async with pods_on(script) as watch:
-        await asyncio.sleep(75)
-        assert seen(watch) == {"a": "21", "c": "22"}
-        assert sorted(watch.changes[2:]) == ["a", "b", "c"]
-        assert watch.trouble is None
-
-
-@pytest.mark.parametrize("gone", [Expired("410"), [EXPIRED_EVENT], [10, EXPIRED_EVENT]])
-async def test_a_position_that_is_too_old_means_a_new_list_and_nothing_is_missed(gone):
-    lists = [listed("Pod", pod("a", 1), pod("b", 2)), listed("Pod", pod("b", 2), pod("c", 9))]
-    async with pods_on(watched(gone, [FOREVER], lists=lists)) as watch:
-        await asyncio.sleep(20)
-        assert seen(watch) == {"b": "2", "c": "9"}
-        assert sorted(watch.changes[2:]) == ["a", "c"]
-
-
-async def test_a_list_that_breaks_in_its_middle_hides_nothing():
-    lists = [
-        listed("Pod", pod("a", 1)),
-        listed("Pod", pod("b", 2), more="x"),
-        Unreachable("cut"),
-        listed("Pod", pod("c", 3)),
-    ]
-    script = watched([EXPIRED_EVENT], [FOREVER], lists=lists)
-    async with pods_on(script) as watch:
-        await asyncio.sleep(0.1)
-        while len(script.asked) < 4:
-            assert seen(watch) == {"a": "1"}
-            await asyncio.sleep(0.1)
-        await asyncio.sleep(10)
-        assert seen(watch) == {"c": "3"}
-
-
-async def test_a_pause_that_the_server_asks_for_is_kept():
-    lists = [Throttled("429", retry_after=20.0), listed("Pod", pod("a", 1))]
-    async with pods_on(watched([FOREVER], lists=lists)) as watch:
-        await asyncio.sleep(19)
-        assert not watch.synced
-        assert "429" in watch.trouble
-        await asyncio.sleep(2)
-        assert watch.synced
-        assert watch.trouble is None
-
-
 @pytest.mark.parametrize("refusal", [Forbidden("list pods: 403"), Unauthorized("401")])
 async def test_a_refusal_that_goes_on_ends_it_within_seconds(refusal):
     script = watched([FOREVER], lists=[refusal])
@@ -217,18 +146,6 @@ async def test_no_other_failure_ends_it():
 
 
 BROKEN = pod("a", 11) | {"status": {"containerStatuses": "canary"}}
-
-
-async def test_a_pod_that_cannot_be_decoded_hides_no_other():
-    lists = [listed("Pod", BROKEN, pod("b", 2))]
-    events = [1, event("ADDED", BROKEN), event("ADDED", pod("c", 12)), FOREVER]
-    with structlog.testing.capture_logs() as logs:
-        async with pods_on(watched(events, lists=lists)) as watch:
-            await asyncio.sleep(2)
-            assert seen(watch) == {"b": "2", "c": "12"}
-            assert watch.trouble is None
-    assert "canary" not in str(logs)
-    assert len(logs) == 1
 
 
 async def test_no_metric_has_a_series_for_each_of_them():

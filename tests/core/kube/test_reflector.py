@@ -22,8 +22,8 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import decoding
 from app.core.kube.client import WatchSilent
+from app.core.kube.decoding import seed_objects
 from app.core.kube.reflector import Reflector
 from app.core.kube.resources import WatchSource
 from app.core.metrics import Metrics
@@ -61,6 +61,7 @@ class Script:
 
     def __init__(self, lists, watches):
         self.lists, self.watches = list(lists), list(watches)
+        self.clock, self.metrics = Clock.of_loop(), Metrics()
         self.asked = []
         self.asked_at = []
 
@@ -82,7 +83,7 @@ class Script:
             raise BadAnswer(str(error)) from error
 
     @asynccontextmanager
-    async def watch(self, request, *, silence):
+    async def watch(self, request, *, silence, budget=None):
         self._note(request)
         steps = self._next(self.watches)
         if isinstance(steps, Exception):
@@ -117,23 +118,22 @@ class Watcher:
     def __init__(self, lists, watches, **more):
         self.script = Script(lists, watches)
         self.changes: list[str] = []
-        self.metrics = Metrics()
-        self.clock = Clock.of_loop()
+        self.clock, self.metrics = self.script.clock, self.script.metrics
 
         async def path():
             return "/api/v1/secrets"
 
         source = WatchSource(
-            "secrets", "Secret", "secrets", path, decoding.secret, name="kubeconfig", **more
+            "secrets", "Secret", "secrets", path, seed_objects.secret, name="kubeconfig", **more
         )
         self.reflector = Reflector(
             source,
             cast("Any", self.script),
-            self.clock,
-            self.metrics,
             Random(1),
             lambda namespace, name: self.changes.append(namespace),
+            refusal_changed=lambda: self.refusals.append(self.reflector.forbidden),
         )
+        self.refusals: list[str | None] = []
 
     async def __aenter__(self):
         self.task = asyncio.ensure_future(self.reflector.run())
@@ -508,3 +508,38 @@ async def test_a_kind_that_may_be_unserved_is_listed_and_never_unavailable():
         await asyncio.sleep(300)
         assert watcher.reflector.unavailable is None
         assert watcher.reflector.state.synced
+
+
+NO = Forbidden("403")
+PAGE, OPEN = page(secret("a", 1)), [[FOREVER]]
+
+
+@pytest.mark.parametrize(
+    ("lists", "watches", "told"),
+    [
+        pytest.param([NO, NO, PAGE], OPEN, [], id="two in a row are not believed"),
+        pytest.param([NO], OPEN, ["403"], id="the third is, and is told once"),
+        pytest.param([NO, PAGE], [NO, NO], ["403"], id="those of lists and watches add up"),
+        pytest.param(
+            [PAGE], [NO], ["403"], id="a list alone does not prove that it may be watched"
+        ),
+        pytest.param(
+            [NO, NO, PAGE, NO, NO, PAGE],
+            [[EXPIRED_EVENT], *OPEN],
+            [],
+            id="an open watch parts them",
+        ),
+        pytest.param([Unreachable("away")], OPEN, [], id="a server that is away refused nothing"),
+        pytest.param([NO, NO, NO, PAGE], OPEN, ["403", None], id="an open watch takes it back"),
+        pytest.param(
+            [NO, NO, NO, PAGE, NO, NO, PAGE],
+            [[EXPIRED_EVENT], *OPEN],
+            ["403", None],
+            id="after that it takes three again",
+        ),
+    ],
+)
+async def test_repeated_refusals_are_told_until_a_watch_is_open(lists, watches, told):
+    async with Watcher(lists, watches) as watcher:
+        await asyncio.sleep(120)
+        assert watcher.refusals == told

@@ -9,7 +9,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import ConfigurationError
-from app.core.kube.seed_credentials import FileCredentials
+from app.core.kube.seed_api import FileCredentials
 from tests.core.kube.server import AUTHORITY
 from tests.support.certs import Authority
 

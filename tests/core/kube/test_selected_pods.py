@@ -15,7 +15,8 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import decoding, pods, resources
+from app.core.kube import pods, resources
+from app.core.kube.decoding import pod_objects
 from app.core.kube.pods import IDLE_TIMEOUT, MOST_JOINS, START_DELAY
 from app.core.kube.seed_api import Budget
 from app.core.ports import WatchState
@@ -25,7 +26,7 @@ LABEL = "pods role=apiserver"
 
 
 @pytest.fixture
-def server():
+async def server():
     made = PodServer()
     for namespace in (A, B, C):
         for number in range(2):
@@ -129,13 +130,13 @@ async def test_only_the_pods_of_namespaces_that_are_followed_are_decoded_and_kep
     server, monkeypatch
 ):
     decoded = []
-    decode = decoding.probed_pod
+    decode = pod_objects.probed_pod
 
     def counting(raw):
         decoded.append(bytes(raw))
         return decode(raw)
 
-    monkeypatch.setattr(decoding, "probed_pod", counting)
+    monkeypatch.setattr(pod_objects, "probed_pod", counting)
     async with probed(server, following=(A,)) as seen:
         server.put(B, "b0")
         server.put(B, "new")

@@ -11,7 +11,6 @@ from app.core.errors import (
     Forbidden,
     ServerFault,
     Throttled,
-    Unauthorized,
     Unreachable,
 )
 from app.core.kube.seed_api import Budget
@@ -129,16 +128,6 @@ async def test_after_silence_what_was_missed_is_told_as_a_new_list_and_nothing_w
         assert seed.troubles() == {}
 
 
-async def test_a_pause_that_the_server_asks_for_is_kept():
-    script = watched(Throttled("429", retry_after=20.0), [*BURST, FOREVER])
-    async with seed_on(script) as seed:
-        await asyncio.sleep(19)
-        assert seed.heard.changes == []
-        assert "429" in seed.troubles()["endpointslices"]
-        await asyncio.sleep(2)
-        assert len(seed.heard.changes) == 2
-
-
 GONE = [Expired("410"), [EXPIRED_EVENT], [10, EXPIRED_EVENT]]
 
 
@@ -234,41 +223,6 @@ async def test_a_slice_of_no_configured_service_is_nobodys(service):
         assert seed.heard.changes == [(ETCD, False)]
         assert list(seed.services()) == [API]
         assert seed.slices(ServiceKey(NS, service or "")) == ()
-
-
-async def test_a_slice_that_cannot_be_decoded_hides_no_other_and_keeps_what_was_known():
-    broken = a_slice("etcd-1", 21) | {"endpoints": [{"conditions": {"ready": "canary"}}]}
-    events = [event("MODIFIED", broken), event("MODIFIED", down("api-1", 22, service=API.service))]
-    with structlog.testing.capture_logs() as logs:
-        async with seed_on(watched([5, *events, FOREVER])) as seed:
-            await asyncio.sleep(6)
-            assert seed.heard.changes == [(API, False)]
-            assert [each.resource_version for each in seed.slices(ETCD)] == ["1"]
-    assert "canary" not in str(logs)
-    assert len(logs) == 1
-
-
-@pytest.mark.parametrize("refusal", [Forbidden("403"), Unauthorized("401")])
-async def test_a_refusal_that_goes_on_is_reported_and_tried_again_for_ever(refusal):
-    script = SeedScript([*[refusal] * 6, listed(SLICES, up())], [[FOREVER]])
-    with structlog.testing.capture_logs() as logs:
-        async with seed_on(script) as seed:
-            await asyncio.sleep(30)
-            assert seed.troubles() == {"endpointslices": str(refusal)}
-            assert not seed.watch_state().synced
-            await asyncio.sleep(70)
-            assert seed.troubles() == {}
-            assert seed.heard.ready(ETCD)
-    assert {entry["log_level"] for entry in logs} == {"error"}
-
-
-async def test_its_contact_and_its_restarts_are_counted():
-    async with seed_on(watched([5, bookmark(11), Unreachable("cut")], [FOREVER])) as seed:
-        await asyncio.sleep(10)
-        sample = seed.metrics.registry.get_sample_value
-        labels = {"kind": "endpointslices"}
-        assert sample("dwd_watch_restarts_total", labels | {"reason": "Unreachable"}) == 1
-        assert sample("dwd_watch_last_contact_timestamp_seconds", labels) > seed.began
 
 
 async def test_a_listener_that_fails_stops_neither_the_watch_nor_the_others():

@@ -20,18 +20,15 @@ from app.core.errors import (
     Throttled,
     Unreachable,
 )
-from app.core.kube import reflector, weeder_view
-from app.core.kube.reviews import weeder_permissions
+from app.core.kube import weeder_view
 from app.core.kube.seed_api import SeedApi
 from app.core.kube.weeder_view import WeederSeed
-from app.core.limits import Backoff
 from app.core.metrics import Metrics
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.core.ports import Permission
 from app.core.tasks import Tasks
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_seed import FakeCredentials
-from tests.core.kube.weeding import ETCD, NS, SERVICES, Heard, down, listed, pod, up
+from tests.core.kube.weeding import NS, SERVICES, Heard, down, listed, pod
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -93,7 +90,7 @@ async def seed_of(world, *, started=False, qps=1000.0, burst=1000):
         clock, metrics = Clock.system(), Metrics()
         tasks = Tasks(clock)
         api = SeedApi(FakeCredentials(server), clock, metrics, qps=qps, burst=burst)
-        seed: Any = WeederSeed(api, SERVICES, clock, tasks, metrics, Random(1))
+        seed: Any = WeederSeed(api, SERVICES, tasks, Random(1))
         seed.server, seed.heard, seed.tasks = server, Heard(seed), tasks
         seed.subscribe(seed.heard)
         try:
@@ -182,14 +179,6 @@ async def test_these_answers_mean_that_it_is_not_and_are_not_asked_again(status,
         assert "delete pods" in str(caught.value)
 
 
-async def test_200_from_somebody_who_knows_nothing_of_pods_is_no_deletion():
-    world = World()
-    world.deleting = lambda asked: asked.answer(b"<html>")
-    async with seed_of(world) as seed:
-        with pytest.raises(BadAnswer):
-            await delete(seed)
-
-
 async def test_a_deletion_without_an_answer_ends_in_time_and_is_sent_once(monkeypatch):
     assert weeder_view.DELETED_WITHIN == 5.0
     monkeypatch.setattr(weeder_view, "DELETED_WITHIN", 0.2)
@@ -223,25 +212,6 @@ async def test_a_deletion_never_meets_a_kept_connection_that_has_died():
         await delete(seed)
         assert [each.connection for each in seed.server.asked] == [1, 2, 3]
         await until(lambda: seed.server.open == 1)
-
-
-async def test_a_server_that_takes_no_connection_costs_a_deletion_nothing_but_the_attempt():
-    async with seed_of(World()) as seed:
-        origin = seed._api._credentials.identity
-        seed._api._credentials.identity = type(origin)(
-            "https://127.0.0.1:1", origin.context, origin.token
-        )
-        with pytest.raises(Unreachable):
-            await asyncio.wait_for(delete(seed), 1)
-
-
-async def test_a_pod_is_read_live():
-    world = World()
-    world.objects[POD] = pod("a", 8)
-    async with seed_of(world) as seed:
-        got = await seed.read_pod(NS, "a")
-        assert (got.name, got.resource_version, got.containers[0].crash_loops) == ("a", "8", True)
-        assert await seed.read_pod(NS, "b") is None
 
 
 @pytest.mark.parametrize(
@@ -346,69 +316,3 @@ async def test_a_watch_that_waits_to_be_admitted_asks_for_nothing():
         await until(lambda: watch.synced)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def test_slices_and_pods_are_followed_through_cuts_expiry_and_a_restart(monkeypatch):
-    monkeypatch.setattr(reflector, "_BACKOFF", Backoff(first=0.05, most=0.2))
-    world = World()
-    world.lists["pods"] = listed("Pod", pod("a", 1))
-    async with seed_of(world, started=True) as seed, pods_of(seed) as watch:
-        await until(lambda: "pods" in world.streams)
-        burst = [("MODIFIED", up(version=11)), "cut", ("MODIFIED", down(version=12))]
-        world.send("endpointslices", *burst, ("MODIFIED", up(version=13)))
-        world.send("pods", "cut", ("MODIFIED", pod("a", 14)))
-        await until(lambda: len(seed.heard.changes) == 3)
-        assert seed.heard.changes == [(ETCD, True), (ETCD, False), (ETCD, True)]
-        await until(lambda: watch.pods()["a"].resource_version == "14")
-
-        world.lists["endpointslices"] = listed("EndpointSlice", down(version=20), version=30)
-        world.lists["pods"] = listed("Pod", pod("b", 21), version=30)
-        world.send("endpointslices", ("ERROR", EXPIRED))
-        world.send("pods", ("ERROR", EXPIRED))
-        await until(lambda: len(seed.heard.relisted) == 2 and "b" in watch.pods())
-        assert seed.heard.relisted[1].changed == (ETCD,)
-        assert list(watch.pods()) == ["b"]
-
-        killed = list(seed.server.tasks)  # as when the server is killed; the watches are soon back
-        for task in killed:
-            task.cancel()
-        await asyncio.wait(killed)
-        world.send("endpointslices", ("MODIFIED", up(version=31)))
-        world.send("pods", ("ADDED", pod("c", 32)))
-        await until(lambda: len(seed.heard.changes) == 4 and "c" in watch.pods())
-        assert seed.heard.ready(ETCD)
-        assert seed.troubles() == {}
-        assert watch.trouble is None
-
-
-def of(verbs, group, resource, **more):
-    return {Permission(verb, group, resource, **more) for verb in verbs.split()}
-
-
-READS = of("get list watch", "", "pods") | of(
-    "get list watch", "discovery.k8s.io", "endpointslices"
-)
-
-
-def test_the_rights_of_the_weeder_are_these_and_no_more():
-    assert set(weeder_permissions(lease=("garden", "dwd-weeder-leader-election"))) == (
-        READS
-        | of("delete", "", "pods")
-        | of("create", "coordination.k8s.io", "leases", namespace="garden")
-        | of(
-            "get update",
-            "coordination.k8s.io",
-            "leases",
-            namespace="garden",
-            name="dwd-weeder-leader-election",
-        )
-        | of("create patch", "events.k8s.io", "events", feature="events")
-    )
-
-
-def test_without_an_election_no_lease_is_needed():
-    assert "leases" not in {each.resource for each in weeder_permissions()}
-
-
-def test_a_dry_run_only_reads():
-    assert set(weeder_permissions(lease=("garden", "dwd"), dry_run=True)) == READS

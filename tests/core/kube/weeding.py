@@ -5,10 +5,8 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, cast
 
-from app.core.clock import Clock
 from app.core.kube.seed_api import Budget
 from app.core.kube.weeder_view import WeederSeed
-from app.core.metrics import Metrics
 from app.core.model.weeding import ServiceKey
 from app.core.tasks import Tasks
 from tests.core.kube.test_reflector import Script
@@ -94,9 +92,9 @@ class Heard:
 @asynccontextmanager
 async def seed_on(script: SeedScript, *, started: bool = True):
     """A weeder's seed over a script, in virtual time."""
-    clock, metrics = Clock.of_loop(), Metrics()
+    clock, metrics = script.clock, script.metrics
     tasks = Tasks(clock)
-    seed: Any = WeederSeed(cast("Any", script), SERVICES, clock, tasks, metrics, Random(1))
+    seed: Any = WeederSeed(cast("Any", script), SERVICES, tasks, Random(1))
     seed.clock, seed.metrics, seed.heard, seed.began = clock, metrics, Heard(seed), clock.now()
     seed.subscribe(seed.heard)
     try:

@@ -68,10 +68,6 @@ def test_the_pods_behind_it_are_those_of_ready_endpoints_each_once_and_sorted():
     assert rules.pods_behind(slices) == ("a", "b", "c")
 
 
-def test_slices_may_be_given_as_an_iterator():
-    assert rules.is_ready(iter([piece(down()), piece("a")]))
-
-
 # The change from not ready to ready.
 
 
@@ -107,38 +103,9 @@ def test_a_change_is_known_since_now(since):
     assert rules.next_readiness(was_ready, (), NOW) == (Readiness(ready=False, since=NOW), LOST)
 
 
-def test_more_or_fewer_ready_endpoints_are_no_change():
-    one, three = (piece("a"),), (piece("a", "b", "c"),)
-    assert changes(one, three, one, (piece("b"),)) == [READY, NONE, NONE, NONE]
-
-
-def test_the_last_ready_endpoint_that_goes_is_the_loss():
-    both, one = (piece("a", "b"),), (piece("a", down("b")),)
-    assert changes(both, one, (piece(down("a"), down("b")),)) == [READY, NONE, LOST]
-
-
 def test_a_deleted_slice_is_a_loss_if_it_had_the_last_ready_endpoint():
     first, second = piece("a"), piece(down("b"), name="t")
     assert changes((first, second), (second,), (first, second)) == [READY, LOST, READY]
-
-
-def test_a_deleted_slice_is_no_loss_while_another_one_has_a_ready_endpoint():
-    first, second = piece("a"), piece("b", name="t")
-    assert changes((first, second), (second,)) == [READY, NONE]
-
-
-def test_all_slices_deleted_and_made_anew_is_a_loss_and_a_recovery():
-    assert changes((piece("a"),), (), (piece("a", name="new"),)) == [READY, LOST, READY]
-
-
-def test_a_ready_endpoint_that_moves_between_slices_is_no_change():
-    here, there = (piece("a"), piece(name="t")), (piece(), piece("a", name="t"))
-    assert changes(here, there, here) == [READY, NONE, NONE]
-
-
-def test_a_relist_of_what_was_known_is_no_change():
-    ready = (piece("a"),)
-    assert changes(ready, tuple(reversed(ready)), ready) == [READY, NONE, NONE]
 
 
 @given(st.lists(st.lists(st.lists(st.booleans(), max_size=3), max_size=3), max_size=12))

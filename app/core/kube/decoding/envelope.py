@@ -6,9 +6,7 @@ from typing import Annotated, Final, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
-from app.core.errors import BadAnswer, ClusterError, trimmed
-from app.core.kube import failures
-from app.core.kube.failures import RequestedRight
+from app.core.errors import BadAnswer, trimmed
 from app.core.model import workloads as ann
 
 T = TypeVar("T")
@@ -16,14 +14,15 @@ Raw = bytes | bytearray | msgspec.Raw
 FEW: Final = msgspec.Meta(max_length=1_000)
 """Maximum length of any list in an object, above all real ones: a hundred thousand tiny items would block the event
 loop."""
+Few = Annotated[list[T], FEW]
 # Maximum characters of a continue token, which goes into a URL; those of etcd have a few hundred.
 _LONGEST_TOKEN: Final = 4096
 
 
-class ListMeta(Struct):
+class ListMeta(Struct, rename="camel"):
     """The metadata of a list."""
 
-    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
+    resource_version: str | None = None
     continues: Annotated[str, msgspec.Meta(max_length=_LONGEST_TOKEN)] | None = msgspec.field(
         default=None, name="continue"
     )
@@ -51,21 +50,22 @@ def expect(kind: str, got: str | None) -> None:
         raise BadAnswer(f"the answer is not of kind {kind}")
 
 
-class Meta(Struct):
+class Meta(Struct, rename="camel"):
     """The metadata that identifies an object."""
 
     name: str
     namespace: str | None = None
-    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
-    deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
+    uid: str | None = None
+    resource_version: str | None = None
+    deletion_timestamp: str | None = None
 
 
 class _Identified(Struct):
     metadata: Meta
 
 
-class _Versioned(Struct):
-    resource_version: str = msgspec.field(name="resourceVersion")
+class _Versioned(Struct, rename="camel"):
+    resource_version: str
 
 
 class _Bookmark(Struct):
@@ -85,7 +85,9 @@ class WatchEvent(Struct):
     object: msgspec.Raw
 
 
-class _StatusBody(Struct):
+class Status(Struct):
+    """What went wrong, in the words of an API server."""
+
     message: str | None = None
     code: int | None = None
 
@@ -94,7 +96,7 @@ _identified_decoder: Final = msgspec.json.Decoder(_Identified)
 _raw_list_decoder: Final = msgspec.json.Decoder(_RawList)
 _bookmark_decoder: Final = msgspec.json.Decoder(_Bookmark)
 _event_decoder: Final = msgspec.json.Decoder(WatchEvent)
-_status_decoder: Final = msgspec.json.Decoder(_StatusBody)
+_status_decoder: Final = msgspec.json.Decoder(Status)
 
 
 def raw_page(kind: str) -> Callable[[Raw], RawPage[msgspec.Raw]]:
@@ -112,9 +114,9 @@ def identity(raw: Raw) -> Meta:
     return _identified_decoder.decode(raw).metadata
 
 
-def bookmark(raw: Raw) -> Meta:
-    """Decodes a bookmark, which has a resourceVersion and no name."""
-    return Meta("", resource_version=_bookmark_decoder.decode(raw).metadata.resource_version)
+def bookmark(raw: Raw) -> str:
+    """Returns the resourceVersion of a bookmark, which has no name."""
+    return _bookmark_decoder.decode(raw).metadata.resource_version
 
 
 def watch_event(line: bytes) -> WatchEvent:
@@ -125,15 +127,14 @@ def watch_event(line: bytes) -> WatchEvent:
 def status_message(raw: Raw) -> str:
     """Returns the message of a Status object; empty if it is not one."""
     try:
-        return trimmed(_status_decoder.decode(raw).message or "")
+        return trimmed(status(raw).message or "")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ""
 
 
-def status_error(asked: RequestedRight, raw: Raw) -> ClusterError:
-    """Returns the error that an ERROR event of a watch carries."""
-    status = _status_decoder.decode(raw)
-    return failures.of_status(asked, status.code or 500, detail=status.message or "")
+def status(raw: Raw) -> Status:
+    """Decodes a Status object, as an ERROR event of a watch carries it."""
+    return _status_decoder.decode(raw)
 
 
 # Lists of metadata only: which objects of a kind exist, without their content.
@@ -143,14 +144,12 @@ METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=met
 """The media type that makes an API server send metadata only."""
 
 
-class _Named(Struct):
-    name: str
-    namespace: str | None = None
+class _Annotated(Meta):
     annotations: dict[str, str | None] | None = None
 
 
 class _Item(Struct):
-    metadata: _Named
+    metadata: _Annotated
 
 
 _item_decoder: Final = msgspec.json.Decoder(_Item)

@@ -6,13 +6,13 @@ object is decoded to a record with a `problem`, and a Pause then pauses everythi
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from app.core.errors import BadAnswer, trimmed
-from app.core.kube.decoding.envelope import FEW, Raw, expect
+from app.core.kube.decoding.envelope import Few, Raw, expect
 from app.core.model.durations import format_duration, parse_duration
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.overrides import (
@@ -97,7 +97,7 @@ class _ScaleStatus(Struct, rename="camel"):
     ended_at: str | None = None
     hold_until: str | None = None
     observed_by: str | None = None
-    steps: Annotated[list[msgspec.Raw], FEW] | None = None
+    steps: Few[msgspec.Raw] | None = None
 
 
 _decoder: Final = msgspec.json.Decoder(_Any)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from app.core.errors import trimmed
-from app.core.kube.decoding.envelope import FEW, Meta, Raw, expect, identity
+from app.core.kube.decoding.envelope import Few, Meta, Raw, expect, identity
 from app.core.model import workloads as ann
 from app.core.model.durations import parse_duration
 from app.core.model.instants import parse_rfc3339
@@ -43,8 +43,7 @@ class _MachineLabels(Struct):
     node: str | None = None
 
 
-class _MachineMeta(Struct):
-    name: str
+class _MachineMeta(Meta):
     labels: _MachineLabels | None = None
 
 
@@ -52,8 +51,8 @@ class _CurrentStatus(Struct):
     phase: str | None = None
 
 
-class _MachineStatus(Struct):
-    current: _CurrentStatus | None = msgspec.field(default=None, name="currentStatus")
+class _MachineStatus(Struct, rename="camel"):
+    current_status: _CurrentStatus | None = None
 
 
 class _Machine(Struct):
@@ -86,7 +85,7 @@ def machine(raw: Raw) -> MachineView:
     """Decodes a Machine."""
     got = _machine_decoder.decode(raw)
     labels, status = got.metadata.labels, got.status
-    phase = (status and status.current and status.current.phase) or ""
+    phase = (status and status.current_status and status.current_status.phase) or ""
     return MachineView(got.metadata.name, (labels and labels.node) or None, sys.intern(phase))
 
 
@@ -106,11 +105,7 @@ class _OurAnnotations(Struct):
         return {key: value or "" for key, value in found.items() if value is not UNSET}
 
 
-class _WorkloadMeta(Struct):
-    name: str
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
+class _WorkloadMeta(Meta):
     generation: int | None = None
     annotations: _OurAnnotations | None = None
 
@@ -119,10 +114,10 @@ class _WorkloadSpec(Struct):
     replicas: int | None = None
 
 
-class _WorkloadStatus(Struct):
-    ready: int | None = msgspec.field(default=None, name="readyReplicas")
+class _WorkloadStatus(Struct, rename="camel"):
+    ready_replicas: int | None = None
     replicas: int | None = None
-    observed: int | None = msgspec.field(default=None, name="observedGeneration")
+    observed_generation: int | None = None
 
 
 class _Workload(Struct):
@@ -132,7 +127,7 @@ class _Workload(Struct):
     status: _WorkloadStatus | None = None
 
 
-_NOTHING: Final = msgspec.Raw(b"null")
+_NULL: Final = msgspec.Raw(b"null")
 _LONGEST_COUNT: Final = 20
 """Maximum bytes of a number that may be a count."""
 
@@ -140,13 +135,13 @@ _LONGEST_COUNT: Final = 20
 class _OtherSpec(Struct):
     """The `spec` of any other kind, where `replicas` may be anything: it is decoded only if it is short."""
 
-    replicas: msgspec.Raw = _NOTHING
+    replicas: msgspec.Raw = _NULL
 
 
-class _OtherStatus(Struct):
-    ready: msgspec.Raw = msgspec.field(default=_NOTHING, name="readyReplicas")
-    replicas: msgspec.Raw = _NOTHING
-    observed: msgspec.Raw = msgspec.field(default=_NOTHING, name="observedGeneration")
+class _OtherStatus(Struct, rename="camel"):
+    ready_replicas: msgspec.Raw = _NULL
+    replicas: msgspec.Raw = _NULL
+    observed_generation: msgspec.Raw = _NULL
 
 
 class _Other(Struct):
@@ -182,9 +177,9 @@ def _known(ref: ResourceRef, raw: Raw) -> WorkloadView:
         ref,
         got.metadata,
         replicas=1 if spec.replicas is None else spec.replicas,  # as Kubernetes defaults it
-        ready=status.ready or 0,  # Go leaves a zero out
+        ready=status.ready_replicas or 0,  # Go leaves a zero out
         current=status.replicas or 0,
-        observed=status.observed or 0,
+        observed=status.observed_generation or 0,
     )
 
 
@@ -196,9 +191,9 @@ def _other(ref: ResourceRef, raw: Raw) -> WorkloadView:
         ref,
         got.metadata,
         replicas=_count(spec.replicas),
-        ready=_count(status.ready),
+        ready=_count(status.ready_replicas),
         current=_count(status.replicas),
-        observed=_count(status.observed),
+        observed=_count(status.observed_generation),
     )
 
 
@@ -254,29 +249,25 @@ class _Hibernation(Struct):
     enabled: bool | None = None
 
 
-class _MachineControllerManager(Struct):
-    node_conditions: Annotated[list[str], _CONDITIONS] | None = msgspec.field(
-        default=None, name="nodeConditions"
-    )
+class _MachineControllerManager(Struct, rename="camel"):
+    node_conditions: Annotated[list[str], _CONDITIONS] | None = None
 
 
-class _Worker(Struct):
+class _Worker(Struct, rename="camel"):
     name: str
-    settings: _MachineControllerManager | None = msgspec.field(
-        default=None, name="machineControllerManager"
-    )
+    machine_controller_manager: _MachineControllerManager | None = None
 
 
 class _Provider(Struct):
-    workers: Annotated[list[_Worker], FEW] | None = None
+    workers: Few[_Worker] | None = None
 
 
-class _KubeControllerManager(Struct):
-    grace: str | None = msgspec.field(default=None, name="nodeMonitorGracePeriod")
+class _KubeControllerManager(Struct, rename="camel"):
+    node_monitor_grace_period: str | None = None
 
 
-class _Kubernetes(Struct):
-    kcm: _KubeControllerManager | None = msgspec.field(default=None, name="kubeControllerManager")
+class _Kubernetes(Struct, rename="camel"):
+    kube_controller_manager: _KubeControllerManager | None = None
 
 
 class _ShootSpec(Struct):
@@ -285,19 +276,19 @@ class _ShootSpec(Struct):
     kubernetes: _Kubernetes | None = None
 
 
-class _LastOperation(Struct):
+class _LastOperation(Struct, rename="camel"):
     type: str
     state: str
-    last_update: str | None = msgspec.field(default=None, name="lastUpdateTime")
+    last_update_time: str | None = None
 
 
-class _ShootStatus(Struct):
-    hibernated: bool | None = msgspec.field(default=None, name="isHibernated")
-    last_operation: _LastOperation | None = msgspec.field(default=None, name="lastOperation")
+class _ShootStatus(Struct, rename="camel"):
+    is_hibernated: bool | None = None
+    last_operation: _LastOperation | None = None
 
 
-class _Deletable(Struct):
-    deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
+class _Deletable(Struct, rename="camel"):
+    deletion_timestamp: str | None = None
 
 
 class _Shoot(Struct):
@@ -305,9 +296,6 @@ class _Shoot(Struct):
     kind: str | None = None
     metadata: _Deletable | None = None
     status: _ShootStatus | None = None
-
-
-_NULL: Final = msgspec.Raw(b"null")
 
 
 class _ClusterSpec(Struct):
@@ -354,30 +342,29 @@ def _shoot(raw: msgspec.Raw) -> ShootView | Undecodable:
 
 def _shoot_view(shoot: _Shoot) -> ShootView:
     spec, status = shoot.spec, shoot.status or _ShootStatus()
+    last = status.last_operation
     workers = (spec.provider and spec.provider.workers) or ()
     return ShootView(
         deleting=bool(shoot.metadata and shoot.metadata.deletion_timestamp),
         hibernation_enabled=bool(spec.hibernation and spec.hibernation.enabled),
-        is_hibernated=bool(status.hibernated),
-        last_operation=_last_operation(status.last_operation),
+        is_hibernated=bool(status.is_hibernated),
+        last_operation=None
+        if last is None
+        else LastOperation(last.type, last.state, parse_rfc3339(last.last_update_time)),
         workers=tuple([_worker(worker) for worker in workers]),
         node_monitor_grace=_grace(spec.kubernetes),
     )
 
 
-def _last_operation(operation: _LastOperation | None) -> LastOperation | None:
-    if operation is None:
-        return None
-    return LastOperation(operation.type, operation.state, parse_rfc3339(operation.last_update))
-
-
 def _worker(worker: _Worker) -> WorkerPool:
-    conditions = worker.settings and worker.settings.node_conditions
+    settings = worker.machine_controller_manager
+    conditions = settings and settings.node_conditions
     return WorkerPool(worker.name, frozenset(conditions) if conditions else DEFAULT_NODE_CONDITIONS)
 
 
 def _grace(kubernetes: _Kubernetes | None) -> float | None:
-    text = kubernetes and kubernetes.kcm and kubernetes.kcm.grace
+    manager = kubernetes and kubernetes.kube_controller_manager
+    text = manager and manager.node_monitor_grace_period
     if not text:
         return None
     seconds = parse_duration(text)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from app.core.errors import BadAnswer, LimitExceeded, trimmed
-from app.core.kube.decoding.envelope import FEW, ListMeta, RawPage, page
+from app.core.kube.decoding.envelope import Few, ListMeta, RawPage, page
 from app.core.model.instants import parse_rfc3339
 from app.core.model.nodes import LeaseView, NodeView
 
@@ -52,13 +52,13 @@ class _Name(Struct):
     name: _NodeName
 
 
-class _Version(Struct):
-    git_version: str = msgspec.field(name="gitVersion")
+class _Version(Struct, rename="camel"):
+    git_version: str
 
 
-class _LeaseSpec(Struct):
-    renew_time: str | None = msgspec.field(default=None, name="renewTime")
-    duration: int | None = msgspec.field(default=None, name="leaseDurationSeconds")
+class _LeaseSpec(Struct, rename="camel"):
+    renew_time: str | None = None
+    lease_duration_seconds: int | None = None
 
 
 class _Lease(Struct):
@@ -90,7 +90,7 @@ class _Condition(Struct):
 
 
 class _NodeStatus(Struct):
-    conditions: Annotated[list[_Condition], FEW] | None = None
+    conditions: Few[_Condition] | None = None
 
 
 class _Node(Struct):
@@ -143,7 +143,9 @@ def _lease(lease: _Lease) -> LeaseView:
     spec = lease.spec
     if spec is None:
         return LeaseView(lease.metadata.name, None, None)
-    return LeaseView(lease.metadata.name, parse_rfc3339(spec.renew_time), spec.duration)
+    return LeaseView(
+        lease.metadata.name, parse_rfc3339(spec.renew_time), spec.lease_duration_seconds
+    )
 
 
 def nodes(raw: Undecoded) -> Steps[NodeView]:

@@ -1,14 +1,11 @@
-"""The real loop on a simulated seed: the same outage in log, history, metrics, Events and API."""
+"""The real loop on a simulated seed: the same outage in log, history, metrics and Events."""
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
-from app.api import presenting
 from app.core.clock import Clock
 from app.core.metrics import Format, Metrics
-from app.core.model import workloads as ann
-from app.core.model.overrides import NOTHING
 from app.core.reporting.event_writer import EventWriter
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
@@ -112,39 +109,6 @@ async def test_an_outage_is_the_same_story_in_every_record(records, lines):
     assert said["MeltdownProtectionStarted"] == "warning"
 
 
-async def test_amid_an_outage_the_api_says_why_the_controllers_are_at_0(records):
-    harness = records.harness
-    await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
-        await harness.run(120)
-        shoot = presenting.shoot(harness.status(), harness.environment.policy, NOTHING)
-        nodes = [each.shown() for each in presenting.rows(harness.status())]
-    assert shoot.state == "Protected"
-    assert "10 of 10 node leases are older than 30 s" in shoot.message
-    assert "kube-controller-manager" in shoot.message
-    assert [each.replicas.spec for each in shoot.resources] == [0, 0, 0]
-    assert [each.replicas.saved for each in shoot.resources] == [1, 1, 1]
-    assert {each.status for each in shoot.conditions if each.type == "ProtectionActive"} == {"True"}
-    assert {each.lease for each in nodes} == {"Expired"}
-    assert {(each.candidate, each.reason) for each in nodes} == {(True, None)}
-
-
-async def test_leases_that_cannot_be_read_any_more_say_when_they_were(records):
-    harness = records.harness
-    await harness.run(60)
-
-    def shown():
-        return presenting.shoot(harness.status(), harness.environment.policy, NOTHING)
-
-    before = shown()
-    assert before.leases.as_of == before.probe.last_time
-    with harness.world.faults.api_down(SHOOT):
-        await harness.run(60)
-        after = shown()
-    assert after.state == "Unreachable"
-    assert before.leases.as_of <= after.leases.as_of < after.probe.last_time
-
-
 # Each word of a label is said by something that can happen.
 
 LEASES = frozenset({"leases"})
@@ -175,36 +139,6 @@ async def test_every_result_of_a_probe_happens(records, begin, probe, result):
     assert records.value("dwd_probes_total", probe=probe, result=result) > 0
     failures = records.value("dwd_shoot_probe_failures_total", namespace=SHOOT, probe=probe)
     assert failures >= records.value("dwd_probes_total", probe=probe, result=result)
-
-
-def operations(records, result, trigger="auto"):
-    """By direction, of kube-controller-manager."""
-    labels = {"resource": "Deployment/kube-controller-manager", "result": result}
-    name = "dwd_scale_operations_total"
-    return {
-        direction: records.value(name, direction=direction, trigger=trigger, **labels)
-        for direction in ("down", "up")
-    }
-
-
-async def test_what_could_not_be_scaled_has_failed(records):
-    await records.harness.run(60)
-    faults = records.harness.world.faults
-    with faults.path_cut(SHOOT), faults.patch_forbidden():
-        await records.harness.run(120)
-    assert operations(records, "failed")["down"] >= 1
-    assert operations(records, "done") == {"down": None, "up": None}
-
-
-async def test_what_a_person_looks_after_is_skipped(records):
-    annotations = {ann.IGNORE_SCALING: "true"}
-    body = {"metadata": {"annotations": annotations}}
-    records.harness.world.patch(SHOOT, "kube-controller-manager", body)
-    await records.harness.run(60)
-    with records.harness.world.faults.path_cut(SHOOT):
-        await records.harness.run(120)
-    assert operations(records, "skipped")["down"] >= 1
-    assert operations(records, "done")["down"] is None
 
 
 async def test_each_state_of_a_lease_is_shown(records):

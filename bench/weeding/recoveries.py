@@ -1,4 +1,4 @@
-"""From the write of an EndpointSlice to 50 pods of 10 owners deleted: how long that takes (`bench.weeding.real`)."""
+"""From the write of an EndpointSlice to 50 pods of 10 owners deleted: how long that takes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,7 +38,8 @@ async def one_recovery(seed: WeederSeed) -> Weeded:
     await asyncio.sleep(0.9)  # the log is read as little as possible while it is measured
     await _until_gone(seed, place, len(waiting))
     done = [each.done for each in seed.deleted() if each.namespace == place.namespace]
-    assert len(done) == len(waiting), "each of them once"
+    if len(done) != len(waiting):
+        raise RuntimeError("a pod was deleted twice")
     await _forget(place)
     return Weeded(min(done) - since, max(done) - since)
 
@@ -82,5 +83,6 @@ async def measured(seed: WeederSeed, weeder: Program, runs: int) -> list[Weeded]
     """So many recoveries, one after the other, after one that warms up the machine."""
     await one_recovery(seed)
     found = [await one_recovery(seed) for _ in range(runs)]
-    assert await weeder.leads()
+    if not await weeder.leads():
+        raise RuntimeError("it does not lead any more")
     return found

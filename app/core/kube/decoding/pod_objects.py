@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from app.core.errors import BadAnswer, trimmed
-from app.core.kube.decoding.envelope import FEW, Raw
+from app.core.kube.decoding.envelope import FEW, Few, Meta, Raw
 from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
 from app.core.model.names import is_subdomain
@@ -29,67 +29,57 @@ _READY: Final = "Ready"
 _LONGEST: Final = 253
 
 
-class _Owner(Struct):
-    api_version: str | None = msgspec.field(default=None, name="apiVersion")
+class _Owner(Struct, rename="camel"):
+    api_version: str | None = None
     kind: str | None = None
     name: str | None = None
     uid: str | None = None
     controller: bool | None = None
 
 
-class _Meta(Struct):
-    name: str
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
+class _PodMeta(Meta, rename="camel"):
     labels: msgspec.Raw = msgspec.Raw(b"null")
-    owners: Annotated[list[_Owner], FEW] | None = msgspec.field(
-        default=None, name="ownerReferences"
-    )
-    deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
+    owner_references: Few[_Owner] | None = None
 
 
-class _Waiting(Struct):
+class _Stay(Struct, rename="camel"):
+    """How a container is in one of its states."""
+
     reason: str | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
 
 
 class _State(Struct):
-    waiting: _Waiting | None = None
+    waiting: _Stay | None = None
+    running: _Stay | None = None
+    terminated: _Stay | None = None
 
 
-class _Terminated(Struct):
-    finished_at: str | None = msgspec.field(default=None, name="finishedAt")
-
-
-class _LastState(Struct):
-    terminated: _Terminated | None = None
-
-
-class _Container(Struct):
+class _ContainerStatus(Struct, rename="camel"):
     name: str | None = None
+    id: str | None = msgspec.field(default=None, name="containerID")
     state: _State | None = None
-    last_state: _LastState | None = msgspec.field(default=None, name="lastState")
-    restarts: int | None = msgspec.field(default=None, name="restartCount")
+    last_state: _State | None = None
+    restart_count: int | None = None
 
 
-class _PodCondition(Struct):
+class _PodCondition(Struct, rename="camel"):
     type: str | None = None
     status: str | None = None
-    since: str | None = msgspec.field(default=None, name="lastTransitionTime")
+    last_transition_time: str | None = None
 
 
-class _PodStatus(Struct):
-    conditions: Annotated[list[_PodCondition], FEW] | None = None
-    inits: Annotated[list[_Container], FEW] | None = msgspec.field(
-        default=None, name="initContainerStatuses"
-    )
-    containers: Annotated[list[_Container], FEW] | None = msgspec.field(
-        default=None, name="containerStatuses"
-    )
+class _PodStatus(Struct, rename="camel"):
+    phase: str | None = None
+    ip: str | None = msgspec.field(default=None, name="podIP")
+    conditions: Few[_PodCondition] | None = None
+    init_container_statuses: Few[_ContainerStatus] | None = None
+    container_statuses: Few[_ContainerStatus] | None = None
 
 
 class _Pod(Struct):
-    metadata: _Meta
+    metadata: _PodMeta
     status: _PodStatus | None = None
 
 
@@ -114,11 +104,11 @@ def pod(raw: Raw) -> PodView:
         uid=meta.uid or "",
         resource_version=meta.resource_version or "",
         labels=_labels(meta.labels),
-        owner=_owner(meta.owners or ()),
+        owner=_owner(meta.owner_references or ()),
         terminating=bool(meta.deletion_timestamp),
         containers=(
-            *[_container(each, init=True) for each in status.inits or ()],
-            *[_container(each, init=False) for each in status.containers or ()],
+            *[_container(each, init=True) for each in status.init_container_statuses or ()],
+            *[_container(each, init=False) for each in status.container_statuses or ()],
         ),
         ready_since=_ready_since(status.conditions or ()),
     )
@@ -147,13 +137,13 @@ def _line(text: str | None) -> str:
     return trimmed(text or "", _LONGEST)
 
 
-def _container(container: _Container, *, init: bool) -> ContainerView:
+def _container(container: _ContainerStatus, *, init: bool) -> ContainerView:
     waiting = (container.state or _State()).waiting
     ended = container.last_state and container.last_state.terminated
     return ContainerView(
         name=_line(container.name),
         waiting=None if waiting is None else sys.intern((waiting.reason or "")[:_LONGEST]),
-        restarts=container.restarts,
+        restarts=container.restart_count,
         last_exit=parse_rfc3339(ended.finished_at) if ended else None,
         init=init,
     )
@@ -162,7 +152,7 @@ def _container(container: _Container, *, init: bool) -> ContainerView:
 def _ready_since(conditions: Iterable[_PodCondition]) -> float | None:
     for each in conditions:
         if each.type == _READY and each.status == "True":
-            return parse_rfc3339(each.since)
+            return parse_rfc3339(each.last_transition_time)
     return None
 
 
@@ -190,10 +180,7 @@ class _Labels(Struct):
     service: str | None = msgspec.field(default=None, name=SERVICE_LABEL)
 
 
-class _SliceMeta(Struct):
-    name: str
-    namespace: str | None = None
-    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
+class _SliceMeta(Meta):
     labels: _Labels | None = None
 
 
@@ -207,14 +194,14 @@ class _Target(Struct):
     name: str | None = None
 
 
-class _Endpoint(Struct):
+class _Endpoint(Struct, rename="camel"):
     conditions: _Conditions | None = None
-    target: _Target | None = msgspec.field(default=None, name="targetRef")
+    target_ref: _Target | None = None
 
 
 class _Slice(Struct):
     metadata: _SliceMeta
-    endpoints: Annotated[list[_Endpoint], FEW] | None = None
+    endpoints: Few[_Endpoint] | None = None
 
 
 _slice_decoder: Final = msgspec.json.Decoder(_Slice)
@@ -237,7 +224,7 @@ def endpoint_slice(raw: Raw) -> SliceView:
 
 def _endpoint(endpoint: _Endpoint, namespace: str) -> SliceEndpoint:
     conditions = endpoint.conditions or _Conditions()
-    return SliceEndpoint(conditions.ready is not False, _pod_behind(endpoint.target, namespace))
+    return SliceEndpoint(conditions.ready is not False, _pod_behind(endpoint.target_ref, namespace))
 
 
 def _pod_behind(target: _Target | None, namespace: str) -> str | None:
@@ -265,64 +252,34 @@ _PHASES: Final = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknow
 _HIGHEST_PORT: Final = 65535
 
 
-class _ProbedPort(Struct):
+class _ProbedPort(Struct, rename="camel"):
     name: str | None = None
-    number: int | None = msgspec.field(default=None, name="containerPort")
+    container_port: int | None = None
 
 
 class _ProbedContainer(Struct):
     name: str | None = None
-    ports: Annotated[list[_ProbedPort], FEW] | None = None
+    ports: Few[_ProbedPort] | None = None
 
 
 class _ProbedSpec(Struct):
-    containers: Annotated[list[_ProbedContainer], FEW] | None = None
+    containers: Few[_ProbedContainer] | None = None
 
 
-class _ProbedRunning(Struct):
-    started_at: str | None = msgspec.field(default=None, name="startedAt")
-
-
-class _ProbedState(Struct):
-    running: _ProbedRunning | None = None
-
-
-class _ProbedContainerStatus(Struct):
-    name: str | None = None
-    id: str | None = msgspec.field(default=None, name="containerID")
-    state: _ProbedState | None = None
-
-
-class _ProbedStatus(Struct):
-    phase: str | None = None
-    ip: str | None = msgspec.field(default=None, name="podIP")
-    containers: Annotated[list[_ProbedContainerStatus], FEW] | None = msgspec.field(
-        default=None, name="containerStatuses"
-    )
-
-
-class _ProbedMeta(Struct):
-    name: str
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
-    deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
-
-
-class _ProbedPodBody(Struct):
-    metadata: _ProbedMeta
+class _ProbedPod(Struct):
+    metadata: Meta
     spec: _ProbedSpec | None = None
-    status: _ProbedStatus | None = None
+    status: _PodStatus | None = None
 
 
-_probed_decoder: Final = msgspec.json.Decoder(_ProbedPodBody)
+_probed_decoder: Final = msgspec.json.Decoder(_ProbedPod)
 
 
 def probed_pod(raw: Raw) -> ProbedPod:
     """Decodes a Pod; its containers are those of `spec.containers`, and one without a status is not created yet."""
     got = _probed_decoder.decode(raw)
-    meta, spec, status = got.metadata, got.spec or _ProbedSpec(), got.status or _ProbedStatus()
-    told = {each.name: each for each in status.containers or ()}
+    meta, spec, status = got.metadata, got.spec or _ProbedSpec(), got.status or _PodStatus()
+    told = {each.name: each for each in status.container_statuses or ()}
     return ProbedPod(
         namespace=sys.intern(meta.namespace or ""),
         name=meta.name,
@@ -345,10 +302,10 @@ def _phase(text: str | None) -> str:
 
 
 def _probed_container(
-    container: _ProbedContainer, status: _ProbedContainerStatus | None
+    container: _ProbedContainer, status: _ContainerStatus | None
 ) -> ProbedContainer:
-    told = status or _ProbedContainerStatus()
-    running = (told.state or _ProbedState()).running
+    told = status or _ContainerStatus()
+    running = (told.state or _State()).running
     return ProbedContainer(
         name=sys.intern(_line(container.name)),
         id=_line(told.id),
@@ -360,8 +317,8 @@ def _probed_container(
 
 def _named(ports: Iterable[_ProbedPort]) -> Iterable[tuple[str, int]]:
     for each in ports:
-        if each.name and each.number is not None and 0 < each.number <= _HIGHEST_PORT:
-            yield _line(each.name), each.number
+        if each.name and 0 < (each.container_port or 0) <= _HIGHEST_PORT:
+            yield _line(each.name), each.container_port or 0
 
 
 @lru_cache(maxsize=1024)
