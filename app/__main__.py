@@ -23,11 +23,9 @@ from app.core.config.settings import (
     CheckConfigSettings,
     CompletionSettings,
     DemoSettings,
-    ProberSettings,
-    ServeSettings,
+    SeedSettings,
     Shell,
     VersionSettings,
-    WeederSettings,
 )
 from app.core.errors import ConfigurationError, DemoNotInstalled, WatchdogError
 from app.core.model.policy import ConfigWarning
@@ -119,12 +117,8 @@ def _serve(settings: CommandSettings, warnings: tuple[ConfigWarning, ...]) -> in
     from app import main as composition  # noqa: PLC0415 - see above
 
     match settings:
-        case ProberSettings():
-            return _run(composition.run_prober(settings, warnings, os.environ))
-        case WeederSettings():
-            return _run(composition.run_weeder(settings, warnings, os.environ))
-        case ServeSettings():
-            return _run(composition.run_serve(settings, warnings, os.environ))
+        case SeedSettings():
+            return _run(composition.run_loops(settings, warnings, os.environ))
         case DemoSettings():
             if sys.stdout is None:  # a demo that nobody can watch has no purpose
                 sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")

@@ -38,7 +38,6 @@ from app.simulation.truth import WorldTruth, reference
 from app.simulation.workloads import (
     DeploymentController,
     PodPace,
-    PodTimes,
     Workload,
     control_plane,
 )
@@ -85,7 +84,7 @@ class World(WorldTruth):
             pace: how long pods in the seed take to start and stop.
             secret_name: `kubeConfigSecretName`, or `internalKubeConfigSecretName`.
             external_secret_name: `externalKubeConfigSecretName`; None for lease mode.
-            place: where its API servers listen; None if they do not.
+            place: where its API servers listen; None: in memory.
         """
         self.requests = RequestCount()
         self.denied: set[Permission] = set()
@@ -248,25 +247,13 @@ class World(WorldTruth):
     def add_control_plane(
         self,
         namespace: str,
-        *,
-        api_servers: int = 2,
-        bare: bool = False,
-        independent: bool = False,
-        times: PodTimes | None = None,
+        **what: Any,  # noqa: ANN401 - arguments of `control_plane`
     ) -> None:
-        """Adds the pods of a control plane, all Ready for an hour: etcd, kube-apiserver, and pods that depend on them.
+        """Adds the pods of a control plane, all Ready for an hour, as `control_plane` describes them.
 
-        Args:
-            namespace: the control-plane namespace; a shoot need not exist.
-            api_servers: the number of pods of kube-apiserver.
-            bare: whether to add a dependent pod without a controller.
-            independent: whether to add a pod that depends on nothing.
-            times: durations in the life of its pods.
+        A shoot need not exist in the namespace.
         """
-        chain = control_plane(
-            namespace, api_servers=api_servers, bare=bare, independent=independent, times=times
-        )
-        for workload in chain:
+        for workload in control_plane(namespace, **what):
             self.add_workload(workload)
 
     def add_lease(self, namespace: str, name: str, renewed: float | None) -> None:

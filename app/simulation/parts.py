@@ -10,7 +10,8 @@ from app.core.errors import ClusterError
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.simulation import manifests
-from app.simulation.network import Hosts, Nowhere, SeedNetwork, ServerPlace
+from app.simulation.memory import MemoryPlace
+from app.simulation.network import Hosts, SeedNetwork, ServerPlace
 from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer
 from app.simulation.store import Object, ObjectKey, Store
@@ -26,14 +27,15 @@ GARDENLET = "gardenlet"
 class Fault:
     """A fault in effect, until it is lifted; a context manager that lifts it on exit."""
 
-    def __init__(self, undo: Callable[[], object]) -> None:
-        self._undo: Callable[[], object] | None = undo
+    def __init__(self, *undo: Callable[[], object]) -> None:
+        """Remembers what ends it, in this order."""
+        self._undo = undo
 
     def lift(self) -> None:
         """Ends the fault; further calls have no effect."""
-        undo, self._undo = self._undo, None
-        if undo is not None:
-            undo()
+        undo, self._undo = self._undo, ()
+        for each in undo:
+            each()
 
     def __enter__(self) -> Self:
         return self
@@ -60,7 +62,7 @@ class WorldParts:
     """The name of the kubeconfig Secret for each route in use; endpoint mode has two."""
     pods: SeedPods
     watches: OpenWatches = field(default_factory=OpenWatches)
-    place: ServerPlace = field(default_factory=Nowhere)
+    place: ServerPlace = field(default_factory=MemoryPlace)
     network: SeedNetwork = field(default_factory=SeedNetwork)
     """The network that probes of hosts and external routes pass."""
     hosts: Hosts = field(default_factory=Hosts)

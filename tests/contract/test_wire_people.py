@@ -251,27 +251,6 @@ async def test_a_hold_may_be_from_nothing_to_a_day(arena, wire, hold):
     assert (await made(arena, wire, "ScaleRequest", spec))["spec"] == spec
 
 
-@pytest.mark.parametrize(
-    ("changes", "status", "message"),
-    [
-        (
-            {"kind": "ScaleRequest"},
-            422,
-            f'ScaleRequest.{GROUP} "a" is invalid: kind: Invalid value: "ScaleRequest": must be Pause',
-        ),
-        (
-            {"apiVersion": "v1"},
-            400,
-            f"the API version in the data (v1) does not match the expected API version ({VERSION})",
-        ),
-        ({"kind": ""}, 400, "the object provided is unrecognized (must be of type Pause): "),
-    ],
-)
-async def test_another_kind_is_not_taken(arena, wire, changes, status, message):
-    answer = await wire.ask("POST", at(arena, "Pause"), written("Pause") | changes)
-    assert (failure(answer)[0], answer.json["message"][: len(message)]) == (status, message)
-
-
 async def test_a_kind_cannot_be_patched_away(arena, wire):
     await made(arena, wire)
     answer = await wire.ask("PATCH", at(arena, "Pause", "a"), {"apiVersion": "v2"}, kind=MERGE)

@@ -189,14 +189,6 @@ async def test_a_query_that_cannot_be_read_is_a_bad_request(arena, wire, query):
     assert failure(answer) == (400, "BadRequest")
 
 
-@pytest.mark.parametrize(
-    "query", ["resourceVersionMatch=Exact", "resourceVersion=1&resourceVersionMatch=Foo"]
-)
-async def test_a_match_that_does_not_fit_is_invalid(arena, wire, query):
-    answer = await wire.get(f"{at(arena, 'Lease')}?{query}")
-    assert failure(answer) == (422, "Invalid")
-
-
 async def test_any_version_is_good_for_a_read_from_the_cache(arena, wire):
     await several(arena, wire, 1)
     path = at(arena, "Lease")
@@ -206,19 +198,6 @@ async def test_any_version_is_good_for_a_read_from_the_cache(arena, wire):
     async with asyncio.timeout(5):  # the cache may be a moment late
         while not (await wire.get(f"{path}?resourceVersion=0")).json["items"]:
             pass
-
-
-async def test_a_version_that_is_not_reached_yet_is_a_timeout(arena, wire):
-    await several(arena, wire, 1)
-    future = "?resourceVersion=99999999"
-    for answer in await asyncio.gather(
-        wire.get(at(arena, "Lease") + future), wire.get(at(arena, "Lease", "l0") + future)
-    ):
-        assert failure(answer) == (504, "Timeout")
-        assert answer.headers["Retry-After"] == "1"
-        details = answer.json["details"]
-        assert details["retryAfterSeconds"] == 1
-        assert details["causes"][0]["reason"] == "ResourceVersionTooLarge"
 
 
 @pytest.mark.parametrize(
@@ -292,18 +271,6 @@ async def test_tables_are_sent_where_they_are_asked_for(arena, wire):
     one = (await wire.get(at(arena, "Lease", "l0"), accept=TABLE)).json
     version = (await wire.get(at(arena, "Lease", "l0"))).json["metadata"]["resourceVersion"]
     assert one["metadata"] == {"resourceVersion": version}
-
-
-async def test_what_is_not_acceptable_is_said(arena, wire):
-    await several(arena, wire, 1)
-    assert failure(await wire.get(at(arena, "Lease"), accept=METADATA)) == (406, "NotAcceptable")
-    answer = await wire.get(at(arena, "Lease", "l0"), accept="text/html")
-    assert failure(answer) == (406, "NotAcceptable")
-    for accept in ("application/*", f"{METADATA_LIST},application/json"):
-        answer = await wire.get(at(arena, "Lease", "l0"), accept=accept)
-        assert failure(answer) == (406, "NotAcceptable")
-    for accept in ("*/*", f"text/html,{TABLE}", "text/html,application/json"):
-        assert (await wire.get(at(arena, "Lease", "l0"), accept=accept)).status == 200
 
 
 async def test_who_is_nobody_sees_the_version_and_health_and_nothing_else(arena, wire):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.arena import KINDS, REAL_TIME
 from tests.contract.test_wire_reads import METADATA, TABLE, at, lease
-from tests.contract.wire import MERGE, failure
+from tests.contract.wire import MERGE
 from tests.e2e import objects
 
 pytestmark = REAL_TIME
@@ -162,18 +162,6 @@ async def test_a_version_that_is_not_reached_yet_tells_nothing_before(arena, wir
     stream = asyncio.ensure_future(_all(wire, f"{at(arena, 'Lease')}?{query}"))
     await wire.ask("POST", at(arena, "Lease"), lease("a"))
     assert await stream == []
-
-
-async def test_a_watch_may_begin_with_all_there_is_and_say_where_that_ends(arena, wire):
-    await wire.ask("POST", at(arena, "Lease"), lease("a"))
-    query = "watch=1&sendInitialEvents=true&allowWatchBookmarks=true"
-    path = f"{at(arena, 'Lease')}?{query}&resourceVersionMatch=NotOlderThan"
-    events = await wire.events(path, 2)
-    assert [event["type"] for event in events] == ["ADDED", "BOOKMARK"]
-    annotations = events[-1]["object"]["metadata"]["annotations"]
-    assert annotations == {"k8s.io/initial-events-end": "true"}
-    answer = await wire.get(f"{at(arena, 'Lease')}?{query}")
-    assert failure(answer) == (422, "Invalid")
 
 
 async def test_a_watch_shows_objects_in_the_shape_that_was_asked_for(arena, wire):

@@ -112,14 +112,6 @@ SHOOT_RESOURCES: Final = (
 )
 
 
-_BUILT_IN: Final = frozenset(
-    {
-        *("", "apps", "authentication.k8s.io", "authorization.k8s.io", "coordination.k8s.io"),
-        *("discovery.k8s.io", "events.k8s.io"),
-    }
-)
-
-
 @lru_cache(maxsize=16)
 def _defined(each: Definition) -> ServedResource:
     return ServedResource(
@@ -157,7 +149,7 @@ class Catalog:
 
     def is_built_in(self, group: str) -> bool:
         """Returns whether a group is built in; such groups answer for their unknown resources themselves."""
-        return group in _BUILT_IN
+        return "." not in group or group.endswith(".k8s.io")
 
     def group_versions(self) -> list[tuple[str, str]]:
         """All groups but the core group."""
@@ -235,35 +227,26 @@ def _group(group: str, version: str) -> dict[str, Any]:
 
 
 def _entries(resource: ServedResource) -> list[dict[str, Any]]:
+    every = {"namespaced": resource.namespaced, "kind": resource.kind}
     whole = {
+        **every,
         "name": resource.plural,
         "singularName": resource.kind.lower(),
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
         "verbs": list(resource.verbs) if resource.stored else ["create"],
         **({"shortNames": [resource.short]} if resource.short else {}),
         **({"categories": resource.definition.categories} if resource.definition else {}),
     }
-    return [whole, *(_part(resource, part) for part in resource.parts)]
+    return [whole, *({**every, **_part(resource, part)} for part in resource.parts)]
 
 
 def _part(resource: ServedResource, part: str) -> dict[str, Any]:
-    if part == "token":
-        return {
-            "name": f"{resource.plural}/{part}",
-            "singularName": "",
-            "namespaced": True,
-            "group": "authentication.k8s.io",
-            "version": "v1",
-            "kind": "TokenRequest",
-            "verbs": ["create"],
-        }
-    scale = {"group": "autoscaling", "version": "v1"} if part == "scale" else {}
-    return {
-        "name": f"{resource.plural}/{part}",
-        "singularName": "",
-        "namespaced": resource.namespaced,
-        **scale,
-        "kind": "Scale" if part == "scale" else resource.kind,
-        "verbs": list(_PART),
-    }
+    entry = {"name": f"{resource.plural}/{part}", "singularName": "", "verbs": list(_PART)}
+    match part:
+        case "token":
+            group = "authentication.k8s.io"
+            more = {"group": group, "version": "v1", "kind": "TokenRequest", "verbs": ["create"]}
+        case "scale":
+            more = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+        case _:
+            more = {}
+    return {**entry, **more}

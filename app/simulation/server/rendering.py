@@ -6,7 +6,7 @@ from typing import Any, Final
 from app.simulation.server.catalog import ServedResource
 from app.simulation.store import Object
 from app.simulation.validation import SIZED
-from app.simulation.views import scale_view
+from app.simulation.views import size_field
 
 _WITHOUT_GENERATION: Final = frozenset({"Event", "Lease", "Namespace", "Node", "Secret", "Service"})
 _SLICE: Final = "EndpointSlice"
@@ -75,14 +75,15 @@ def scale(obj: Object) -> dict[str, Any]:
     Raises:
         NotFound: the kind has none.
     """
-    view, metadata = scale_view(obj), shown(obj)["metadata"]
+    field, metadata = size_field(obj), shown(obj)["metadata"]
+    wanted, current = obj["spec"][field], obj.get("status", {}).get(field, 0)
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {name: metadata[name] for name in names if name in metadata},
-        "spec": {"replicas": view.replicas} if view.replicas else {},
-        "status": {"replicas": view.current, **_selector(obj)},
+        "spec": {"replicas": wanted} if wanted else {},
+        "status": {"replicas": current, **_selector(obj)},
     }
 
 
