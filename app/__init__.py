@@ -43,7 +43,6 @@ The path of one pod, from the EndpointSlice that shows its service ready again t
     weeder.messages             publishes one notice for log, metrics, history and Event (core.reporting)
 """
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 NAME: Final = "dependency-watchdog"
@@ -51,6 +50,8 @@ NAME: Final = "dependency-watchdog"
 
 def own_version() -> str:
     """Returns the version of the installed package; `unknown` in a bare checkout."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - few commands need it
+
     try:
         return version(NAME)
     except PackageNotFoundError:
