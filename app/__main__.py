@@ -7,6 +7,7 @@ have more (`app.cli.problems`).
 
 import asyncio
 import errno
+import gc
 import io
 import os
 import shutil
@@ -105,9 +106,11 @@ def _dispatch(command: Read[Any]) -> int:
         case CompletionSettings():
             return _show(partial(_completion_script, Shell(command.rest[0])))
         case ClientSettings():
-            from app.cli.program import Streams, run_client  # noqa: PLC0415 - what serves needs no client
+            gc.disable()  # what is imported is no garbage, and looking for some takes a quarter of the time
+            from app.cli.program import run_client  # noqa: PLC0415 - what serves needs no client
 
-            return run_client(command, os.environ, Streams(sys.stdout, sys.stderr))
+            gc.enable()
+            return run_client(command, os.environ, sys.stdout, sys.stderr)
         case _:
             return _serve(settings, command.warnings)
 

@@ -18,6 +18,7 @@ from app.api.middleware import ApiMiddleware, Middleware, put_before_health, put
 from app.api.page.router import router as page_router
 from app.api.pages import pages_router
 from app.api.routers import operations, pause, resources, shoots, status, weeders
+from app.api.schemas import Schema
 from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.metrics import Format, Metrics, Slices
@@ -81,6 +82,7 @@ def create_api(
         middleware: The layers around the application: authentication, limits, audit.
         streams: The source of event streams; None: that feature is off.
     """
+    Schema.build()
     app = FastAPI(
         title="dependency-watchdog",
         description=_ABOUT,

@@ -25,6 +25,8 @@ from app.core.errors import (
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.simulation.network import SeedNetwork
+from app.simulation.store import Object
+from app.simulation.views import ref_of
 
 T = TypeVar("T")
 
@@ -130,6 +132,14 @@ class Journal:
 
     def add(self, write: Write) -> None:
         self._writes.append(write)
+
+    def enter(
+        self, at: float, obj: Object, patch: Object, by: str, verb: str = "patch", place: str = ""
+    ) -> None:
+        """Adds a write to an object, of its own namespace unless it is entered under another `place`."""
+        metadata = obj["metadata"]
+        place = place or metadata["namespace"] or metadata["name"]
+        self.add(Write(at, place, ref_of(obj), patch, by, at, verb))
 
     def clear(self) -> None:
         self._writes.clear()

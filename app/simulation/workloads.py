@@ -9,9 +9,9 @@ from typing import Any, Final
 from app.core.clock import Clock
 from app.simulation.store import Happened, Object, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
-from app.simulation.traffic import Journal, Write
+from app.simulation.traffic import Journal
 from app.simulation.validation import SIZES
-from app.simulation.views import ref_of, size_field
+from app.simulation.views import size_field
 
 ROLE: Final = "gardener.cloud/role"
 ETCD: Final = "etcd-main"
@@ -204,10 +204,10 @@ class DeploymentController:
         obj = self._seed.find(key)
         if obj is None or obj["spec"] != spec:
             return  # the newer spec is scheduled separately
-        name, now = size_field(obj), self._clock.now()
+        name = size_field(obj)
         patch = {"status": self._status(key, obj, name, settled=settled)}
         if self._seed.patch(key, patch, status=True) is not obj:
-            self._journal.add(Write(now, key.namespace, ref_of(obj), patch, NAME, now))
+            self._journal.enter(self._clock.now(), obj, patch, NAME)
 
     def _status(self, key: ObjectKey, obj: Object, name: str, *, settled: bool) -> Object:
         wanted, before = obj["spec"][name], obj.get("status", {})

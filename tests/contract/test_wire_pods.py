@@ -1,14 +1,13 @@
 """What a server says of pods and of slices of endpoints, word by word; above all, how pods are deleted."""
 
-import asyncio
 from urllib.parse import quote
 
 import pytest
 
-from tests.contract.arena import KINDS, REAL_TIME
-from tests.contract.pods import CRASH_LOOP, SERVICE, crash_looping, endpoints, pod, slice_of
+from tests.contract.arena import REAL_TIME
+from tests.contract.pods import CRASH_LOOP, crash_looping, endpoints, pod, slice_of
 from tests.contract.test_wire_reads import METADATA_LIST, TABLE, at
-from tests.contract.test_wire_watches import BOOKMARKS, told, version
+from tests.contract.test_wire_watches import told, version
 from tests.contract.test_wire_writes import NOBODYS, created
 from tests.contract.wire import MERGE, failure
 
@@ -321,22 +320,6 @@ async def test_a_selector_that_cannot_be_understood_is_a_bad_request(arena, wire
         assert failure(answer) == (400, "BadRequest")
 
 
-async def test_slices_of_all_namespaces_are_chosen_by_their_service_in_pages(arena, wire):
-    mine = f"etcd-{arena.namespace}"
-    for number, service in enumerate((mine, "other", mine, mine)):
-        await created(arena, wire, "EndpointSlice", slice_of(service, f"s{number}", True))
-    selector = quote(f"{SERVICE} in ({mine},absent)")
-    path, names, token = f"{KINDS['EndpointSlice'].path()}?limit=2&labelSelector={selector}", [], ""
-    while True:
-        page = (await wire.get(f"{path}&continue={token}")).json
-        assert (page["kind"], page["apiVersion"]) == ("EndpointSliceList", "discovery.k8s.io/v1")
-        names.append([each["metadata"]["name"] for each in page["items"]])
-        assert page["items"][0].keys().isdisjoint({"kind", "apiVersion"})
-        if not (token := page["metadata"].get("continue", "")):
-            break
-    assert names == [["s0", "s2"], ["s3"]]
-
-
 async def test_a_slice_without_endpoints_has_null_for_them(arena, wire):
     for name, given in (("a", []), ("b", None)):
         body = slice_of("x", name) | {"endpoints": given}
@@ -357,28 +340,6 @@ async def test_a_slice_needs_an_address_type(arena, wire):
     del body["addressType"]
     answer = await wire.ask("POST", at(arena, "EndpointSlice"), body)
     assert failure(answer) == (422, "Invalid")
-
-
-async def test_a_watch_of_slices_of_all_namespaces_tells_of_the_chosen_ones_only(arena, wire):
-    before = await version(arena, wire, "EndpointSlice")
-    mine = f"etcd-{arena.namespace}"
-    path = f"{KINDS['EndpointSlice'].path()}?watch=1&resourceVersion={before}{BOOKMARKS}"
-    stream = wire.watch(f"{path}&labelSelector={quote(f'{SERVICE} in ({mine})')}")
-    first = asyncio.ensure_future(anext(stream))
-    await created(arena, wire, "EndpointSlice", slice_of("other", "a", True))
-    await created(arena, wire, "EndpointSlice", slice_of(mine, "b", False))
-    async with asyncio.timeout(5):
-        assert told([await first]) == [("ADDED", "b")]
-        patch = {"endpoints": endpoints(True)}
-        await wire.ask("PATCH", at(arena, "EndpointSlice", "b"), patch, kind=MERGE)
-        event = await anext(stream)
-        assert (event["type"], event["object"]["endpoints"]) == ("MODIFIED", endpoints(True))
-        relabelled = {"metadata": {"labels": {SERVICE: "other"}}}
-        await wire.ask("PATCH", at(arena, "EndpointSlice", "b"), relabelled, kind=MERGE)
-        event = await anext(stream)
-        assert told([event]) == [("DELETED", "b")]
-        assert event["object"]["metadata"]["labels"] == {SERVICE: mine}
-    await stream.aclose()
 
 
 async def test_pods_are_a_table(arena, wire):

@@ -81,20 +81,6 @@ async def test_a_watch_of_one_name_tells_of_nothing_else_until_its_time_is_over(
     assert 0.9 < asyncio.get_running_loop().time() - began < 4
 
 
-async def test_what_comes_to_be_chosen_is_added_and_what_no_longer_is_deleted(arena, wire):
-    before = await version(arena, wire)
-    await wire.ask("POST", at(arena, "Lease"), lease("a"))
-    for value in ("1", "2", None):
-        patch = {"metadata": {"labels": {"x": value}}}
-        await wire.ask("PATCH", at(arena, "Lease", "a"), patch, kind=MERGE)
-    path = f"{at(arena, 'Lease')}?watch=1&resourceVersion={before}&labelSelector=x"
-    assert [kind for kind, _ in told(await wire.events(path, 3))] == [
-        "ADDED",
-        "MODIFIED",
-        "DELETED",
-    ]
-
-
 async def test_a_bookmark_comes_before_the_end_where_there_is_something_new_to_tell(
     where, arena, wire
 ):

@@ -13,7 +13,6 @@ import msgspec
 from app.core.errors import BadAnswer, Unreachable
 from app.core.kube.client import ApiRequest, Decode
 from app.core.kube.decoding.envelope import Raw
-from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import (
     ACCESS_REVIEWS,
     CLUSTERS,
@@ -257,15 +256,9 @@ class Reviewer:
 def _request(
     resource: ApiResource, kind: str, spec: Mapping[str, Any], within: float
 ) -> ApiRequest:
-    return ApiRequest(
-        RequestedRight("create", resource.plural),
-        resource.path(),
-        within,
-        method="POST",
-        body={"apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "spec": spec},
-        secret=resource is TOKEN_REVIEWS,
-        most=_MOST,
-    )
+    body = {"apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "spec": spec}
+    secret = resource is TOKEN_REVIEWS
+    return resource.request("create", within=within, body=body, secret=secret, most=_MOST)
 
 
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:

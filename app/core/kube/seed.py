@@ -16,7 +16,7 @@ import structlog
 
 from app.core.errors import NotFound
 from app.core.kube import resources
-from app.core.kube.client import MERGE_PATCH, ApiRequest, Decode
+from app.core.kube.client import Decode
 from app.core.kube.decoding import seed_objects
 from app.core.kube.failures import RequestedRight
 from app.core.kube.reflector import DECODED_AT_ONCE, Reflector
@@ -233,10 +233,8 @@ class SeedCluster:
         *,
         subresource: str = "",
     ) -> T:
-        where = f"{namespace}/{name}" if namespace else name
-        asked = RequestedRight("get", resource.named(subresource), where)
-        path = resource.path(namespace, name, subresource)
-        return await self._api.call(ApiRequest(asked, path, budget.within), decode, budget)
+        request = resource.request("get", namespace, name, subresource, within=budget.within)
+        return await self._api.call(request, decode, budget)
 
     async def unconfigured(self) -> tuple[str, ...]:
         """Finds objects that have the meltdown key but are not configured, of the kinds of the configured dependents.
@@ -336,14 +334,8 @@ class SeedCluster:
     ) -> T:
         """Writes on a new connection: a dead kept-alive one would cost seconds, and a write is never repeated."""
         resource, budget = await self._find(ref, urgent=urgent)
-        request = ApiRequest(
-            RequestedRight("patch", resource.named(subresource), f"{namespace}/{ref.name}"),
-            resource.path(namespace, ref.name, subresource),
-            budget.within,
-            method="PATCH",
-            body=patch.body(),
-            content_type=MERGE_PATCH,
-        )
+        where = (namespace, ref.name, subresource)
+        request = resource.request("patch", *where, within=budget.within, body=patch.body())
         return await self._api.call(request, decode, budget, new_connection=True, starting=starting)
 
 

@@ -6,7 +6,6 @@ depends on the shoots that there are is asked of the plain values, valid or not.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
@@ -148,13 +147,9 @@ class SceneKeys:
             self.say or action.about,
             Nobody() if action.scope is ActionScope.SEED else self.shoots,
             Timing(since, pause, self.lasting or 0.0, self.times or 1, self.every or 0.0),
-            partial(_begin, self.do, self.options),
+            lambda world, shoot: action.begin(world, shoot, self.options),
             action.touches,
         )
-
-
-def _begin(name: str, options: Options, world: Any, shoot: str) -> Any:  # noqa: ANN401 - the types of `Begin`
-    return ACTIONS[name].begin(world, shoot, options)
 
 
 @dataclass(frozen=True, slots=True)

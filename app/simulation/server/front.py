@@ -86,9 +86,12 @@ class ServerFront:
             return self._answers.text(200, "ok")
         if user == ANONYMOUS:
             raise self._forbidden(request, user)
-        documents = self._document(path)
-        if documents is not None:
-            return self._answers.json(200, documents)
+        try:
+            document = premise.catalog.discovered(path)
+        except LookupError as error:
+            raise self._missing(path) from error
+        if document is not None:
+            return self._answers.json(200, document)
         return await self._resource(request, user)
 
     def _user(self, request: web.BaseRequest) -> str:
@@ -114,30 +117,6 @@ class ServerFront:
 
     def _find(self, target: RequestedObject) -> ServedResource | None:
         return self._premise.catalog.find(target.group, target.version, target.plural)
-
-    def _document(self, path: str) -> object | None:
-        """Returns the discovery document of a path; None if the path is not one of discovery."""
-        catalog = self._premise.catalog
-        match path.strip("/").split("/"):
-            case ["api"]:
-                return catalog.core_versions()
-            case ["apis"]:
-                return catalog.group_list()
-            case ["openapi", "v3"]:
-                return catalog.documented()
-            case ["openapi", "v3", "apis", group, version]:
-                found = catalog.document(group, version)
-            case ["apis", group]:
-                found = catalog.group(group)
-            case ["api", version]:
-                found = catalog.resource_list("", version)
-            case ["apis", group, version]:
-                found = catalog.resource_list(group, version)
-            case _:
-                return None
-        if found is None:
-            raise self._missing(path)
-        return found
 
     def _missing(self, path: str) -> Exception:
         """Returns the error for a path at which nothing is served."""
@@ -189,15 +168,13 @@ class ServerFront:
             return tables.table(
                 resource, page.items, self._premise.now(), page.version, page.continues
             )
-        partially = _PARTIAL in accept
-        render = rendering.partial if partially else rendering.item
         return rendering.listed(
             resource,
-            [render(rendering.served(resource, obj)) for obj in page.items],
+            page.items,
             page.version,
             continues=page.continues,
             remaining=page.remaining,
-            partially=partially,
+            partially=_PARTIAL in accept,
         )
 
     def _render(

@@ -166,12 +166,8 @@ class StoreReader:
     def _keep(self, token: str, snapshot: _Snapshot) -> None:
         self._snapshots[token] = snapshot
         self._snapshots.move_to_end(token)
-        while len(self._snapshots) > _KEPT or self._oldest.version < self._store.compacted:
+        while len(self._snapshots) > _KEPT:
             self._snapshots.popitem(last=False)
-
-    @property
-    def _oldest(self) -> _Snapshot:
-        return next(iter(self._snapshots.values()))
 
 
 def existing(store: Store, resource: ServedResource, target: RequestedObject) -> Object:

@@ -237,7 +237,7 @@ def test_a_program_that_was_never_installed_has_an_unknown_version(monkeypatch):
     def is_absent(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("app.version", is_absent)
+    monkeypatch.setattr("importlib.metadata.version", is_absent)
     assert own_version() == "unknown"
 
 
