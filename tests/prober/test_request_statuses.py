@@ -125,6 +125,19 @@ async def test_a_verdict_that_turns_while_the_status_is_written_counts(lab):
         await harness.until(lambda: harness.replicas() == (0, 0, 0), within=30)
 
 
+async def test_an_automatic_run_ends_at_once_while_the_status_is_written(lab):
+    """Its hold is in force from the creation on."""
+    operator = await with_operator(lab, dependents=SLOW_KCM)
+    with (
+        operator.faults.path_cut(SHOOT),
+        operator.faults.seed_trouble(Trouble(silent=True, what=STATUS)),
+    ):
+        await operator.until(lambda: operator.writes(MCM), within=60)
+        operator.request("Up", force=True)
+        await operator.run(0.1)
+        assert "was ended: held by" in operator.told("FlowEnded")[0].message
+
+
 async def test_what_shows_that_others_wait_delays_nothing_to_speak_of(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     operator.request("Down", name="first")

@@ -46,12 +46,15 @@ async def test_when_leadership_is_lost_in_mid_recovery_nothing_is_sent_any_more(
     assert slow.seed.open_watches == 0
 
 
-async def test_a_deletion_that_waits_to_be_sent_when_leadership_is_lost_is_not(
-    harness, monkeypatch
-):
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not told yet"])
+async def test_a_deletion_that_waits_to_be_sent_when_leadership_is_lost_is_not(harness, told):
+    """A process that stood still has lost it before anybody could be told."""
     harness.delay_deletions(2)
     await harness.recover(SCHEDULER)
-    harness.leadership.become(leading=False)
+    if told:
+        harness.leadership.become(leading=False)
+    else:
+        harness.leadership.run_out()
     await harness.run(10)
     assert harness.seed.sent == []
 
