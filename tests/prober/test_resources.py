@@ -52,11 +52,12 @@ async def test_a_scale_down_between_the_two_verdicts_starts_anew(lab):
     harness = await lab.healthy()
     cut = harness.faults.path_cut(SHOOT)
     await harness.run(15)
-    harness.world.patch(SHOOT, CA, {"spec": {"replicas": 0}})
+    harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
     await harness.protect()
     cut.lift()
-    await harness.until(lambda: harness.world.replicas(SHOOT, MCM) == 1, within=120)
-    assert harness.world.replicas(SHOOT, CA) == 0 or harness.told("FoundAtZero")
+    await harness.until(lambda: harness.writes(MCM)[1:], within=120)
+    await harness.run(10)
+    assert not harness.writes(KCM)
 
 
 async def test_a_verdict_15_s_old_does_not_count_as_two(lab):

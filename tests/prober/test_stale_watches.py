@@ -53,6 +53,18 @@ async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(lab,
         assert harness.state() is ShootState.FAILING
 
 
+async def test_live_reads_that_take_longer_than_a_reading_is_believed_hold_it(lab):
+    harness = await stale(lab, "clusters", "secrets")
+    with (
+        harness.faults.path_cut(SHOOT),
+        harness.faults.seed_trouble(Trouble(latency=3.0, verbs=READS)),
+    ):
+        await harness.run(60)
+        assert not harness.writes()
+        assert harness.reason() is VerdictReason.SEED_STALE
+        assert "took longer than 5s" in harness.decision().message
+
+
 async def test_what_the_watch_told_of_a_shoot_during_a_live_read_stays(lab):
     harness = await stale(lab, "secrets")
     runner = harness.prober.registry.runner(SHOOT)

@@ -37,6 +37,18 @@ async def test_of_an_owner_with_few_pods_max_deletions_per_workload_are_deleted(
     assert "5 are allowed" in capped[0].message
 
 
+async def test_of_an_owner_with_more_as_many_as_it_had_at_the_start_of_the_first_recovery(lab):
+    """More of them at the second make the cap no higher."""
+    harness = with_app(lab, 6)
+    await harness.recover(APP, settle=5.0)
+    (owner,) = {pod.owner.name for pod in harness.world.pods(NAMESPACE, APP)}
+    key = ObjectKey("ReplicaSet", NAMESPACE, owner)
+    harness.world.store.patch(key, {"spec": {"replicas": 12}})
+    await harness.run(5)
+    await harness.recover(APP, settle=5.0)
+    assert len(harness.names()) == 6
+
+
 async def test_the_cap_is_one_over_two_services(lab):
     world = lab.world()
     world.add_control_plane(NAMESPACE)
@@ -59,6 +71,15 @@ async def test_a_pod_for_which_there_was_no_room_is_judged_again_when_there_is(l
     assert len(harness.names()) == 5
     await harness.run(20)
     assert len(harness.names()) == 6
+
+
+async def test_recoveries_of_long_ago_do_not_count(lab):
+    harness = with_app(lab, 1)
+    for _ in range(3):
+        await harness.recover()
+    await harness.run(300)
+    await harness.recover(APP)
+    assert len(harness.names()) == 1
 
 
 async def test_after_a_restart_no_pod_is_deleted_twice(lab):

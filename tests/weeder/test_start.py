@@ -176,6 +176,17 @@ async def gap(harness, seconds, during, *, expired=True):
     await harness.run(seconds + 30)
 
 
+async def test_a_service_that_was_lost_within_a_gap_ends_its_recovery(harness):
+    await harness.recover()
+
+    async def goes():
+        harness.world.faults.service_unready(*API)
+
+    await gap(harness, 5, goes)
+    assert harness.recovery().end is End.LOST
+    assert not harness.status().ready
+
+
 @pytest.mark.parametrize("expired", [True, False], ids=["expired", "cut"])
 async def test_a_service_that_came_back_within_a_gap_is_a_recovery(harness, expired):
     async def away_for_a_moment():

@@ -141,3 +141,8 @@ LEASE = ("garden", "dwd")
 )
 def test_a_dry_run_of_a_loop_needs_no_right_to_write(needed):
     assert {each.verb for each in needed} == {"get", "list", "watch"}
+
+
+def test_without_an_election_no_lease_is_needed():
+    needed = (*permissions_needed(LEASE_MODE, {}), *weeder_permissions())
+    assert "leases" not in {each.resource for each in needed}

@@ -7,7 +7,7 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import LeadershipLost, Unauthorized
-from app.core.kube.client import ApiRequest
+from app.core.kube.client import ApiRequest, WatchSilent
 from app.core.kube.failures import RequestedRight
 from app.core.kube.seed_api import Budget, SeedApi
 from app.core.metrics import Metrics
@@ -105,3 +105,19 @@ async def test_a_401_to_credentials_that_are_still_the_same_is_not_asked_for_aga
             await delete(api, starting)
         assert len(server.asked) == 1
     assert starting.asked == 1
+
+
+async def test_a_silent_watch_is_given_up():
+    """Its connection may be dead without anybody having said so."""
+
+    async def stream(asked):
+        await asked.begin_stream()
+        await asked.hang()
+
+    async with serving(stream) as server, asyncio.timeout(5):
+        api = SeedApi(FakeCredentials(server), Clock.system(), Metrics())
+        watch = ApiRequest(RequestedRight("watch", "pods", "all namespaces"), "/api/v1/pods", 5.0)
+        async with api.watch(watch, silence=0.1) as lines:
+            with pytest.raises(WatchSilent):
+                await anext(lines)
+        await api.close()

@@ -179,6 +179,14 @@ async def test_these_answers_mean_that_it_is_not_and_are_not_asked_again(status,
         assert "delete pods" in str(caught.value)
 
 
+async def test_200_from_somebody_who_knows_nothing_of_pods_is_no_deletion():
+    world = World()
+    world.deleting = lambda asked: asked.answer(b"<html>")
+    async with seed_of(world) as seed:
+        with pytest.raises(BadAnswer):
+            await delete(seed)
+
+
 async def test_a_deletion_without_an_answer_ends_in_time_and_is_sent_once(monkeypatch):
     assert weeder_view.DELETED_WITHIN == 5.0
     monkeypatch.setattr(weeder_view, "DELETED_WITHIN", 0.2)

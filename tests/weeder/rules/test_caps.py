@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.errors import NotFound
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Delete, WeederPolicy
 from app.weeder import rules
-from app.weeder.rules import UNKNOWN, DeletedBefore, Ledger
+from app.weeder.rules import UNKNOWN, DeletedBefore, Ledger, answer
 from tests.weeder.rules.facts import NOW, owner, pod
 
 WINDOW = 300.0
@@ -123,6 +124,14 @@ def test_for_a_pod_whose_deletion_is_sent_again_its_own_does_not_count():
     assert made.deleted_before(pod("new"), NOW) == DeletedBefore(
         already=False, used=2, allowed=LEAST
     )
+
+
+def test_a_404_after_no_answer_counts_as_the_first_request_may_have_deleted_it():
+    made = ledger("a")
+    made.answered(pod("a"), UNKNOWN)
+    made.sending(pod("a"), NOW + 1)
+    made.answered(pod("a"), answer(NotFound("gone", status=404)))
+    assert used(made) == 1
 
 
 def test_its_own_that_has_left_the_window_is_not_taken_off_twice():
