@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.core import errors
+from app.core.kube.seed_api import SeedApi
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.probing import Verdict, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
@@ -136,6 +137,27 @@ async def test_an_automatic_run_ends_at_once_while_the_status_is_written(lab):
         operator.request("Up", force=True)
         await operator.run(0.1)
         assert "was ended: held by" in operator.told("FlowEnded")[0].message
+
+
+async def test_a_status_that_waited_for_the_budget_is_not_written_after_the_lease_ran_out(
+    lab, monkeypatch
+):
+    operator = await with_operator(lab)
+    call = SeedApi.call
+
+    def run_out_meanwhile(api, request, *more, starting=None, **options):
+        def begins():
+            operator.leadership.run_out()
+            starting()
+
+        return call(api, request, *more, starting=starting and begins, **options)
+
+    monkeypatch.setattr(SeedApi, "call", run_out_meanwhile)
+    operator.request("Down")
+    await operator.run(10)
+    assert not operator.leadership.leading
+    assert operator.status_of() == {}
+    assert not operator.writes()
 
 
 async def test_what_shows_that_others_wait_delays_nothing_to_speak_of(lab):

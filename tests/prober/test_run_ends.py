@@ -5,9 +5,12 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from app.core.clock import Clock
 from app.core.kube.seed_api import SeedApi
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
+from app.core.model.workloads import Direction
+from app.prober.scaling.context import RunGuard
 from app.simulation.traffic import Host, Trouble
 from tests.support.harness import ETCD, KCM, MCM, SHOOT, SLOW_KCM, changed
 
@@ -66,6 +69,16 @@ async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(lab
         assert len(harness.writes()) == 2
         await harness.run(30)
         assert harness.world.requests.live(Host.SEED, "patch") == 2
+
+
+async def test_a_verdict_from_before_the_process_stood_still_is_not_written_on():
+    guard = RunGuard(Direction.DOWN, Clock.of_loop(), 15.0)
+    await asyncio.sleep(15)
+    assert not guard.held
+    await asyncio.sleep(1)
+    assert guard.held
+    guard.tell(Verdict.SCALE_DOWN)
+    assert not guard.held
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -249,6 +262,27 @@ async def test_a_write_that_waited_for_the_budget_does_not_start_after_the_lease
         await harness.run(20)
     assert harness.world.requests.live(Host.SEED, "patch") == sent
     assert "not the leader" in harness.told("FlowEnded")[0].message
+
+
+async def test_a_write_that_waited_for_the_budget_does_not_start_under_a_hold(lab, monkeypatch):
+    harness = await lab.healthy(shoot={"replicas": {ETCD: 1}}, dependents=WITH_ETCD_ONLY)
+    call, tries = SeedApi.call, []
+
+    def held_meanwhile(api, request, *more, starting=None, **options):
+        def begins():
+            tries.append(harness.now)
+            if len(tries) == 1:
+                harness.prober.registry.scalers.of(SHOOT).scaling_run.guard.tell(Verdict.HOLD)
+            starting()
+
+        return call(api, request, *more, starting=starting and begins, **options)
+
+    monkeypatch.setattr(SeedApi, "call", held_meanwhile)
+    with harness.faults.path_cut(SHOOT):
+        await harness.until(lambda: tries)
+        await harness.run(1)
+        assert harness.world.requests.live(Host.SEED, "patch") == 0
+        await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"), within=10)
 
 
 async def test_a_process_that_ends_in_mid_run_calls_nothing_a_failure(lab):

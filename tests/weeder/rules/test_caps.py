@@ -10,7 +10,7 @@ from app.core.errors import NotFound
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import Delete, WeederPolicy
 from app.weeder import rules
-from app.weeder.rules import UNKNOWN, DeletedBefore, Ledger, answer
+from app.weeder.rules import UNKNOWN, DeletedBefore, Ledger
 from tests.weeder.rules.facts import NOW, owner, pod
 
 WINDOW = 300.0
@@ -130,7 +130,7 @@ def test_a_404_after_no_answer_counts_as_the_first_request_may_have_deleted_it()
     made = ledger("a")
     made.answered(pod("a"), UNKNOWN)
     made.sending(pod("a"), NOW + 1)
-    made.answered(pod("a"), answer(NotFound("gone", status=404)))
+    made.answered(pod("a"), rules.answer(NotFound("gone", status=404)))
     assert used(made) == 1
 
 
