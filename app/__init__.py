@@ -17,16 +17,16 @@ The path of one lease, from its JSON to the Event:
 
     core.kube.decoding          decodes raw JSON to a LeaseView: name, renewTime, duration
     prober.runner               probes, decides, confirms, applies and schedules: `ShootRunner._probe_once` is the story
-    prober.lease_probe          makes one probe: version, Leases; Nodes and Machines where they could matter
+    prober.shoot_probe          makes one probe: version, Leases; Nodes and Machines where they could matter
     prober.rules.leases         learns the offset of the node's clock, judges the lease Fresh, Expired or Unknown
     prober.rules.candidates     counts the lease, if its node is a candidate
-    prober.rules.decision       decides by prober.rules.verdict: SCALE DOWN, 7 of 10 expired, limit 60 %; a second
-                                reading has to confirm it
+    prober.rules.verdict        decides: SCALE DOWN, 7 of 10 expired, limit 60 %; with the plan of what would be
+                                written. A second reading has to confirm it
     prober.rules.schedule       says when to look again
     prober.scaling              makes one scaling run, level by level, one merge patch a resource (prober.rules.scaling)
     prober.scaling_messages     publishes one notice for log, metrics, history and Event (core.reporting)
 
-In endpoint mode `prober.path_probe` makes the probe: `GET /version` by the internal and the external route;
+In endpoint mode the probe is `GET /version` by the internal and the external route (`PathProbe`);
 `prober.rules.paths` says what the result means. From the verdict on everything is the same. Endpoint probes
 (`prober.endpoints`, `prober.rules.probe_worker`, `core.handlers`) can hold back a scale-down: `prober.rules.gates`.
 
@@ -43,7 +43,6 @@ The path of one pod, from the EndpointSlice that shows its service ready again t
     weeder.messages             publishes one notice for log, metrics, history and Event (core.reporting)
 """
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 NAME: Final = "dependency-watchdog"
@@ -51,6 +50,8 @@ NAME: Final = "dependency-watchdog"
 
 def own_version() -> str:
     """Returns the version of the installed package; `unknown` in a bare checkout."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - few commands need it
+
     try:
         return version(NAME)
     except PackageNotFoundError:

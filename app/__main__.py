@@ -7,6 +7,7 @@ have more (`app.cli.problems`).
 
 import asyncio
 import errno
+import gc
 import io
 import os
 import shutil
@@ -23,11 +24,9 @@ from app.core.config.settings import (
     CheckConfigSettings,
     CompletionSettings,
     DemoSettings,
-    ProberSettings,
-    ServeSettings,
+    SeedSettings,
     Shell,
     VersionSettings,
-    WeederSettings,
 )
 from app.core.errors import ConfigurationError, DemoNotInstalled, WatchdogError
 from app.core.model.policy import ConfigWarning
@@ -107,9 +106,11 @@ def _dispatch(command: Read[Any]) -> int:
         case CompletionSettings():
             return _show(partial(_completion_script, Shell(command.rest[0])))
         case ClientSettings():
-            from app.cli.program import Streams, run_client  # noqa: PLC0415 - what serves needs no client
+            gc.disable()  # what is imported is no garbage, and looking for some takes a quarter of the time
+            from app.cli.program import run_client  # noqa: PLC0415 - what serves needs no client
 
-            return run_client(command, os.environ, Streams(sys.stdout, sys.stderr))
+            gc.enable()
+            return run_client(command, os.environ, sys.stdout, sys.stderr)
         case _:
             return _serve(settings, command.warnings)
 
@@ -119,12 +120,8 @@ def _serve(settings: CommandSettings, warnings: tuple[ConfigWarning, ...]) -> in
     from app import main as composition  # noqa: PLC0415 - see above
 
     match settings:
-        case ProberSettings():
-            return _run(composition.run_prober(settings, warnings, os.environ))
-        case WeederSettings():
-            return _run(composition.run_weeder(settings, warnings, os.environ))
-        case ServeSettings():
-            return _run(composition.run_serve(settings, warnings, os.environ))
+        case SeedSettings():
+            return _run(composition.run_loops(settings, warnings, os.environ))
         case DemoSettings():
             if sys.stdout is None:  # a demo that nobody can watch has no purpose
                 sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")

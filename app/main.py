@@ -15,11 +15,9 @@ from app import commands, own_version
 from app.core.config.policy_files import read_prober_file, read_weeder_file
 from app.core.config.settings import (
     DemoSettings,
-    ProberOptions,
     ProberSettings,
     SeedSettings,
     ServeSettings,
-    WeederOptions,
     WeederSettings,
 )
 from app.core.kube.seed_api import (
@@ -41,72 +39,44 @@ _SHARE: Final = Path("share", "dependency-watchdog")
 _CONFIGS: Final = (_HERE / "config", _HERE / _SHARE, sys.prefix / _SHARE)
 
 
-async def run_prober(
-    settings: ProberSettings, warnings: Warnings, environ: Mapping[str, str]
-) -> None:
-    """Run the prober on a real seed until SIGTERM or SIGINT.
+async def run_loops(settings: SeedSettings, warnings: Warnings, environ: Mapping[str, str]) -> None:
+    """Run the loops whose settings these are on a real seed until SIGTERM or SIGINT.
+
+    Files are read before the first request to the seed, so that a wrong one ends the process early.
 
     Raises:
         ConfigurationError: The configuration or the process's own credentials are wrong.
         WatchdogError: The process cannot run.
         SharedLoopDied: A loop that serves all shoots has ended.
     """
-    await _run_loops(settings, warnings, environ, prober=(settings, settings.config_file))
-
-
-async def run_weeder(
-    settings: WeederSettings, warnings: Warnings, environ: Mapping[str, str]
-) -> None:
-    """Run the weeder on a real seed until SIGTERM or SIGINT; raises the errors of `run_prober`."""
-    await _run_loops(settings, warnings, environ, weeder=(settings, settings.config_file))
-
-
-async def run_serve(
-    settings: ServeSettings, warnings: Warnings, environ: Mapping[str, str]
-) -> None:
-    """Run both loops on a real seed until SIGTERM or SIGINT; raises the errors of `run_prober`."""
-    await _run_loops(
-        settings,
-        warnings,
-        environ,
-        prober=(settings, settings.prober_config_file),
-        weeder=(settings, settings.weeder_config_file),
-    )
-
-
-async def _run_loops(
-    settings: SeedSettings,
-    warnings: Warnings,
-    environ: Mapping[str, str],
-    *,
-    prober: tuple[ProberOptions, Path] | None = None,
-    weeder: tuple[WeederOptions, Path] | None = None,
-) -> None:
-    """Run each loop that is given as a pair of options and configuration file.
-
-    Both files are read before the first request to the seed, so that a wrong one ends the process early.
-    """
     configure_logs(settings.log_level, settings.log_format)
     strict, configured = settings.strict_config, Configured(settings, own_version())
+    prober = settings if isinstance(settings, ProberSettings | ServeSettings) else None
+    weeder = settings if isinstance(settings, WeederSettings | ServeSettings) else None
     if prober is not None:
-        options, path = prober
-        found = read_prober_file(path, strict=strict, allow_exec=options.allow_exec)
-        configured = replace(configured, prober=found.policy, workers=options.concurrent_reconciles)
+        path = (
+            prober.prober_config_file if isinstance(prober, ServeSettings) else prober.config_file
+        )
+        found = read_prober_file(path, strict=strict, allow_exec=prober.allow_exec)
+        configured = replace(configured, prober=found.policy, workers=prober.concurrent_reconciles)
         warnings += found.warnings
     if weeder is not None:
-        read = read_weeder_file(weeder[1], strict=strict)
-        rate = weeder[0].max_deletions_per_second
+        path = (
+            weeder.weeder_config_file if isinstance(weeder, ServeSettings) else weeder.config_file
+        )
+        read = read_weeder_file(path, strict=strict)
+        rate = weeder.max_deletions_per_second
         configured = replace(configured, weeder=read.policy, deletions_a_second=rate)
         warnings += read.warnings
-    core = Core.create(per_shoot_metrics=prober is None or prober[0].per_shoot_metrics)
+    core = Core.create(per_shoot_metrics=prober is None or prober.per_shoot_metrics)
     cluster = RealCluster(
         settings,
         core,
         await _credentials(settings, core, environ),
-        scale_down_qps=DEFAULT_SCALE_DOWN_QPS if prober is None else prober[0].scale_down_qps,
+        scale_down_qps=DEFAULT_SCALE_DOWN_QPS if prober is None else prober.scale_down_qps,
     )
     if prober is not None and configured.prober is not None:
-        cluster.with_prober(prober[0], configured.prober)
+        cluster.with_prober(prober, configured.prober)
     if configured.weeder is not None:
         cluster.with_weeder(configured.weeder)
     configured = replace(configured, warnings=warnings, dry_run=settings.dry_run)
@@ -126,12 +96,12 @@ async def run_demo(
     """
     # Imported here: a watchdog in production must not load the terminal library and the simulated servers.
     with commands.simulation_needed():
-        from app.simulation.demo.demo import DemoRun, Invocation  # noqa: PLC0415 - see above
+        from app.simulation.demo.demo import DemoRun  # noqa: PLC0415 - see above
 
     sys.stderr.writelines(f"dwd demo: warning: {warning}\n" for warning in warnings)
-    prober, weeder = _config("prober.yaml"), _config("weeder.yaml")
+    shipped = _config("prober.yaml"), _config("weeder.yaml")
     stop = _stop_signal(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    await DemoRun(Invocation(settings, prober, weeder, environ, out), stop).run()
+    await DemoRun(settings, shipped, environ, out, stop).run()
 
 
 def _config(name: str) -> Path:

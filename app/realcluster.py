@@ -34,7 +34,7 @@ from app.core.kube.reviews import (
     process_permissions,
     weeder_permissions,
 )
-from app.core.kube.seed import SeedCluster, UnconfiguredScan
+from app.core.kube.seed import SeedCluster
 from app.core.kube.seed_api import MOST_SKEW, SeedApi, SeedCredentials
 from app.core.kube.shoot import ShootConnector
 from app.core.kube.weeder_view import WeederSeed
@@ -116,8 +116,7 @@ class RealCluster:
             probe_timeout=policy.probe_timeout,
             network=self._network,
         )
-        scan = UnconfiguredScan(self._api, seed.resources, policy)
-        adapters = ProberAdapters(seed, connector, self._leadership(Loop.PROBER), scan)
+        adapters = ProberAdapters(seed, connector, self._leadership(Loop.PROBER), seed.unconfigured)
         self._prober = self._with_endpoints(adapters, options, policy)
 
         async def needed() -> tuple[Permission, ...]:

@@ -12,7 +12,7 @@ from app.core.model.probing import Failure, Judgement, LeaseState, Tally, Verdic
 from app.prober.rules import candidates, leases, schedule, verdict
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
 from app.prober.rules.leases import NEVER, READING, Contacts, LeaseHistory, Timings
-from app.prober.rules.protection import PendingWrites
+from app.prober.rules.scaling import PendingWrites
 from app.prober.rules.schedule import ProbeIntervals, ScheduleInputs
 from app.prober.rules.verdict import NO_RESULTS, ConsecutiveResults
 from bench.network import LATENCY, Network, NoAnswer
@@ -186,7 +186,7 @@ class Looker:
             protected=self._protected,
             begins=self._memory.begins,
         )
-        return verdict.decide(
+        return verdict.decide_assessment(
             assessed, verdict.Preconditions(), needed, self._memory.consecutive, now
         )
 

@@ -4,26 +4,24 @@ from collections.abc import Callable
 from typing import Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
-from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_fastapi_instrumentator import Instrumentator
 
-from app.api import health, stream
+from app.api import stream
 from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import allowed, operation_id
 from app.api.document import complete
+from app.api.health import PATHS as HEALTH
 from app.api.health import Health, health_router
 from app.api.middleware import ApiMiddleware, Middleware, put_before_health, put_before_metrics
 from app.api.page.router import router as page_router
 from app.api.pages import pages_router
 from app.api.routers import operations, pause, resources, shoots, status, weeders
+from app.api.schemas import Schema
 from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.metrics import Format, Metrics, Slices
-
-# `/metrics`, and the metrics of our own HTTP requests.
-
 
 PATH: Final = "/metrics"
 _OPEN_METRICS: Final = "application/openmetrics-text"
@@ -41,22 +39,16 @@ def metrics_router(shown: Metrics) -> APIRouter:
     @router.get(PATH, response_class=Response)
     async def metrics(request: Request) -> Response:
         """All metrics of this process."""
-        body, content_type = await _page(shown, request.headers.get("accept", ""))
-        return Response(body, headers={"Content-Type": content_type})
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        opened = content_type.startswith(_OPEN_METRICS)
+        end = _END if opened else b""
+        parts = [encode(shown.registry).removesuffix(end)]
+        for source in shown.sliced:
+            slices = source.render(Format.OPEN_METRICS if opened else Format.TEXT)
+            parts.append((await _at_leisure(slices)).encode())
+        return Response(b"".join([*parts, end]), headers={"Content-Type": content_type})
 
     return router
-
-
-async def _page(metrics: Metrics, accept: str) -> tuple[bytes, str]:
-    encode, content_type = choose_encoder(accept)
-    opened = content_type.startswith(_OPEN_METRICS)
-    body = encode(metrics.registry)
-    end = _END if opened else b""
-    parts = [body.removesuffix(end)]
-    for source in metrics.sliced:
-        text = await _at_leisure(source.render(Format.OPEN_METRICS if opened else Format.TEXT))
-        parts.append(text.encode())
-    return b"".join([*parts, end]), content_type
 
 
 async def _at_leisure(work: Slices) -> str:
@@ -68,16 +60,6 @@ async def _at_leisure(work: Slices) -> str:
         except StopIteration as end:
             return str(end.value)
         await clock.sleep(0)
-
-
-def count_requests(app: FastAPI, registry: CollectorRegistry) -> None:
-    """Count and time the requests to `app` as `http_*`, by route, without those of health and metrics."""
-    Instrumentator(
-        should_group_status_codes=False,
-        should_exclude_streaming_duration=True,
-        excluded_handlers=[f"^{path}$" for path in (*health.PATHS, PATH)],
-        registry=registry,
-    ).instrument(app)
 
 
 _ABOUT: Final = "Keeps a Gardener seed from making an outage worse; these calls show what it sees and why it acts."
@@ -100,6 +82,7 @@ def create_api(
         middleware: The layers around the application: authentication, limits, audit.
         streams: The source of event streams; None: that feature is off.
     """
+    Schema.build()
     app = FastAPI(
         title="dependency-watchdog",
         description=_ABOUT,
@@ -125,10 +108,16 @@ def create_api(
         # Not by `include_router`, which would analyse each route anew for this application: 0.1 s of CPU.
         app.router.routes.extend(router.routes)
     app.include_router(pages_router(), dependencies=[allowed(Call.LIST)])
-    _with_health(app, health)
+    app.include_router(health_router(health))
     app.include_router(metrics_router(metrics), dependencies=[allowed(Call.LIST)])
     complete(app)
-    count_requests(app, metrics.registry)
+    # Requests are counted and timed as `http_*`, by route, without those of health and metrics.
+    Instrumentator(
+        should_group_status_codes=False,
+        should_exclude_streaming_duration=True,
+        excluded_handlers=[f"^{path}$" for path in (*HEALTH, PATH)],
+        registry=metrics.registry,
+    ).instrument(app)
     return middleware.put_before(app)
 
 
@@ -139,7 +128,9 @@ def create_health_app(health: Health, *, local_only: bool = False) -> FastAPI:
         health: The checks of liveness and readiness.
         local_only: The address is a loopback one: accept only a Host that names this machine.
     """
-    return put_before_health(_with_health(_bare("health"), health), local_only=local_only)
+    app = _bare("health")
+    app.include_router(health_router(health))
+    return put_before_health(app, local_only=local_only)
 
 
 def create_metrics_app(
@@ -164,8 +155,3 @@ def create_metrics_app(
 
 def _bare(name: str) -> FastAPI:
     return FastAPI(title=f"dependency-watchdog {name}", openapi_url=None, redirect_slashes=False)
-
-
-def _with_health(app: FastAPI, health: Health) -> FastAPI:
-    app.include_router(health_router(health))
-    return app

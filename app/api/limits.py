@@ -8,7 +8,7 @@
 
 import asyncio
 import math
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api.health import PATHS as HEALTH
 from app.api.problems import Problem, ProblemType, wait
 from app.core.errors import trimmed
+from app.core.fair_queue import RoundRobin
 from app.core.limits import Bucket
 from app.core.model.callers import Caller
 from app.core.web.peers import peer_of
@@ -233,60 +234,33 @@ _PAUSE_RATIO: Final = 1.0
 _MAX_PAUSE: Final = 0.25
 
 
-class RequestQueue:
-    """A fair queue: round robin over callers, however many requests each of them has waiting.
+class RequestQueue(RoundRobin):
+    """One request at a time, round robin over callers, with a rest after each.
 
     Args:
         now: The current instant, as `Clock.now`.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__()
         self.now = now
-        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self._taken = False
         self._free_at = now()
-        self._timer: asyncio.TimerHandle | None = None
 
-    async def begin(self, who: str) -> None:
-        """Wait until it is the turn of a request of `who`; `end` must follow."""
-        if not (self._taken or self._waiting) and self.now() >= self._free_at:
-            self._taken = True
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(who, deque()).append(turn)
-        self._wake()
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.end(0.0)
-            raise
+    def missing(self) -> float | None:
+        return None if self._taken else max(0.0, self._free_at - self.now())
+
+    def given(self) -> None:
+        self._taken = True
+
+    def returned(self) -> None:
+        self.end(0.0)
 
     def end(self, seconds: float) -> None:
         """End the turn of a request that kept the event loop for so many seconds."""
         self._taken = False
         self._free_at = self.now() + min(seconds * _PAUSE_RATIO, _MAX_PAUSE)
-        self._wake()
-
-    def _wake(self) -> None:
-        """Schedule the next turn, unless a request is running, one is scheduled already, or none waits."""
-        if self._waiting and not self._taken and self._timer is None:
-            rest = max(0.0, self._free_at - self.now())
-            self._timer = asyncio.get_running_loop().call_later(rest, self._next)
-
-    def _next(self) -> None:
-        self._timer = None
-        while self._waiting:
-            who, turns = next(iter(self._waiting.items()))
-            turn = turns.popleft()
-            if turns:
-                self._waiting.move_to_end(who)
-            else:
-                del self._waiting[who]
-            if not turn.done():
-                self._taken = True
-                turn.set_result(None)
-                return
+        self.give()
 
 
 class SerializedRequests:
@@ -307,7 +281,7 @@ class SerializedRequests:
         if scope["type"] != "http" or scope["path"] in HEALTH:
             await self._app(scope, receive, send)
             return
-        await self._turns.begin(self._who(scope))
+        await self._turns.wait(self._who(scope))
         await _UntilSuspended(self._app(scope, receive, send), self._turns)
 
 

@@ -95,22 +95,11 @@ def named_origin(headers: Headers, named: Collection[str]) -> str | None:
     return origins[0] if len(origins) == 1 and origins[0] in named else None
 
 
-def reading_headers(origin: str) -> Headers:
-    """The CORS headers that let a page of this origin read the answer."""
-    return (
-        (b"access-control-allow-origin", origin.encode("latin-1")),
-        (b"access-control-expose-headers", _SHOWN.encode()),
-    )
-
-
-def is_preflight(method: str, headers: Headers) -> bool:
-    """Whether the request is a CORS preflight."""
-    return method == "OPTIONS" and bool(values(headers, b"access-control-request-method"))
-
-
-def preflight(headers: Headers, named: Collection[str]) -> Response | Problem:
-    """Answer a CORS preflight: pages of a named origin may read; everything else is refused."""
+def preflight(headers: Headers, named: Collection[str]) -> Response | Problem | None:
+    """Answer a CORS preflight: pages of a named origin may read; everything else is refused. None: it is none."""
     asked = values(headers, b"access-control-request-method")
+    if not asked:
+        return None
     if named_origin(headers, named) is None:
         return Problem(ProblemType.CROSS_SITE, "pages of this origin are not allowed")
     if asked[0] not in _READS:
@@ -186,12 +175,11 @@ class RequestGuard:
     def _early(self, scope: Scope) -> Response | None:
         """The answer if the head alone determines it; None to ask the application."""
         found: Response | Problem | None = self._refusal(scope)
-        if found is None and is_preflight(scope["method"], scope["headers"]):
+        if found is None and scope["method"] == "OPTIONS":
             found = preflight(scope["headers"], self._origins)
-        elif found is None and scope["method"] not in _KNOWN:
-            found = no_such_method(
-                scope
-            )  # answered here, so that callers cannot create metric series with invented methods
+        if found is None and scope["method"] not in _KNOWN:
+            # Answered here, so that callers cannot create metric series with invented methods.
+            found = no_such_method(scope)
         return found.response(_path(scope)) if isinstance(found, Problem) else found
 
     def _refusal(self, scope: Scope) -> Problem | None:
@@ -214,7 +202,10 @@ class RequestGuard:
             return _HEADERS
         vary = (*_HEADERS, (b"vary", b"Origin"))
         origin = named_origin(scope["headers"], self._origins)
-        return vary if origin is None else (*vary, *reading_headers(origin))
+        if origin is None:
+            return vary
+        allowed = (b"access-control-allow-origin", origin.encode("latin-1"))
+        return (*vary, allowed, (b"access-control-expose-headers", _SHOWN.encode()))
 
 
 def _inner(scope: Scope) -> Scope:

@@ -189,10 +189,7 @@ async def _answer(request: Request, error: Exception) -> Response:
                 headers["Allow"] = _allowed(request.scope)
             found = Problem(kind, detail, headers=headers)
         case RequestValidationError():
-            mistakes = error.errors()
-            found = invalid(mistakes)
-            if any(each["type"] == "json_invalid" for each in mistakes):
-                found = Problem(ProblemType.MALFORMED_REQUEST, "the body is not JSON")
+            found = invalid(error.errors())
         case _:
             raise error
     return found.response(request.url.path)

@@ -5,11 +5,15 @@ a field that has the name and the meaning of the record's, or says by `From` wha
 Beside a field stands its example, from which the examples of the OpenAPI document are made (`example`).
 """
 
+import ast
+import inspect
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
+from itertools import pairwise
 from typing import Annotated, Any, Final, Self, get_args, get_origin
 
 from pydantic import (
@@ -58,6 +62,33 @@ class From:
     path: str
 
 
+@cache
+def _texts(module: str) -> Mapping[str, Mapping[str, str]]:
+    """The text below each field, by class; read for the document alone, as it takes a while."""
+    found: dict[str, dict[str, str]] = {}
+    for kind in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if isinstance(kind, ast.ClassDef):
+            found[kind.name] = {
+                field.target.id: inspect.cleandoc(text.value.value)
+                for field, text in pairwise(kind.body)
+                if isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+                and isinstance(text.value.value, str)
+            }
+    return found
+
+
+def _described(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """Describe each field in the JSON schema by the text below it, if it is not described otherwise."""
+    for kind in model.mro():
+        if issubclass(kind, Schema):
+            for name, text in _texts(kind.__module__).get(kind.__name__, {}).items():
+                shown = schema["properties"][model.model_fields[name].alias]
+                shown.setdefault("description", text)
+
+
 class Schema(BaseModel):
     """The base of all answers."""
 
@@ -66,7 +97,8 @@ class Schema(BaseModel):
         populate_by_name=True,
         from_attributes=True,
         frozen=True,
-        use_attribute_docstrings=True,
+        defer_build=True,  # `dwd` imports all of them, and needs few
+        json_schema_extra=_described,
     )
 
     @classmethod
@@ -77,6 +109,13 @@ class Schema(BaseModel):
         """
         own = {name: read(record) for name, read in _readers(cls).items() if name not in fields}
         return cls.model_validate(own | fields)
+
+    @classmethod
+    def build(cls) -> None:
+        """Build the validators of all schemas of this base: for a server, which is not to do it within a request."""
+        for each in cls.__subclasses__():
+            each.model_rebuild()
+            each.build()
 
     def public(self) -> dict[str, Any]:
         """As JSON has it: values of JSON by their public names."""

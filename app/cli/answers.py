@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_or
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.alias_generators import to_camel
 
 from app.api import schemas
 from app.cli.problems import CommandFailed, Exit
@@ -27,7 +26,7 @@ class Page(schemas.Schema):
     metadata: schemas.ListMetadata
 
 
-_CONFIG: Final = ConfigDict(alias_generator=to_camel, frozen=True)
+_CONFIG: Final = ConfigDict(frozen=True, defer_build=True)
 _REQUIRED: Final[dict[type[BaseModel], str]] = {
     schemas.Shoot: "namespace",
     schemas.Node: "name",
@@ -77,14 +76,15 @@ def _lenient(schema: type[BaseModel]) -> type[BaseModel]:
         kind = _accepted(field.annotation)
         if name == _REQUIRED.get(schema):
             fields[name] = (kind, Field(alias=field.alias))
-        elif name in _UNSAID or kind is Any or type(None) in get_args(kind):
-            fields[name] = (kind, Field(default=_UNSAID.get(name), alias=field.alias))
         else:
-            fields[name] = (
-                kind,
-                Field(default_factory=get_origin(kind) or kind, alias=field.alias),
-            )
+            empty = None if kind is Any or type(None) in get_args(kind) else _empty(kind)
+            fields[name] = (kind, Field(default=_UNSAID.get(name, empty), alias=field.alias))
     return create_model(schema.__name__, __config__=_CONFIG, **fields)
+
+
+def _empty(kind: Any) -> object:  # noqa: ANN401 - an annotation
+    """The empty value of a type; pydantic copies lists and mappings for each answer."""
+    return (get_origin(kind) or kind)()
 
 
 def _accepted(kind: Any) -> Any:  # noqa: ANN401 - an annotation

@@ -8,13 +8,14 @@ import asyncio
 import os
 import re
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Literal, Self
 
 import aiohttp
 import msgspec
@@ -25,7 +26,6 @@ from app.cli.problems import CommandFailed, Exit, NoAnswer, ServerRefused, refus
 from app.cli.transports import FOLLOWED, RequestTarget, Transport
 from app.core.config.client_settings import ClientSettings
 from app.core.errors import ConfigurationError, Mistake, trimmed
-from app.core.kube import kubeconfig
 
 # The bearer token: from a file, or from the user in a kubeconfig, whose login plugins are never run (threat T1).
 
@@ -41,20 +41,20 @@ _MAKE_ONE: Final = (
 )
 
 
-class TokenSource(Protocol):
+class TokenSource(ABC):
     """A source of the bearer token."""
 
+    @abstractmethod
     async def headers(self) -> Mapping[str, str]:
         """The headers that identify the caller; none to send no token.
 
         Raises:
             CommandFailed: The token cannot be read, or made.
         """
-        ...
 
     def rejected(self) -> bool:
         """Take note that the server does not know the token (401); returns whether the next one may be another."""
-        ...
+        return False
 
 
 def _bearer(token: str) -> Mapping[str, str]:
@@ -62,7 +62,7 @@ def _bearer(token: str) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class NoToken:
+class NoToken(TokenSource):
     """Sends no token, as for a demo."""
 
     why: str = f"no token was sent; {_MAKE_ONE}"
@@ -71,12 +71,9 @@ class NoToken:
     async def headers(self) -> Mapping[str, str]:
         return {}
 
-    def rejected(self) -> bool:
-        return False
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class InlineToken:
+class InlineToken(TokenSource):
     """A token from a kubeconfig."""
 
     value: str
@@ -84,21 +81,15 @@ class InlineToken:
     async def headers(self) -> Mapping[str, str]:
         return _bearer(self.value)
 
-    def rejected(self) -> bool:
-        return False
-
 
 @dataclass(frozen=True, slots=True)
-class TokenFile:
+class TokenFile(TokenSource):
     """A token file, which is read again for each request, as tokens are renewed."""
 
     path: Path
 
     async def headers(self) -> Mapping[str, str]:
         return _bearer(await asyncio.to_thread(self.read))
-
-    def rejected(self) -> bool:
-        return False
 
     def read(self) -> str:
         """Read the token; blocks.
@@ -175,6 +166,8 @@ def _of_user(path: Path, name: str, user: dict[str, Any]) -> TokenSource:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    from app.core.kube import kubeconfig  # noqa: PLC0415 - for this flag alone
+
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_FILE + 1)
@@ -236,7 +229,8 @@ class Reach:
     """Settings of every request."""
 
     tokens: TokenSource
-    tls: ssl.SSLContext
+    tls: ssl.SSLContext | Literal[True]
+    """What verifies servers; True: the CAs of this machine."""
     timeout: float
     """Seconds for one answer."""
     agent: str
@@ -250,7 +244,7 @@ class Client:
     """Sends requests to the API; an asynchronous context manager, which closes the connections."""
 
     def __init__(self, transport: Transport, reach: Reach) -> None:
-        self.transport = self._transport = transport
+        self.transport = transport
         self._reach = reach
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=reach.tls, limit=reach.connections),
@@ -358,7 +352,7 @@ class Client:
         """
         renewed = False
         while True:
-            place = await self._transport.place()
+            place = await self.transport.place()
             try:
                 response = await self._session.request(
                     method,
@@ -400,47 +394,31 @@ class Client:
 
     async def _open(self, call: ApiCall, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """Send a request until the answer is a success; follows each kind of `FOLLOWED` problem once."""
+        target = str(URL(f"{_API}{call.path}").extend_query(call.query))
+        headers, body = call.headers, None
+        if call.body is not None:
+            headers, body = (
+                {**headers, "Content-Type": "application/json"},
+                msgspec.json.encode(call.body),
+            )
         followed: list[ServerRefused] = []
-        renewed = False
         while True:
             try:
-                response = await self._send(call, timeout)
+                response = await self.exchange(call.method, target, headers, body, timeout)
             except CommandFailed as error:
-                raise (
-                    self._transport.explained(followed[-1], error) if followed else error
-                ) from error
+                if isinstance(error, NoAnswer):
+                    await self.transport.reset()  # the server may have moved
+                if not followed:
+                    raise
+                raise self.transport.explained(followed[-1], error) from error
             if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
                 return response
             refused = await self._refused(response)
-            unknown = response.status == HTTPStatus.UNAUTHORIZED
-            if unknown and not renewed and self._reach.tokens.rejected():
-                renewed = True
-                continue
             kinds = {each.problem.type for each in followed}
             if refused.problem.type not in FOLLOWED - kinds:
                 raise refused
             followed.append(refused)
-            await self._transport.follow(refused)
-
-    async def _send(self, call: ApiCall, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        place = await self._transport.place()
-        headers = {**call.headers, **await self._credentials(place)}
-        data = None if call.body is None else msgspec.json.encode(call.body)
-        if data is not None:
-            headers["Content-Type"] = "application/json"
-        try:
-            return await self._session.request(
-                call.method,
-                f"{place.origin}{_API}{call.path}",
-                params=call.query,
-                data=data,
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,
-                server_hostname=place.certificate_name,
-            )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise await self._lost(str(place.origin), error) from error
+            await self.transport.follow(refused)
 
     async def _credentials(self, place: RequestTarget) -> Mapping[str, str]:
         found = await self._reach.tokens.headers()
@@ -466,12 +444,12 @@ class Client:
     async def _lost(self, origin: str, error: Exception) -> NoAnswer:
         """The error for a request without an answer; resets the transport, as the server may have moved."""
         found = self._unanswered(origin, error)
-        await self._transport.reset()
+        await self.transport.reset()
         return found
 
     def _unanswered(self, origin: str, error: Exception) -> NoAnswer:
         """The error for a request without an answer."""
-        hints = self._transport.hints()
+        hints = self.transport.hints()
         match error:
             case aiohttp.ClientConnectorCertificateError():
                 trouble = f"its certificate is not trusted: {error.certificate_error}"

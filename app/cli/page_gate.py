@@ -13,9 +13,7 @@ Cookies do not know of ports, so that the name of ours has the port: several of 
 
 import hmac
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -31,26 +29,29 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 _OWN: Final = frozenset({"same-origin", "none"})
 """Values of `Sec-Fetch-Site` for requests that no other site has caused; `none` is the address bar, or a program."""
 _SHOWN: Final = 100
+_STRANGER: Final = (
+    "Only the browser that dwd page has opened is served. Use the address that it printed, which works once; if that "
+    "has been used, end dwd page with Ctrl-C and start it again."
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a request is not sent on."""
+class Refused(Exception):
+    """A request that is not sent on, and what its sender is told; `warning` is for the terminal."""
 
-    status: HTTPStatus
-    sentence: str
-
-
-class Entry(Enum):
-    """What a request for the address with the secret leads to."""
-
-    FIRST = auto()
-    """The browser gets the cookie."""
-    AGAIN = auto()
-    """It has the cookie already, as when it goes back in its history."""
-    USED = auto()
-    """The secret was used before, by another browser or program."""
-    WRONG = auto()
+    def __init__(
+        self,
+        status: HTTPStatus,
+        sentence: str,
+        title: str = "Access denied",
+        *,
+        warning: str = "",
+        again: int | None = None,
+    ) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence, self.title = status, sentence, title
+        self.warning = warning
+        self.again = again
+        """Seconds after which it may be sent again."""
 
 
 class PageGate:
@@ -76,26 +77,24 @@ class PageGate:
         """The header Set-Cookie for the browser: of this host only, out of the reach of scripts and of other sites."""
         return f"{self._name}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
 
-    def refusal(self, method: str, target: str, headers: CIMultiDictProxy[str]) -> Refusal | None:
-        """Judge the head of a request apart from its cookie; None to let it pass."""
+    def check(self, method: str, target: str, headers: CIMultiDictProxy[str]) -> None:
+        """Judge the head of a request apart from its cookie; raises Refused."""
         if headers.getall("Host", []) != [self._host]:
             asked = trimmed(", ".join(headers.getall("Host", [])), _SHOWN)
-            return Refusal(
-                HTTPStatus.MISDIRECTED_REQUEST, f"This is {self._host}, and not {asked}."
-            )
+            sentence = f"This is {self._host}, and not {asked}."
+            raise Refused(HTTPStatus.MISDIRECTED_REQUEST, sentence)
         sites, origins = headers.getall("Sec-Fetch-Site", []), headers.getall("Origin", [])
         if any(each not in _OWN for each in sites) or origins not in ([], [f"http://{self._host}"]):
-            return Refusal(
-                HTTPStatus.FORBIDDEN,
-                "Another site has asked for this. Open it from its own page, or type its address.",
+            sentence = (
+                "Another site has asked for this. Open it from its own page, or type its address."
             )
+            raise Refused(HTTPStatus.FORBIDDEN, sentence)
         if "Upgrade" in headers:
-            return Refusal(HTTPStatus.BAD_REQUEST, "This is plain HTTP, which is not upgraded.")
+            raise Refused(HTTPStatus.BAD_REQUEST, "This is plain HTTP, which is not upgraded.")
         if method not in METHODS:
-            return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "The API has no such method.")
+            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "The API has no such method.")
         if not target.startswith("/"):
-            return Refusal(HTTPStatus.BAD_REQUEST, "The target of a request is a path.")
-        return None
+            raise Refused(HTTPStatus.BAD_REQUEST, "The target of a request is a path.")
 
     def knows(self, headers: CIMultiDictProxy[str]) -> bool:
         """Whether the browser has the cookie."""
@@ -103,18 +102,36 @@ class PageGate:
         values = [each.removeprefix(f"{self._name}=") for each in pairs if "=" in each]
         return any(_same(each, self._cookie) for each in values)
 
-    def enter(self, method: str, target: str, headers: CIMultiDictProxy[str]) -> Entry | None:
-        """Use the secret in `target`; None if that is another path."""
+    def enter(
+        self, method: str, target: str, headers: CIMultiDictProxy[str]
+    ) -> Mapping[str, str] | None:
+        """Let in the browser that has the secret in `target`, or knows the cookie.
+
+        Returns:
+            The headers of a redirection to the page, if the secret was asked for; None if the request may be sent on.
+
+        Raises:
+            Refused: The cookie is missing, or the secret is wrong, or was used before by another browser or program.
+        """
+        known = self.knows(headers)
         if not target.startswith(_ENTRY):
+            if not known:
+                raise Refused(HTTPStatus.UNAUTHORIZED, _STRANGER)
             return None
         if method != "GET" or not _same(target.removeprefix(_ENTRY), self._secret):
-            return Entry.WRONG
-        if self.knows(headers):
-            return Entry.AGAIN
+            raise Refused(HTTPStatus.FORBIDDEN, _STRANGER)
+        if known:  # as when it goes back in its history
+            return {"Location": "/"}
         if self._used:
-            return Entry.USED
+            raise Refused(
+                HTTPStatus.FORBIDDEN,
+                "It works once. If it was not you who used it, end dwd page at once: Ctrl-C in its terminal.",
+                "This address has already been used",
+                warning="the address was asked for again, by another browser, and that was refused; if your own was "
+                "never let in, somebody else was: end this with Ctrl-C",
+            )
         self._used = True
-        return Entry.FIRST
+        return {"Location": "/", "Set-Cookie": self.set_cookie}
 
 
 def _same(said: str, secret: str) -> bool:

@@ -34,7 +34,7 @@ from aiohttp import web
 from rich.text import Text
 
 from app.cli.client import EVENT_STREAM, Client, whole
-from app.cli.page_gate import LOOPBACK, Entry, PageGate, Refusal, belongs_to
+from app.cli.page_gate import LOOPBACK, PageGate, Refused, belongs_to
 from app.cli.printing import Answer, Printer
 from app.cli.problems import (
     LOOP_NOT_HERE,
@@ -66,6 +66,7 @@ _REACHED: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABL
 _REFRESH: Final = 5
 _PROBLEM: Final = "application/problem+json"
 _JSON: Final = {"Accept": "application/json"}
+_NOT_FORWARDED: Final = "Not forwarded"
 
 _FORWARDED_REQUEST_HEADERS: Final = (
     *("Accept", "Accept-Language", "Content-Type"),
@@ -92,10 +93,6 @@ _PAGE: Final = """<!doctype html>
 <meta name="color-scheme" content="light dark">{refresh}<title>{title}</title></head>
 <body><h1>{title}</h1><p>{sentence}</p></body></html>
 """
-_STRANGER: Final = (
-    "Only the browser that dwd page has opened is served. Use the address that it printed, which works once; if that "
-    "has been used, end dwd page with Ctrl-C and start it again."
-)
 
 
 async def page(session: Session, settings: PageSettings, words: tuple[str, ...]) -> None:
@@ -297,65 +294,25 @@ class _Proxy:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         target, headers = request.raw_path, request.headers
         try:
-            refused = self._stranger(request) or self._gate.refusal(request.method, target, headers)
-            if refused is not None:
-                return _sentence(request, refused.status, "Access denied", refused.sentence)
-            entry = self._gate.enter(request.method, target, headers)
-            if entry is not None:
-                return self._entered(request, entry)
-            if not self._gate.knows(headers):
-                return _sentence(request, HTTPStatus.UNAUTHORIZED, "Access denied", _STRANGER)
+            _check_user(request)
+            self._gate.check(request.method, target, headers)
+            entered = self._gate.enter(request.method, target, headers)
+            if entered is not None:
+                return web.Response(status=303, headers={**_OWN, **entered})
             return await self._pass_on(request)
+        except Refused as refused:
+            if refused.warning and not self._warned:
+                self._warned = True
+                self._printer.tell(f"dwd page: {refused.warning}")
+            return _sentence(request, refused)
         finally:
             if not request.content.is_eof():  # a body that nobody has read
                 request.protocol.force_close()
 
-    def _stranger(self, request: web.BaseRequest) -> Refusal | None:
-        """Refuse what another user of this machine has sent."""
-        transport = request.transport
-        if transport is None:
-            return None
-        here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
-        if not here or not there or belongs_to(os.getuid(), here, there):
-            return None
-        self._warn("a request of another user of this machine was refused")
-        return Refusal(HTTPStatus.FORBIDDEN, "This belongs to another user of this machine.")
-
-    def _warn(self, sentence: str) -> None:
-        if not self._warned:
-            self._warned = True
-            self._printer.tell(f"dwd page: {sentence}")
-
-    def _entered(self, request: web.BaseRequest, entry: Entry) -> web.StreamResponse:
-        home = {**_OWN, "Location": "/"}
-        match entry:
-            case Entry.FIRST:
-                return web.Response(
-                    status=303, headers={**home, "Set-Cookie": self._gate.set_cookie}
-                )
-            case Entry.AGAIN:
-                return web.Response(status=303, headers=home)
-            case Entry.USED:
-                self._warn(
-                    "the address was asked for again, by another browser, and that was refused; if your own was never "
-                    "let in, somebody else was: end this with Ctrl-C"
-                )
-                return _sentence(
-                    request,
-                    HTTPStatus.FORBIDDEN,
-                    "This address has already been used",
-                    "It works once. If it was not you who used it, end dwd page at once: Ctrl-C in its terminal.",
-                )
-            case Entry.WRONG:
-                return _sentence(request, HTTPStatus.FORBIDDEN, "Access denied", _STRANGER)
-
     async def _pass_on(self, request: web.BaseRequest) -> web.StreamResponse:
-        try:
-            body = await _body(request)
-        except _BodyRefused as error:
-            return _sentence(request, error.status, "Not forwarded", str(error))
+        body = await _body(request)
         if self._link.trouble is not None:
-            return self._broken(request, self._link.trouble)
+            raise _unreachable(self._link.trouble)
         headers = {
             name: request.headers[name]
             for name in _FORWARDED_REQUEST_HEADERS
@@ -367,7 +324,7 @@ class _Proxy:
             if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
                 response, said = await self._of_leader(request, response, headers, body, moves)
         except (CommandFailed, ConfigurationError) as error:
-            return self._broken(request, str(error))
+            raise _unreachable(str(error)) from error
         return await _relay(request, response, said, self._link)
 
     async def _of_leader(
@@ -397,10 +354,28 @@ class _Proxy:
         again = await self._link.send(request.method, request.raw_path, headers, body)
         return again, b""
 
-    def _broken(self, request: web.BaseRequest, trouble: str) -> web.StreamResponse:
-        sentence = f"The watchdog cannot be reached: {trouble}. Retrying."
-        status = HTTPStatus.SERVICE_UNAVAILABLE
-        return _sentence(request, status, "The watchdog is unreachable", sentence, again=_REFRESH)
+
+def _check_user(request: web.BaseRequest) -> None:
+    """Refuse what another user of this machine has sent."""
+    transport = request.transport
+    if transport is None:
+        return
+    here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+    if here and there and not belongs_to(os.getuid(), here, there):
+        raise Refused(
+            HTTPStatus.FORBIDDEN,
+            "This belongs to another user of this machine.",
+            warning="a request of another user of this machine was refused",
+        )
+
+
+def _unreachable(trouble: str) -> Refused:
+    return Refused(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        f"The watchdog cannot be reached: {trouble}. Retrying.",
+        "The watchdog is unreachable",
+        again=_REFRESH,
+    )
 
 
 @asynccontextmanager
@@ -436,16 +411,8 @@ async def _listening(way: LeaderLink, printer: Printer, port: int) -> AsyncItera
         listening.close()
 
 
-class _BodyRefused(Exception):
-    """The body of a request is too long, or too slow."""
-
-    def __init__(self, status: HTTPStatus, message: str) -> None:
-        self.status = status
-        super().__init__(message)
-
-
 async def _body(request: web.BaseRequest) -> bytes | None:
-    """Read the body of a request; None if it has none."""
+    """Read the body of a request; None if it has none; raises Refused if it is too long, or too slow."""
     if not request.body_exists:
         return None
     found = bytearray()
@@ -455,10 +422,10 @@ async def _body(request: web.BaseRequest) -> bytes | None:
                 found += chunk
                 if len(found) > _MAX_BODY:
                     most = f"A request has at most {_MAX_BODY >> 10} KiB."
-                    raise _BodyRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, most)
+                    raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, most, _NOT_FORWARDED)
     except TimeoutError as error:
         late = f"The request did not arrive within {_BODY_TIME:.0f} s."
-        raise _BodyRefused(HTTPStatus.REQUEST_TIMEOUT, late) from error
+        raise Refused(HTTPStatus.REQUEST_TIMEOUT, late, _NOT_FORWARDED) from error
     return bytes(found)
 
 
@@ -504,28 +471,17 @@ def _path_of(location: str) -> str:
     return f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}"
 
 
-def _sentence(
-    request: web.BaseRequest,
-    status: HTTPStatus,
-    title: str,
-    sentence: str,
-    *,
-    again: int | None = None,
-) -> web.StreamResponse:
+def _sentence(request: web.BaseRequest, refused: Refused) -> web.StreamResponse:
     """An answer of our own: a page for people, and a problem for the page's script."""
-    later = {} if again is None else {"Retry-After": str(again)}
+    status, title, again = refused.status, refused.title, refused.again
+    headers = _OWN if again is None else {**_OWN, "Retry-After": str(again)}
     accepted = request.headers.get("Accept", "")
     if "text/html" in accepted and _PROBLEM not in accepted:
         refresh = "" if again is None else f'<meta http-equiv="refresh" content="{again}">'
         text = _PAGE.format(
-            title=html.escape(title), sentence=html.escape(sentence), refresh=refresh
+            title=html.escape(title), sentence=html.escape(refused.sentence), refresh=refresh
         )
-        return web.Response(
-            status=status, text=text, content_type="text/html", headers={**_OWN, **later}
-        )
-    problem = {"type": "about:blank", "title": title, "status": int(status), "detail": sentence}
-    return web.Response(
-        status=status,
-        body=json.dumps(problem).encode(),
-        headers={**_OWN, **later, "Content-Type": _PROBLEM},
-    )
+        return web.Response(status=status, text=text, content_type="text/html", headers=headers)
+    problem = {"type": "about:blank", "title": title, "status": int(status)}
+    body = json.dumps({**problem, "detail": refused.sentence}).encode()
+    return web.Response(status=status, body=body, headers={**headers, "Content-Type": _PROBLEM})

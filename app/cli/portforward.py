@@ -21,7 +21,6 @@ from app.cli.problems import NoAnswer
 from app.core.config.flags import ENV_PREFIX
 from app.core.config.values import NamespacedName
 from app.core.errors import trimmed
-from app.core.tasks import Tasks
 
 # Child processes that must not outlive this one.
 
@@ -89,12 +88,12 @@ class PortForward:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._reading: asyncio.Task[None] | None = None
-        self._said: deque[str] = deque(maxlen=_LAST_LINES)
-        self._listens: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._draining: asyncio.Future[None] | None = None
+        self.port = 0
+        """The local port."""
 
     @classmethod
-    async def start(cls, kubectl: Kubectl, target: str, tasks: Tasks) -> Self:
+    async def start(cls, kubectl: Kubectl, target: str) -> Self:
         """Start kubectl and wait until it listens.
 
         It gets a session of its own, so that Ctrl-C reaches this process alone, which then ends kubectl in order.
@@ -115,18 +114,41 @@ class PortForward:
                 preexec_fn=tied_to(os.getpid()),
             )
         except OSError as error:
-            raise NoAnswer(
-                f"{kubectl.path} cannot be started: {error.strerror}", sent=False
-            ) from error
+            trouble = f"{kubectl.path} cannot be started: {error.strerror}"
+            raise NoAnswer(trouble, sent=False) from error
         found = cls(process)
-        found._reading = tasks.once(found._read, "output of kubectl")
-        await found._wait(target)
+        try:
+            async with asyncio.timeout(_LISTENING):
+                found.port = await found._listens(target)
+        except BaseException as error:
+            await found.stop()
+            if isinstance(error, TimeoutError):
+                trouble = f"kubectl port-forward to {target} takes too long"
+                raise NoAnswer(trouble, sent=False) from error
+            raise
+        found._drain()
         return found
 
-    @property
-    def port(self) -> int:
-        """The local port."""
-        return self._listens.result()
+    async def _listens(self, target: str) -> int:
+        """Read kubectl's output until it says on which port it listens."""
+        assert self._process.stdout is not None  # noqa: S101 - it was asked for
+        said: deque[str] = deque(maxlen=_LAST_LINES)
+        while line := await _line(self._process.stdout):
+            if (found := _FORWARDING.match(line)) is not None:
+                return int(found[1])
+            said.append(trimmed(line.decode("utf-8", "replace")))
+        trouble = "; ".join(said) or "it has ended"
+        raise NoAnswer(f"kubectl port-forward to {target} fails: {trouble}", sent=False)
+
+    def _drain(self) -> None:
+        """Read on until all who have kubectl's output have ended: it writes a line for each connection."""
+
+        async def read(output: asyncio.StreamReader) -> None:
+            while await output.read(_MAX_LINE):
+                pass
+
+        if self._draining is None and self._process.stdout is not None:
+            self._draining = asyncio.ensure_future(read(self._process.stdout))
 
     @property
     def ended(self) -> bool:
@@ -138,6 +160,7 @@ class PortForward:
 
         The signals go to the whole process group: the kubectl in PATH may be a wrapper that runs the real one.
         """
+        self._drain()
         self._signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -153,42 +176,8 @@ class PortForward:
     async def _gone(self) -> None:
         """Wait until kubectl has ended, and no process has its output open any more."""
         await self._process.wait()
-        if self._reading is not None:
-            await asyncio.wait([self._reading])
-
-    async def _wait(self, target: str) -> None:
-        try:
-            async with asyncio.timeout(_LISTENING):
-                await self._listens
-        except TimeoutError as error:
-            await self.stop()
-            raise NoAnswer(
-                f"kubectl port-forward to {target} takes too long", sent=False
-            ) from error
-        except _Silent as error:
-            await self.stop()
-            said = "; ".join(self._said) or "it has ended"
-            raise NoAnswer(f"kubectl port-forward to {target} fails: {said}", sent=False) from error
-        except asyncio.CancelledError:
-            await self.stop()
-            raise
-
-    async def _read(self) -> None:
-        """Read kubectl's output to its end; it writes a line for each connection, and would block on a full pipe."""
-        assert self._process.stdout is not None  # noqa: S101 - it was asked for
-        try:
-            while line := await _line(self._process.stdout):
-                self._said.append(trimmed(line.decode("utf-8", "replace")))
-                found = _FORWARDING.match(line)
-                if found is not None and not self._listens.done():
-                    self._listens.set_result(int(found[1]))
-        finally:
-            if not self._listens.done():
-                self._listens.set_exception(_Silent())
-
-
-class _Silent(Exception):
-    """kubectl has ended before it listened."""
+        if self._draining is not None:
+            await asyncio.wait([self._draining])
 
 
 async def _line(stream: asyncio.StreamReader) -> bytes:

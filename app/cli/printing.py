@@ -4,16 +4,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol, TextIO, assert_never
+from typing import TYPE_CHECKING, Final, Protocol, TextIO, assert_never
 
-import yaml
-from rich.console import Console, Group
-from rich.live import Live
 from rich.text import Text
 
 from app.cli.problems import CommandFailed, Exit
 from app.cli.tables import said
 from app.core.config.client_settings import OutputFormat
+
+if TYPE_CHECKING:  # imported where they are needed: for a terminal, and for YAML
+    from rich.console import Console
+    from rich.live import Live
 
 _INDENT: Final = 2
 _WIDE: Final = 1_000
@@ -65,18 +66,7 @@ class Printer:
         self, out: TextIO, err: TextIO, output: OutputFormat, environ: Mapping[str, str]
     ) -> None:
         self._out, self._err, self._output = out, err, output
-        self._console = (
-            Console(
-                file=out,
-                highlight=False,
-                markup=False,
-                emoji=False,
-                no_color=bool(environ.get("NO_COLOR")),
-                _environ=environ,
-            )
-            if out.isatty()
-            else None
-        )
+        self._console = _console(out, environ) if out.isatty() else None
 
     @property
     def for_people(self) -> bool:
@@ -130,6 +120,8 @@ class Printer:
         if self._console is None or not self.for_people:
             yield _Succession(self)
             return
+        from rich.live import Live  # noqa: PLC0415 - for terminals alone
+
         with Live(console=self._console, screen=True, auto_refresh=False) as live:
             yield _InPlace(self._console, live)
 
@@ -143,6 +135,15 @@ class Printer:
         except OSError as error:
             message = f"the output cannot be written: {error.strerror}"
             raise CommandFailed(Exit.FAILED, message) from error
+
+
+def _console(out: TextIO, environ: Mapping[str, str]) -> "Console":
+    from rich.console import Console  # noqa: PLC0415 - for terminals alone
+
+    plain = bool(environ.get("NO_COLOR"))
+    return Console(
+        file=out, highlight=False, markup=False, emoji=False, no_color=plain, _environ=environ
+    )
 
 
 class _Succession:
@@ -171,7 +172,7 @@ class _Succession:
 class _InPlace:
     """Draws each answer in the place of the last one."""
 
-    def __init__(self, console: Console, live: Live) -> None:
+    def __init__(self, console: "Console", live: "Live") -> None:
         self._console, self._live = console, live
         self._lines: Sequence[Text] = ()
 
@@ -184,6 +185,8 @@ class _InPlace:
         self._draw(Text(text, "red", no_wrap=True, overflow="ellipsis"))
 
     def _draw(self, head: Text) -> None:
+        from rich.console import Group  # noqa: PLC0415 - for terminals alone
+
         room = max(self._console.size.height - 1 - _ROOM, 1)
         lines = list(self._lines)
         if len(lines) > room:
@@ -212,6 +215,8 @@ def as_yaml(data: object) -> str:
     """Encode as YAML, with everything unprintable escaped, which a terminal might interpret (threat T13)."""
     # PyYAML writes some unprintable characters as they are, unless it escapes everything outside of ASCII.
     printable = json.dumps(data, ensure_ascii=False).isprintable()
+    import yaml  # noqa: PLC0415 - for this form alone
+
     text: str = yaml.dump(
         data, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=printable, width=_WIDE
     )

@@ -8,10 +8,11 @@ import shutil
 import signal
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, Final, TextIO
+from pathlib import Path
+from typing import Any, Final, Literal, TextIO
 
 from app import own_version
 from app.cli import api, events, operations, overrides, process, shoots, weeders
@@ -19,34 +20,19 @@ from app.cli.client import CONNECTIONS, PAGE_CONNECTIONS, Client, Reach, TokenSo
 from app.cli.portforward import Kubectl
 from app.cli.printing import OutputGone, Printer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
-from app.cli.service_account import minted_tokens
 from app.cli.session import Session
 from app.cli.transports import DirectTransport, ForwardedTransport, Transport
 from app.core.clock import Clock
 from app.core.config.client_settings import (
+    CLIENT_SETTINGS,
     ApiCommandSettings,
-    AuditSettings,
     ClientSettings,
-    ConfigSettings,
-    EventsSettings,
-    IgnoreSettings,
-    OperationsSettings,
     OutputFormat,
     PageSettings,
-    PauseSettings,
-    ProbeSettings,
-    ResumeSettings,
-    ScaleSettings,
-    ShootsSettings,
-    StatusSettings,
-    UnignoreSettings,
-    WeedersSettings,
-    WeedSettings,
 )
 from app.core.config.flags import Read
 from app.core.config.values import NamespacedName
 from app.core.errors import ConfigurationError, Mistake, WatchdogError
-from app.core.tasks import Tasks
 
 _Work = Coroutine[Any, Any, None]
 
@@ -58,14 +44,6 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
-    """Standard output and standard error; None, as in `sys`, if the process was started without them."""
-
-    out: TextIO | None
-    err: TextIO | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Prepared:
     """What files and flags determine before the first request."""
 
@@ -73,15 +51,18 @@ class _Prepared:
     kubectl: Kubectl | None
 
 
-def run_client(command: Read[Any], environ: Mapping[str, str], streams: Streams) -> int:
+def run_client(
+    command: Read[Any], environ: Mapping[str, str], out: TextIO | None, err: TextIO | None
+) -> int:
     """Run `command` and return the exit code.
 
-    Without standard output no request is sent, as nobody would learn of its result.
+    The outputs are None, as in `sys`, if the process was started without them. Without standard output no request is
+    sent, as nobody would learn of its result.
 
     Raises:
         ConfigurationError: A file that the command needs is wrong.
     """
-    out, err = streams.out, io.StringIO() if streams.err is None else streams.err
+    err = io.StringIO() if err is None else err
     err.writelines(f"dwd: warning: {warning}\n" for warning in command.warnings)
     if out is None:
         err.write("dwd: the output cannot be written: it is closed\n")
@@ -94,7 +75,7 @@ def run_client(command: Read[Any], environ: Mapping[str, str], streams: Streams)
         with asyncio.Runner() as runner:
             return runner.run(_until_ended(lambda: _run(command, prepared, printer)))
     except CommandFailed as error:
-        err.writelines(f"{line}\n" for line in (f"dwd: {error}", *_notes(error)))
+        err.writelines([f"dwd: {error}\n", *(f"    {note}\n" for note in error.notes)])
         return error.code
     except OutputGone:
         _let_go(out)
@@ -133,10 +114,6 @@ def look_up(
         return ()
 
 
-def _notes(error: CommandFailed) -> list[str]:
-    return [f"    {note}" for note in error.notes]
-
-
 def _let_go(out: TextIO) -> None:
     """Redirect buffered output to /dev/null; otherwise the flush at the interpreter's exit fails and complains."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -172,14 +149,18 @@ async def _until_ended(job: Callable[[], _Work]) -> int:
 async def _session(
     settings: ClientSettings, prepared: _Prepared, printer: Printer
 ) -> AsyncIterator[Session]:
-    clock = Clock.system()
-    async with AsyncExitStack() as stack:
-        tasks = Tasks(clock)
-        stack.push_async_callback(tasks.stop)
-        transport = _transport(settings, prepared.kubectl, tasks)
-        stack.push_async_callback(transport.close)
-        client = await stack.enter_async_context(Client(transport, prepared.reach))
-        yield Session(client, printer, clock, random.Random())  # noqa: S311 - it spreads retries
+    kubectl = prepared.kubectl
+    transport: Transport = (
+        DirectTransport(settings.server)
+        if kubectl is None
+        else ForwardedTransport(settings.server, kubectl)
+    )
+    try:
+        async with Client(transport, prepared.reach) as client:
+            chance = random.Random()  # noqa: S311 - it spreads retries
+            yield Session(client, printer, Clock.system(), chance)
+    finally:
+        await transport.close()
 
 
 async def _run(command: Read[Any], prepared: _Prepared, printer: Printer) -> None:
@@ -205,12 +186,6 @@ async def _suggestions(session: Session, command: Read[Any], error: ServerRefuse
     return [f"did you mean {', '.join(found[:_SUGGESTED])}{more}?"] if found else []
 
 
-def _transport(settings: ClientSettings, kubectl: Kubectl | None, tasks: Tasks) -> Transport:
-    if kubectl is None:
-        return DirectTransport(settings.server)
-    return ForwardedTransport(settings.server, kubectl, tasks)
-
-
 async def _page(session: Session, settings: PageSettings, words: tuple[str, ...]) -> None:
     from app.cli.page_proxy import page  # noqa: PLC0415 - the server in it is for this command alone
 
@@ -218,23 +193,27 @@ async def _page(session: Session, settings: PageSettings, words: tuple[str, ...]
 
 
 # `Any`, as each function takes the settings of its own command.
-COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str, ...]], _Work]]] = {
-    ShootsSettings: shoots.shoots,
-    ProbeSettings: shoots.probe,
-    PauseSettings: overrides.pause,
-    ResumeSettings: overrides.resume,
-    IgnoreSettings: overrides.ignore,
-    UnignoreSettings: overrides.unignore,
-    ScaleSettings: operations.scale,
-    OperationsSettings: operations.operations,
-    WeedersSettings: weeders.weeders,
-    WeedSettings: weeders.weed,
-    StatusSettings: process.status,
-    AuditSettings: process.audit,
-    ConfigSettings: process.config,
-    EventsSettings: events.events,
-    ApiCommandSettings: api.api,
-    PageSettings: _page,
+_Command = Callable[[Session, Any, tuple[str, ...]], _Work]
+_BY_NAME: Final[Mapping[str, _Command]] = {
+    "shoots": shoots.shoots,
+    "probe": shoots.probe,
+    "pause": overrides.pause,
+    "resume": overrides.resume,
+    "ignore": overrides.ignore,
+    "unignore": overrides.unignore,
+    "scale": operations.scale,
+    "operations": operations.operations,
+    "weeders": weeders.weeders,
+    "weed": weeders.weed,
+    "status": process.status,
+    "audit": process.audit,
+    "config": process.config,
+    "events": events.events,
+    "api": api.api,
+    "page": _page,
+}
+COMMANDS: Final[Mapping[type[ClientSettings], _Command]] = {
+    CLIENT_SETTINGS[name]: command for name, command in _BY_NAME.items()
 }
 
 
@@ -244,7 +223,7 @@ COMMANDS: Final[Mapping[type[ClientSettings], Callable[[Session, Any, tuple[str,
 def _prepare(settings: ClientSettings, environ: Mapping[str, str]) -> _Prepared:
     reach = Reach(
         _tokens(settings, environ),
-        _tls(settings),
+        _tls(settings.ca_file),
         settings.timeout,
         f"dwd/{own_version()}",
         settings.allow_plain_http,
@@ -257,19 +236,20 @@ def _prepare(settings: ClientSettings, environ: Mapping[str, str]) -> _Prepared:
 def _tokens(settings: ClientSettings, environ: Mapping[str, str]) -> TokenSource:
     if settings.service_account is None:
         return token_source(settings)
+    from app.cli.service_account import minted_tokens  # noqa: PLC0415 - for this flag alone
+
     return minted_tokens(settings.service_account, settings, environ, Clock.system())
 
 
-def _tls(settings: ClientSettings) -> ssl.SSLContext:
-    """A TLS context that trusts only the CA of `--ca-file`; without it, those of the machine."""
-    ca = settings.ca_file
+def _tls(ca: Path | None) -> ssl.SSLContext | Literal[True]:
+    """A TLS context that trusts only the CA of `--ca-file`; without it, aiohttp's own, with those of the machine."""
+    if ca is None:
+        return True
     try:
-        context = ssl.create_default_context(cafile=None if ca is None else str(ca))
+        return ssl.create_default_context(cafile=ca)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise _wrong(str(ca), "--ca-file", f"is not a CA bundle: {reason}") from error
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
 
 
 def _kubectl(

@@ -24,13 +24,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import aiohttp
-import msgspec
 from multidict import CIMultiDict
 
+from app.cli.client import TokenSource
 from app.cli.portforward import tied_to
 from app.cli.problems import CommandFailed, Exit, NoAnswer
 from app.core.clock import Clock
@@ -39,6 +39,8 @@ from app.core.config.flags import ENV_PREFIX
 from app.core.config.values import NamespacedName
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.callers import AUDIENCE, CLAIMED_USER
+
+T = TypeVar("T")
 
 LIFETIME: Final = 3_600
 """Seconds that a token is asked for. A stream of events ends with the token that it was opened with."""
@@ -94,7 +96,7 @@ class _Minted:
     ends: float
 
 
-class MintedTokens:
+class MintedTokens(TokenSource):
     """Makes tokens of one ServiceAccount, and the next one before each ends.
 
     Args:
@@ -150,10 +152,8 @@ class MintedTokens:
                 self._person = await seed.person()
             made = await seed.token(self._account, self._person)
         self._made_at = self._clock.now()
-        lives = made.spec.expiration_seconds
-        return _Minted(
-            made.status.token, self._made_at + lives * _RENEWED_AT, self._made_at + lives
-        )
+        (token, lives), at = made, self._made_at
+        return _Minted(token, at + lives * _RENEWED_AT, at + lives)
 
 
 # The operator's kubeconfig. kubernetes_asyncio has no types.
@@ -376,39 +376,6 @@ def _cluster_info(found: _Kubeconfig) -> dict[str, Any]:
 # Requests to the seed.
 
 
-class _Spec(msgspec.Struct, rename="camel"):
-    expiration_seconds: int = LIFETIME
-
-
-class _IssuedToken(msgspec.Struct):
-    token: str
-
-
-class _TokenRequest(msgspec.Struct):
-    """The answer to a TokenRequest."""
-
-    status: _IssuedToken
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-
-
-class _UserInfo(msgspec.Struct):
-    username: str
-
-
-class _Reviewed(msgspec.Struct, rename="camel"):
-    user_info: _UserInfo
-
-
-class _SelfSubjectReview(msgspec.Struct):
-    status: _Reviewed
-
-
-class _SeedStatus(msgspec.Struct):
-    """A refusal of the API server."""
-
-    message: str = ""
-
-
 @dataclass(slots=True)
 class _Seed:
     """A connection to the seed in the operator's name; an asynchronous context manager."""
@@ -430,12 +397,10 @@ class _Seed:
         status, said = await self._post("/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
         if status == HTTPStatus.UNAUTHORIZED:
             raise self._unknown(said)
-        with contextlib.suppress(msgspec.DecodeError):
-            return msgspec.json.decode(said, type=_SelfSubjectReview).status.user_info.username
-        return None
+        return _member(said, str, "status", "userInfo", "username")
 
-    async def token(self, account: NamespacedName, person: str | None) -> _TokenRequest:
-        """A token of `account` for the API of the watchdog.
+    async def token(self, account: NamespacedName, person: str | None) -> tuple[str, int]:
+        """A token of `account` for the API of the watchdog, and the seconds that it lives.
 
         Raises:
             CommandFailed: The seed does not give one; the error says why.
@@ -450,10 +415,10 @@ class _Seed:
         refusal = _message(said)
         match status:
             case HTTPStatus.OK | HTTPStatus.CREATED:
-                try:
-                    return msgspec.json.decode(said, type=_TokenRequest)
-                except msgspec.DecodeError as error:
-                    refusal = f"the answer is no TokenRequest: {error}"
+                if (token := _member(said, str, "status", "token")) is not None:
+                    lives = _member(said, int, "spec", "expirationSeconds")
+                    return token, LIFETIME if lives is None else lives
+                refusal = "the answer is no TokenRequest"
             case HTTPStatus.UNAUTHORIZED:
                 raise self._unknown(said)
             case HTTPStatus.FORBIDDEN:
@@ -513,8 +478,17 @@ class _Seed:
 
 def _message(said: bytes) -> str:
     """The words of a refusal."""
+    found = _member(said, str, "message")
+    text = said[:200].decode("utf-8", "replace") if found is None else found
+    return trimmed(text, 300) or "without a reason"
+
+
+def _member(said: bytes, kind: type[T], *names: str) -> T | None:
+    """The member of JSON below these names; None where there is none of this type."""
     try:
-        found = msgspec.json.decode(said, type=_SeedStatus).message
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = said[:200].decode("utf-8", "replace")
-    return trimmed(found, 300) or "without a reason"
+        found: Any = json.loads(said)
+        for name in names:
+            found = found[name]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, kind) else None

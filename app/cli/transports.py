@@ -7,8 +7,9 @@ A redirection never leads from https to plain http.
 
 import asyncio
 import ipaddress
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from app.cli.portforward import Kubectl, PortForward
 from app.cli.problems import (
@@ -22,7 +23,6 @@ from app.cli.problems import (
 )
 from app.core.config.values import Origin, origin
 from app.core.model.names import is_label, is_subdomain
-from app.core.tasks import Tasks
 
 # Addresses that may be followed, and names of pods and Services in them; pure.
 
@@ -111,39 +111,45 @@ class RequestTarget:
     """The name that the certificate must have; None: the origin's host."""
 
 
-class Transport(Protocol):
+class Transport(ABC):
     """A way to the API."""
 
+    @abstractmethod
     async def place(self) -> RequestTarget:
         """The target of the next request; raises NoAnswer if it cannot be reached."""
-        ...
 
+    @abstractmethod
     async def follow(self, refused: ServerRefused) -> None:
         """Direct further requests to the server that a problem names.
 
         Raises:
             CommandFailed: The problem names none that can be reached from here.
         """
-        ...
+
+    @abstractmethod
+    async def reset(self) -> None:
+        """Direct further requests to the first server again, as the one that was followed may be gone."""
+
+    @abstractmethod
+    def remedies(self, problem: ProblemBody) -> list[str]:
+        """Notes on how to reach the server that a problem names, where following it does not."""
 
     def explained(self, refused: ServerRefused, error: CommandFailed) -> CommandFailed:
         """The error to report if the server that `refused` named has failed with `error`."""
-        ...
+        beyond = "" if error is refused else f"; there: {error}"
+        notes = dict.fromkeys((*refused.notes, *error.notes, *self.remedies(refused.problem)))
+        return CommandFailed(Exit.UNAVAILABLE, f"{refused}{beyond}", notes, passing=True)
 
     def hints(self) -> tuple[str, ...]:
         """Notes with alternatives if the connection is refused."""
-        ...
-
-    async def reset(self) -> None:
-        """Direct further requests to the first server again, as the one that was followed may be gone."""
-        ...
+        return ()
 
     async def close(self) -> None:
         """End child processes."""
-        ...
+        await self.reset()
 
 
-class DirectTransport:
+class DirectTransport(Transport):
     """Connects to `--server`, and to the addresses that servers name."""
 
     def __init__(self, asked: Origin) -> None:
@@ -158,16 +164,20 @@ class DirectTransport:
             raise self.explained(refused, refused)
         self._now = named
 
-    def explained(self, refused: ServerRefused, error: CommandFailed) -> CommandFailed:
-        """The error with the kubectl command that reaches the leader from outside the cluster."""
-        beyond = "" if error is refused else f"; there: {error}"
-        notes = (*refused.notes, *error.notes) if error is not refused else refused.notes
-        return CommandFailed(
-            Exit.UNAVAILABLE,
-            f"{refused}{beyond}",
-            [*dict.fromkeys(notes), *_by_hand(self._asked, refused.problem)],
-            passing=True,
-        )
+    def remedies(self, problem: ProblemBody) -> list[str]:
+        """The commands that reach the leader's pod from outside the cluster."""
+        pod = pod_of((problem.leader or KnownLeader()).identity)
+        if problem.type != NOT_THE_LEADER or pod is None:
+            return []
+        asked, labels = self._asked, self._asked.host.split(".")
+        namespace = labels[1] if labels[2:3] == ["svc"] else _NAMESPACE
+        leader = _named(asked, problem) or asked
+        here = asked.port + 1 if asked.loopback else asked.port
+        forward = f"kubectl -n {namespace} port-forward pod/{pod} {here}:{leader.port}"
+        return [
+            f"from outside the cluster: {forward}, then --server {asked.scheme}://127.0.0.1:{here}",
+            f"or let dwd do it: --port-forward {namespace}/{deployment_of(pod)}",
+        ]
 
     def hints(self) -> tuple[str, ...]:
         return (_ELSEWHERE,) if self._now == self._asked else ()
@@ -175,15 +185,12 @@ class DirectTransport:
     async def reset(self) -> None:
         self._now = self._asked
 
-    async def close(self) -> None:
-        """Do nothing: there are no child processes."""
 
-
-class ForwardedTransport:
+class ForwardedTransport(Transport):
     """Connects to pods and Services through a `kubectl port-forward` that it starts, and restarts when it has ended."""
 
-    def __init__(self, server: Origin, kubectl: Kubectl, tasks: Tasks) -> None:
-        self._server, self._kubectl, self._tasks = server, kubectl, tasks
+    def __init__(self, server: Origin, kubectl: Kubectl) -> None:
+        self._server, self._kubectl = server, kubectl
         self._first = self._target = f"deployment/{kubectl.deployment.name}"
         self._port = kubectl.port
         self._running: PortForward | None = None
@@ -195,7 +202,7 @@ class ForwardedTransport:
         async with self._changing:
             if self._running is None or self._running.ended:
                 kubectl = replace(self._kubectl, port=self._port)
-                self._running = await PortForward.start(kubectl, self._target, self._tasks)
+                self._running = await PortForward.start(kubectl, self._target)
             here = Origin(self._server.scheme, "127.0.0.1", self._running.port)
         secure = self._server.scheme == "https"
         return RequestTarget(here, self._server.host if secure else None)
@@ -205,29 +212,14 @@ class ForwardedTransport:
         found = self._meant(refused.problem)
         if found is None or found[0] == self._target:
             raise self.explained(refused, refused)
-        async with self._changing:
-            await self._stop()
-            self._target, self._port = found
+        await self._lead_to(*found)
 
-    def explained(self, refused: ServerRefused, error: CommandFailed) -> CommandFailed:
-        """The error, with a note about `--port-forward` if the other loop was wanted."""
-        beyond = "" if error is refused else f"; there: {error}"
-        notes = list(dict.fromkeys((*refused.notes, *error.notes)))
-        if refused.problem.type == LOOP_NOT_HERE:
-            notes.append("give --port-forward with the Deployment of the other loop")
-        return CommandFailed(Exit.UNAVAILABLE, f"{refused}{beyond}", notes, passing=True)
-
-    def hints(self) -> tuple[str, ...]:
-        """No hints: kubectl's own messages say what is wrong."""
-        return ()
+    def remedies(self, problem: ProblemBody) -> list[str]:
+        there = problem.type == LOOP_NOT_HERE
+        return ["give --port-forward with the Deployment of the other loop"] if there else []
 
     async def reset(self) -> None:
-        async with self._changing:
-            await self._stop()
-            self._target, self._port = self._first, self._kubectl.port
-
-    async def close(self) -> None:
-        await self._stop()
+        await self._lead_to(self._first, self._kubectl.port)
 
     def _meant(self, problem: ProblemBody) -> tuple[str, int] | None:
         """The pod or Service that a problem names, as kubectl's argument, and its port."""
@@ -239,10 +231,13 @@ class ForwardedTransport:
         service = None if peer is None else service_of(peer, namespace)
         return None if service is None or peer is None else (f"service/{service}", peer.port)
 
-    async def _stop(self) -> None:
-        running, self._running = self._running, None
-        if running is not None:
-            await running.stop()
+    async def _lead_to(self, target: str, port: int) -> None:
+        """End kubectl; the next request has it forward to this target."""
+        async with self._changing:
+            running, self._running = self._running, None
+            if running is not None:
+                await running.stop()
+            self._target, self._port = target, port
 
 
 def _named(asked: Origin, problem: ProblemBody) -> Origin | None:
@@ -251,19 +246,3 @@ def _named(asked: Origin, problem: ProblemBody) -> Origin | None:
         return of_peer(asked, problem.peer or "")
     address = (problem.leader or KnownLeader()).address
     return None if not address else of_leader(asked, address)
-
-
-def _by_hand(asked: Origin, problem: ProblemBody) -> list[str]:
-    """Notes with the commands that reach the leader's pod from outside the cluster."""
-    pod = pod_of((problem.leader or KnownLeader()).identity)
-    if problem.type != NOT_THE_LEADER or pod is None:
-        return []
-    labels = asked.host.split(".")
-    namespace = labels[1] if labels[2:3] == ["svc"] else _NAMESPACE
-    leader = _named(asked, problem) or asked
-    here = asked.port + 1 if asked.loopback else asked.port
-    forward = f"kubectl -n {namespace} port-forward pod/{pod} {here}:{leader.port}"
-    return [
-        f"from outside the cluster: {forward}, then --server {asked.scheme}://127.0.0.1:{here}",
-        f"or let dwd do it: --port-forward {namespace}/{deployment_of(pod)}",
-    ]

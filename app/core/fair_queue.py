@@ -1,4 +1,6 @@
-"""Shares the event loop's time fairly among those whose answers take much of it (threats T7, T11).
+"""Fair queues: for the event loop's time, and for turns that a caller waits for (`RoundRobin`).
+
+The loop's time is shared among those whose answers take much of it (threats T7, T11).
 
 Everything runs in one event loop in one thread: work done without a break keeps all others waiting. Work whose amount
 an outsider decides (bytes to decrypt, parse or decode) is therefore done in stretches of a few milliseconds. Work may
@@ -9,9 +11,11 @@ wait, everybody else waits for one or two stretches at a time, and the large ans
 (docs/decisions/0043).
 """
 
+import abc
 import asyncio
 import contextlib
 import types
+from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final, TypeVar
 
@@ -160,3 +164,89 @@ class Consumer:
                 resume, value = work.send, (yield awaited)
             except BaseException as error:  # noqa: BLE001 - as above
                 resume, value = work.throw, error
+
+
+_Queues = OrderedDict[str, deque[asyncio.Future[None]]]
+"""The waiters of one key, by its parts."""
+
+
+class RoundRobin(abc.ABC):
+    """Waiters take turns: round robin by key, then by the parts of a key, however many waiters each of them has.
+
+    What a turn takes is said by `missing`, `given` and `returned`.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, _Queues] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @abc.abstractmethod
+    def missing(self) -> float | None:
+        """Returns the seconds until a turn may be given; None: not before `give` is called again."""
+
+    @abc.abstractmethod
+    def given(self) -> None:
+        """Counts a turn that is given now."""
+
+    @abc.abstractmethod
+    def returned(self) -> None:
+        """Takes a turn back, from a waiter that was cancelled as it came or does not need it any more."""
+
+    def waiting(self, key: str, part: str = "") -> int:
+        """Returns how many wait."""
+        return len(self._waiting.get(key, _Queues()).get(part, ()))
+
+    async def wait(self, key: str, part: str = "", *, within: float | None = None) -> None:
+        """Waits for a turn.
+
+        Raises:
+            TimeoutError: none came within so many seconds.
+        """
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, _Queues()).setdefault(part, deque()).append(turn)
+        self.give()
+        try:
+            async with asyncio.timeout(within):
+                await turn
+        except (TimeoutError, asyncio.CancelledError) as ended:
+            if turn.cancelled():
+                self._leave(key, part, turn)
+                raise
+            if isinstance(ended, asyncio.CancelledError):
+                self.returned()
+                raise
+            # the turn came in the very moment in which the time was over
+
+    def give(self) -> None:
+        """Gives as many turns as may be given now; comes back when the next one may, if anybody still waits."""
+        while self._waiting and (seconds := self.missing()) is not None:
+            if seconds > 0:
+                if self._timer is None:
+                    loop = asyncio.get_running_loop()
+                    self._timer = loop.call_later(seconds, self._time_has_come)
+                return
+            key, parts = next(iter(self._waiting.items()))
+            part, queue = next(iter(parts.items()))
+            turn = queue.popleft()
+            if not turn.done():  # otherwise its waiter was cancelled, and must not cost a turn
+                self.given()
+                turn.set_result(None)
+                self._waiting.move_to_end(key)
+                parts.move_to_end(part)
+            self._forget_empty(key, part)
+
+    def _time_has_come(self) -> None:
+        self._timer = None
+        self.give()
+
+    def _leave(self, key: str, part: str, turn: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(key, _Queues()).get(part, ())
+        if queue and turn in queue:
+            queue.remove(turn)
+            self._forget_empty(key, part)
+
+    def _forget_empty(self, key: str, part: str) -> None:
+        if not self._waiting[key][part]:
+            del self._waiting[key][part]
+        if not self._waiting[key]:
+            del self._waiting[key]

@@ -11,7 +11,7 @@ from app.core.ports import Preparation, SeedChange, Watched
 from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
-from app.prober.rules import lifecycle, protection
+from app.prober.rules import lifecycle, scaling
 from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.runner import listed
 from app.prober.scaling.manual import Releases, ScaleRequests
@@ -145,7 +145,7 @@ class ProberController:
 
     def _protected(self, namespace: str) -> bool:
         refs = (each.ref for each in self._env.policy.dependents)
-        return protection.active(self._env.seed.dependent(namespace, ref) for ref in refs)
+        return scaling.protection_active(self._env.seed.dependent(namespace, ref) for ref in refs)
 
     def _subject(self, namespace: str, shoot: ShootView) -> ProbedShoot:
         return ProbedShoot.of(namespace, shoot, self._env.policy)

@@ -1,11 +1,14 @@
 """The notices of probes, verdicts and protections, one function for each thing that happens.
 
-Log, metrics, history and Events are made from them. The notices of scaling runs are in `scaling_messages`.
+Log, metrics, history and Events are made from them. The notices of scaling runs are in `scaling_messages`. The note of
+an Event is for readers of the object that it is on: whoever looks after kube-controller-manager may never have heard of
+the watchdog, so notes use no word that Kubernetes does not have.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from app.core.model.durations import format_duration
 from app.core.model.probing import (
     Decision,
     Failure,
@@ -20,15 +23,31 @@ from app.core.model.probing import (
 from app.core.model.scaling_runs import ScaleSpec
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import Notice, Severity
-from app.prober import event_texts
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import schedule
 from app.prober.shoot_probe import PROBES
 
+NODES_AWAY: Final = "nodes cannot reach their API server"
+NODES_BACK: Final = "the nodes reach their API server"
+_STOPPED: Final = "the controllers that would replace nodes or move their pods"
 # Reasons of a HOLD for want of candidates: as far as can be known, the shoot is healthy.
 _UNTROUBLED: Final = frozenset(
     {VerdictReason.NO_CANDIDATES, VerdictReason.ONE_CANDIDATE, VerdictReason.FEW_CANDIDATES}
 )
+
+
+def publish(
+    environment: ProberEnvironment,
+    kind: NoticeKind,
+    namespace: str,
+    reason: str,
+    message: str,
+    severity: Severity = Severity.INFO,
+    **more: Any,  # noqa: ANN401 - the other fields of a notice
+) -> None:
+    """Publishes a notice of something that happens now."""
+    now = environment.clock.now()
+    environment.notice_bus.publish(Notice(kind, namespace, now, reason, message, severity, **more))
 
 
 def probed(
@@ -67,25 +86,23 @@ def contact_failed(
     environment: ProberEnvironment, namespace: str, failure: Failure, seconds: float
 ) -> None:
     """Reports a contact between two probes that failed; it counts as a failed probe."""
-    environment.notice_bus.publish(
-        Notice(
-            NoticeKind.LOOK,
-            namespace,
-            environment.clock.now(),
-            failure.reason,
-            f"contact failed: {failure.message}",
-            Severity.DEBUG,
-            Verdict.HOLD,
-            numbers={
-                "failed": True,
-                "probes": {RequestKind.LEASE: _failure_word(failure)},
-                "durations": {RequestKind.LEASE: seconds},
-                "seconds": seconds,
-                "lag": 0.0,
-                "known_since": None,
-                "leases": None,
-            },
-        )
+    publish(
+        environment,
+        NoticeKind.LOOK,
+        namespace,
+        failure.reason,
+        f"contact failed: {failure.message}",
+        Severity.DEBUG,
+        verdict=Verdict.HOLD,
+        numbers={
+            "failed": True,
+            "probes": {RequestKind.LEASE: _failure_word(failure)},
+            "durations": {RequestKind.LEASE: seconds},
+            "seconds": seconds,
+            "lag": 0.0,
+            "known_since": None,
+            "leases": None,
+        },
     )
 
 
@@ -128,17 +145,15 @@ def verdict_changed(
     log.
     """
     well = before is not None and before.verdict is decision.verdict is Verdict.SCALE_UP
-    environment.notice_bus.publish(
-        Notice(
-            NoticeKind.VERDICT,
-            namespace,
-            environment.clock.now(),
-            decision.reason,
-            decision.message,
-            Severity.DEBUG if well else _severity(decision),
-            decision.verdict,
-            numbers={"would_be": decision.would_be},
-        )
+    publish(
+        environment,
+        NoticeKind.VERDICT,
+        namespace,
+        decision.reason,
+        decision.message,
+        Severity.DEBUG if well else _severity(decision),
+        verdict=decision.verdict,
+        numbers={"would_be": decision.would_be},
     )
 
 
@@ -162,8 +177,10 @@ def protection_changed(
     """Reports that protection began or ended, with an Event on each of `refs`."""
     reason = "MeltdownProtectionStarted" if began else "MeltdownProtectionEnded"
     message = f"meltdown protection {'began' if began else 'ended'}: {why}"
-    texts = message, event_texts.protection(why, began=began)
-    on_each(environment, namespace, refs, reason, texts, Severity.WARNING)
+    note = f"Meltdown protection ended: {_STOPPED} are started again. Reason: {why}."
+    if began:
+        note = f"Meltdown protection began: until {NODES_BACK} again, {_STOPPED} are stopped. Reason: {why}."
+    on_each(environment, namespace, refs, reason, (message, note), Severity.WARNING)
 
 
 def protection_abandoned(
@@ -171,8 +188,8 @@ def protection_abandoned(
 ) -> None:
     """Reports that probing ended while protection was active, with an Event on each of `refs`."""
     text = f"probing ended ({why}) while protection was active; these stay as they are"
-    told = text, event_texts.abandoned(why)
-    on_each(environment, namespace, refs, "ProtectionAbandoned", told, Severity.WARNING)
+    note = f"This cluster is no longer watched ({why}): stopped controllers stay stopped."
+    on_each(environment, namespace, refs, "ProtectionAbandoned", (text, note), Severity.WARNING)
 
 
 def on_each(
@@ -185,18 +202,16 @@ def on_each(
 ) -> None:
     """Publishes a notice with an Event for each of `refs`; `texts` are its message and the note of the Event."""
     for ref in refs:
-        environment.notice_bus.publish(
-            Notice(
-                NoticeKind.LIFECYCLE,
-                namespace,
-                environment.clock.now(),
-                reason,
-                texts[0],
-                severity,
-                resource=ref,
-                event=True,
-                note=texts[1],
-            )
+        publish(
+            environment,
+            NoticeKind.LIFECYCLE,
+            namespace,
+            reason,
+            texts[0],
+            severity,
+            resource=ref,
+            event=True,
+            note=texts[1],
         )
 
 
@@ -204,17 +219,18 @@ def released(environment: ProberEnvironment, namespace: str, spec: ScaleSpec) ->
     """Reports that a protection has lasted for `maxProtectionDuration`, and is released."""
     refs = [each.ref for each in environment.policy.dependents]
     text = f"{spec.reason}: scaled up, and held for {spec.hold:g} s after that"
-    told = text, event_texts.released(spec)
-    on_each(environment, namespace, refs[:1], "ProtectionReleased", told, Severity.WARNING)
+    note = (
+        "Meltdown protection has reached its maximum duration: everything is started again, and not stopped for "
+        f"{format_duration(spec.hold)} after that, whatever the state of the nodes."
+    )
+    on_each(environment, namespace, refs[:1], "ProtectionReleased", (text, note), Severity.WARNING)
 
 
 def not_released(environment: ProberEnvironment, namespace: str, why: str) -> None:
     """Reports that a protection has lasted for `maxProtectionDuration`, and could not be released."""
     text = f"maxProtectionDuration is over, but the shoot is not released: {why}"
-    now = environment.clock.now()
-    environment.notice_bus.publish(
-        Notice(NoticeKind.OVERRIDE, namespace, now, "ProtectionNotReleased", text, Severity.ERROR)
-    )
+    override, error = NoticeKind.OVERRIDE, Severity.ERROR
+    publish(environment, override, namespace, "ProtectionNotReleased", text, error)
 
 
 def lifecycle_changed(
@@ -222,38 +238,29 @@ def lifecycle_changed(
 ) -> None:
     """Reports that probing began or ended, or that the Shoot cannot be decoded."""
     severity = Severity.WARNING if reason == "Undecodable" else Severity.INFO
-    notice = Notice(
-        NoticeKind.LIFECYCLE, namespace, environment.clock.now(), reason, message, severity
-    )
-    environment.notice_bus.publish(notice)
+    publish(environment, NoticeKind.LIFECYCLE, namespace, reason, message, severity)
 
 
-def runner_failed(environment: ProberEnvironment, namespace: str, error: Exception) -> None:
+def runner_failed(environment: ProberEnvironment, namespace: str, failed: Exception) -> None:
     """Reports that a runner failed unexpectedly, and will be started again."""
-    text = f"the runner failed and is started again: {type(error).__name__}"
-    now = environment.clock.now()
-    environment.notice_bus.publish(
-        Notice(NoticeKind.LIFECYCLE, namespace, now, "RunnerFailed", text, Severity.ERROR)
-    )
+    text = f"the runner failed and is started again: {type(failed).__name__}"
+    lifecycle, error = NoticeKind.LIFECYCLE, Severity.ERROR
+    publish(environment, lifecycle, namespace, "RunnerFailed", text, error)
 
 
 def probed_less_often(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that a shoot's answers have used up its share of time (rules 4.4)."""
-    now, text = environment.clock.now(), schedule.PROBED_LESS_OFTEN
-    notice = Notice(NoticeKind.LIFECYCLE, namespace, now, "ProbedLessOften", text, Severity.WARNING)
-    environment.notice_bus.publish(notice)
+    lifecycle, text = NoticeKind.LIFECYCLE, schedule.PROBED_LESS_OFTEN
+    publish(environment, lifecycle, namespace, "ProbedLessOften", text, Severity.WARNING)
 
 
 def probed_as_usual(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that a shoot's answers have been within its share of time for a while."""
-    now, text = environment.clock.now(), "probed as often as usual again"
-    environment.notice_bus.publish(
-        Notice(NoticeKind.LIFECYCLE, namespace, now, "ProbedAsUsual", text)
-    )
+    text = "probed as often as usual again"
+    publish(environment, NoticeKind.LIFECYCLE, namespace, "ProbedAsUsual", text)
 
 
 def forgotten(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that the Cluster is gone, so that nothing of the shoot is kept."""
-    now, text = environment.clock.now(), "the Cluster is gone; its history goes too"
-    notice = Notice(NoticeKind.LIFECYCLE, namespace, now, "ShootForgotten", text, Severity.DEBUG)
-    environment.notice_bus.publish(notice)
+    lifecycle, text = NoticeKind.LIFECYCLE, "the Cluster is gone; its history goes too"
+    publish(environment, lifecycle, namespace, "ShootForgotten", text, Severity.DEBUG)

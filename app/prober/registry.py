@@ -11,7 +11,7 @@ from app.prober import messages
 from app.prober.endpoints.manager import EndpointProbes
 from app.prober.endpoints.worker import EndpointResultView
 from app.prober.environment import ProberEnvironment
-from app.prober.rules import protection
+from app.prober.rules import scaling
 from app.prober.rules.lifecycle import Lifecycle, ProbedShoot
 from app.prober.runner import ShootRunner
 from app.prober.scaling.run import Scalers
@@ -24,7 +24,6 @@ class Running:
 
     runner: ShootRunner
     task: asyncio.Task[None]
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +61,18 @@ class ShootRegistry:
         if self._stopped or subject.namespace in self._running:
             return
         scaler = self.scalers.of(subject.namespace)
-        closed_by = self.endpoints and partial(self.endpoints.closed, subject.namespace)
-        runner = ShootRunner(self._env, subject, scaler, scaling_from, closed_by or (lambda: None))
+        probes, namespace = self.endpoints, subject.namespace
+        closed_by = None if probes is None else partial(probes.closed, namespace)
+        runner = ShootRunner(self._env, subject, scaler, scaling_from, closed_by)
         task = self._env.tasks.kept(
-            runner.run, f"probe {subject.namespace}", lambda error: self._failed(runner, error)
+            runner.run, f"probe {namespace}", lambda error: self._failed(runner, error)
         )
-        self._running[subject.namespace] = Running(runner, task, lifecycle.reason)
-        self._not_probed.pop(subject.namespace, None)
-        if self.endpoints is not None:
-            self.endpoints.start(subject.namespace)
+        self._running[namespace] = Running(runner, task)
+        self._not_probed.pop(namespace, None)
+        if probes is not None:
+            probes.start(namespace)
         messages.lifecycle_changed(
-            self._env, subject.namespace, "ProbingStarted", f"probing starts: {lifecycle.message}"
+            self._env, namespace, "ProbingStarted", f"probing starts: {lifecycle.message}"
         )
 
     def _failed(self, runner: ShootRunner, error: Exception) -> None:
@@ -132,12 +132,11 @@ class ShootRegistry:
         now = self._env.clock.now()
         return [
             *(each.runner.summary(now) for each in self._running.values()),
-            *(self._summary_of(namespace, each) for namespace, each in self._not_probed.items()),
+            *(
+                ShootSummary(namespace, ShootState.NOT_PROBED, each.since)
+                for namespace, each in self._not_probed.items()
+            ),
         ]
-
-    @staticmethod
-    def _summary_of(namespace: str, known: NotProbed) -> ShootSummary:
-        return ShootSummary(namespace, ShootState.NOT_PROBED, known.since)
 
     def ignored(self) -> int:
         """How many dependents of all shoots have ignore-scaling."""
@@ -164,10 +163,10 @@ class ShootRegistry:
             each.ref: self._env.seed.dependent(namespace, each.ref)
             for each in self._env.policy.dependents
         }
-        active = protection.active(views.values())
+        active = scaling.protection_active(views.values())
         # The original writes no time beside the meltdown key. Protection then counts from the end of probing, at which
         # it was there.
-        began = protection.began_at(views.values()) or known.since
+        began = scaling.protected_since(views.values()) or known.since
         scaler = self.scalers.known(namespace)
         scaling_run = None if scaler is None else scaler.scaling_run
         message = known.lifecycle.message

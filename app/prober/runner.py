@@ -2,8 +2,8 @@
 
 Each shoot that is probed has one `ShootRunner`. It sleeps until a probe is due (`ProbeSchedule`), and makes contact
 with the shoot's storage in between where probes are far apart (rules 3.1). A probe ends in a reading or a failure;
-`rules.decision` makes a decision of it, the `Scaler` starts, confirms or ends a scaling run accordingly, and
-`rules.schedule` says when the next probe is due. The loop never waits for a scaling run. Events from outside
+`rules.verdict` makes a decision of it, with its plan, the `Scaler` starts, confirms or ends a scaling run accordingly,
+and `rules.schedule` says when the next probe is due. The loop never waits for a scaling run. Events from outside
 (leadership, overrides, gates, watches) never start a run themselves: they bring the next probe forward, or end a run.
 """
 
@@ -24,20 +24,23 @@ from app.core.model.probing import (
     VerdictReason,
 )
 from app.core.model.shoots import Route
-from app.core.model.workloads import Direction
 from app.core.ports import Watched
 from app.prober import messages
 from app.prober.environment import SLOW, ProberEnvironment
-from app.prober.lease_probe import LeaseProbe
-from app.prober.path_probe import PathProbe
-from app.prober.rules import decision as rules
 from app.prober.rules import paths, schedule, state, verdict
 from app.prober.rules.lifecycle import ProbedShoot
-from app.prober.rules.protection import PendingWrites
 from app.prober.rules.schedule import NextProbe, ProbeIntervals, ScheduleInputs, TimeBalance
-from app.prober.rules.verdict import NO_RESULTS, ConsecutiveResults, Obstacle, Preconditions
+from app.prober.rules.verdict import (
+    NO_RESULTS,
+    ConsecutiveResults,
+    DecisionInputs,
+    Obstacle,
+    Preconditions,
+    VerdictOutcome,
+)
 from app.prober.scaling.context import ScalingResult, one_line_each
 from app.prober.scaling.run import Scaler
+from app.prober.shoot_probe import LeaseProbe, PathProbe
 from app.prober.status import ProtectionWatch, ShootStatus, ShootSummary, StatusTracker
 
 # A probe that begins this many seconds late resets the counts (rules 4.1): the process was frozen in between.
@@ -62,7 +65,7 @@ class ShootRunner:
         shoot: ProbedShoot,
         scaler: Scaler,
         scaling_from: float,
-        closed_by: Callable[[], str | None] = lambda: None,
+        closed_by: Callable[[], str | None] | None = None,
     ) -> None:
         """Sets the runner up; `run` starts probing.
 
@@ -71,11 +74,12 @@ class ShootRunner:
             shoot: the facts of the Shoot, as of its Cluster.
             scaler: the shoot's scaler; it may outlive the runner.
             scaling_from: when `initialDelay` ends.
-            closed_by: returns why a closed gate keeps a scale-down from starting; None while every gate is open.
+            closed_by: returns why a closed gate keeps a scale-down from starting, and None while every gate is open;
+                left out where there are no gates.
         """
         self._env, self._shoot, self._scaler = environment, shoot, scaler
         self.namespace = shoot.namespace
-        self._scaling_from, self._closed_by = scaling_from, closed_by
+        self._scaling_from, self._closed_by = scaling_from, closed_by or (lambda: None)
         of_mode = PathProbe if environment.policy.endpoint_mode else LeaseProbe
         self._probe = of_mode(environment, shoot.namespace)
         self._schedule = ProbeSchedule(environment)
@@ -176,37 +180,39 @@ class ShootRunner:
             reading = await self._probe.probe(
                 self._shoot, pending, with_nodes=with_nodes, counts=counts
             )
-            outcome = rules.decide(reading, self._decision_inputs(pending, counts=counts))
+            # What was read depends on whether protection was active when the probe began.
+            outcome = verdict.decide(
+                reading, self._inputs(counts=counts, protected=pending.protected)
+            )
 
-            # Dependents may have changed while the probe was under way, so this asks again what would be written.
-            direction = outcome.decision.verdict.direction
-            if direction is not None and self._scaler.pending().writes(direction):
-                judged = self._shoot
-                found = await self._probe.live_where_stale(judged, down=direction is Direction.DOWN)
+            # Dependents may have changed while the probe was under way: the plan is as of now, here and below.
+            if outcome.writes:
+                judged, down = self._shoot, outcome.decision.verdict is Verdict.SCALE_DOWN
+                found = await self._probe.live_where_stale(judged, down=down)
                 if isinstance(found, ProbedShoot) and found is not judged:
                     self._shoot = found
-                outcome = rules.checked(outcome, judged, found)
-            if rules.to_confirm(outcome, reading, self._scaler.pending()):
+                outcome = verdict.checked(outcome, judged, found, self._scaler.pending())
+            if verdict.to_confirm(outcome, reading):
                 # The costly direction. A lagging etcd member or a caching proxy can serve old leases for minutes, so a
                 # second, consistent reading on a new connection has to say the same.
                 reading = reading.followed_by(await self._probe.confirm(self._shoot, reading))
-                outcome = rules.confirmed(
-                    outcome, reading, self._decision_inputs(self._scaler.pending(), counts=counts)
-                )
+                outcome = verdict.confirmed(outcome, reading, self._inputs(counts=counts))
             # Overrides and leadership may have changed, too: they are asked last, right before the decision is applied.
             outcome = verdict.still(outcome, self._preconditions())
             self._consecutive = outcome.consecutive
         if not self._stopping:
-            self._apply(reading, outcome.decision, lag)
+            self._apply(reading, outcome, lag)
 
-    def _decision_inputs(self, pending: PendingWrites, *, counts: bool) -> rules.DecisionInputs:
-        return rules.DecisionInputs(
+    def _inputs(self, *, counts: bool, protected: bool | None = None) -> DecisionInputs:
+        pending = self._scaler.pending()
+        return DecisionInputs(
             policy=self._env.policy,
             shoot=self._shoot,
-            protected=pending.protected,
+            protected=pending.protected if protected is None else protected,
             begins=self._protection.begins,
             consecutive=self._consecutive,
             preconditions=self._preconditions(),
+            pending=pending,
             counts=counts,
         )
 
@@ -234,9 +240,9 @@ class ShootRunner:
         self._synced = self._synced or listed(self._env)
         return self._synced
 
-    def _apply(self, reading: Reading, decision: Decision, lag: float) -> None:
+    def _apply(self, reading: Reading, outcome: VerdictOutcome, lag: float) -> None:
         """Passes the decision on to scaler, status and messages, and schedules the next probe."""
-        begun = stopwatch()
+        begun, decision = stopwatch(), outcome.decision
         before, self._decision = self._decision, decision
         self._reading, self._contact_at = reading, reading.ended
         self._probes += 1
@@ -252,13 +258,13 @@ class ShootRunner:
         # Reported before `on_verdict`, so that in log and history the verdict stands before the run that it starts.
         if before is None or (before.verdict, before.reason) != (decision.verdict, decision.reason):
             messages.verdict_changed(self._env, self.namespace, before, decision)
-        self._scaler.on_verdict(decision)
+        self._scaler.on_verdict(decision, outcome.plan)
         self._protection.note(decision)
         self._consumer.charge(stopwatch() - begun)
         self._weigh()
         numbers = {
             "lag": lag,
-            "known_since": rules.known_since(reading, self._env.policy, self._consecutive),
+            "known_since": schedule.known_since(reading, self._env.policy, self._consecutive),
             "state": self._status.note(self.status_facts(), reading.ended),
             "postponed": self._rests,
         }

@@ -2,17 +2,17 @@
 
 from typing import Final
 
+from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import API_VERSION, ScaleRequest
 from app.core.model.probing import NoticeKind
-from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, ScalingStep
+from app.core.model.scaling_runs import OURSELVES, OperationPhase, ScalingRunStatus, ScalingStep
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.overrides.rules import hold_end
 from app.core.reporting.notices import Notice, Severity
-from app.prober import event_texts
 from app.prober.environment import ProberEnvironment
-from app.prober.messages import on_each
-from app.prober.rules.scaling import Why
+from app.prober.messages import NODES_AWAY, NODES_BACK, on_each, publish
+from app.prober.rules.scaling import Task, Why
 from app.prober.scaling.context import ScalingContext, ScalingResult, StepResult
 from app.prober.scaling.resource import ResourceRun
 
@@ -26,19 +26,26 @@ _REASONS: Final = {
 _SEVERITIES: Final = {StepResult.FAILED: Severity.ERROR, StepResult.CANCELLED: Severity.WARNING}
 _WORTH_AN_EVENT: Final = frozenset({StepResult.DONE, StepResult.FAILED})
 _QUIET: Final = frozenset({Why.ALREADY, Why.GONE, Why.NOT_OURS})
+# What a person wrote into an annotation: for the log, and for the Event on the object.
 _WARNINGS: Final = {
-    "InvalidReplicasAnnotation": "the saved count is not one; 1 replica is used instead",
-    "InvalidIgnoreScalingAnnotation": "ignore-scaling is neither true nor false; it is ignored",
+    "InvalidReplicasAnnotation": (
+        "the saved count is not one; 1 replica is used instead",
+        f"The annotation {ann.REPLICAS} has no valid number of replicas: 1 is used instead.",
+    ),
+    "InvalidIgnoreScalingAnnotation": (
+        "ignore-scaling is neither true nor false; it is ignored",
+        f"The annotation {ann.IGNORE_SCALING} is neither true nor false: it is ignored.",
+    ),
 }
 
 
 def run_began(environment: ProberEnvironment, namespace: str, order: ScalingRunStatus) -> None:
     """Reports that a scaling run begins."""
     by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
-    notice = Notice(
+    publish(
+        environment,
         NoticeKind.SCALE,
         namespace,
-        environment.clock.now(),
         "FlowStarted",
         f"scaling {order.direction}{by} begins",
         numbers={
@@ -48,7 +55,6 @@ def run_began(environment: ProberEnvironment, namespace: str, order: ScalingRunS
             "trigger": order.trigger,
         },
     )
-    environment.notice_bus.publish(notice)
 
 
 def cancelled(environment: ProberEnvironment, operation: ScalingRunStatus, by: str | None) -> None:
@@ -64,10 +70,11 @@ def cancelled(environment: ProberEnvironment, operation: ScalingRunStatus, by: s
     refs = [each.resource for each in operation.steps if each.ended is None]
     refs = refs or [each.ref for each in environment.policy.dependents]
     what = f"scaling {operation.direction} by hand (operation {operation.id})"
-    how = "; its ScaleRequest was ended" if by is None else f" by {by}"
+    who = "" if by is None else f" by {by}"
+    how = "; its ScaleRequest was ended" if by is None else who
     told = (
         f"{what} was cancelled{how}",
-        event_texts.cancelled(operation.direction, operation.id, by),
+        f"Scaling {operation.direction} (operation {operation.id}) was cancelled{who}.",
     )
     on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", told, Severity.WARNING)
 
@@ -114,25 +121,23 @@ def _request_changed(
     severity: Severity,
 ) -> None:
     until = hold_end(request)
-    environment.notice_bus.publish(
-        Notice(
-            NoticeKind.OVERRIDE,
-            request.id.namespace,
-            environment.clock.now(),
-            reason,
-            text,
-            severity,
-            resource=ResourceRef(API_VERSION, "ScaleRequest", request.id.name),
-            resource_uid=request.id.uid,
-            event=True,
-            numbers={
-                "action": "EndOverride" if until is None else "SetOverride",
-                "override": "hold",
-                "operation": request.id.uid,
-                "author": request.spec.author,
-            }
-            | ({} if until is None else {"until": rfc3339(until)}),
-        )
+    publish(
+        environment,
+        NoticeKind.OVERRIDE,
+        request.id.namespace,
+        reason,
+        text,
+        severity,
+        resource=ResourceRef(API_VERSION, "ScaleRequest", request.id.name),
+        resource_uid=request.id.uid,
+        event=True,
+        numbers={
+            "action": "EndOverride" if until is None else "SetOverride",
+            "override": "hold",
+            "operation": request.id.uid,
+            "author": request.spec.author,
+        }
+        | ({} if until is None else {"until": rfc3339(until)}),
     )
 
 
@@ -170,35 +175,44 @@ def resource_ended(
     direction = context.direction
     task, result = run.task, run.result or StepResult.FAILED
     for warning in () if task is None else task.warnings:
-        _warn(environment, namespace, run.ref, warning)
-    why = None if task is None else task.why
-    reason, worth_an_event = _reason(direction, run, why), _worth_an_event(run)
-    environment.notice_bus.publish(
-        Notice(
+        text, told = _WARNINGS[warning]
+        publish(
+            environment,
             NoticeKind.SCALE,
             namespace,
-            environment.clock.now(),
-            reason,
-            event_texts.line(direction, run),
-            _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO),
+            warning,
+            f"{run.ref}: {text}",
+            Severity.WARNING,
             resource=run.ref,
-            event=worth_an_event,
-            note=event_texts.note(context.order, run) if worth_an_event else None,
-            numbers={
-                "direction": direction,
-                "result": result,
-                "trigger": context.order.trigger,
-                "operation": context.order.id,
-                "before": None if task is None else task.before,
-                "after": None if task is None else task.after,
-                "requested_at": run.requested_at,
-            },
+            event=True,
+            note=told,
         )
+    why = None if task is None else task.why
+    reason, worth_an_event = _reason(direction, run, why), _worth_an_event(run)
+    publish(
+        environment,
+        NoticeKind.SCALE,
+        namespace,
+        reason,
+        line(direction, run),
+        _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO),
+        resource=run.ref,
+        event=worth_an_event,
+        note=note(context.order, run) if worth_an_event else None,
+        numbers={
+            "direction": direction,
+            "result": result,
+            "trigger": context.order.trigger,
+            "operation": context.order.id,
+            "before": None if task is None else task.before,
+            "after": None if task is None else task.after,
+            "requested_at": run.requested_at,
+        },
     )
 
 
 def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:
-    if run.result is not StepResult.DONE and not event_texts.written_only(run):
+    if run.result is not StepResult.DONE and not _written_only(run):
         return _REASONS[run.result or StepResult.FAILED]
     if why is Why.KEYS_REMOVED:
         return "KeysRemoved"
@@ -210,22 +224,76 @@ def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:
 def _worth_an_event(run: ResourceRun) -> bool:
     if run.task is not None and run.task.why is Why.KEYS_REMOVED and run.result is StepResult.DONE:
         return False  # nothing was scaled
-    if run.result in _WORTH_AN_EVENT or event_texts.written_only(run):
+    if run.result in _WORTH_AN_EVENT or _written_only(run):
         return run.task is not None and run.task.step is not ScalingStep.NOTHING
     return run.task is not None and run.task.why is Why.LEFT_AT_ZERO
 
 
-def _warn(environment: ProberEnvironment, namespace: str, ref: ResourceRef, reason: str) -> None:
-    environment.notice_bus.publish(
-        Notice(
-            NoticeKind.SCALE,
-            namespace,
-            environment.clock.now(),
-            reason,
-            f"{ref}: {_WARNINGS[reason]}",
-            Severity.WARNING,
-            resource=ref,
-            event=True,
-            note=event_texts.ANNOTATIONS[reason],
-        )
-    )
+# What became of a resource, in words.
+
+
+def _written_only(run: ResourceRun) -> bool:
+    """Whether the resource was scaled, and only the wait for its pods was ended early."""
+    return run.result is StepResult.CANCELLED and run.accepted
+
+
+def line(direction: Direction, run: ResourceRun) -> str:
+    """What became of the resource, with its name."""
+    task, detail = run.task, f": {run.message}" if run.message else ""
+    if task is not None and task.why is Why.LEFT_AT_ZERO:
+        return f"{run.ref} has ignore-scaling and was left at 0; the meltdown key was removed"
+    if _written_only(run):
+        return f"{run.ref} was scaled {direction}{_change(task)}; its pods were not awaited{detail}"
+    if run.result is StepResult.DONE and task is not None and task.step is ScalingStep.TIDY:
+        return f"{run.ref} was up already; its annotations were removed"
+    return f"{_result(direction, run)}{detail}"
+
+
+def _result(direction: Direction, run: ResourceRun) -> str:
+    match run.result or StepResult.FAILED:
+        case StepResult.DONE:
+            return f"{run.ref} was scaled {direction}{_change(run.task)}"
+        case StepResult.SKIPPED:
+            return f"{run.ref} was not scaled {direction}"
+        case StepResult.DRY_RUN:
+            return f"{run.ref} would be scaled {direction}{_change(run.task)}"
+        case StepResult.CANCELLED:
+            return f"scaling {run.ref} {direction} was ended"
+        case StepResult.FAILED:
+            return f"scaling {run.ref} {direction} failed"
+
+
+def _change(task: Task | None) -> str:
+    if task is None or task.step is not ScalingStep.WRITE:
+        return ""
+    return f" from {task.before} to {task.after}"
+
+
+def note(order: ScalingRunStatus, run: ResourceRun) -> str:
+    """What became of the resource, for an Event on the object itself."""
+    task = run.task
+    if task is not None and task.why is Why.LEFT_AT_ZERO:
+        return f"Left at 0 replicas, as the annotation {ann.IGNORE_SCALING} asks for."
+    if run.result is StepResult.FAILED:
+        return f"Could not be scaled {order.direction}: {run.message}."
+    count = "" if task is None else f"from {task.before} to {task.after} replicas"
+    text = f"Scaled {count}{_occasion(order, task)}."
+    return f"{text} Its pods were not awaited: {run.message}." if _written_only(run) else text
+
+
+def _occasion(order: ScalingRunStatus, task: Task | None) -> str:
+    if order.manual and order.author != OURSELVES:
+        return f" for {order.author}: {order.reason}"
+    if order.manual:
+        return ", as the maximum protection duration was reached"
+    if order.direction is Direction.DOWN:
+        return f", as {NODES_AWAY}{_coming_back(task)}"
+    if task is not None and task.why is Why.FOUND_AT_ZERO:
+        return f": {NODES_BACK}, and nothing says why it was at 0"
+    return f", as {NODES_BACK} again"
+
+
+def _coming_back(task: Task | None) -> str:
+    patch = None if task is None else task.patch
+    saved = None if patch is None else patch.annotations.get(ann.REPLICAS)
+    return "" if saved is None else f"; it comes back with {saved} when they can"

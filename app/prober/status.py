@@ -23,7 +23,7 @@ from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober import messages
 from app.prober.environment import ProberEnvironment
-from app.prober.rules import protection, schedule, state, verdict
+from app.prober.rules import scaling, schedule, state, verdict
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.state import NOTHING_KNOWN, StateInputs
 from app.prober.scaling.context import ScalingResult
@@ -185,19 +185,11 @@ def _external(facts: ShootStatus) -> Found:
     kind = "ExternalPathReachable"
     seen = {each.route: each for each in facts.paths or ()}.get(Route.EXTERNAL)
     if seen is None:
-        return (
-            kind,
-            ConditionStatus.UNKNOWN,
-            "NotProbed",
-            "the external path has not been tried yet",
-        )
+        text = "the external path has not been tried yet"
+        return kind, ConditionStatus.UNKNOWN, "NotProbed", text
     if seen.failure is None:
-        return (
-            kind,
-            ConditionStatus.TRUE,
-            "Answered",
-            "the API server answers through the external path",
-        )
+        text = "the API server answers through the external path"
+        return kind, ConditionStatus.TRUE, "Answered", text
     status = ConditionStatus.FALSE if seen.counted else ConditionStatus.UNKNOWN
     return kind, status, seen.failure.reason, seen.failure.message
 
@@ -215,15 +207,11 @@ def _credentials(result: Tally | PathReading | Failure | None) -> Found:
 
 
 def _protection(facts: ShootStatus) -> Found:
+    kind = "ProtectionActive"
     if facts.protected_since is not None:
-        message = "controllers are scaled down, or were and are coming back"
-        return "ProtectionActive", ConditionStatus.TRUE, "MeltdownKeyPresent", message
-    return (
-        "ProtectionActive",
-        ConditionStatus.FALSE,
-        "NoMeltdownKey",
-        "no dependent carries the meltdown key",
-    )
+        text = "controllers are scaled down, or were and are coming back"
+        return kind, ConditionStatus.TRUE, "MeltdownKeyPresent", text
+    return kind, ConditionStatus.FALSE, "NoMeltdownKey", "no dependent carries the meltdown key"
 
 
 def _paused(effective: EffectiveOverrides) -> Found:
@@ -243,20 +231,12 @@ def _scaling(facts: ShootStatus) -> Found:
     if failures:
         return kind, ConditionStatus.FALSE, "ScalingFailed", "; ".join(failures)
     if facts.last_run is None:
-        return (
-            kind,
-            ConditionStatus.UNKNOWN,
-            "NotScaled",
-            "nothing has been scaled since this process started",
-        )
+        text = "nothing has been scaled since this process started"
+        return kind, ConditionStatus.UNKNOWN, "NotScaled", text
+    text = "the last scaling run went well"
     if facts.last_run.failed:
-        return (
-            kind,
-            ConditionStatus.TRUE,
-            "Scaled",
-            "what the last scaling run could not do has been done since",
-        )
-    return kind, ConditionStatus.TRUE, "Scaled", "the last scaling run went well"
+        text = "what the last scaling run could not do has been done since"
+    return kind, ConditionStatus.TRUE, "Scaled", text
 
 
 class StatusTracker:
@@ -343,11 +323,6 @@ class ProtectionWatch:
         """When the active protection began; None if protection is not active."""
         self._read()
 
-    @property
-    def active(self) -> bool:
-        """Whether a configured dependent carries the meltdown key now."""
-        return protection.active(self._scaler.views().values())
-
     def note(self, decision: Decision | None) -> None:
         """Reads the dependents again, and reports if protection has begun or ended because of `decision`."""
         was = self.since is not None
@@ -371,10 +346,10 @@ class ProtectionWatch:
 
     def _read(self) -> None:
         views = self._scaler.views().values()
-        if not protection.active(views):
+        if not scaling.protection_active(views):
             self.since = None
             return
-        self.since = protection.began_at(views) or self.since or self._env.clock.now()
+        self.since = scaling.protected_since(views) or self.since or self._env.clock.now()
 
     def _refs(self) -> list[ResourceRef]:
         return [ref for ref, view in self._scaler.views().items() if view is not None]

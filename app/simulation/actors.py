@@ -13,8 +13,8 @@ from app.core.model.instants import parse_rfc3339
 from app.simulation import manifests
 from app.simulation.shoot import ShootServer
 from app.simulation.store import Object, ObjectKey, Store
-from app.simulation.traffic import Journal, Write
-from app.simulation.views import machine_view, ready, ref_of
+from app.simulation.traffic import Journal
+from app.simulation.views import machine_view, ready
 
 KCM: Final = "kube-controller-manager"
 MCM: Final = "machine-controller-manager"
@@ -44,8 +44,7 @@ class ControlPlane:
 
     def wrote(self, obj: Object, patch: Object, by: str, verb: str = "patch") -> None:
         """Records a write in the journal."""
-        now = self.clock.now()
-        self.journal.add(Write(now, self.namespace, ref_of(obj), patch, by, now, verb))
+        self.journal.enter(self.clock.now(), obj, patch, by, verb, self.namespace)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from app.simulation.crds import DEFINITIONS
 from app.simulation.faults import Faults
 from app.simulation.handlers import SimulatedHandlers
 from app.simulation.identities import OPERATOR, SimulatedIdentities
+from app.simulation.memory import MemoryPlace
 from app.simulation.network import SeedNetwork, ServerPlace
 from app.simulation.parts import Kubeconfigs, WorldParts
 from app.simulation.people import People
@@ -38,7 +39,6 @@ from app.simulation.truth import WorldTruth, reference
 from app.simulation.workloads import (
     DeploymentController,
     PodPace,
-    PodTimes,
     Workload,
     control_plane,
 )
@@ -85,7 +85,7 @@ class World(WorldTruth):
             pace: how long pods in the seed take to start and stop.
             secret_name: `kubeConfigSecretName`, or `internalKubeConfigSecretName`.
             external_secret_name: `externalKubeConfigSecretName`; None for lease mode.
-            place: where its API servers listen; None if they do not.
+            place: where its API servers listen; None: in memory.
         """
         self.requests = RequestCount()
         self.denied: set[Permission] = set()
@@ -95,8 +95,19 @@ class World(WorldTruth):
         self._latency = latency
         self._controllers: dict[str, list[asyncio.Task[None]]] = {}
         """Those of each shoot that run."""
-        parts = self._build(clock, pace or PodPace(), secret_name)
-        parts.place = place or parts.place
+        store, journal = Store(history=_SEED_LOG), Journal()
+        for each in DEFINITIONS:
+            store.define(each)
+        parts = WorldParts(
+            clock=clock,
+            store=store,
+            api=self._api(clock, Host.SEED, "seed"),
+            deployments=DeploymentController(clock, store, journal, pace or PodPace()),
+            journal=journal,
+            secret_names={Route.INTERNAL: secret_name},
+            pods=SeedPods(clock, store, self._rng("pods")),
+            place=place or MemoryPlace(),
+        )
         if external_secret_name is not None:
             parts.secret_names = {**parts.secret_names, Route.EXTERNAL: external_secret_name}
         super().__init__(parts)
@@ -106,20 +117,6 @@ class World(WorldTruth):
         self.faults = Faults(self._parts, self._rng("faults"))
         _ = tasks.shared(self._parts.deployments.run, "simulated deployment controller")
         _ = tasks.shared(self._parts.pods.run, "simulated pods")
-
-    def _build(self, clock: Clock, pace: PodPace, secret_name: str) -> WorldParts:
-        store, journal = Store(history=_SEED_LOG), Journal()
-        for each in DEFINITIONS:
-            store.define(each)
-        return WorldParts(
-            clock=clock,
-            store=store,
-            api=self._api(clock, Host.SEED, "seed"),
-            deployments=DeploymentController(clock, store, journal, pace),
-            journal=journal,
-            secret_names={Route.INTERNAL: secret_name},
-            pods=SeedPods(clock, store, self._rng("pods")),
-        )
 
     @property
     def tasks(self) -> Tasks:
@@ -166,54 +163,45 @@ class World(WorldTruth):
         Returns:
             Its API server, with its nodes.
         """
-        since = self.clock.now() - 3600 if since is None else since
-        shoot = self._add_server(namespace, lease_duration)
+        now, parts = self.clock.now(), self._parts
+        since = now - 3600 if since is None else since
+        shoot = parts.shoots[namespace] = ShootServer(
+            namespace,
+            self.clock,
+            self._api(self.clock, Host.SHOOT, namespace, parts.network),
+            self._rng(f"{namespace}/kubelets"),
+            place=parts.place,
+            routes=parts.secret_names,
+            lease_duration=lease_duration,
+        )
+        shoot.accept(f"{namespace}-1")
+        for route in parts.secret_names:
+            Kubeconfigs(parts).create(namespace, route)
         cluster = manifests.cluster(namespace, since, grace=grace)
         self.store.create(ObjectKey("Cluster", "", namespace), manifests.born(cluster, since))
         rng = self._rng(f"{namespace}/nodes")
         for number in range(nodes):
-            self._add_node(shoot, number, rng, managed=number >= unmanaged)
+            name, zone = f"node-{number}", ZONES[number % len(ZONES)]
+            shoot.add_node(name, zone, phase=rng.random(), managed=number >= unmanaged)
+            machine = ObjectKey("Machine", namespace, f"machine-{number}")
+            self._create(machine, manifests.machine(name, "Running", now))
         for which, count in replicas.items():
             self.add_dependent(namespace, which, count)
-        seconds = 40.0 if grace is None else parse_duration(grace)
-        self._start_controllers(shoot, seconds, health_timeout)
-        return shoot
-
-    def _add_server(self, namespace: str, lease_duration: int) -> ShootServer:
-        shoot = ShootServer(
-            namespace,
-            self.clock,
-            self._api(self.clock, Host.SHOOT, namespace, self._parts.network),
-            self._rng(f"{namespace}/kubelets"),
-            place=self._parts.place,
-            routes=self._parts.secret_names,
-            lease_duration=lease_duration,
+        self._start_controllers(
+            shoot, 40.0 if grace is None else parse_duration(grace), health_timeout
         )
-        shoot.accept(f"{namespace}-1")
-        self._parts.shoots[namespace] = shoot
-        kubeconfigs = Kubeconfigs(self._parts)
-        for route in kubeconfigs.routes:
-            kubeconfigs.create(namespace, route)
         return shoot
-
-    def _add_node(
-        self, shoot: ShootServer, number: int, rng: random.Random, *, managed: bool
-    ) -> None:
-        name = f"node-{number}"
-        shoot.add_node(name, ZONES[number % len(ZONES)], phase=rng.random(), managed=managed)
-        body = manifests.machine(name, "Running", self.clock.now())
-        self._create(ObjectKey("Machine", shoot.namespace, f"machine-{number}"), body)
 
     def _start_controllers(self, shoot: ShootServer, grace: float, health_timeout: float) -> None:
-        plane = ControlPlane(self.clock, self.store, shoot, self.journal)
-        kcm = KubeControllerManager(plane, self._rng(f"{shoot.namespace}/kcm"), grace=grace)
-        mcm = MachineControllerManager(
-            plane, self._rng(f"{shoot.namespace}/mcm"), health_timeout=health_timeout
-        )
+        """Starts those that do damage in an outage, as if they had run for long."""
+        name, plane = shoot.namespace, ControlPlane(self.clock, self.store, shoot, self.journal)
+        kcm = KubeControllerManager(plane, self._rng(f"{name}/kcm"), grace=grace)
+        rng = self._rng(f"{name}/mcm")
+        mcm = MachineControllerManager(plane, rng, health_timeout=health_timeout)
         kcm.settle(self.clock.now())
-        self._controllers[shoot.namespace] = [
-            self._tasks.shared(kcm.run, f"simulated kcm of {shoot.namespace}"),
-            self._tasks.shared(mcm.run, f"simulated mcm of {shoot.namespace}"),
+        self._controllers[name] = [
+            self._tasks.shared(kcm.run, f"simulated kcm of {name}"),
+            self._tasks.shared(mcm.run, f"simulated mcm of {name}"),
         ]
 
     def remove_shoot(self, namespace: str) -> None:
@@ -248,25 +236,13 @@ class World(WorldTruth):
     def add_control_plane(
         self,
         namespace: str,
-        *,
-        api_servers: int = 2,
-        bare: bool = False,
-        independent: bool = False,
-        times: PodTimes | None = None,
+        **what: Any,  # noqa: ANN401 - arguments of `control_plane`
     ) -> None:
-        """Adds the pods of a control plane, all Ready for an hour: etcd, kube-apiserver, and pods that depend on them.
+        """Adds the pods of a control plane, all Ready for an hour, as `control_plane` describes them.
 
-        Args:
-            namespace: the control-plane namespace; a shoot need not exist.
-            api_servers: the number of pods of kube-apiserver.
-            bare: whether to add a dependent pod without a controller.
-            independent: whether to add a pod that depends on nothing.
-            times: durations in the life of its pods.
+        A shoot need not exist in the namespace.
         """
-        chain = control_plane(
-            namespace, api_servers=api_servers, bare=bare, independent=independent, times=times
-        )
-        for workload in chain:
+        for workload in control_plane(namespace, **what):
             self.add_workload(workload)
 
     def add_lease(self, namespace: str, name: str, renewed: float | None) -> None:

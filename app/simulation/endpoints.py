@@ -6,10 +6,9 @@ from typing import Final
 from app.core.model.pods import SliceView
 from app.core.model.weeding import ServiceKey
 from app.simulation import manifests
-from app.simulation.manifests import Endpoint
 from app.simulation.store import Object, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
-from app.simulation.views import SERVICE_NAME, pod_ready, terminating
+from app.simulation.views import SERVICE_NAME
 
 MOST: Final = 100
 """The maximum number of endpoints in a slice, as the real controller's default."""
@@ -87,7 +86,7 @@ class EndpointSliceController:
             if owner is not None:
                 self._write(ObjectKey("EndpointSlice", key.namespace, name), owner, share)
 
-    def _write(self, key: ObjectKey, owner: Object, share: list[Endpoint]) -> None:
+    def _write(self, key: ObjectKey, owner: Object, share: list[Object]) -> None:
         service = ServiceKey(key.namespace, owner["metadata"]["name"])
         body = manifests.endpoint_slice(owner, share, untold=service in self.untold)
         if self._seed.find(key) is None:
@@ -99,34 +98,22 @@ class EndpointSliceController:
         if self._seed.find(key) is not None:
             self._seed.delete(key)
 
-    def _shares(self, key: ServiceKey) -> list[list[Endpoint]]:
+    def _shares(self, key: ServiceKey) -> list[list[Object]]:
         """Distributes the endpoints over the slices."""
         found = self._endpoints(key)
         number = max(self.slices.get(key, 1), -(-len(found) // MOST))
         return [found[first::number] for first in range(number)]
 
-    def _endpoints(self, key: ServiceKey) -> list[Endpoint]:
+    def _endpoints(self, key: ServiceKey) -> list[Object]:
         selector = self._selectors.get(key.namespace, {}).get(key.service)
         if selector is None:
             return []
         return [
-            _endpoint(pod)
+            pod
             for pod in self._seed.list("Pod", key.namespace)
             if selector.items() <= (pod["metadata"].get("labels") or {}).items()
             and pod["status"].get("podIP")
         ]
-
-
-def _endpoint(pod: Object) -> Endpoint:
-    metadata, ends = pod["metadata"], terminating(pod)
-    return Endpoint(
-        pod=metadata["name"],
-        uid=metadata["uid"],
-        ip=pod["status"]["podIP"],
-        node=pod["spec"]["nodeName"],
-        ready=pod_ready(pod) and not ends,
-        terminating=ends,
-    )
 
 
 def service_of(obj: Object) -> ServiceKey:

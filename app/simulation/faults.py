@@ -5,8 +5,10 @@ with world.faults.path_cut("shoot--local--a"):
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from app.core.errors import ClusterError
@@ -15,15 +17,20 @@ from app.core.model.shoots import Route
 from app.core.model.weeding import ServiceKey
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
+from app.simulation.kubelets import Kubelet, NodeClock, PathCut
 from app.simulation.memory import MemoryPlace, MemoryPort
-from app.simulation.network import SEED
-from app.simulation.parts import GARDENLET, Fault, WorldParts
-from app.simulation.shoot_faults import EndpointFaults, RouteFaults, ShootFaults
+from app.simulation.network import SEED, Manner, TargetAnswer
+from app.simulation.parts import GARDENLET, NOWHERE, Fault, Kubeconfigs, WorldParts
 from app.simulation.store import Object, ObjectKey
-from app.simulation.traffic import Trouble
+from app.simulation.traffic import ApiServer, ConnectionLoss, Storage, Trouble
 from app.simulation.watches import watched
 
-# Pods of the seed, its services, and the weeder's watches of them.
+_OVERRIDES: Final = ("Pause", "ScaleRequest")
+_OF_OVERRIDES: Final = frozenset(
+    {"pauses", "scalerequests", "pauses/status", "scalerequests/status"}
+)
+_REVIEWS: Final = frozenset({"tokenreviews", "subjectaccessreviews"})
+_TO_WATCH: Final = frozenset({"list", "watch"})
 
 
 class PodWatched(StrEnum):
@@ -38,23 +45,56 @@ class PodWatched(StrEnum):
         return f"{self.value.lower()}s"
 
 
-class PodFaults:
-    """Faults of pods, services and the watches of them."""
+def _trouble(api: ApiServer, trouble: Trouble) -> Fault:
+    api.begin(trouble)
+    return Fault(lambda: api.end(trouble))
+
+
+class _Acting:
+    """What faults of the seed's API server have in common."""
 
     def __init__(self, parts: WorldParts) -> None:
         self._parts = parts
+
+    def seed_trouble(self, trouble: Trouble) -> Fault:
+        """The seed's API server has any `Trouble`."""
+        return _trouble(self._parts.api, trouble)
+
+    def _stalled(self, *what: str) -> Fault:
+        watches = self._parts.watches
+        for each in what:
+            watches.stall(each)
+        return Fault(*(partial(watches.go_on, each) for each in what))
+
+    def _watch_cut(
+        self, kinds: Collection[str], plurals: Collection[str], *, expired: bool
+    ) -> Fault:
+        """Watches of these kinds break, and new ones are refused; `expired`: they miss what happens meanwhile."""
+        what = frozenset(plurals)
+        trouble = self.seed_trouble(Trouble(refused=True, verbs=_TO_WATCH, what=what))
+        self._break(kinds)
+
+        def undo() -> None:
+            for kind in kinds if expired else ():
+                self._parts.store.compact(kind)
+            trouble.lift()
+
+        return Fault(undo)
+
+    def _break(self, kinds: Collection[str]) -> None:
+        for kind in kinds:
+            self._parts.watches.cut(kind)
+
+
+class PodFaults(_Acting):
+    """Faults of pods, services and the weeder's watches of them."""
 
     def workload_broken(self, namespace: str, name: str) -> Fault:
         """The containers of a workload crash after each start; after the fault, the next start succeeds."""
         kubelet, key = self._parts.pods.kubelet, (namespace, name)
         kubelet.broken.add(key)
         kubelet.recheck(key, better=False)
-
-        def undo() -> None:
-            kubelet.broken.discard(key)
-            kubelet.recheck(key, better=True)
-
-        return Fault(undo)
+        return Fault(lambda: kubelet.broken.discard(key), lambda: kubelet.recheck(key, better=True))
 
     def service_unready(self, namespace: str, service: str) -> Fault:
         """The readiness probes of the pods behind a service fail."""
@@ -88,32 +128,21 @@ class PodFaults:
 
     def slices_gone(self, namespace: str, service: str) -> Fault:
         """The slices of a service are deleted and not written again."""
-        endpoints, key = self._parts.pods.endpoints, ServiceKey(namespace, service)
-        endpoints.away.add(key)
-        endpoints.sync(key)
-
-        def undo() -> None:
-            endpoints.away.discard(key)
-            endpoints.sync(key)
-
-        return Fault(undo)
+        return self._marked(self._parts.pods.endpoints.away, ServiceKey(namespace, service))
 
     def readiness_untold(self, namespace: str, service: str) -> Fault:
         """The endpoints of a service have no `conditions.ready`, which counts as true."""
-        endpoints, key = self._parts.pods.endpoints, ServiceKey(namespace, service)
-        endpoints.untold.add(key)
-        endpoints.sync(key)
+        return self._marked(self._parts.pods.endpoints.untold, ServiceKey(namespace, service))
 
-        def undo() -> None:
-            endpoints.untold.discard(key)
-            endpoints.sync(key)
-
-        return Fault(undo)
+    def _marked(self, those: set[ServiceKey], service: ServiceKey) -> Fault:
+        sync = self._parts.pods.endpoints.sync
+        those.add(service)
+        sync(service)
+        return Fault(lambda: those.discard(service), lambda: sync(service))
 
     def pod_watch_stalled(self, what: PodWatched) -> Fault:
         """Watches of a kind, new ones too, deliver nothing and do not break; other requests work."""
-        self._parts.watches.stall(what.value)
-        return Fault(lambda: self._parts.watches.go_on(what.value))
+        return self._stalled(what.value)
 
     def pod_watch_cut(self, what: PodWatched, *, expired: bool = False) -> Fault:
         """Watches of a kind break, and new ones are refused.
@@ -122,137 +151,256 @@ class PodFaults:
             what: the kind.
             expired: whether the server's log no longer has the missed changes afterwards.
         """
-        verbs = frozenset({"list", "watch"})
-        trouble = Trouble(refused=True, verbs=verbs, what=frozenset({what.plural}))
-        self._parts.api.begin(trouble)
-        self._parts.watches.cut(what.value)
-
-        def undo() -> None:
-            if expired:
-                self._parts.store.compact(what.value)
-            self._parts.api.end(trouble)
-
-        return Fault(undo)
+        return self._watch_cut((what.value,), (what.plural,), expired=expired)
 
     def pods_forbidden(self, *verbs: str) -> Fault:
         """Requests for pods with these verbs, or with any, get 403."""
-        trouble = Trouble(forbidden=True, verbs=frozenset(verbs), what=frozenset({"pods"}))
-        self._parts.api.begin(trouble)
-        return Fault(lambda: self._parts.api.end(trouble))
+        return self.seed_trouble(
+            Trouble(forbidden=True, verbs=frozenset(verbs), what=frozenset({"pods"}))
+        )
 
 
-# Pauses and ScaleRequests, their watches, and reviews.
+class ConnectionFaults(_Acting):
+    """Faults of the connections to an API server in memory, by its name: that of a shoot, or `network.SEED`."""
+
+    def watches_expired(self) -> Fault:
+        """All watches of the seed break and new ones are refused; the server's log loses what happens meanwhile."""
+        trouble = self.seed_trouble(Trouble(refused=True, verbs=frozenset({"watch"})))
+        self.connections_cut(SEED)
+        return Fault(self._parts.store.compact, trouble.lift)
+
+    def connections_cut(self, name: str) -> Fault:
+        """The server closes all connections that are open now, as when it restarts."""
+        return self._at_once(name, MemoryPort.cut)
+
+    def connections_reset(self, name: str) -> Fault:
+        """All connections that are open now are reset."""
+        return self._at_once(name, MemoryPort.reset)
+
+    def connections_forgotten(self, name: str) -> Fault:
+        """The network forgets all connections that are open now: both ends stay, and nothing arrives."""
+        return self._at_once(name, MemoryPort.forget)
+
+    def answers_cut(self, name: str, after: int) -> Fault:
+        """Each new connection breaks after so many bytes of answers."""
+        self._at_once(name, lambda port: port.cut_answers(after))
+        return Fault(lambda: self._at_once(name, lambda port: port.cut_answers(None)))
+
+    def _at_once(self, name: str, what: Callable[[MemoryPort], None]) -> Fault:
+        place = self._parts.place
+        if not isinstance(place, MemoryPlace):
+            raise TypeError("only connections in memory have these faults")
+        for route in (Route.INTERNAL,) if name == SEED else self._parts.secret_names:
+            what(place.port(name, route))
+        return Fault(lambda: None)
 
 
-_KINDS: Final = ("Pause", "ScaleRequest")
-_WHAT: Final = frozenset({"pauses", "scalerequests", "pauses/status", "scalerequests/status"})
-_REVIEWS: Final = frozenset({"tokenreviews", "subjectaccessreviews"})
+class Faults(PodFaults, ConnectionFaults):
+    """All faults: of shoots, routes to them, the seed, its pods, overrides and reviews, hosts, and connections."""
 
+    def __init__(self, parts: WorldParts, rng: random.Random) -> None:
+        super().__init__(parts)
+        self._rng = rng
+        self._kubeconfigs = Kubeconfigs(parts)
+        self._tokens = 1
 
-class OverridesFaults:
-    """Faults of Pauses, of ScaleRequests and of reviews."""
+    # The nodes of a shoot, and their kubelets.
 
-    def __init__(self, parts: WorldParts) -> None:
-        self._parts = parts
-
-    def overrides_forbidden(self, *verbs: str) -> Fault:
-        """Requests for Pauses and ScaleRequests with these verbs, or with any, get 403; open watches end."""
-        if not verbs or "watch" in verbs:
-            self._cut()
-        return self._trouble(Trouble(forbidden=True, verbs=frozenset(verbs), what=_WHAT))
-
-    def overrides_watch_cut(self, *, expired: bool = False) -> Fault:
-        """The watches of the overrides break, and new ones are refused.
+    def path_cut(
+        self,
+        namespace: str,
+        *,
+        fraction: float = 1.0,
+        nodes: Collection[str] | None = None,
+        zone: str | None = None,
+        how: ConnectionLoss = ConnectionLoss.SWALLOWED,
+    ) -> Fault:
+        """Nodes lose the path to their API server: some of them, or all together with our external route.
 
         Args:
-            expired: whether the server's log no longer has the missed changes afterwards.
+            namespace: the shoot.
+            fraction: the share of nodes, chosen at random; 1 includes nodes that join later.
+            nodes: the nodes, in place of a share.
+            zone: the zone of the nodes, in place of a share.
+            how: what happens to connections on the external route if all nodes are cut off.
         """
-        parts, verbs = self._parts, frozenset({"list", "watch"})
-        self._cut()
-        trouble = self._trouble(Trouble(refused=True, verbs=verbs, what=_WHAT))
+        shoot = self._parts.shoots[namespace]
+
+        def cut_off(hits: Callable[[Kubelet], bool]) -> Fault:
+            cut = PathCut(hits)
+            shoot.fleet.cut(cut)
+            return Fault(lambda: shoot.fleet.mend(cut))
+
+        if zone is not None:
+            return cut_off(lambda kubelet: kubelet.zone == zone)
+        if (
+            nodes is None and fraction >= 1.0
+        ):  # the load balancer, which nodes and we share, is gone
+            external = Trouble(lost=how, routes=frozenset({Route.EXTERNAL}))
+            return Fault(cut_off(lambda _: True).lift, _trouble(shoot.api, external).lift)
+        if nodes is None:
+            known = [kubelet.node for kubelet in shoot.fleet.kubelets]
+            nodes = self._rng.sample(known, round(fraction * len(known)))
+        names = frozenset(nodes)
+        return cut_off(lambda kubelet: kubelet.node in names)
+
+    def kubelet_dead(self, namespace: str, node: str) -> Fault:
+        """One kubelet stops."""
+        fleet = self._parts.shoots[namespace].fleet
+        fleet.die(node)
 
         def undo() -> None:
-            if expired:
-                for kind in _KINDS:
-                    parts.store.compact(kind)
-            trouble.lift()
+            if fleet.has(node):
+                fleet.revive(node, self._parts.clock.now())
 
         return Fault(undo)
 
-    def overrides_watch_stalled(self) -> Fault:
-        """The watches of the overrides, new ones too, deliver nothing and do not break; other requests work."""
-        watches = self._parts.watches
-        for kind in _KINDS:
-            watches.stall(kind)
+    def clock_off(self, namespace: str, node: str, seconds: float) -> Fault:
+        """The clock of one node jumps by `seconds`, and back after the fault."""
+        clock = self._clock_of(namespace, node)
+        clock.step(seconds)
+        return self._after_advance(namespace, lambda: clock.step(-seconds))
 
-        def undo() -> None:
-            for kind in _KINDS:
-                watches.go_on(kind)
+    def clock_drift(self, namespace: str, node: str, rate: float) -> Fault:
+        """The clock of one node gains `rate` seconds per second; after the fault, its offset remains."""
+        clock = self._clock_of(namespace, node)
+        clock.drift(self._parts.clock.now(), rate)
+        return self._after_advance(namespace, lambda: clock.drift(self._parts.clock.now(), 0.0))
 
-        return Fault(undo)
+    def _clock_of(self, namespace: str, node: str) -> NodeClock:
+        return self._parts.shoots[namespace].fleet.of(node).clock
 
-    def overrides_away(self) -> Fault:
-        """All requests for Pauses and ScaleRequests are refused; the watches break."""
-        self._cut()
-        return self._trouble(Trouble(refused=True, what=_WHAT))
+    def _after_advance(self, namespace: str, undo: Callable[[], object]) -> Fault:
+        """Returns what undoes something that kubelets notice: until then they were as before."""
+        return Fault(self._parts.shoots[namespace].advance, undo)
 
-    def _cut(self) -> None:
-        for kind in _KINDS:
-            self._parts.watches.cut(kind)
+    # A shoot's API server.
 
-    def reviews_forbidden(self, *what: str) -> Fault:
-        """Creating `tokenreviews` or `subjectaccessreviews`, by default both, gets 403."""
-        return self._trouble(Trouble(forbidden=True, what=frozenset(what) or _REVIEWS))
+    def trouble(self, namespace: str, trouble: Trouble) -> Fault:
+        """The shoot's API server has any `Trouble`."""
+        shoot = self._parts.shoots[namespace]
+        shoot.advance()
+        shoot.api.begin(trouble)
+        return self._after_advance(namespace, lambda: shoot.api.end(trouble))
 
-    def reviews_away(self, *what: str) -> Fault:
-        """Creating `tokenreviews` or `subjectaccessreviews`, by default both, gets no answer."""
-        return self._trouble(Trouble(silent=True, what=frozenset(what) or _REVIEWS))
+    def api_down(self, namespace: str) -> Fault:
+        """The API server refuses connections."""
+        return self.trouble(namespace, Trouble(refused=True))
 
-    def _trouble(self, trouble: Trouble) -> Fault:
-        self._parts.api.begin(trouble)
-        return Fault(lambda: self._parts.api.end(trouble))
+    def api_hanging(self, namespace: str) -> Fault:
+        """The API server accepts requests and does not answer."""
+        return self.trouble(namespace, Trouble(silent=True))
 
+    def storage_away(self, namespace: str, how: Storage = Storage.HANGS) -> Fault:
+        """Consistent reads and renewals hang or fail; `/version` and cached reads work."""
+        return self.trouble(namespace, Trouble(storage=how))
 
-# The definitions of the custom resources.
+    def latency(self, namespace: str, seconds: float) -> Fault:
+        """Each request takes `seconds` longer."""
+        return self.trouble(namespace, Trouble(latency=seconds))
 
+    def errors(self, namespace: str, rate: float) -> Fault:
+        """A random share of requests fails with 500."""
+        return self.trouble(namespace, Trouble(error_rate=rate))
 
-class DefinitionFaults:
-    """The CustomResourceDefinitions come and go."""
+    def throttled(self, namespace: str, retry_after: float | None = None) -> Fault:
+        """Each of our requests gets 429."""
+        return self.trouble(namespace, Trouble(throttled=True, retry_after=retry_after))
 
-    def __init__(self, parts: WorldParts) -> None:
-        self._parts = parts
+    def forbidden(self, namespace: str, verb: str, what: str) -> Fault:
+        """Requests with this verb for this resource, such as list nodes, get 403."""
+        return self.trouble(
+            namespace, Trouble(forbidden=True, verbs=frozenset({verb}), what=frozenset({what}))
+        )
 
-    def crds_removed(self, *kinds: str) -> Fault:
-        """The definitions of these kinds, or all, are deleted, and afterwards installed again.
+    # Our routes to a shoot's API server: its nodes have paths of their own.
 
-        The objects are deleted, watches end a second later, and requests get 404.
-        """
-        store = self._parts.store
-        gone = [each for each in store.definitions.values() if not kinds or each.kind in kinds]
-        for each in gone:
-            store.undefine(each.kind)
-            self._parts.watches.end(each.kind)
+    def route_trouble(self, namespace: str, route: Route, trouble: Trouble) -> Fault:
+        """Requests by a route meet any `Trouble`."""
+        limited = replace(trouble, routes=frozenset({route}))
+        return _trouble(self._parts.shoots[namespace].api, limited)
 
-        def undo() -> None:
-            for each in gone:
-                store.define(each)
+    def route_cut(
+        self, namespace: str, route: Route, how: ConnectionLoss = ConnectionLoss.SWALLOWED
+    ) -> Fault:
+        """A route of ours is cut; the paths of the nodes work."""
+        return self.route_trouble(namespace, route, Trouble(lost=how))
 
-        return Fault(undo)
+    def page_instead(
+        self, namespace: str, status: int = 503, *, route: Route = Route.EXTERNAL
+    ) -> Fault:
+        """Something in front of the API server answers with an HTML page of this status."""
+        return self.route_trouble(namespace, route, Trouble(page=status))
 
+    # Its certificates and kubeconfigs.
 
-# The seed's API server, its watches, and the Clusters.
+    def rotate_token(self, namespace: str, *, overlap: float = 0.0) -> None:
+        """Writes a new token into the Secrets; the previous tokens are accepted for another `overlap` seconds."""
+        shoot = self._parts.shoots[namespace]
+        self._tokens += 1
+        shoot.retire(until=self._parts.clock.now() + overlap)
+        shoot.accept(f"{namespace}-{self._tokens}")
+        self._kubeconfigs.write_all(namespace)
 
+    def rotate_ca(self, namespace: str) -> None:
+        """Gives the API server a certificate of a new authority, and writes that authority into the Secrets."""
+        self._parts.shoots[namespace].ca = self._parts.place.authority(namespace)
+        self._kubeconfigs.write_all(namespace)
 
-class SeedFaults:
-    """Faults of the seed's API server and of the objects that describe a shoot."""
+    def certificate_untrusted(self, namespace: str) -> Fault:
+        """The API server presents a certificate that was not signed by the authority in the Secret."""
+        shoot = self._parts.shoots[namespace]
+        before, shoot.ca = shoot.ca, self._parts.place.authority(namespace)
+        return Fault(lambda: setattr(shoot, "ca", before))
 
-    def __init__(self, parts: WorldParts) -> None:
-        self._parts = parts
+    def route_untrusted(self, namespace: str, route: Route) -> Fault:
+        """A route leads to a certificate that was not signed by the authority in the Secret."""
+        shoot = self._parts.shoots[namespace]
+        before = shoot.authority(route)
+        shoot.show(self._parts.place.authority(namespace), route)
+        return Fault(lambda: shoot.show(before, route))
 
-    def seed_trouble(self, trouble: Trouble) -> Fault:
-        """The seed's API server has any `Trouble`."""
-        self._parts.api.begin(trouble)
-        return Fault(lambda: self._parts.api.end(trouble))
+    def kubeconfig_absent(self, namespace: str) -> Fault:
+        """The Secret is deleted."""
+        return self.secret_absent(namespace, Route.INTERNAL)
+
+    def kubeconfig_without_token(self, namespace: str) -> Fault:
+        """The user of the kubeconfig is empty, as just after creation."""
+        return self.secret_without_token(namespace, Route.INTERNAL)
+
+    def kubeconfig_refused(self, namespace: str) -> Fault:
+        """The kubeconfig names a command to run (`exec`)."""
+        return self._kubeconfig(namespace, Route.INTERNAL, user={"exec": {"command": "true"}})
+
+    def credentials_wrong(self, namespace: str, route: Route) -> Fault:
+        """The Secret of a route has an invalid token, so that requests get 401."""
+        return self._kubeconfig(namespace, route, user={"token": "of-nobody"})
+
+    def secret_without_token(self, namespace: str, route: Route) -> Fault:
+        """The user in the kubeconfig of a route is empty."""
+        return self._kubeconfig(namespace, route, user={})
+
+    def secret_absent(self, namespace: str, route: Route) -> Fault:
+        """The Secret of a route is deleted."""
+        self._parts.store.delete(self._kubeconfigs.key(namespace, route))
+        return Fault(lambda: self._kubeconfigs.create(namespace, route))
+
+    def name_gone(self, namespace: str) -> Fault:
+        """The host name in the external kubeconfig cannot be resolved."""
+        return self._kubeconfig(namespace, Route.EXTERNAL, server=NOWHERE)
+
+    def _kubeconfig(
+        self,
+        namespace: str,
+        route: Route,
+        *,
+        user: Object | None = None,
+        server: str | None = None,
+    ) -> Fault:
+        self._kubeconfigs.write(namespace, route, user=user, server=server)
+        return Fault(lambda: self._kubeconfigs.write(namespace, route))
+
+    # The seed's API server and its watches.
 
     def seed_down(self) -> Fault:
         """The seed's API server refuses connections; open watches go on, and have faults of their own."""
@@ -269,13 +417,7 @@ class SeedFaults:
 
     def watch_stalled(self, what: Watched) -> Fault:
         """A watch stops delivering, and neither a new one nor its list is answered."""
-        mute, silence = self.watch_mute(what), self.watch_not_opened(what)
-
-        def undo() -> None:
-            mute.lift()
-            silence.lift()
-
-        return Fault(undo)
+        return Fault(self.watch_mute(what).lift, self.watch_not_opened(what).lift)
 
     def watch_not_opened(self, what: Watched) -> Fault:
         """No new watch, and no list for one, is answered; watches that are open go on."""
@@ -289,9 +431,9 @@ class SeedFaults:
 
     def watch_mute(self, what: Watched) -> Fault:
         """A watch, a new one too, delivers nothing and does not break; other requests work."""
-        watches = self._parts.watches
-        watches.stall(what)
-        return Fault(lambda: watches.go_on(what))
+        return self._stalled(what)
+
+    # What the seed says of a shoot: its dependents and its Cluster.
 
     def dependent_unavailable(self, ref: ResourceRef, error: ClusterError) -> Fault:
         """The seed does not serve a dependent's kind, or does not permit reading it; requests get `error`."""
@@ -301,30 +443,26 @@ class SeedFaults:
 
     def pods_stuck(self, namespace: str, ref: ResourceRef) -> Fault:
         """New pods of a dependent do not become ready."""
-        key = ObjectKey(ref.kind, namespace, ref.name)
-        self._parts.deployments.stuck.add(key)
-
-        def undo() -> None:
-            self._parts.deployments.stuck.discard(key)
-            self._parts.deployments.recheck(key)
-
-        return Fault(undo)
+        deployments, key = self._parts.deployments, ObjectKey(ref.kind, namespace, ref.name)
+        deployments.stuck.add(key)
+        return Fault(lambda: deployments.stuck.discard(key), lambda: deployments.recheck(key))
 
     def hibernated(self, namespace: str) -> Fault:
         """`spec.hibernation.enabled`; at the end the shoot is awake."""
-        return self._shoot(
-            namespace,
-            {"spec": {"hibernation": {"enabled": True}}},
-            {"spec": {"hibernation": {"enabled": False}}},
-        )
+        enabled = [{"spec": {"hibernation": {"enabled": each}}} for each in (True, False)]
+        self._shoot(namespace, enabled[0])
+        return Fault(lambda: self._shoot(namespace, enabled[1]))
 
     def migrating(self, namespace: str) -> Fault:
         """The last operation is Migrate; at the end a Reconcile that succeeded."""
-        return self._shoot(
-            namespace,
-            self._operation("Migrate", "Processing"),
-            self._operation("Reconcile", "Succeeded"),
-        )
+        at = rfc3339(self._parts.clock.now())
+
+        def operation(kind: str, state: str) -> None:
+            last = {"type": kind, "state": state, "lastUpdateTime": at}
+            self._shoot(namespace, {"status": {"lastOperation": last}})
+
+        operation("Migrate", "Processing")
+        return Fault(lambda: operation("Reconcile", "Succeeded"))
 
     def deleted(self, namespace: str) -> Fault:
         """The Cluster has a deletionTimestamp."""
@@ -341,94 +479,88 @@ class SeedFaults:
     def undecodable(self, namespace: str) -> Fault:
         """The Shoot in the Cluster cannot be read."""
         shoot = self._parts.store.get(ObjectKey("Cluster", "", namespace))["spec"]["shoot"]
-        self._cluster(namespace, {"spec": {"shoot": "garbage"}})
-        return Fault(lambda: self._cluster(namespace, {"spec": {"shoot": shoot}}))
+        self._shoot(namespace, "garbage")
+        return Fault(lambda: self._shoot(namespace, shoot))
 
-    def _operation(self, kind: str, state: str) -> Object:
-        at = rfc3339(self._parts.clock.now())
-        return {"status": {"lastOperation": {"type": kind, "state": state, "lastUpdateTime": at}}}
-
-    def _shoot(self, namespace: str, patch: Object, undo: Object) -> Fault:
+    def _shoot(self, namespace: str, patch: object) -> None:
         self._cluster(namespace, {"spec": {"shoot": patch}})
-        return Fault(lambda: self._cluster(namespace, {"spec": {"shoot": undo}}))
 
     def _cluster(self, namespace: str, patch: Object) -> None:
         self._parts.write(ObjectKey("Cluster", "", namespace), patch, GARDENLET)
 
+    # Pauses and ScaleRequests, their definitions, and reviews.
 
-class ConnectionFaults:
-    """Faults of the connections to an API server in memory, by its name: that of a shoot, or `network.SEED`."""
+    def overrides_forbidden(self, *verbs: str) -> Fault:
+        """Requests for Pauses and ScaleRequests with these verbs, or with any, get 403; open watches end."""
+        if not verbs or "watch" in verbs:
+            self._break(_OVERRIDES)
+        return self.seed_trouble(
+            Trouble(forbidden=True, verbs=frozenset(verbs), what=_OF_OVERRIDES)
+        )
 
-    def __init__(self, parts: WorldParts) -> None:
-        self._parts = parts
+    def overrides_watch_cut(self, *, expired: bool = False) -> Fault:
+        """The watches of the overrides break, and new ones are refused.
 
-    def connections_cut(self, name: str) -> Fault:
-        """The server closes all connections that are open now, as when it restarts."""
-        return self._at_once(name, MemoryPort.cut)
+        Args:
+            expired: whether the server's log no longer has the missed changes afterwards.
+        """
+        return self._watch_cut(_OVERRIDES, _OF_OVERRIDES, expired=expired)
 
-    def connections_reset(self, name: str) -> Fault:
-        """All connections that are open now are reset."""
-        return self._at_once(name, MemoryPort.reset)
+    def overrides_watch_stalled(self) -> Fault:
+        """The watches of the overrides, new ones too, deliver nothing and do not break; other requests work."""
+        return self._stalled(*_OVERRIDES)
 
-    def connections_forgotten(self, name: str) -> Fault:
-        """The network forgets all connections that are open now: both ends stay, and nothing arrives."""
-        return self._at_once(name, MemoryPort.forget)
+    def overrides_away(self) -> Fault:
+        """All requests for Pauses and ScaleRequests are refused; the watches break."""
+        self._break(_OVERRIDES)
+        return self.seed_trouble(Trouble(refused=True, what=_OF_OVERRIDES))
 
-    def answers_cut(self, name: str, after: int) -> Fault:
-        """Each new connection breaks after so many bytes of answers."""
-        for port in self._ports(name):
-            port.cut_answers(after)
+    def crds_removed(self, *kinds: str) -> Fault:
+        """The definitions of these kinds, or all, are deleted, and afterwards installed again.
 
-        def undo() -> None:
-            for port in self._ports(name):
-                port.cut_answers(None)
+        The objects are deleted, watches end a second later, and requests get 404.
+        """
+        store = self._parts.store
+        gone = [each for each in store.definitions.values() if not kinds or each.kind in kinds]
+        for each in gone:
+            store.undefine(each.kind)
+            self._parts.watches.end(each.kind)
+        return Fault(*(partial(store.define, each) for each in gone))
 
-        return Fault(undo)
+    def reviews_forbidden(self, *what: str) -> Fault:
+        """Creating `tokenreviews` or `subjectaccessreviews`, by default both, gets 403."""
+        return self.seed_trouble(Trouble(forbidden=True, what=frozenset(what) or _REVIEWS))
 
-    def watches_expired(self) -> Fault:
-        """All watches of the seed break and new ones are refused; the server's log loses what happens meanwhile."""
-        trouble = Trouble(refused=True, verbs=frozenset({"watch"}))
-        self._parts.api.begin(trouble)
-        cut = self.connections_cut(SEED)
+    def reviews_away(self, *what: str) -> Fault:
+        """Creating `tokenreviews` or `subjectaccessreviews`, by default both, gets no answer."""
+        return self.seed_trouble(Trouble(silent=True, what=frozenset(what) or _REVIEWS))
 
-        def undo() -> None:
-            self._parts.store.compact()
-            self._parts.api.end(trouble)
-            cut.lift()
+    # Targets of endpoint probes, and the seed's network to the outside.
 
-        return Fault(undo)
+    def seed_network_cut(self) -> Fault:
+        """The seed's network drops everything to the outside: probes of hosts and external routes; the inside works."""
+        self._parts.network.cut()
+        return Fault(self._parts.network.mend)
 
-    def _at_once(self, name: str, what: Callable[[MemoryPort], None]) -> Fault:
-        for port in self._ports(name):
-            what(port)
-        return Fault(lambda: None)
+    def canary_down(self, host: str) -> Fault:
+        """A host does not answer probes of any namespace."""
+        return self.target_answers(host, TargetAnswer.SWALLOWS)
 
-    def _ports(self, name: str) -> tuple[MemoryPort, ...]:
-        place = self._parts.place
-        if not isinstance(place, MemoryPlace):
-            raise TypeError("only connections in memory have these faults")
-        routes = (Route.INTERNAL,) if name == SEED else self._parts.secret_names
-        return tuple(place.port(name, route) for route in routes)
+    def target_answers(
+        self, target: str, answer: TargetAnswer, *, namespace: str = "", after: float = 0.0
+    ) -> Fault:
+        """A target behaves as given.
 
+        Args:
+            target: a host, or the name of a pod.
+            answer: its behaviour.
+            namespace: the namespace whose probes are affected; empty for all.
+            after: additional seconds until the answer.
+        """
+        manner = Manner(answer, after)
+        self._parts.hosts.begin(manner, target, namespace)
+        return Fault(lambda: self._parts.hosts.end(manner, target, namespace))
 
-class Faults(
-    ShootFaults,
-    RouteFaults,
-    SeedFaults,
-    PodFaults,
-    OverridesFaults,
-    DefinitionFaults,
-    EndpointFaults,
-    ConnectionFaults,
-):
-    """All faults: of shoots, routes to them, the seed, its pods, overrides and reviews, hosts, and connections."""
-
-    def __init__(self, parts: WorldParts, rng: random.Random) -> None:
-        ShootFaults.__init__(self, parts, rng)
-        RouteFaults.__init__(self, parts)
-        SeedFaults.__init__(self, parts)
-        PodFaults.__init__(self, parts)
-        OverridesFaults.__init__(self, parts)
-        DefinitionFaults.__init__(self, parts)
-        EndpointFaults.__init__(self, parts)
-        ConnectionFaults.__init__(self, parts)
+    def target_slow(self, target: str, seconds: float, *, namespace: str = "") -> Fault:
+        """A host passes after a delay of `seconds`."""
+        return self.target_answers(target, TargetAnswer.WELL, namespace=namespace, after=seconds)

@@ -16,7 +16,7 @@ from app.core.model.endpoints import (
 from app.simulation.network import Manner, TargetAnswer
 from app.simulation.parts import WorldParts
 from app.simulation.store import ObjectKey
-from app.simulation.views import pod_ready, probed_view
+from app.simulation.views import probed_view, ready
 
 LATENCY: Final = 0.005
 """Seconds for one run, both ways together."""
@@ -96,7 +96,7 @@ class SimulatedHandlers:
         running = {each.name for each in probed_view(found).containers if each.running}
         if address.container not in running:
             return TargetAnswer.ERRS if isinstance(probe.handler, Exec) else TargetAnswer.REFUSES
-        return TargetAnswer.WELL if pod_ready(found) else TargetAnswer.UNWELL
+        return TargetAnswer.WELL if ready(found) else TargetAnswer.UNWELL
 
 
 def _missing_port(probe: EndpointProbeSpec, address: TargetAddress) -> str | None:

@@ -2,14 +2,13 @@
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Final
 
 from app.core.model.instants import rfc3339
-from app.core.model.pods import CRASH_LOOP
 from app.core.model.workloads import ResourceRef
 from app.simulation.store import Object
-from app.simulation.views import NOT_MANAGED, POOL, SERVICE_NAME, ZONE
+from app.simulation.views import NOT_MANAGED, POOL, SERVICE_NAME, ZONE, ready, terminating
 from app.simulation.workloads import SERVED_AT, SERVER, Owner, Workload
 
 SECRET_NAME: Final = "shoot-access-dependency-watchdog-probe"  # noqa: S105  a name, no secret
@@ -134,35 +133,6 @@ def lease(renewed: float | None, duration: int | None, *, holder: str | None = N
 
 
 _MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
-CREATING: Final = "ContainerCreating"
-INITIALIZING: Final = "PodInitializing"
-
-
-class ContainerRun(NamedTuple):
-    """A completed run of a container."""
-
-    started: float
-    finished: float
-    code: int = 1
-
-
-class ContainerState(NamedTuple):
-    """The reported state of one container."""
-
-    name: str
-    restarts: int = 0
-    id: str = ""
-    """The container id of the current run; empty before the first."""
-    running_since: float | None = None
-    waiting: str | None = None
-    """The reason for waiting."""
-    done: ContainerRun | None = None
-    """The successful run of an init container."""
-    last: ContainerRun | None = None
-    """The previous run."""
-    wait: float = 0.0
-    """The current back-off, in seconds."""
-    ready: bool = False
 
 
 def owner_object(workload: Workload, name: str) -> Object:
@@ -222,82 +192,13 @@ def _pod_spec(workload: Workload) -> dict[str, Any]:
     }
 
 
-def pod_status(
-    *,
-    ip: str,
-    born: float,
-    init: ContainerState | None,
-    main: ContainerState,
-    ready: bool,
-    ready_changed: float,
-) -> dict[str, Any]:
-    """The status of a pod on a node.
-
-    Args:
-        ip: its address.
-        born: when it came to its node.
-        init: its init container.
-        main: its container.
-        ready: its condition Ready.
-        ready_changed: when that last changed.
-    """
-    initialized = init is None or init.done is not None
-    status: dict[str, Any] = {
-        "phase": "Running" if initialized and main.waiting != CREATING else "Pending",
-        "qosClass": "Burstable",
-        "podIP": ip,
-        "podIPs": [{"ip": ip}],
-        "startTime": rfc3339(born),
-        "conditions": [
-            _condition("Initialized", initialized, born),
-            _condition("Ready", ready, ready_changed),
-            _condition("ContainersReady", ready, ready_changed),
-            _condition("PodScheduled", True, born),  # noqa: FBT003  the status of this condition
-        ],
-        "containerStatuses": [_container(main)],
-    }
-    return status if init is None else {**status, "initContainerStatuses": [_container(init)]}
-
-
-def _condition(kind: str, status: bool, changed: float) -> dict[str, Any]:  # noqa: FBT001  the status of a condition
+def condition(kind: str, status: bool, changed: float) -> dict[str, Any]:  # noqa: FBT001  the status of a condition
+    """Builds a condition of a pod."""
     return {
         "type": kind,
         "status": str(status),
         "lastProbeTime": None,
         "lastTransitionTime": rfc3339(changed),
-    }
-
-
-def _container(state: ContainerState) -> dict[str, Any]:
-    return {
-        "name": state.name,
-        "image": f"registry.example/{state.name}:1",
-        **({"containerID": state.id} if state.id else {}),
-        "ready": state.ready or state.done is not None,
-        "started": state.running_since is not None,
-        "restartCount": state.restarts,
-        "state": _state(state),
-        "lastState": {} if state.last is None else {"terminated": _terminated(state.last)},
-    }
-
-
-def _state(state: ContainerState) -> dict[str, Any]:
-    if state.done is not None:
-        return {"terminated": _terminated(state.done)}
-    if state.running_since is not None:
-        return {"running": {"startedAt": rfc3339(state.running_since)}}
-    if state.waiting == CRASH_LOOP:
-        message = f"back-off {state.wait:g}s restarting failed container={state.name}"
-        return {"waiting": {"reason": CRASH_LOOP, "message": message}}
-    return {"waiting": {"reason": state.waiting or CREATING}}
-
-
-def _terminated(run: ContainerRun) -> dict[str, Any]:
-    return {
-        "exitCode": run.code,
-        "reason": "Error" if run.code else "Completed",
-        "startedAt": rfc3339(run.started),
-        "finishedAt": rfc3339(run.finished),
     }
 
 
@@ -308,28 +209,17 @@ def service(workload: Workload) -> dict[str, Any]:
     return {"apiVersion": "v1", "spec": spec, "status": {"loadBalancer": {}}}
 
 
-class Endpoint(NamedTuple):
-    """One endpoint of an EndpointSlice."""
-
-    pod: str
-    uid: str
-    ip: str
-    node: str
-    ready: bool
-    terminating: bool
-
-
 def endpoint_slice(
-    owner: Object, endpoints: Iterable[Endpoint], *, untold: bool = False
+    owner: Object, pods: Iterable[Object], *, untold: bool = False
 ) -> dict[str, Any]:
     """An EndpointSlice of a service; without endpoints their list is null, as Go writes it.
 
     Args:
         owner: the service.
-        endpoints: what is in it.
+        pods: what is behind it.
         untold: leaves out whether they are ready.
     """
-    name, namespace = owner["metadata"]["name"], owner["metadata"]["namespace"]
+    name = owner["metadata"]["name"]
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "metadata": {
@@ -338,26 +228,21 @@ def endpoint_slice(
             "ownerReferences": [reference(owner)],
         },
         "addressType": "IPv4",
-        "endpoints": [_endpoint(each, namespace, untold=untold) for each in endpoints] or None,
+        "endpoints": [_endpoint(each, untold=untold) for each in pods] or None,
         "ports": [{"name": SERVER, "port": SERVED_AT, "protocol": "TCP"}],
     }
 
 
-def _endpoint(endpoint: Endpoint, namespace: str, *, untold: bool) -> Mapping[str, Any]:
-    told = {
-        "ready": endpoint.ready,
-        "serving": endpoint.ready,
-        "terminating": endpoint.terminating,
-    }
-    target = {
-        "kind": "Pod",
-        "namespace": namespace,
-        "name": endpoint.pod,
-        "uid": endpoint.uid,
-    }
+def _endpoint(pod: Object, *, untold: bool) -> Object:
+    metadata, ends = pod["metadata"], terminating(pod)
+    works = ready(pod) and not ends
+    told = {"ready": works, "serving": works, "terminating": ends}
     return {
-        "addresses": [endpoint.ip],
+        "addresses": [pod["status"]["podIP"]],
         "conditions": {} if untold else told,
-        "nodeName": endpoint.node,
-        "targetRef": target,
+        "nodeName": pod["spec"]["nodeName"],
+        "targetRef": {
+            "kind": "Pod",
+            **{key: metadata[key] for key in ("namespace", "name", "uid")},
+        },
     }

@@ -27,7 +27,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Final, Protocol, Self, cast
+from typing import Any, Final, Protocol, Self
 
 from app.core.fair_queue import Consumer
 from app.core.kube.kubeconfig import ClientCertificate
@@ -39,6 +39,7 @@ from app.simulation.traffic import ApiServer, ConnectionLoss
 _PEM: Final = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"
 _HIGH: Final = 256 * 1024
 """Bytes on their way at which a writer is asked to pause: what the buffers of two sockets hold."""
+_LOW: Final = _HIGH // 4
 _SERVER: Final = 443
 
 Ending = Exception | None
@@ -47,6 +48,10 @@ Ending = Exception | None
 
 def _reset() -> ConnectionResetError:
     return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+
+
+def _refused() -> ConnectionRefusedError:
+    return ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
 
 class Wiretap(Protocol):
@@ -123,7 +128,6 @@ class MemoryTransport(asyncio.Transport):
         """Whether this end has closed the connection."""
         self._held_up = False
         """Whether the protocol was asked to pause writing."""
-        self._high, self._low = _HIGH, _HIGH // 4
         self.gone: Callable[[MemoryTransport], None] = lambda _: None
         """Called when the connection is lost at this end."""
         self.tap: Wiretap | None = None
@@ -161,18 +165,8 @@ class MemoryTransport(asyncio.Transport):
         """Returns the name of the client as `peername`."""
         return (self._name, 0) if name == "peername" else default
 
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Hands what arrives to another protocol."""
-        self._protocol = cast("asyncio.Protocol", protocol)
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        return self._protocol
-
     def is_closing(self) -> bool:
         return self._closing
-
-    def is_reading(self) -> bool:
-        return not self._paused and not self._closing
 
     def pause_reading(self) -> None:
         self._paused = True
@@ -181,19 +175,8 @@ class MemoryTransport(asyncio.Transport):
         self._paused = False
         self.arrive()
 
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Sets from how many bytes on their way a writer is held up, and down to how many."""
-        self._high = _HIGH if high is None else high
-        self._low = self._high // 4 if low is None else low
-
     def get_write_buffer_size(self) -> int:
         return self._peer._waiting  # noqa: SLF001 - the other end of this very connection
-
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        return self._low, self._high
-
-    def can_write_eof(self) -> bool:
-        return False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Sends bytes; those written after the end are lost."""
@@ -206,7 +189,7 @@ class MemoryTransport(asyncio.Transport):
         self._peer._take(bytes(data))  # noqa: SLF001 - the other end of this very connection
         if self.tap is not None:
             self.tap.sent(self)
-        if not self._held_up and self.get_write_buffer_size() > self._high:
+        if not self._held_up and self.get_write_buffer_size() > _HIGH:
             self._held_up = True
             self._protocol.pause_writing()
 
@@ -281,7 +264,7 @@ class MemoryTransport(asyncio.Transport):
             self._finish(*self._ended)
 
     def _go_on(self) -> None:
-        if self._held_up and not self._closing and self.get_write_buffer_size() <= self._low:
+        if self._held_up and not self._closing and self.get_write_buffer_size() <= _LOW:
             self._held_up = False
             self._protocol.resume_writing()
 
@@ -356,10 +339,10 @@ class MemoryPort:
         """
         await self._reachable()
         if self._serve is None or self._api is None:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+            raise _refused()
         if self._lost is ConnectionLoss.REFUSED:
             self._api.requests.refused[self.name, self.route] += 1
-            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+            raise _refused()
         if not isinstance(context, MemoryTlsContext) or not context.trusts(self.authority):
             raise _untrusted()
         loop = asyncio.get_running_loop()
@@ -511,7 +494,7 @@ class MemoryPlace:
         """
         found = self._by_address.get(address)
         if found is None or number != _SERVER:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+            raise _refused()
         if not found.listening:
             for (name, route), port in self._ports.items():
                 if port is found:
@@ -547,7 +530,7 @@ class MemoryNetwork:
     ) -> asyncio.Transport:
         """Connects `reader` to an address; raises OSError or ssl.SSLCertVerificationError."""
         if self._stopped:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+            raise _refused()
         there = self._place.listening_at(address, port)
         tap = self._tap
         if tap is not None:

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import count
 from typing import Final, Protocol
 
 from app.core.model.shoots import Route
@@ -35,31 +34,6 @@ class ServerPlace(Protocol):
     def forget(self, name: str) -> None:
         """Ends the API server of a name, on all routes."""
         ...
-
-
-class Nowhere:
-    """A place where nothing listens: the world is used through its Python ports, and an authority is just a name."""
-
-    def __init__(self) -> None:
-        self._numbers = count(1)
-
-    def url(self, name: str, route: Route = Route.INTERNAL) -> str:
-        """Returns the name that Gardener gives the Service, or the load balancer."""
-        match route:
-            case Route.INTERNAL:
-                return f"https://kube-apiserver.{name}.svc"
-            case Route.EXTERNAL:
-                return f"https://api.{name}.example"
-
-    def authority(self, name: str) -> str:
-        """Returns a unique name."""
-        return f"authority {next(self._numbers)} of {name}"
-
-    def show(self, name: str, ca: str, route: Route = Route.INTERNAL) -> None:
-        """Does nothing: there are no TLS connections."""
-
-    def forget(self, name: str) -> None:
-        """Does nothing: there are no connections."""
 
 
 class SeedNetwork:

@@ -10,12 +10,11 @@ from app.core.errors import ClusterError
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.simulation import manifests
-from app.simulation.network import Hosts, Nowhere, SeedNetwork, ServerPlace
+from app.simulation.network import Hosts, SeedNetwork, ServerPlace
 from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer
 from app.simulation.store import Object, ObjectKey, Store
-from app.simulation.traffic import ApiServer, Journal, Write
-from app.simulation.views import ref_of
+from app.simulation.traffic import ApiServer, Journal
 from app.simulation.watches import OpenWatches
 from app.simulation.workloads import DeploymentController
 
@@ -26,14 +25,15 @@ GARDENLET = "gardenlet"
 class Fault:
     """A fault in effect, until it is lifted; a context manager that lifts it on exit."""
 
-    def __init__(self, undo: Callable[[], object]) -> None:
-        self._undo: Callable[[], object] | None = undo
+    def __init__(self, *undo: Callable[[], object]) -> None:
+        """Remembers what ends it, in this order."""
+        self._undo = undo
 
     def lift(self) -> None:
         """Ends the fault; further calls have no effect."""
-        undo, self._undo = self._undo, None
-        if undo is not None:
-            undo()
+        undo, self._undo = self._undo, ()
+        for each in undo:
+            each()
 
     def __enter__(self) -> Self:
         return self
@@ -59,8 +59,8 @@ class WorldParts:
     secret_names: Mapping[Route, str]
     """The name of the kubeconfig Secret for each route in use; endpoint mode has two."""
     pods: SeedPods
+    place: ServerPlace
     watches: OpenWatches = field(default_factory=OpenWatches)
-    place: ServerPlace = field(default_factory=Nowhere)
     network: SeedNetwork = field(default_factory=SeedNetwork)
     """The network that probes of hosts and external routes pass."""
     hosts: Hosts = field(default_factory=Hosts)
@@ -77,8 +77,7 @@ class WorldParts:
     def write(self, key: ObjectKey, patch: Object, by: str, *, status: bool = False) -> None:
         """Patches an object of the seed and records the write in the journal under the author `by`."""
         obj = self.store.patch(key, patch, status=status)
-        now = self.clock.now()
-        self.journal.add(Write(now, key.namespace or key.name, ref_of(obj), patch, by, now))
+        self.journal.enter(self.clock.now(), obj, patch, by)
 
 
 # The kubeconfig Secrets of shoots, one for each route, written like gardenlet's.

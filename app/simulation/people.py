@@ -8,8 +8,6 @@ from app.simulation import manifests
 from app.simulation.identities import OPERATOR
 from app.simulation.parts import WorldParts
 from app.simulation.store import Object, ObjectKey
-from app.simulation.traffic import Write
-from app.simulation.views import ref_of
 
 
 class People:
@@ -60,5 +58,4 @@ class People:
         return ObjectKey(kind, namespace, name)
 
     def _enter(self, obj: Object, body: Mapping[str, Any], by: str, verb: str) -> None:
-        now, namespace = self._parts.clock.now(), obj["metadata"]["namespace"]
-        self._parts.journal.add(Write(now, namespace, ref_of(obj), body, by, now, verb))
+        self._parts.journal.enter(self._parts.clock.now(), obj, body, by, verb)

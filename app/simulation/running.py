@@ -3,16 +3,11 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from app.core.model.pods import CRASH_LOOP, PodView
-from app.simulation.manifests import (
-    CREATING,
-    INITIALIZING,
-    ContainerRun,
-    ContainerState,
-    pod_status,
-)
+from app.core.model.instants import rfc3339
+from app.core.model.pods import CRASH_LOOP
+from app.simulation.manifests import condition
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import Workload
 
@@ -35,18 +30,21 @@ def wait_after(restarts: int) -> float:
     return min(FIRST * 2.0 ** min(restarts - 1, 10), MOST) if restarts > 0 else 0.0
 
 
-def started_again(pod: PodView) -> float | None:
-    """Returns when the kubelet will restart the waiting containers of a pod on its own: exit plus back-off.
+class ContainerRun(NamedTuple):
+    """A completed run of a container."""
 
-    Returns:
-        The instant, for several containers the last; None if none waits in CrashLoopBackOff with a known exit.
-    """
-    due = [
-        container.last_exit + wait_after(container.restarts or 1)
-        for container in pod.containers
-        if container.crash_loops and container.last_exit is not None
-    ]
-    return max(due, default=None)
+    started: float
+    finished: float
+    code: int = 1
+
+    def status(self) -> dict[str, Any]:
+        """Returns what the kubelet reports of it."""
+        return {
+            "exitCode": self.code,
+            "reason": "Error" if self.code else "Completed",
+            "startedAt": rfc3339(self.started),
+            "finishedAt": rfc3339(self.finished),
+        }
 
 
 @dataclass(slots=True)
@@ -130,18 +128,33 @@ class Container:
         run = sha256(f"{pod}/{self.name}/{self.restarts}".encode())
         return f"containerd://{run.hexdigest()}"
 
-    def state(self, pod: str, *, ready: bool, initialized: bool) -> ContainerState:
-        """Returns the state that the kubelet reports; `pod` is the uid of the pod."""
-        told = ContainerState(self.name, self.restarts, self.id(pod), last=self.last, ready=ready)
+    def status(self, pod: str, *, ready: bool, initialized: bool) -> dict[str, Any]:
+        """Returns what the kubelet reports of it; `pod` is the uid of the pod."""
+        run = self.id(pod)
+        return {
+            "name": self.name,
+            "image": f"registry.example/{self.name}:1",
+            **({"containerID": run} if run else {}),
+            "ready": ready or self.done is not None,
+            "started": self.life is Life.RUNNING,
+            "restartCount": self.restarts,
+            "state": self._state(initialized=initialized),
+            "lastState": {} if self.last is None else {"terminated": self.last.status()},
+        }
+
+    def _state(self, *, initialized: bool) -> dict[str, Any]:
         match self.life:
             case Life.CREATING:
-                return told._replace(waiting=CREATING if initialized else INITIALIZING)
+                reason = "ContainerCreating" if initialized else "PodInitializing"
+                return {"waiting": {"reason": reason}}
             case Life.RUNNING:
-                return told._replace(running_since=self.started)
+                return {"running": {"startedAt": rfc3339(self.started)}}
             case Life.WAITING:
-                return told._replace(waiting=CRASH_LOOP, wait=wait_after(self.backoff.restarts))
+                wait = wait_after(self.backoff.restarts)
+                message = f"back-off {wait:g}s restarting failed container={self.name}"
+                return {"waiting": {"reason": CRASH_LOOP, "message": message}}
             case Life.DONE:
-                return told._replace(done=self.done)
+                return {"terminated": {} if self.done is None else self.done.status()}
 
 
 @dataclass(slots=True, eq=False)
@@ -172,15 +185,27 @@ class RunningPod:
             return self.init
         return self.main
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> dict[str, Any]:
         """Returns `status` of the pod object."""
         initialized = self.init is None or self.init.life is Life.DONE
-        init = self.init and self.init.state(self.uid, ready=False, initialized=True)
-        return pod_status(
-            ip=self.ip,
-            born=self.born,
-            init=init or None,
-            main=self.main.state(self.uid, ready=self.ready, initialized=initialized),
-            ready=self.ready,
-            ready_changed=self.ready_changed,
-        )
+        main = self.main.status(self.uid, ready=self.ready, initialized=initialized)
+        status = {
+            "phase": "Running"
+            if initialized and self.main.life is not Life.CREATING
+            else "Pending",
+            "qosClass": "Burstable",
+            "podIP": self.ip,
+            "podIPs": [{"ip": self.ip}],
+            "startTime": rfc3339(self.born),
+            "conditions": [
+                condition("Initialized", initialized, self.born),
+                condition("Ready", self.ready, self.ready_changed),
+                condition("ContainersReady", self.ready, self.ready_changed),
+                condition("PodScheduled", True, self.born),  # noqa: FBT003  the status of this condition
+            ],
+            "containerStatuses": [main],
+        }
+        if self.init is None:
+            return status
+        init = self.init.status(self.uid, ready=False, initialized=True)
+        return {**status, "initContainerStatuses": [init]}

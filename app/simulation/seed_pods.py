@@ -76,7 +76,7 @@ class Owners:
         elif event.happened is Happened.DELETED or terminating(event.object):
             owner = controller_of(event.object)
             if owner is not None:
-                self._plan(ObjectKey(owner.kind, event.key.namespace, owner.name))
+                self._plan(ObjectKey(owner["kind"], event.key.namespace, owner["name"]))
 
     def _plan(self, key: ObjectKey) -> None:
         workload = self._workloads.get(key)
@@ -139,7 +139,7 @@ def _key(pod: Object) -> ObjectKey:
 
 def _owned(pod: Object, owner: Object) -> bool:
     found = controller_of(pod)
-    return found is not None and found.uid == owner["metadata"]["uid"]
+    return found is not None and found["uid"] == owner["metadata"]["uid"]
 
 
 _OWNERS: Final = frozenset({"ReplicaSet", "StatefulSet"})

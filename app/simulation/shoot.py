@@ -10,10 +10,10 @@ from app.core.model.nodes import LeaseView, NodeView
 from app.core.model.shoots import Route
 from app.simulation import manifests
 from app.simulation.kubelets import Fleet, Kubelet
-from app.simulation.network import Nowhere, ServerPlace
+from app.simulation.network import ServerPlace
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import ApiServer
-from app.simulation.views import lease_view, node_view
+from app.simulation.views import lease_views, node_views
 
 VERSION: Final = "v1.33.3"
 
@@ -28,11 +28,11 @@ class ShootServer:
         api: ApiServer,
         rng: random.Random,
         *,
-        place: ServerPlace | None = None,
+        place: ServerPlace,
         routes: Iterable[Route] = (Route.INTERNAL,),
         lease_duration: int = 40,
     ) -> None:
-        self._place = place or Nowhere()
+        self._place = place
         self.namespace = namespace
         self.api = api
         self.store = Store()
@@ -116,12 +116,12 @@ class ShootServer:
     def leases(self) -> tuple[LeaseView, ...]:
         """Returns all Leases of nodes, as of now."""
         self.advance()
-        return tuple(lease_view(obj) for obj in self.store.list("Lease", manifests.LEASES))
+        return lease_views(self.store.list("Lease", manifests.LEASES))
 
     def nodes(self) -> tuple[NodeView, ...]:
         """Returns all Nodes, as of now."""
         self.advance()
-        return tuple(node_view(obj) for obj in self.store.list("Node"))
+        return node_views(self.store.list("Node"))
 
     def _renew(self, kubelet: Kubelet, sent: float) -> None:
         key = ObjectKey("Lease", manifests.LEASES, kubelet.node)

@@ -95,11 +95,6 @@ class Store:
         return self._version
 
     @property
-    def compacted(self) -> int:
-        """The resourceVersion from which on changes of all kinds may be known."""
-        return self._compacted
-
-    @property
     def definitions(self) -> Mapping[str, Definition]:
         """The custom resources that are served by their definition, by kind."""
         return self._definitions

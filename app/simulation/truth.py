@@ -22,108 +22,10 @@ from app.simulation.views import (
     machine_view,
     pod_view,
     ready,
-    scale_view,
+    size_field,
     slice_view,
     workload_view,
 )
-
-# Pods.
-
-
-class PodTruth:
-    """The true state of the pods of a world, and changes to them by others than the watchdog."""
-
-    _parts: WorldParts
-
-    def pods(self, namespace: str, workload: str | None = None) -> tuple[PodView, ...]:
-        """Returns the pods of a namespace, or of one workload in it, ordered by name."""
-        found = (pod_view(obj) for obj in self._parts.store.list("Pod", namespace))
-        return tuple(pod for pod in found if workload in (None, pod.labels.get("app")))
-
-    def pod(self, namespace: str, name: str) -> PodView:
-        """Returns a pod.
-
-        Raises:
-            NotFound: there is none.
-        """
-        return pod_view(self._parts.store.get(ObjectKey("Pod", namespace, name)))
-
-    def slices(self, namespace: str, service: str) -> tuple[SliceView, ...]:
-        """Returns the EndpointSlices of a service, ordered by name."""
-        found = (slice_view(obj) for obj in self._parts.store.list("EndpointSlice", namespace))
-        return tuple(each for each in found if each.service == service)
-
-    def served(self, namespace: str, service: str) -> bool:
-        """Returns whether a service is ready according to its EndpointSlices."""
-        return self._parts.pods.serves(ServiceKey(namespace, service))
-
-    def restarts(self, namespace: str, workload: str) -> int:
-        """Returns the total number of container restarts in a workload's pods."""
-        pods = self.pods(namespace, workload)
-        return sum(container.restarts or 0 for pod in pods for container in pod.containers)
-
-    def crash_looping(self, namespace: str) -> tuple[str, ...]:
-        """Returns the names of the pods that wait in CrashLoopBackOff and are not terminating."""
-        return tuple(
-            pod.name
-            for pod in self.pods(namespace)
-            if not pod.terminating and any(container.crash_loops for container in pod.containers)
-        )
-
-    def starts_again(self, namespace: str, pod: str) -> float | None:
-        """Returns the exact instant at which a waiting container will be restarted; None if none waits."""
-        found = self._parts.pods.kubelet.find(ObjectKey("Pod", namespace, pod))
-        return None if found is None else found.active.due
-
-    def became_ready(self, namespace: str) -> tuple[BecameReady, ...]:
-        """Returns when pods became Ready, in order; pods that were Ready from the start are not included."""
-        return tuple(self._parts.pods.kubelet.became_ready.get(namespace, ()))
-
-    @property
-    def pod_deletions(self) -> tuple[PodDeletion, ...]:
-        """All deletions of pods by any author, in order."""
-        return tuple(self._parts.pods.deletions)
-
-    # Writes of others than the watchdog.
-
-    def delete_pod(self, namespace: str, name: str, by: str = "operator") -> None:
-        """Deletes a pod in the name of `by`.
-
-        Raises:
-            NotFound: there is none.
-        """
-        self._parts.pods.delete(ObjectKey("Pod", namespace, name), by)
-
-    def delete_slice(self, namespace: str, name: str) -> None:
-        """Deletes an EndpointSlice, which its controller soon writes again.
-
-        Raises:
-            NotFound: there is none.
-        """
-        self._parts.store.delete(ObjectKey("EndpointSlice", namespace, name))
-
-    def split_service(self, namespace: str, service: str, slices: int) -> None:
-        """Distributes the endpoints of a service over this number of slices from now on."""
-        key = ServiceKey(namespace, service)
-        self._parts.pods.endpoints.slices[key] = slices
-        self._parts.pods.endpoints.sync(key)
-
-    def crash_looped(
-        self, namespace: str, workload: str, restarts: int, *, exited: float | None = None
-    ) -> None:
-        """Puts the pods of a workload that are not terminating into CrashLoopBackOff, as after many crashes.
-
-        Args:
-            namespace: the namespace of the workload.
-            workload: its name.
-            restarts: the number of restarts of each pod.
-            exited: the instant of the last exit; None for now.
-        """
-        at = self._parts.clock.now() if exited is None else exited
-        for pod in self._parts.pods.kubelet.of((namespace, workload)):
-            if not pod.ending:
-                self._parts.pods.kubelet.crash_looped(pod, restarts, exited=at)
-
 
 # When an outage can be known at the earliest: only a simulation knows when each kubelet really renewed.
 
@@ -171,7 +73,7 @@ def reference(which: str | ResourceRef) -> ResourceRef:
     return ResourceRef("apps/v1", "Deployment", which) if isinstance(which, str) else which
 
 
-class WorldTruth(PodTruth):
+class WorldTruth:
     """The true state of a world."""
 
     def __init__(self, parts: WorldParts) -> None:
@@ -210,7 +112,8 @@ class WorldTruth(PodTruth):
         Raises:
             NotFound: there is none.
         """
-        return scale_view(self._dependent(namespace, which)).replicas
+        obj = self._dependent(namespace, which)
+        return int(obj["spec"][size_field(obj)])
 
     def annotations(self, namespace: str, which: str | ResourceRef) -> Mapping[str, str]:
         """Returns the watchdog's annotations on a dependent.
@@ -280,6 +183,97 @@ class WorldTruth(PodTruth):
     def out_of_reach(self, namespace: str) -> frozenset[str]:
         """Returns the nodes whose kubelet is dead or cut off from the API server, whatever their Leases show."""
         return frozenset(kubelet.node for kubelet in self.shoot(namespace).fleet.out_of_reach())
+
+    # Pods.
+
+    def pods(self, namespace: str, workload: str | None = None) -> tuple[PodView, ...]:
+        """Returns the pods of a namespace, or of one workload in it, ordered by name."""
+        found = (pod_view(obj) for obj in self._parts.store.list("Pod", namespace))
+        return tuple(pod for pod in found if workload in (None, pod.labels.get("app")))
+
+    def pod(self, namespace: str, name: str) -> PodView:
+        """Returns a pod.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return pod_view(self._parts.store.get(ObjectKey("Pod", namespace, name)))
+
+    def slices(self, namespace: str, service: str) -> tuple[SliceView, ...]:
+        """Returns the EndpointSlices of a service, ordered by name."""
+        found = (slice_view(obj) for obj in self._parts.store.list("EndpointSlice", namespace))
+        return tuple(each for each in found if each.service == service)
+
+    def served(self, namespace: str, service: str) -> bool:
+        """Returns whether a service is ready according to its EndpointSlices."""
+        return self._parts.pods.serves(ServiceKey(namespace, service))
+
+    def restarts(self, namespace: str, workload: str) -> int:
+        """Returns the total number of container restarts in a workload's pods."""
+        pods = self.pods(namespace, workload)
+        return sum(container.restarts or 0 for pod in pods for container in pod.containers)
+
+    def crash_looping(self, namespace: str) -> tuple[str, ...]:
+        """Returns the names of the pods that wait in CrashLoopBackOff and are not terminating."""
+        return tuple(
+            pod.name
+            for pod in self.pods(namespace)
+            if not pod.terminating and any(container.crash_loops for container in pod.containers)
+        )
+
+    def starts_again(self, namespace: str, pod: str) -> float | None:
+        """Returns the exact instant at which a waiting container will be restarted; None if none waits."""
+        found = self._parts.pods.kubelet.find(ObjectKey("Pod", namespace, pod))
+        return None if found is None else found.active.due
+
+    def became_ready(self, namespace: str) -> tuple[BecameReady, ...]:
+        """Returns when pods became Ready, in order; pods that were Ready from the start are not included."""
+        return tuple(self._parts.pods.kubelet.became_ready.get(namespace, ()))
+
+    @property
+    def pod_deletions(self) -> tuple[PodDeletion, ...]:
+        """All deletions of pods by any author, in order."""
+        return tuple(self._parts.pods.deletions)
+
+    # Changes to pods by others than the watchdog.
+
+    def delete_pod(self, namespace: str, name: str, by: str = "operator") -> None:
+        """Deletes a pod in the name of `by`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        self._parts.pods.delete(ObjectKey("Pod", namespace, name), by)
+
+    def delete_slice(self, namespace: str, name: str) -> None:
+        """Deletes an EndpointSlice, which its controller soon writes again.
+
+        Raises:
+            NotFound: there is none.
+        """
+        self._parts.store.delete(ObjectKey("EndpointSlice", namespace, name))
+
+    def split_service(self, namespace: str, service: str, slices: int) -> None:
+        """Distributes the endpoints of a service over this number of slices from now on."""
+        key = ServiceKey(namespace, service)
+        self._parts.pods.endpoints.slices[key] = slices
+        self._parts.pods.endpoints.sync(key)
+
+    def crash_looped(
+        self, namespace: str, workload: str, restarts: int, *, exited: float | None = None
+    ) -> None:
+        """Puts the pods of a workload that are not terminating into CrashLoopBackOff, as after many crashes.
+
+        Args:
+            namespace: the namespace of the workload.
+            workload: its name.
+            restarts: the number of restarts of each pod.
+            exited: the instant of the last exit; None for now.
+        """
+        at = self._parts.clock.now() if exited is None else exited
+        for pod in self._parts.pods.kubelet.of((namespace, workload)):
+            if not pod.ending:
+                self._parts.pods.kubelet.crash_looped(pod, restarts, exited=at)
 
     def _dependent(self, namespace: str, which: str | ResourceRef) -> Object:
         ref = reference(which)

@@ -48,25 +48,22 @@ class OpenWatches:
         self.most: Counter[str] = Counter()
         """The maximum number of watches open at the same time, by kind."""
         self._stalled: set[str] = set()
-        self._open: Counter[str] = Counter()
         self._served: list[tuple[str, Stream]] = []
 
     def open_now(self, kind: str) -> int:
         """Returns the number of open watches of a kind."""
-        return self._open[kind]
+        return len(self._of(kind))
 
     @contextmanager
     def serving(self, kind: str, stream: Stream) -> Iterator[None]:
         """Counts a watch as long as it is open."""
         served = (kind, stream)
         self._served.append(served)
-        self._open[kind] += 1
-        self.most[kind] = max(self.most[kind], self._open[kind])
+        self.most[kind] = max(self.most[kind], self.open_now(kind))
         try:
             yield
         finally:
             self._served.remove(served)
-            self._open[kind] -= 1
 
     def cut(self, kind: str) -> None:
         """Breaks the connections of all watches of a kind; pending events are lost."""

@@ -1,19 +1,17 @@
 """The workloads of simulated control planes, how they depend on each other, and the controller that sizes them."""
 
-import asyncio
-import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import count
+from functools import partial
 from typing import Any, Final
 
 from app.core.clock import Clock
-from app.core.tasks import happens
 from app.simulation.store import Happened, Object, ObjectKey, Store, StoreEvent
-from app.simulation.traffic import Journal, Write
+from app.simulation.timers import Timers
+from app.simulation.traffic import Journal
 from app.simulation.validation import SIZES
-from app.simulation.views import ref_of, size_field
+from app.simulation.views import size_field
 
 ROLE: Final = "gardener.cloud/role"
 ETCD: Final = "etcd-main"
@@ -152,8 +150,6 @@ def control_plane(
 
 
 NAME: Final = "deployment-controller"
-# Timer resolution in seconds; without it, rounding by a microsecond would make the loop spin.
-_TICK: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,23 +175,12 @@ class DeploymentController:
         self._clock = clock
         self._seed = seed
         self._journal = journal
-        self._due: list[tuple[float, int, ObjectKey, Object, bool]] = []
-        self._order = count()
-        self._more = asyncio.Event()
+        self._timers = Timers(clock)
         seed.subscribe(self._heard)
 
     async def run(self) -> None:
         """Writes each status when it is due, until cancelled."""
-        while True:
-            self._more.clear()
-            now = self._clock.now()
-            while self._due and self._due[0][0] <= now + _TICK:
-                _, _, key, spec, last = heapq.heappop(self._due)
-                self._write(key, spec, settled=last)
-            await self._until_next()
-
-    async def _until_next(self) -> None:
-        await happens(self._more, self._due[0][0] - self._clock.now() if self._due else None)
+        await self._timers.run()
 
     def recheck(self, key: ObjectKey) -> None:
         """Reconciles an object's status, as after a change of its spec."""
@@ -210,20 +195,19 @@ class DeploymentController:
             self._plan(event.key, obj)
 
     def _plan(self, key: ObjectKey, obj: Object) -> None:
-        now = self._clock.now()
-        settled = self.pace.ready if obj["spec"][size_field(obj)] else self.pace.gone
+        spec = obj["spec"]
+        settled = self.pace.ready if spec[size_field(obj)] else self.pace.gone
         for delay, last in ((self.pace.observed, False), (settled, True)):
-            heapq.heappush(self._due, (now + delay, next(self._order), key, obj["spec"], last))
-        self._more.set()
+            self._timers.after(delay, partial(self._write, key, spec, settled=last))
 
     def _write(self, key: ObjectKey, spec: Object, *, settled: bool) -> None:
         obj = self._seed.find(key)
         if obj is None or obj["spec"] != spec:
             return  # the newer spec is scheduled separately
-        name, now = size_field(obj), self._clock.now()
+        name = size_field(obj)
         patch = {"status": self._status(key, obj, name, settled=settled)}
         if self._seed.patch(key, patch, status=True) is not obj:
-            self._journal.add(Write(now, key.namespace, ref_of(obj), patch, NAME, now))
+            self._journal.enter(self._clock.now(), obj, patch, NAME)
 
     def _status(self, key: ObjectKey, obj: Object, name: str, *, settled: bool) -> Object:
         wanted, before = obj["spec"][name], obj.get("status", {})

@@ -11,7 +11,6 @@ from app.core.kube.connections import MAX_BODY, ByteBudget
 from app.core.kube.decoding import envelope, seed_objects
 from app.core.kube.election import LeaseRecord, LeaseStore
 from app.core.kube.reflector import ObjectKey, Reflector, Replica
-from app.core.kube.resources import LEASES
 from app.core.model.workloads import ResourceRef, WorkloadView
 
 
@@ -60,8 +59,7 @@ def lease_without_version() -> Any:  # noqa: ANN401  a patch
     ) -> LeaseRecord:
         metadata = {k: v for k, v in record.whole["metadata"].items() if k != "resourceVersion"}
         body = {**record.whole, "metadata": metadata, "spec": spec}
-        path = LEASES.path(self._namespace, self.name)
-        return await self._ask("update", "PUT", path, body, within)
+        return await self._ask("update", body, within)
 
     return patch.object(LeaseStore, "replace", written)
 

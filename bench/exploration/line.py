@@ -390,12 +390,11 @@ class _NotedApi:
         serve: Callable[[], T],
         *,
         consistent: bool = True,
-        limit: float | None = 10.0,
     ) -> T:
         """Serves a request, as `ApiServer.ask` does."""
         found = self._lines.whose()
         if found is None:
-            return await self._api.ask(request, serve, consistent=consistent, limit=limit)
+            return await self._api.ask(request, serve, consistent=consistent)
         line, call = found
 
         def carry_out() -> T:
@@ -404,7 +403,7 @@ class _NotedApi:
             return answer
 
         try:
-            answer = await self._api.ask(request, carry_out, consistent=consistent, limit=limit)
+            answer = await self._api.ask(request, carry_out, consistent=consistent)
         except ClusterError as error:
             call.outcome = type(error).__name__
             raise

@@ -8,10 +8,10 @@ from app.core.model.probing import Reading, VerdictReason
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
 from app.prober.endpoints.manager import EndpointProbes
-from app.prober.path_probe import PathProbe
 from app.prober.rules import paths, verdict
 from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.rules.verdict import Preconditions
+from app.prober.shoot_probe import PathProbe
 
 
 def names_counted() -> Any:  # noqa: ANN401  a patch

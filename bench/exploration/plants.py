@@ -19,10 +19,10 @@ from app.core.overrides import reconciler
 from app.core.overrides import rules as overrides_rules
 from app.core.overrides.cache import OverrideCache
 from app.core.ports import WatchState
-from app.prober.rules import decision, leases, manual, scaling
+from app.prober.rules import leases, manual, scaling, verdict
 from app.prober.rules.leases import Contacts, Timings
 from app.prober.rules.manual import ManualContext, RequestStep
-from app.prober.rules.scaling import Task, Why
+from app.prober.rules.scaling import Plan, Task, Why
 from app.prober.scaling.manual import ScaleRequests
 from app.prober.scaling.run import Scaler
 from bench.exploration import adapter_plants, path_plants
@@ -32,7 +32,7 @@ Plant = Callable[[], Any]
 
 def no_confirmation() -> Any:  # noqa: ANN401  a patch
     """A scale-down goes ahead on its first reading."""
-    return patch.object(decision, "to_confirm", lambda *_: False)
+    return patch.object(verdict, "to_confirm", lambda *_: False)
 
 
 def saved_count_overwritten() -> Any:  # noqa: ANN401  a patch
@@ -93,10 +93,11 @@ def hold_taken_for_up() -> Any:  # noqa: ANN401  a patch
     """A HOLD is acted on as if it were SCALE UP."""
     original = Scaler.on_verdict
 
-    def on_verdict(self: Scaler, decision: Decision) -> None:
+    def on_verdict(self: Scaler, decision: Decision, plan: Plan = ()) -> None:
         if decision.verdict is Verdict.HOLD:
             decision = replace(decision, verdict=Verdict.SCALE_UP)
-        original(self, decision)
+            plan = self.pending().plans[Direction.UP]
+        original(self, decision, plan)
 
     return patch.object(Scaler, "on_verdict", on_verdict)
 

@@ -47,7 +47,7 @@ from app.core.model.weeding import (
 )
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.overrides import rules
-from app.core.ports import PauseWrite, Permission, Starting
+from app.core.ports import PauseWrite, Permission
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.history import History
 from app.prober.endpoints.gates import GateView
@@ -197,9 +197,6 @@ class FakeOverrides:
     def held(self) -> set[str]:
         return {each.id.namespace for each in self.orders.values()}
 
-    async def refresh(self, namespace: str, *, urgent: bool = True) -> None:
-        """Nothing: it is never stale."""
-
     def subscribe(self, listener: Callable[[str | None], None]) -> None:
         self.listeners.append(listener)
 
@@ -210,9 +207,6 @@ class FakeOverrides:
             raise FeatureUnavailable(feature, self.off)
         if self.breaks is not None:
             raise self.breaks
-
-    def ended_by(self, uid: str) -> str | None:
-        return None
 
     async def set_pause(self, namespace: str | None, wanted: Pause) -> PauseWrite:
         self.check("pauses")
@@ -229,21 +223,6 @@ class FakeOverrides:
         found = self.objects.pop((where, name), None)
         self.tell(where)
         return found
-
-    async def request_scaling(
-        self,
-        namespace: str,
-        spec: ScaleSpec,
-        *,
-        prefix: str = "api",
-        starting: Starting | None = None,
-    ) -> ScaleRequest:
-        raise AssertionError  # these tests run no scaling runs
-
-    async def set_status(
-        self, known: ScaleRequest, wanted: ScaleRequest, *, starting: Starting, spare: bool = False
-    ) -> ScaleRequest:
-        raise AssertionError  # as above
 
     async def delete_request(self, request: ScaleRequest, *, by: str) -> bool:
         self.check("scalerequests")

@@ -1,12 +1,24 @@
-"""Who tried to change what: newest first, as far as this process knows."""
+"""Every attempt to change something leaves a record, whatever comes of it; and the list of them, newest first."""
 
+import asyncio
+import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
+from starlette.responses import Response
+from structlog.testing import capture_logs
 
-from app.core.reporting.audit import Attempt
+from app.api.auditing import Auditing
+from app.api.limits import CALLER, Limiter, RateLimits, name_of
+from app.api.middleware import RequestGuard
+from app.api.problems import Problem, ProblemType
+from app.core.errors import Unreachable
+from app.core.model.callers import Caller, Role
+from app.core.reporting.audit import Attempt, AuditLog
 from tests.api.facts import NAMESPACE, healthy
+from tests.api.fakes import Identified, application
 
 PATH = "/api/v1/audit"
 PAUSE = f"/api/v1/shoots/{NAMESPACE}/pause"
@@ -129,3 +141,192 @@ def test_filters_choose_by_whole_names(client, audit, query, expected):
     answer = client.get(PATH, params=query)
     assert requests(answer) == expected
     assert answer.json()["metadata"]["total"] == len(expected)
+
+
+URN = "urn:dependency-watchdog:problem:"
+BODY = {"reason": "maintenance of the seed"}
+
+
+@pytest.fixture
+def records():
+    return AuditLog(time.monotonic)
+
+
+@pytest.fixture
+def caller(given, records, shoots):
+    shoots.add(healthy())
+    app = application(given, audit=records, caller=Caller("alice", Role.ADMIN))
+    with TestClient(app, raise_server_exceptions=False) as found:
+        yield found
+
+
+def only(records):
+    (found,) = records.entries()
+    return found.attempt
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "status", "slug"),
+    [
+        ("PUT", PAUSE, {"json": {}}, 422, "invalid-parameter"),
+        ("PUT", PAUSE, {"json": BODY | {"duration": "25h"}}, 422, "invalid-parameter"),
+        (
+            "PUT",
+            PAUSE,
+            {"content": b"{", "headers": {"Content-Type": "application/json"}},
+            400,
+            "malformed-request",
+        ),
+        ("PUT", PAUSE, {"json": {"reason": "x" * 20_000}}, 413, "payload-too-large"),
+        ("PUT", PAUSE, {"json": BODY, "headers": {"X": "x" * 20_000}}, 431, "headers-too-large"),
+        (
+            "PUT",
+            PAUSE,
+            {"json": BODY, "headers": {"Sec-Fetch-Site": "cross-site"}},
+            403,
+            "cross-site",
+        ),
+        ("PUT", "/api/v1/shoots/nowhere/pause", {"json": BODY}, 404, "not-found"),
+        ("POST", PAUSE, {}, 405, "method-not-allowed"),
+        ("PATCH", "/nowhere", {}, 404, "not-found"),
+        ("DELETE", PAUSE, {"json": BODY}, 413, "body-not-allowed"),
+    ],
+)
+def test_a_refusal_is_recorded_with_its_problem(
+    *, caller, records, method, path, sent, status, slug
+):
+    assert caller.request(method, path, **sent).status_code == status
+    found = only(records)
+    assert (found.method, found.path, found.status) == (method, path, status)
+    assert (found.problem, found.performed) == (URN + slug, False)
+
+
+OTHER = "shoot--acme--test"
+SCALE = f"/api/v1/shoots/{NAMESPACE}/scale"
+
+
+def refused_all(authority):
+    async def check(*_):
+        raise Problem(ProblemType.FORBIDDEN, "not yours")
+
+    authority.check = check
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        lambda number: ("PUT", f"/junk/{number}"),
+        lambda number: (f"X{number}", f"/junk/{number}"),
+        lambda number: ("DELETE", f"{PAUSE}/{number}"),
+        lambda number: ("PUT", f"/api/v1/shoots/shoot--invented--{number}/pause"),
+        lambda number: ("POST", f"/api/v1/weeders/shoot--invented--{number}/service-{number}"),
+        lambda number: ("DELETE", f"/api/v1/operations/{number}"),
+        lambda number: ("POST", f"{SCALE}?junk={number}"),
+    ],
+    ids=["paths", "methods", "subpaths", "shoots", "services", "operations", "queries"],
+)
+def test_no_junk_hides_an_attempt(caller, records, authority, junk):
+    refused_all(authority)
+    with capture_logs() as lines:
+        for number in range(25):
+            caller.request(*junk(number))
+        caller.put(PAUSE, json=BODY)
+        for number in range(330):
+            caller.request(*junk(number + 25))
+    found = [each for each in records.entries() if each.attempt.path == PAUSE]
+    assert [(each.times, each.attempt.namespace) for each in found] == [(1, NAMESPACE)]
+    told = [each["path"] for each in lines if each["event"] == "write refused"]
+    assert PAUSE in told
+
+
+def test_attempts_on_each_shoot_and_by_each_call_are_records_of_their_own(
+    caller, records, authority, shoots
+):
+    shoots.add(healthy(OTHER))
+    refused_all(authority)
+    for path in (PAUSE, PAUSE.replace(NAMESPACE, OTHER)):
+        for method in ("PUT", "DELETE", "PUT"):
+            caller.request(method, path, json=BODY if method == "PUT" else None)
+    caller.post(SCALE, json={"direction": "down", "reason": "x"})
+    found = {(each.attempt.method, each.attempt.path): each.times for each in records.entries()}
+    assert found == {
+        ("PUT", PAUSE): 2,
+        ("DELETE", PAUSE): 1,
+        ("PUT", PAUSE.replace(NAMESPACE, OTHER)): 2,
+        ("DELETE", PAUSE.replace(NAMESPACE, OTHER)): 1,
+        ("POST", SCALE): 1,
+    }
+
+
+def test_a_process_without_the_prober_knows_the_shoots_of_its_services(given, weeders):
+    weeders.served = {NAMESPACE}
+    alone = replace(given, prober=None)
+    assert alone.has_shoot(NAMESPACE)
+    assert not alone.has_shoot(OTHER)
+    weeders.served = None
+    assert not alone.has_shoot(NAMESPACE)
+    assert not replace(alone, weeders=None).has_shoot(NAMESPACE)
+
+
+def test_an_attempt_that_is_refused_by_its_head_names_its_shoot(caller, records):
+    caller.put(PAUSE, json=BODY, headers={"Sec-Fetch-Site": "cross-site"})
+    assert only(records).namespace == NAMESPACE
+
+
+def test_a_failure_is_recorded_as_the_caller_saw_it(caller, records, overrides, monkeypatch):
+    for error, status in ((Unreachable("the seed"), 503), (ValueError("a bug"), 500)):
+
+        async def fails(*_, error=error):
+            raise error
+
+        monkeypatch.setattr(overrides, "set_pause", fails)
+        assert caller.put(PAUSE, json=BODY).status_code == status
+        assert records.entries()[0].attempt.status == status
+
+
+def test_a_caller_that_asks_for_too_much_is_recorded_and_what_he_did_stays(records):
+    async def done(scope, receive, send):
+        await Response(status_code=200 if scope["path"] == "/once" else 404)(scope, receive, send)
+
+    limits = RateLimits(done, limiter=Limiter(CALLER, lambda: 0.0), who=name_of)
+    alice = Identified(Auditing(RequestGuard(limits), audit=records), Caller("alice"))
+    client = TestClient(alice)
+    client.delete("/once")
+    statuses = [client.delete("/again").status_code for _ in range(250)]
+    assert set(statuses) == {404, 429}
+    kept = {each.attempt.status: each for each in records.entries()}
+    assert {status: each.times for status, each in kept.items()} == {200: 1, 404: 199, 429: 51}
+    assert kept[429].attempt.caller == "alice"
+    assert kept[429].attempt.problem == URN + "too-many-requests"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/api/v1/shoots", "/livez", "/nowhere", PAUSE])
+def test_reads_leave_no_record(caller, records, method, path):
+    caller.request(method, path)
+    assert records.entries() == []
+
+
+async def unused(*_):
+    raise AssertionError
+
+
+async def test_a_request_that_is_cut_short_is_recorded_without_an_answer(records):
+    async def hangs(scope, receive, send):
+        await asyncio.Event().wait()
+
+    app = Auditing(RequestGuard(hangs), audit=records)
+    scope = {"type": "http", "method": "PUT", "path": "/x", "query_string": b"", "headers": []}
+    request = asyncio.ensure_future(app(scope, unused, unused))
+    await asyncio.sleep(0)
+    request.cancel()
+    await asyncio.wait([request])
+    assert only(records).status is None
+
+
+def test_tokens_are_in_no_record(caller, records):
+    token = "eyJhbGciOiJSUzI1NiJ9.s3cr3t-canary.signature"
+    headers = {"Authorization": f"Bearer {token}"}
+    caller.put(PAUSE, json={"reason": f"with {token}"}, headers=headers)
+    caller.put(f"/api/v1/{token}", json=BODY, headers=headers)
+    assert "s3cr3t-canary" not in repr(records.entries())

@@ -13,9 +13,6 @@ from app.api.document import JSON, resolved
 from app.api.health import PATHS as HEALTH
 from app.api.pages import body
 from app.api.problems import MEDIA_TYPE, ProblemType
-from app.core.model.policy import Loop
-from app.core.model.weeding import ServiceKey, ServiceStatus
-from tests.api.facts import KCM, NAMESPACE, healthy, workload
 from tests.api.openapi import document, text
 
 COPY = Path(__file__).parents[2] / "docs" / "openapi.json"
@@ -210,20 +207,6 @@ def test_examples_are_of_calls_that_there_are():
     assert documents.REQUESTS.keys() <= OPERATIONS.keys()
     for name, answers in documents.ANSWERS.items():
         assert {str(each) for each in answers} <= OPERATIONS[name][2]["responses"].keys()
-
-
-@pytest.mark.parametrize("name", documents.REQUESTS)
-def test_the_body_of_every_example_is_accepted(name, client, shoots, weeders, process, resources):
-    process.loops = tuple(Loop)
-    shoots.add(healthy())
-    resources.known[NAMESPACE] = {KCM: workload(KCM)}
-    weeders.add(ServiceStatus(ServiceKey(NAMESPACE, "kube-apiserver"), ready=True, since=None))
-    method, path, _ = OPERATIONS[name]
-    filled = path.format(
-        namespace=NAMESPACE, service="kube-apiserver", kind=KCM.kind, name=KCM.name, id="op-1"
-    )
-    answer = client.request(method.upper(), filled, json=documents.REQUESTS[name])
-    assert answer.status_code in {200, 202}, answer.text
 
 
 # The copy, and the page.

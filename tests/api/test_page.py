@@ -289,10 +289,6 @@ def test_a_problem_that_passes_has_its_page_asked_for_again_and_a_way_elsewhere(
         assert "data-again" not in page_of(client, "/?state=Fine", status=422)
 
 
-def test_a_filter_that_is_none_is_refused_in_words(client):
-    assert "state" in page_of(client, "/?state=Fine", status=422)
-
-
 def test_above_the_list_stands_what_deserves_a_look(client, process, overrides):
     process.missing.append(Permission("list", "", "nodes", ""))
     process.off["token-review"] = "the seed forbids it"

@@ -4,7 +4,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.api.pages import page
-from app.api.problems import ProblemType
 from tests.api.facts import healthy
 
 
@@ -51,31 +50,3 @@ def test_the_page_of_the_calls_has_no_script_and_nothing_from_elsewhere(client):
 
 def test_titles_are_escaped():
     assert b"<b>" not in page("<b>", "").body
-
-
-def test_the_types_of_problems_are_a_contract():
-    assert {each.urn.rpartition(":")[2]: each.status for each in ProblemType} == {
-        "malformed-request": 400,
-        "invalid-page-token": 400,
-        "unauthenticated": 401,
-        "host-not-allowed": 403,
-        "cross-site": 403,
-        "forbidden": 403,
-        "not-found": 404,
-        "method-not-allowed": 405,
-        "conflict": 409,
-        "gone": 410,
-        "precondition-failed": 412,
-        "body-not-allowed": 413,
-        "payload-too-large": 413,
-        "invalid-parameter": 422,
-        "too-many-requests": 429,
-        "headers-too-large": 431,
-        "internal-error": 500,
-        "not-the-leader": 503,
-        "loop-not-here": 503,
-        "dry-run": 503,
-        "feature-off": 503,
-        "not-listed": 503,
-        "seed-away": 503,
-    }

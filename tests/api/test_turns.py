@@ -128,17 +128,17 @@ async def test_who_is_given_up_in_the_middle_hears_of_it_where_he_waits(turns, p
 
 async def test_who_is_given_up_at_the_very_moment_of_his_turn_gives_it_on(pages):
     turns = RequestQueue(pages.time)
-    await turns.begin("a")
-    second, third = (asyncio.ensure_future(turns.begin(who)) for who in "bc")
+    await turns.wait("a")
+    second, third = (asyncio.ensure_future(turns.wait(who)) for who in "bc")
     await asyncio.sleep(0)
     turns._taken = False
-    turns._next()
+    turns.give()
     second.cancel()
     await asyncio.wait_for(third, 1)
 
 
 async def test_health_does_not_wait(turns, pages):
     blocked = RequestQueue(pages.time)
-    await blocked.begin("a")
+    await blocked.wait("a")
     app = SerializedRequests(pages, turns=blocked, who=lambda scope: scope["who"])
     await asyncio.wait_for(call(app, "a", "/livez"), 1)

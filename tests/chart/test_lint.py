@@ -43,8 +43,8 @@ def test_a_cluster_without_the_kinds_of_others_gets_everything_else(
 ) -> None:
     everything, bare = render(values), render(values, apis=())
     assert not bare.kinds() & optional_kinds()
-    own = {key for key in keyed(everything) if key[0] not in optional_kinds()}
-    assert own == set(keyed(bare))
+    own = [each for each in everything.objects if each["kind"] not in optional_kinds()]
+    assert list(bare.objects) == own
 
 
 def test_between_them_the_sets_have_every_optional_kind(render: Renderer) -> None:

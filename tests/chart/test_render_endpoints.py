@@ -119,51 +119,6 @@ def test_a_name_of_a_port_is_one_for_both_or_for_none(text: str) -> None:
     assert allowed is names.is_port_name(text)
 
 
-@real
-def test_in_endpoint_mode_both_secrets_are_read_and_no_machine(render: Renderer) -> None:
-    rules = rules_of(render, ENDPOINT_MODE)
-    (secrets,) = [each for each in rules if each["resources"] == ["secrets"]]
-    assert secrets["resourceNames"] == [
-        "dependency-watchdog-internal-probe",
-        "dependency-watchdog-external-probe",
-    ]
-    assert not {"machines", "pods", "pods/exec"} & resources(rules)
-
-
-@real
-def test_pods_are_read_only_where_a_probe_selects_them(render: Renderer) -> None:
-    assert "pods" not in resources(rules_of(render, values=values(HOST | TCP)))
-    (pods,) = [
-        each
-        for each in rules_of(render, values=values(HOST | TCP, {"podSelector": {}} | TCP))
-        if each["resources"] == ["pods"]
-    ]
-    assert pods["verbs"] == ["list", "watch"]
-    assert "machines" in resources(rules_of(render, values=values(PODS | TCP)))
-
-
-@real
-@pytest.mark.parametrize(
-    ("probe", "there"), [(PODS | TCP, False), (PODS | COMMAND, True), ({**HOST, **TCP}, False)]
-)
-def test_the_right_to_run_commands_needs_the_flag_and_a_probe_that_does(
-    render: Renderer, probe: Json, there: bool
-) -> None:
-    """The flag alone is none: a right that nothing uses is one for whoever takes over the pod."""
-    rules = rules_of(render, values=values(probe, flags={"allowExec": True}))
-    assert ("pods/exec" in resources(rules)) is there
-
-
-def rules_of(render: Renderer, *files: Any, values: Json | None = None) -> list[Json]:
-    role = render(*files, values=values).one("ClusterRole", "dependency-watchdog-prober")
-    found: list[Json] = role["rules"]
-    return found
-
-
-def resources(rules: list[Json]) -> set[str]:
-    return {each for rule in rules for each in rule["resources"]}
-
-
 def egress(
     render: Renderer, *files: Any, values: Json | None = None, of: str = "prober"
 ) -> list[Json]:

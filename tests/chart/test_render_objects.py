@@ -10,7 +10,7 @@ from app.commands import Help, parse
 from tests.chart import rendering
 from tests.chart.cluster import Cluster, Clusters
 from tests.chart.customresources import FILES, GROUP, NAMES, definition
-from tests.chart.rendering import CHART, CLUSTER_WIDE, Json, Renderer, Rendering
+from tests.chart.rendering import CHART, Json, Renderer, Rendering
 from tests.chart.tools import Tool
 
 pytestmark = pytest.mark.real
@@ -33,14 +33,6 @@ COUNTS = {
 """Keys of small numbers."""
 NAMED = "fullnameOverride=noted"
 """For a release that others, which are installed in the same cluster, are not in the way of."""
-OTHERS = {
-    "ServiceMonitor",
-    "PodMonitor",
-    "PrometheusRule",
-    "VerticalPodAutoscaler",
-    "Certificate",
-    "HTTPRoute",
-}
 
 
 @SETS
@@ -126,11 +118,8 @@ def numbers(found: object, key: str = "") -> Iterator[object]:
 
 
 @SETS
-def test_what_has_a_namespace_is_in_that_of_the_release(render: Renderer, values: Path) -> None:
+def test_accounts_are_those_of_the_namespace_of_the_release(render: Renderer, values: Path) -> None:
     rendered = render(values, namespace="elsewhere")
-    for each in rendered.objects:
-        if each["kind"] not in CLUSTER_WIDE:
-            assert each["metadata"]["namespace"] == "elsewhere", each["metadata"]["name"]
     for binding in [*rendered.of("RoleBinding"), *rendered.of("ClusterRoleBinding")]:
         if not binding["metadata"]["name"].endswith("-tokens"):  # those are the operator's own
             assert {each["namespace"] for each in binding["subjects"]} == {"elsewhere"}
@@ -304,18 +293,6 @@ def test_a_budget_is_about_what_is_left_or_what_may_go(render: Renderer) -> None
     assert not render(CHART / "values-minimal.yaml").of("PodDisruptionBudget")
 
 
-@SETS
-def test_without_the_kinds_of_others_the_rest_is_the_same(render: Renderer, values: Path) -> None:
-    whole, bare = render(values), render(values, apis=())
-    assert not bare.kinds() & OTHERS
-    assert list(bare.objects) == [each for each in whole.objects if each["kind"] not in OTHERS]
-
-
-def test_each_kind_of_others_is_in_some_set(render: Renderer) -> None:
-    kinds = {kind for values in rendering.values_sets() for kind in render(values).kinds()}
-    assert kinds >= OTHERS
-
-
 def test_no_account_is_made_that_is_given(render: Renderer) -> None:
     rendered = render(CHART / "ci/given-values.yaml")
     assert not rendered.of("ServiceAccount")
@@ -364,30 +341,79 @@ def test_somebody_else_may_install_the_definitions(render: Renderer) -> None:
 # What helm says in the end.
 
 
+LEASES = "get lease dwd-prober-leader-election dwd-weeder-leader-election"
+NO_REGISTRY = "The image dependency-watchdog:0.1.0 names no registry (image.repository)"
+PAUSES, NO_PAUSES = "kubectl get pauses,scalerequests --all-namespaces", "Nobody can pause"
+CLEAR, NO_LINK = "tokens travel in the clear", "runbook in the dashboards lead nowhere"
+JOBS = "set it, noted-prober and noted-weeder, and both are"
+INGRESS = "api.ingress.enabled=true api.ingress.host=x.org"
+BOARDS, UNWATCHED = "dashboards.enabled=true", "metrics.serviceMonitor.enabled=false"
+NOTES: dict[str, tuple[list[str], list[str]]] = {
+    "": (
+        [
+            *(LEASES, NO_REGISTRY, PAUSES, "--clusterrole=noted-viewer"),
+            "dwd shoots --port-forward garden/noted-prober --token-file token",
+            "https://noted-prober-leader.garden.svc:8080/api/v1/status",
+        ],
+        ["Left out", "endpoint mode", NO_PAUSES, "--service-account", CLEAR, NO_LINK, JOBS],
+    ),
+    "image.repository=registry.example.org/dependency-watchdog": ([], [NO_REGISTRY]),
+    "image.repository=localhost/dependency-watchdog": ([], [NO_REGISTRY]),
+    "prober.flags.dryRun=true weeder.flags.dryRun=true": (
+        ["port-forward deployment/noted-prober"],
+        ["get lease"],
+    ),
+    "prober.flags.dryRun=true": (
+        ["get lease dwd-weeder-leader-election\n", "port-forward deployment/noted-prober"],
+        [],
+    ),
+    "crds.install=false": ([NO_PAUSES], [PAUSES]),
+    "rbac.create=false": ([], ["noted-viewer"]),
+    "api.auth.callerRoles=false": ([], ["noted-viewer"]),
+    "api.auth.serviceAccounts.create=true": (
+        [
+            "--port-forward garden/noted-prober --service-account garden/noted-viewer",
+            "dwd page",
+        ],
+        ["--token-file"],
+    ),
+    INGRESS: ([CLEAR], []),
+    f"{INGRESS} api.ingress.tlsSecretName=x": ([], [CLEAR]),
+    f"{BOARDS} dashboards.runbookUrl=": ([], [NO_LINK]),
+    f"{BOARDS} dashboards.runbookUrl=docs/runbook.md": ([NO_LINK], []),
+    f"{BOARDS} dashboards.runbookUrl=httpsdocs": ([NO_LINK], []),
+    f"{BOARDS} dashboards.runbookUrl=https://x.org/r.md": ([], [NO_LINK]),
+    f"{BOARDS} dashboards.runbookUrl=http://x.org/": ([], [NO_LINK]),
+    UNWATCHED: ([JOBS], []),
+    f"{UNWATCHED} metrics.podMonitor.enabled=true": ([], [JOBS]),
+    f"{UNWATCHED} alerts.jobs.prober=mine": ([], [JOBS]),
+    f"{UNWATCHED} alerts.enabled=false": ([], [JOBS]),
+}
+"""With which values beside those for high availability they say what, and what not."""
+
+
+@pytest.mark.parametrize("values", NOTES)
+def test_the_notes_say_what_is_so_and_nothing_else(
+    clusters: Clusters, helm4: Tool, values: str
+) -> None:
+    said, unsaid = NOTES[values]
+    found = notes(clusters.full, helm4, *(f"--set={each}" for each in values.split()))
+    assert [each for each in said if each not in found] == []
+    assert [each for each in unsaid if each in found] == []
+
+
 def test_the_notes_name_what_was_left_out(clusters: Clusters, helm4: Tool) -> None:
-    full, bare = (notes(clusters.full, helm4), notes(clusters.bare, helm4))
-    assert "Left out" not in full
+    said = notes(clusters.bare, helm4)
     for version in ("monitoring.coreos.com/v1", "autoscaling.k8s.io/v1", "cert-manager.io/v1"):
-        assert f"- {version}, which" in bare
-    assert "The pods wait for the Secret noted-tls" in bare
+        assert f"- {version}, which" in said
+    assert "The pods wait for the Secret noted-tls" in said
 
 
-def test_the_notes_say_that_an_image_without_a_registry_is_nowhere_to_be_pulled_from(
+def test_the_notes_name_the_secrets_that_endpoint_mode_needs(
     clusters: Clusters, helm4: Tool
 ) -> None:
-    told = "The image dependency-watchdog:0.1.0 names no registry (image.repository)"
-    assert told in notes(clusters.full, helm4)
-    for named in ("registry.example.org/dependency-watchdog", "localhost/dependency-watchdog"):
-        assert "names no registry" not in notes(
-            clusters.full, helm4, f"--set=image.repository={named}"
-        )
-
-
-def test_the_notes_go_to_the_leader(clusters: Clusters, helm4: Tool) -> None:
-    said = notes(clusters.full, helm4)
-    assert "get lease dwd-prober-leader-election dwd-weeder-leader-election" in said
-    assert "dwd shoots --port-forward garden/noted-prober --token-file token" in said
-    assert "https://noted-prober-leader.garden.svc:8080/api/v1/status" in said
+    said = notes(clusters.full, helm4, f"--values={CHART / 'values-endpoint-mode.yaml'}")
+    assert "dependency-watchdog-internal-probe dependency-watchdog-external-probe." in said
 
 
 @pytest.mark.parametrize("values", ["", "values-weeder-only", "values-serve", "values-minimal"])
@@ -400,92 +426,6 @@ def test_the_commands_of_ours_in_the_notes_are_taken_by_the_program(
     assert found
     for words in found:
         assert not isinstance(parse(words, {}), Help)
-
-
-def test_the_notes_of_a_dry_run_ask_for_no_lease(clusters: Clusters, helm4: Tool) -> None:
-    dry = [f"--set={each}.flags.dryRun=true" for each in ("prober", "weeder")]
-    said = notes(clusters.full, helm4, *dry)
-    assert "get lease" not in said
-    assert "port-forward deployment/noted-prober" in said
-    half = notes(clusters.full, helm4, dry[0])
-    assert "get lease dwd-weeder-leader-election\n" in half
-    assert "port-forward deployment/noted-prober" in half
-
-
-def test_the_notes_name_the_secrets_that_endpoint_mode_needs(
-    clusters: Clusters, helm4: Tool
-) -> None:
-    said = notes(clusters.full, helm4, f"--values={CHART / 'values-endpoint-mode.yaml'}")
-    assert "dependency-watchdog-internal-probe dependency-watchdog-external-probe." in said
-    assert "endpoint mode" not in notes(clusters.full, helm4)
-
-
-def test_the_notes_say_where_pauses_are_and_what_is_off_without_them(
-    clusters: Clusters, helm4: Tool
-) -> None:
-    listed, off = "kubectl get pauses,scalerequests --all-namespaces", "Nobody can pause"
-    said = notes(clusters.full, helm4)
-    assert listed in said
-    assert off not in said
-    said = notes(clusters.full, helm4, "--set=crds.install=false")
-    assert listed not in said
-    assert off in said
-
-
-def test_the_notes_name_no_role_that_is_not_there(clusters: Clusters, helm4: Tool) -> None:
-    for flag in ("rbac.create=false", "api.auth.callerRoles=false"):
-        assert "noted-viewer" not in notes(clusters.full, helm4, f"--set={flag}")
-    assert "--clusterrole=noted-viewer" in notes(clusters.full, helm4)
-
-
-def test_the_notes_use_the_account_for_callers_if_there_is_one(
-    clusters: Clusters, helm4: Tool
-) -> None:
-    said = notes(clusters.full, helm4, "--set=api.auth.serviceAccounts.create=true")
-    assert "--port-forward garden/noted-prober --service-account garden/noted-viewer" in said
-    assert "dwd page" in said
-    assert "--token-file" not in said
-    assert "--service-account" not in notes(clusters.full, helm4)
-
-
-def test_the_notes_warn_of_an_ingress_without_a_certificate(
-    clusters: Clusters, helm4: Tool
-) -> None:
-    there = [f"--set=api.ingress.{each}" for each in ("enabled=true", "host=x.org")]
-    assert "tokens travel in the clear" in notes(clusters.full, helm4, *there)
-    shown = "--set=api.ingress.tlsSecretName=x"
-    assert "tokens travel in the clear" not in notes(clusters.full, helm4, *there, shown)
-
-
-@pytest.mark.parametrize(
-    ("address", "nowhere"),
-    [
-        ("", False),
-        ("docs/runbook.md", True),
-        ("httpsdocs", True),
-        ("https://x.org/r.md", False),
-        ("http://x.org/", False),
-    ],
-)
-def test_the_notes_warn_of_a_runbook_that_no_link_of_the_dashboards_leads_to(
-    clusters: Clusters, helm4: Tool, address: str, nowhere: bool
-) -> None:
-    """Without an address of their own they have that of the alerts, which is a link or refused."""
-    shown = f"--set=dashboards.runbookUrl={address}"
-    said = notes(clusters.full, helm4, "--set=dashboards.enabled=true", shown)
-    assert ("runbook in the dashboards lead nowhere" in said) == nowhere
-
-
-def test_the_notes_warn_of_alerts_whose_job_label_nobody_sets(
-    clusters: Clusters, helm4: Tool
-) -> None:
-    warning = "set it, noted-prober and noted-weeder, and both are"
-    assert warning not in notes(clusters.full, helm4)
-    off = "--set=metrics.serviceMonitor.enabled=false"
-    assert warning in notes(clusters.full, helm4, off)
-    assert warning not in notes(clusters.full, helm4, off, "--set=metrics.podMonitor.enabled=true")
-    assert warning not in notes(clusters.full, helm4, off, "--set=alerts.jobs.prober=mine")
-    assert warning not in notes(clusters.full, helm4, off, "--set=alerts.enabled=false")
 
 
 def notes(cluster: Cluster, helm: Tool, *more: str) -> str:

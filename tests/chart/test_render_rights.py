@@ -19,6 +19,7 @@ from app.simulation.identities import SimulatedIdentities
 from tests.chart import rendering
 from tests.chart.customresources import GROUP
 from tests.chart.rendering import NAMESPACE, Json, Renderer, Rendering
+from tests.chart.valuesfiles import nested
 from tests.e2e.apirights import documented_roles
 
 pytestmark = pytest.mark.real
@@ -32,9 +33,38 @@ Right = tuple[str, str, str, str, str]
 """Verb, group, resource, name, namespace."""
 
 
-@pytest.mark.parametrize("values", SETS, ids=rendering.name_of)
-def test_the_rights_are_those_that_the_program_needs(render: Renderer, values: Path) -> None:
-    rendered = render(values)
+PODS: Json = {"name": "x", "podSelector": {"matchLabels": {"app": "x"}}}
+COMMAND: Json = {**PODS, "exec": {"command": ["/bin/true"]}}
+HOST: Json = {"name": "x", "host": "x.org", "tcpSocket": {"port": 1}}
+PROBES, ALLOWED = "prober.config.endpointProbes", {"prober.flags.allowExec": True}
+MORE: dict[str, Json] = {
+    "the defaults": {},
+    "both loops in one process": {"mode": "serve"},
+    "metrics behind a token, and no caller of the API reviewed": {
+        "metrics.auth": True,
+        "api.auth.mode": "none",
+    },
+    "probes of pods": {PROBES: [{**PODS, "tcpSocket": {"port": 1}}]},
+    "probes of pods, and the flag for commands that none needs": {
+        PROBES: [{**PODS, "tcpSocket": {"port": 1}}],
+        **ALLOWED,
+    },
+    "probes of hosts, and the flag": {PROBES: [HOST], **ALLOWED},
+    "probes by commands": {PROBES: [COMMAND], **ALLOWED},
+}
+"""Values beside the sets, for whose rights the program was asked."""
+
+
+@pytest.mark.parametrize(
+    ("files", "values"),
+    [*(((path,), {}) for path in SETS), *(((), nested(values)) for values in MORE.values())],
+    ids=[*(rendering.name_of(path) for path in SETS), *MORE],
+)
+def test_the_rights_are_those_that_the_program_needs(
+    render: Renderer, files: tuple[Path, ...], values: Json
+) -> None:
+    rendered = render(*files, values=values)
+    assert rendered.of("Deployment")
     for deployment in rendered.of("Deployment"):
         command = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
         account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
@@ -50,54 +80,10 @@ def test_no_rule_has_a_wildcard_or_all_secrets(render: Renderer) -> None:
                 assert "secrets" not in words or rule["resourceNames"]
 
 
-def test_a_dry_run_may_write_nothing(render: Renderer) -> None:
-    rendered = render(rendering.CHART / "ci/dry-run-values.yaml")
-    for component in ("prober", "weeder"):
-        verbs = {right[0] for right in granted(rendered, f"dependency-watchdog-{component}")}
-        assert verbs == {"get", "list", "watch"}
-
-
-def test_pauses_and_scale_requests_are_written_in_every_namespace(render: Renderer) -> None:
-    """The weeder takes pauses where it knows no prober (rules 8); to scale, and every status, is the prober's."""
-    pauses = {"pauses": {*READ, "create", "patch", "delete"}}
-    requests = {"scalerequests": {*READ, "create", "delete"}}
-    statuses = {"pauses/status": {"patch"}, "scalerequests/status": {"patch"}}
-    assert own_kinds(render(), "prober") == pauses | requests | statuses
-    assert own_kinds(render(), "weeder") == pauses
-    assert own_kinds(render(values={"mode": "serve"}), "serve") == pauses | requests | statuses
-
-
-def test_a_dry_run_reads_pauses_and_scale_requests(render: Renderer) -> None:
-    rendered = render(rendering.CHART / "ci/dry-run-values.yaml")
-    assert own_kinds(rendered, "prober") == {"pauses": {*READ}, "scalerequests": {*READ}}
-    assert own_kinds(rendered, "weeder") == {"pauses": {*READ}}
-
-
 def test_where_nothing_is_needed_in_the_own_namespace_there_is_no_role(render: Renderer) -> None:
     rendered = render(rendering.CHART / "ci/dry-run-values.yaml")
     assert not {*rendered.kinds()} & {"Role", "RoleBinding"}
     assert not [role for role in render().of("Role") if not role["rules"]]
-
-
-def own_kinds(rendered: Rendering, component: str) -> dict[str, set[str]]:
-    """The verbs of a component for the chart's own kinds, by resource; in all namespaces."""
-    found: dict[str, set[str]] = {}
-    for verb, group, resource, name, namespace in granted(
-        rendered, f"dependency-watchdog-{component}"
-    ):
-        if group == GROUP:
-            assert (name, namespace) == ("", "")
-            found.setdefault(resource, set()).add(verb)
-    return found
-
-
-def test_a_dependent_of_another_kind_is_scaled_by_its_scale(render: Renderer) -> None:
-    rendered = render(rendering.CHART / "ci/dependents-values.yaml")
-    rights = granted(rendered, "dependency-watchdog-prober")
-    for name in ("machines", "extra"):
-        assert ("patch", "example.org", "scalers/scale", name, "") in rights
-    assert ("patch", "", "replicationcontrollers/scale", "old", "") in rights
-    assert not {right for right in rights if right[1:3] == ("apps", "deployments/scale")}
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -125,19 +111,6 @@ def test_dependents_of_one_kind_share_a_rule(render: Renderer) -> None:
         "kube-controller-manager",
         "machine-controller-manager",
     ]
-
-
-def test_nobody_is_asked_about_callers_without_need(render: Renderer) -> None:
-    rendered = render(rendering.CHART / "ci/token-values.yaml")
-    resources = {right[2] for right in granted(rendered, "dwd-prober")}
-    assert not resources & {"tokenreviews", "subjectaccessreviews"}
-
-
-def test_metrics_behind_a_token_need_reviews_whoever_may_call_the_api(render: Renderer) -> None:
-    rendered = render(values={"metrics": {"auth": True}, "api": {"auth": {"mode": "none"}}})
-    for component in ("prober", "weeder"):
-        rights = granted(rendered, f"dependency-watchdog-{component}")
-        assert {"tokenreviews", "subjectaccessreviews"} <= {right[2] for right in rights}
 
 
 def test_without_rbac_there_are_no_roles(render: Renderer) -> None:

@@ -4,6 +4,7 @@ import io
 from dataclasses import dataclass
 
 import pytest
+import yaml
 
 from app import commands
 from app.cli import program
@@ -30,10 +31,36 @@ def run(*words, environ=None):
     try:
         command = commands.parse(words, environ or {})
         assert not isinstance(command, commands.Help)
-        code = program.run_client(command, environ or {}, program.Streams(out, err))
+        code = program.run_client(command, environ or {}, out, err)
     except ConfigurationError as error:
         code = commands.show_mistakes(error, err)
     return Ran(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture
+def kubeconfig(tmp_path):
+    """Writes a kubeconfig with this user in context `mine`, and one more in context `other`."""
+
+    def write(user, name="config", server="https://seed", cluster=None, **more):
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "mine",
+            "clusters": [{"name": "c", "cluster": {"server": server, **(cluster or {})}}],
+            "contexts": [
+                {"name": "mine", "context": {"cluster": "c", "user": "me"}},
+                {"name": "other", "context": {"cluster": "c", "user": "she"}},
+            ],
+            "users": [
+                {"name": "me", "user": user},
+                {"name": "she", "user": {"token": "her-token"}},
+            ],
+        }
+        path = tmp_path / name
+        path.write_text(yaml.safe_dump(config | more))
+        return path
+
+    return write
 
 
 @pytest.fixture

@@ -19,6 +19,12 @@ def problem(status, slug="conflict", title="A title", detail="a detail", **more)
     return Reply(body, status, {"Content-Type": PROBLEM})
 
 
+def standby(address=None, identity="dwd-prober-6d5f-abcde_3f1c"):
+    """The answer of a process that does not lead, and names the leader."""
+    leader = {"identity": identity, "address": address}
+    return problem(503, "not-the-leader", "Only the leader", f"{identity} leads", leader=leader)
+
+
 def page(*items, following=None, total=None, **metadata):
     """A page of a list."""
     number = len(items) if total is None else total

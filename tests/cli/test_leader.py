@@ -10,16 +10,11 @@ from app.cli.transports import DirectTransport
 from app.core.config.values import origin
 from tests.cli import examples
 from tests.cli.conftest import run
-from tests.cli.server import FakeApi, Reply, page, problem
+from tests.cli.server import FakeApi, Reply, page, problem, standby
 
 SHOOTS = "GET /shoots"
 POD = "dwd-prober-6d5f-abcde"
 TOKEN = "a-token-that-is-a-secret"
-
-
-def standby(address=None, identity=f"{POD}_3f1c"):
-    leader = {"identity": identity, "address": address}
-    return problem(503, "not-the-leader", "Only the leader", f"{identity} leads", leader=leader)
 
 
 def elsewhere(peer):

@@ -32,8 +32,8 @@ from app.core.config.client_settings import OutputFormat, PageSettings
 from app.core.config.values import origin
 from app.core.limits import Backoff
 from tests.cli.conftest import run
-from tests.cli.server import FakeApi, Reply, page, problem
-from tests.cli.test_portforward import DEPLOYMENT, Cluster, standby
+from tests.cli.server import FakeApi, Reply, page, problem, standby
+from tests.cli.test_portforward import DEPLOYMENT, Cluster
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
@@ -445,9 +445,11 @@ async def test_hostile_heads_are_answered_and_nothing_is_sent_on(api, line):
 
 async def test_it_begins_at_the_leader_and_follows_it(quick):
     with FakeApi() as first, FakeApi() as second:
-        first.on("GET /", HOME).on("GET /shoots", leader_is(second), page())
-        second.on("GET /", Reply(b"second")).on("GET /shoots", page(), leader_is(first))
-        second.on("PUT /shoots/a/pause", leader_is(first))
+        first.on("GET /", HOME).on("GET /shoots", standby(f"127.0.0.1:{second.port}"), page())
+        second.on("GET /", Reply(b"second")).on(
+            "GET /shoots", page(), standby(f"127.0.0.1:{first.port}")
+        )
+        second.on("PUT /shoots/a/pause", standby(f"127.0.0.1:{first.port}"))
         first.on("PUT /shoots/a/pause", {"scope": "all"})
         async with way(first) as here:
             await here.enter()
@@ -463,13 +465,6 @@ async def test_it_begins_at_the_leader_and_follows_it(quick):
             assert (await here.ask())[1] == "<h1>all shoots</h1>"
 
 
-def leader_is(other):
-    leader = {"identity": "p_1", "address": f"127.0.0.1:{other.port}"}
-    return problem(
-        503, "not-the-leader", "Only the leader can do this", "another leads", leader=leader
-    )
-
-
 async def test_a_refusal_that_is_not_about_the_leader_is_passed_on_as_it_is(api):
     async with way(api) as here:
         await here.enter()
@@ -481,7 +476,7 @@ async def test_a_refusal_that_is_not_about_the_leader_is_passed_on_as_it_is(api)
 
 async def test_a_standby_whose_leader_cannot_be_reached_is_shown_and_said_so():
     with FakeApi() as gone:
-        nowhere = leader_is(gone)
+        nowhere = standby(f"127.0.0.1:{gone.port}")
     with FakeApi() as api:
         api.on("GET /", HOME).on("GET /shoots", nowhere)
         async with way(api) as here:
@@ -671,7 +666,7 @@ def test_where_no_browser_can_be_shown_the_address_is_for_people(api):
 
 def test_through_kubectl_it_goes_to_the_leaders_pod_and_back_to_the_deployment(tmp_path):
     with FakeApi() as one, FakeApi() as two:
-        one.on("GET /shoots", standby("dwd-prober-2_u")).on("GET /", Reply(b"one"))
+        one.on("GET /shoots", standby(None, "dwd-prober-2_u")).on("GET /", Reply(b"one"))
         two.on("GET /shoots", page()).on("GET /", Reply(b"two"))
         cluster = Cluster(tmp_path)
         cluster.pods = {DEPLOYMENT: one, "pod/dwd-prober-2": two}

@@ -66,19 +66,14 @@ def test_it_is_installed_as_a_plugin():
 
 def test_usage_texts_and_mistakes_show_that_name(program):
     plugin = program("kubectl-dwd")
-    code, out, err = said(plugin, "shoots", "--help")
-    assert (code, err) == (0, "")
-    assert out.startswith("Usage: kubectl dwd shoots [NAME] [flags]\n")
-    assert "kubectl kubectl" not in out
     code, out, err = said(plugin, "--help")
+    assert (code, err) == (0, "")
     assert out.startswith("Usage: kubectl dwd COMMAND [flags]\n")
     assert "kubectl dwd COMMAND --help has the flags." in out
+    assert "kubectl kubectl" not in out
     code, out, err = said(plugin, "pause")
     assert (code, out) == (2, "")
     assert err.startswith("kubectl dwd pause: ")
-    assert said(program("dwd"), "shoots", "--help")[1].startswith(
-        "Usage: dwd shoots [NAME] [flags]\n"
-    )
 
 
 @pytest.mark.skipif(KUBECTL is None, reason="needs kubectl")

@@ -10,9 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.client import ApiCall, Client, NoToken, Reach
+from app.cli.portforward import Kubectl
+from app.cli.problems import CommandFailed
+from app.cli.transports import ForwardedTransport
+from app.core.config.values import NamespacedName, origin
 from tests.cli import examples
 from tests.cli.conftest import run
-from tests.cli.server import FakeApi, Reply, page, problem
+from tests.cli.server import FakeApi, Reply, page, problem, standby
 
 pytestmark = (
     pytest.mark.blocking
@@ -81,11 +86,6 @@ def cluster(tmp_path, api):
     assert found.running() == [], "no kubectl outlives its command"
 
 
-def standby(identity):
-    leader = {"identity": identity, "address": "10.0.0.7:8080"}
-    return problem(503, "not-the-leader", "Only the leader", "another leads", leader=leader)
-
-
 def test_a_pod_of_the_deployment_is_asked(cluster, api):
     api.on(SHOOTS, page())
     ran = cluster.run("shoots")
@@ -122,7 +122,7 @@ def test_a_kubeconfig_without_a_token_is_for_kubectl_alone(cluster, api, tmp_pat
 
 
 def test_the_leaders_pod_is_asked_where_another_one_leads(cluster, api):
-    api.on(SHOOTS, standby("dwd-prober-6d5f-abcde_3f1c"))
+    api.on(SHOOTS, standby("10.0.0.7:8080"))
     with FakeApi() as leader:
         leader.on(SHOOTS, page())
         cluster.pods["pod/dwd-prober-6d5f-abcde"] = leader
@@ -154,15 +154,31 @@ def test_a_peer_elsewhere_is_told_apart(cluster, api):
 
 
 def test_a_leader_whose_pod_is_gone_is_said_in_kubectls_words(cluster, api):
-    api.on(SHOOTS, standby("gone_1"))
+    api.on(SHOOTS, standby(None, "gone_1"))
     ran = cluster.run("shoots")
     assert ran.code == 6
     said = '; there: kubectl port-forward to pod/gone fails: error: pods "pod/gone" not found [31m'
     assert said in ran.err
 
 
+@pytest.mark.looptime(False)
+async def test_after_a_leaders_pod_that_is_gone_the_deployment_is_asked_again(cluster, api):
+    api.on(SHOOTS, standby(None, "gone_1"), page())
+    of = NamespacedName("garden", "dwd-prober")
+    kubectl = Kubectl(str(cluster.folder / "kubectl"), of, 8080, cluster.environ)
+    transport = ForwardedTransport(origin(api.url), kubectl)
+    async with Client(transport, Reach(NoToken(), True, 5.0, "dwd/test")) as client:
+        with pytest.raises(CommandFailed) as caught:
+            await client.ask(ApiCall("GET", "shoots"))
+        assert caught.value.passing, "as with --watch, it is asked again"
+        await client.ask(ApiCall("GET", "shoots"))
+    await transport.close()
+    asked = [each[-2] for each in cluster.said("begins")]
+    assert asked == [DEPLOYMENT, "pod/gone", DEPLOYMENT]
+
+
 def test_a_leader_that_is_no_pod_is_not_asked_for(cluster, api):
-    api.on(SHOOTS, standby("--kubeconfig=/evil_1"))
+    api.on(SHOOTS, standby(None, "--kubeconfig=/evil_1"))
     assert cluster.run("shoots").code == 6
     assert len(cluster.said("begins")) == 1
 
@@ -203,7 +219,7 @@ def test_what_kubectl_says_of_each_connection_fills_no_pipe(cluster, api):
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)],
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)],
 )
 def test_kubectl_ends_with_the_command_whatever_ends_that(number, code, cluster, api):
     api.on(SHOOTS, page())
@@ -217,9 +233,7 @@ def test_kubectl_ends_with_the_command_whatever_ends_that(number, code, cluster,
         time.sleep(0.02)  # the kernel ends it
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(None, -9), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
+@pytest.mark.parametrize(("number", "code"), [(None, 0), (signal.SIGHUP, 129)])
 def test_what_a_wrapper_of_kubectl_has_started_ends_too(number, code, cluster, api):
     program = cluster.folder / "kubectl"
     program.write_text(program.read_text().replace("exec ", "") + "exit $?\n")
@@ -229,7 +243,7 @@ def test_what_a_wrapper_of_kubectl_has_started_ends_too(number, code, cluster, a
     if number:
         process.send_signal(number)
     _, err = process.communicate(timeout=20)
-    assert (process.returncode, err) == (code if number else 0, "")
+    assert (process.returncode, err) == (code, "")
     deadline = time.monotonic() + 10
     while cluster.running() and time.monotonic() < deadline:
         time.sleep(0.02)  # whoever took the orphan in has to bury it

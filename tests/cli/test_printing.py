@@ -29,7 +29,7 @@ def printed(shown, output=OutputFormat.TABLE, out=None, **environ):
 
 
 def test_a_pipe_gets_plain_lines():
-    assert printed(SHOWN) == "word\n"
+    assert printed(SHOWN) == printed(SHOWN, FORCE_COLOR="1") == "word\n"
 
 
 def test_a_terminal_gets_colours():

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from tests.cli import examples
 from tests.cli.conftest import run
-from tests.cli.server import FakeApi, Reply, page, problem
+from tests.cli.server import FakeApi, Reply, page, standby
 from tests.support.certs import Authority
 
 REPOSITORY = Path(__file__).parents[2]
@@ -72,20 +72,6 @@ def test_a_terminal_has_colours(api, on_terminal):
     code, out, err = on_terminal("shoots")
     assert (code, err) == (0, "")
     assert "\x1b[1;35mProtected\x1b[0m" in out
-
-
-def test_unless_nobody_wants_them(api, on_terminal):
-    api.on(SHOOTS, page(examples.SHOOT))
-    _, out, _ = on_terminal("shoots", NO_COLOR="1")
-    assert "Protected" in out
-    assert "35m" not in out
-
-
-def test_a_pipe_has_none(api, start):
-    api.on(SHOOTS, page(examples.SHOOT))
-    out, err = start("shoots", FORCE_COLOR="1").communicate(timeout=20)
-    assert "Protected" in out
-    assert ("\x1b" in out, err) == (False, "")
 
 
 def test_watching_on_a_terminal_gives_it_back_at_ctrl_c(api, on_terminal):
@@ -164,6 +150,15 @@ def test_events_end_with_ctrl_c(api, start):
     assert (process.returncode, out, err) == (130, "", "")
 
 
+def test_a_command_imports_nothing_that_it_does_not_need():
+    """It would take longer to start than to ask."""
+    heavy = {"structlog", "kubernetes_asyncio", "fastapi", "uvicorn", "rich.console", "aiohttp.web"}
+    script = "import sys, app.__main__, app.cli.program; print(*sys.modules)"
+    words = [sys.executable, "-c", script]
+    found = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert heavy & set(found.stdout.split()) == set()
+
+
 # TLS.
 
 
@@ -232,9 +227,8 @@ def test_plain_http_to_a_tls_port_is_no_answer(secured):
 def test_a_leader_is_asked_over_tls_too_and_must_show_its_certificate(secured):
     api, flag = secured("127.0.0.1")
     leader, _ = secured("10.0.0.7")
-    named = {"identity": "dwd_1", "address": f"127.0.0.1:{leader.port}"}
     api._replies.clear()
-    api.on(SHOOTS, problem(503, "not-the-leader", "Only the leader", "x", leader=named))
+    api.on(SHOOTS, standby(f"127.0.0.1:{leader.port}"))
     ran = run("shoots", f"--server={api.url}", flag)
     assert (ran.code, leader.asked) == (6, [])
     assert "its certificate is not trusted" in ran.err

@@ -51,29 +51,13 @@ def seed():
         yield found
 
 
-def config(url, user, **cluster):
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "c", "cluster": {"server": url, **cluster}}],
-        "contexts": [
-            {"name": "here", "context": {"cluster": "c", "user": "me"}},
-            {"name": "there", "context": {"cluster": "c", "user": "she"}},
-        ],
-        "users": [{"name": "me", "user": user}, {"name": "she", "user": {"token": "hers"}}],
-    }
-
-
 @pytest.fixture
-def kubeconfig(tmp_path, seed):
+def kubeconfig(kubeconfig, seed):
     """Writes a kubeconfig of this user for the seed."""
 
-    def write(user=None, name="config", **more):
-        path = tmp_path / name
+    def write(user=None, name="config", url=None, **cluster):
         user = {"token": "mine"} if user is None else user
-        path.write_text(yaml.safe_dump(config(more.pop("url", seed.url), user, **more)))
-        return path
+        return kubeconfig(user, name, url or seed.url, cluster)
 
     return write
 
@@ -126,19 +110,19 @@ def test_a_seed_that_does_not_say_who_one_is_makes_tokens_all_the_same(seed, api
 
 def test_a_file_and_a_context_are_chosen_as_for_kubectl(seed, api, listed, kubeconfig):
     seed.on(TOKEN, made())
-    assert listed("--context=there").code == 0
+    assert listed("--context=other").code == 0
     other = kubeconfig({"token": "other"}, "other")
     assert listed(f"--kubeconfig={other}").code == 0
     assert listed(path=f"{kubeconfig.__name__}:{other}:/nowhere").code == 0
     first = kubeconfig({"token": "first"}, "first")
-    first.write_text(first.read_text().replace("current-context: here", "current-context: there"))
+    first.write_text(first.read_text().replace("current-context: mine", "current-context: other"))
     assert listed(path=f"{first}:{other}").code == 0
     home = Path(first).parent / "home" / ".kube"
     home.mkdir(parents=True)
     (home / "config").write_text(other.read_text())
     assert listed(KUBECONFIG="", HOME=str(home.parent)).code == 0
     sent = [each.headers["Authorization"][7:] for each in seed.asked[1::2]]
-    assert sent == ["hers", "other", "other", "hers", "other"]
+    assert sent == ["her-token", "other", "other", "her-token", "other"]
 
 
 def test_a_token_file_is_read_beside_its_kubeconfig(seed, listed, kubeconfig, tmp_path):

@@ -5,7 +5,6 @@ import os
 import stat
 
 import pytest
-import yaml
 from aiohttp import web
 
 from tests.cli.server import page, problem
@@ -41,29 +40,9 @@ def refused(dwd):
 
 
 @pytest.fixture
-def kubeconfig(tmp_path):
-    """A kubeconfig with this user, and one more."""
-
-    def make(user, **more):
-        path = tmp_path / "config"
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "mine",
-            "clusters": [{"name": "c", "cluster": {"server": "https://seed"}}],
-            "contexts": [
-                {"name": "mine", "context": {"cluster": "c", "user": "me"}},
-                {"name": "other", "context": {"cluster": "c", "user": "she"}},
-            ],
-            "users": [
-                {"name": "me", "user": user},
-                {"name": "she", "user": {"token": "her-token"}},
-            ],
-        }
-        path.write_text(yaml.safe_dump(config | more))
-        return f"--kubeconfig={path}"
-
-    return make
+def kubeconfig(kubeconfig):
+    """The flag that names a kubeconfig with this user."""
+    return lambda *words, **more: f"--kubeconfig={kubeconfig(*words, **more)}"
 
 
 def test_without_flags_none_is_sent(sent):

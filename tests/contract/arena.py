@@ -229,10 +229,6 @@ class Arena(Protocol):
         """Somebody deletes the Lease."""
         ...
 
-    async def usurp(self, holder: str) -> None:
-        """Somebody writes himself into the Lease as its holder, whoever holds it."""
-        ...
-
     async def begin_deletion(self, kind: str, name: str) -> None:
         """Deletes an object that a finalizer keeps."""
         ...

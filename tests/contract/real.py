@@ -267,10 +267,6 @@ class RealArena:
     async def drop_lease(self) -> None:
         await self.api.delete(KINDS["Lease"].path(self.garden, ELECTION))
 
-    async def usurp(self, holder: str) -> None:
-        patch = {"spec": {"holderIdentity": holder}}
-        await self.api.patch(KINDS["Lease"].path(self.garden, ELECTION), patch)
-
     async def begin_deletion(self, kind: str, name: str) -> None:
         patch = {"metadata": {"finalizers": ["example.org/kept"]}}
         await self.admin.patch(kind, name, patch)

@@ -190,10 +190,6 @@ class ServedArena:
     async def drop_lease(self) -> None:
         self.world.store.delete(ObjectKey("Lease", GARDEN, ELECTION))
 
-    async def usurp(self, holder: str) -> None:
-        patch = {"spec": {"holderIdentity": holder}}
-        self.world.store.patch(ObjectKey("Lease", GARDEN, ELECTION), patch)
-
     async def begin_deletion(self, kind: str, name: str) -> None:
         patch = {"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}
         await self.admin.patch(kind, name, patch)

@@ -191,26 +191,6 @@ async def test_pods_of_other_namespaces_are_not_seen_before_these_are_followed(a
     assert (following.names(namespace="default"), following.names()) == ("", "a")
 
 
-# What happens to watches.
-
-
-async def two(arena):
-    await put(arena, "a")
-    await put(arena, "b", node=None)
-
-
-async def change_all(arena):
-    """One pod changes, one goes, one comes."""
-    await arena.admin.patch("Pod", "a", {"status": running(SECOND)}, status=True)
-    await arena.admin.delete("Pod", "b")
-    await put(arena, "c")
-
-
-async def changed(seen):
-    await seen.show("a c")
-    assert seen.pod("a").containers[0].id == SECOND
-
-
 @pytest.mark.parametrize("verb", ["list", "watch"])
 async def test_a_right_that_is_missing_hides_pods_until_it_is_there(arena, probing, seen, verb):
     await put(arena, "a")

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.core.model.callers import GROUP
-from tests.contract.arena import KINDS, REAL_TIME
+from tests.contract.arena import REAL_TIME
 from tests.contract.real import RealArena
-from tests.contract.test_wire_reads import METADATA_LIST, TABLE, at
+from tests.contract.test_wire_reads import TABLE, at
 from tests.contract.wire import MERGE, failure
 from tests.e2e.landscape import furnish_people, remove_people
 
@@ -249,27 +249,6 @@ async def test_a_scale_request_that_is_wrong_is_not_created(arena, wire, changes
 async def test_a_hold_may_be_from_nothing_to_a_day(arena, wire, hold):
     spec = {**GOOD["ScaleRequest"], "hold": hold, "force": True}
     assert (await made(arena, wire, "ScaleRequest", spec))["spec"] == spec
-
-
-@pytest.mark.parametrize(
-    ("changes", "status", "message"),
-    [
-        (
-            {"kind": "ScaleRequest"},
-            422,
-            f'ScaleRequest.{GROUP} "a" is invalid: kind: Invalid value: "ScaleRequest": must be Pause',
-        ),
-        (
-            {"apiVersion": "v1"},
-            400,
-            f"the API version in the data (v1) does not match the expected API version ({VERSION})",
-        ),
-        ({"kind": ""}, 400, "the object provided is unrecognized (must be of type Pause): "),
-    ],
-)
-async def test_another_kind_is_not_taken(arena, wire, changes, status, message):
-    answer = await wire.ask("POST", at(arena, "Pause"), written("Pause") | changes)
-    assert (failure(answer)[0], answer.json["message"][: len(message)]) == (status, message)
 
 
 async def test_a_kind_cannot_be_patched_away(arena, wire):
@@ -523,25 +502,6 @@ async def test_a_deletion_has_preconditions(arena, wire):
     assert answer.json["message"] == f'pauses.{GROUP} "a" not found'
 
 
-async def test_lists_have_pages_and_are_of_one_namespace_or_of_all(arena, wire):
-    for name in "abc":
-        await wire.ask("POST", at(arena, "Pause"), written("Pause", name=name))
-    page = (await wire.get(f"{at(arena, 'Pause')}?limit=2")).json
-    assert (page["kind"], page["apiVersion"]) == ("PauseList", VERSION)
-    assert page["metadata"]["remainingItemCount"] == 1
-    rest = f"{at(arena, 'Pause')}?limit=2&continue={page['metadata']['continue']}"
-    items = [*page["items"], *(await wire.get(rest)).json["items"]]
-    assert [each["metadata"]["name"] for each in items] == ["a", "b", "c"]
-    assert {each["kind"] for each in items} == {"Pause"}
-    everywhere = (await wire.get(KINDS["Pause"].path())).json["items"]
-    ours = [each for each in everywhere if each["metadata"]["namespace"] == arena.namespace]
-    assert ours == items
-    answer = await wire.get(f"{at(arena, 'Pause')}?fieldSelector=spec.scope%3Dall")
-    assert failure(answer) == (400, "BadRequest")
-    partial = (await wire.get(at(arena, "Pause"), accept=METADATA_LIST)).json
-    assert [each["metadata"]["name"] for each in partial["items"]] == ["a", "b", "c"]
-
-
 COLUMNS = {
     "Pause": ["Name", "Scope", "Until", "Author", "Reason", "Age"],
     "ScaleRequest": [
@@ -568,30 +528,6 @@ async def test_tables_have_the_columns_of_the_definition(arena, wire, kind):
     else:
         more = {"Direction": "Down", "Phase": None, "Hold Until": None, "Message": None}
         assert cells == same | more
-
-
-async def test_a_watch_tells_what_happens_in_all_namespaces(arena, wire):
-    path = KINDS["ScaleRequest"].path()
-    before = (await wire.get(path)).json["metadata"]["resourceVersion"]
-    await made(arena, wire, "ScaleRequest")
-    patch = {"status": {"phase": "Pending"}}
-    await wire.ask("PATCH", at(arena, "ScaleRequest", "a/status"), patch, kind=MERGE)
-    await wire.ask("DELETE", at(arena, "ScaleRequest", "a"))
-    events = await wire.events(f"{path}?watch=1&resourceVersion={before}", 3)
-    assert [each["type"] for each in events] == ["ADDED", "MODIFIED", "DELETED"]
-    assert [each["object"].get("status") for each in events] == [None, *[patch["status"]] * 2]
-
-
-async def test_a_watch_from_a_forgotten_version_has_expired(arena, wire):
-    path = at(arena, "Pause")
-    before = (await wire.get(path)).json["metadata"]["resourceVersion"]
-    await made(arena, wire)
-    await wire.ask("DELETE", f"{path}/a")
-    if isinstance(arena, RealArena):
-        pytest.skip("its watch cache remembers what etcd has forgotten")
-    await arena.forget()
-    (event,) = await wire.events(f"{path}?watch=1&resourceVersion={before}", 1)
-    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
 
 
 async def test_the_group_is_discovered(wire):

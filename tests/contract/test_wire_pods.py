@@ -1,14 +1,13 @@
 """What a server says of pods and of slices of endpoints, word by word; above all, how pods are deleted."""
 
-import asyncio
 from urllib.parse import quote
 
 import pytest
 
-from tests.contract.arena import KINDS, REAL_TIME
-from tests.contract.pods import CRASH_LOOP, SERVICE, crash_looping, endpoints, pod, slice_of
+from tests.contract.arena import REAL_TIME
+from tests.contract.pods import CRASH_LOOP, crash_looping, endpoints, pod, slice_of
 from tests.contract.test_wire_reads import METADATA_LIST, TABLE, at
-from tests.contract.test_wire_watches import BOOKMARKS, told, version
+from tests.contract.test_wire_watches import told, version
 from tests.contract.test_wire_writes import NOBODYS, created
 from tests.contract.wire import MERGE, failure
 
@@ -181,9 +180,6 @@ async def test_what_is_not_there_is_not_found_whatever_the_preconditions(arena, 
         ({"preconditions": {"resourceVersion": 5}}, (400, "BadRequest")),
         ({"gracePeriodSeconds": "x"}, (400, "BadRequest")),
         ({"gracePeriodSeconds": 1.5}, (400, "BadRequest")),
-        ({"propagationPolicy": 3}, (400, "BadRequest")),
-        ({"propagationPolicy": "Nope"}, (422, "Invalid")),
-        ({"propagationPolicy": "Orphan", "orphanDependents": True}, (422, "Invalid")),
         ({"dryRun": ["Some"]}, (422, "Invalid")),
     ],
     ids=str,
@@ -223,11 +219,8 @@ async def test_options_that_say_little_are_taken(arena, wire, body):
 
 async def test_without_a_body_the_query_has_the_options(arena, wire):
     await created(arena, wire, "Pod", pod("a"))
-    for query, refusal in (
-        ("?gracePeriodSeconds=x", (400, "BadRequest")),
-        ("?propagationPolicy=Nope", (422, "Invalid")),
-    ):
-        assert failure(await deleted(arena, wire, query=query)) == refusal
+    refused = await deleted(arena, wire, query="?gracePeriodSeconds=x")
+    assert failure(refused) == (400, "BadRequest")
     assert (await deleted(arena, wire, query="?gracePeriodSeconds=0")).status == 200
     assert (await wire.get(at(arena, "Pod", "a"))).status == 404
 
@@ -240,14 +233,6 @@ async def test_a_dry_run_is_answered_and_deletes_nothing(arena, wire, node):
     answer = await deleted(arena, wire, query="?dryRun=All")
     assert (answer.status, answer.json["kind"]) == (200, "Pod")
     assert (await wire.get(at(arena, "Pod", "a"))).json["metadata"] == before
-
-
-async def test_who_wants_dependents_gone_too_hears_that_it_takes_time(arena, wire):
-    await created(arena, wire, "Pod", pod("a"))
-    answer = await deleted(arena, wire, body={"orphanDependents": False})
-    assert (answer.status, answer.json["kind"]) == (202, "Pod")
-    answer = await deleted(arena, wire, body={"orphanDependents": False, "gracePeriodSeconds": 0})
-    assert (answer.status, answer.json["kind"]) == (200, "Pod")
 
 
 async def test_a_watch_sees_a_pod_become_terminating_before_it_is_gone(arena, wire):
@@ -326,29 +311,13 @@ async def test_labels_choose_pods_in_all_their_forms(arena, wire):
     "selector",
     [
         *("x,", ",x", "x=b c", "x=b=c", "x in x", "x in (x", "x in (x y)", "x ! = y", "=b", "-x"),
-        *("x=-b", "A/b/c=1", f"x={'b' * 64}", f"x/{'b' * 64}", "x in (a b)"),
+        *("x=-b", "x in (a b)"),
     ],
 )
 async def test_a_selector_that_cannot_be_understood_is_a_bad_request(arena, wire, selector):
     for query in ("", "&watch=1"):
         answer = await wire.get(f"{at(arena, 'Pod')}?labelSelector={quote(selector)}{query}")
         assert failure(answer) == (400, "BadRequest")
-
-
-async def test_slices_of_all_namespaces_are_chosen_by_their_service_in_pages(arena, wire):
-    mine = f"etcd-{arena.namespace}"
-    for number, service in enumerate((mine, "other", mine, mine)):
-        await created(arena, wire, "EndpointSlice", slice_of(service, f"s{number}", True))
-    selector = quote(f"{SERVICE} in ({mine},absent)")
-    path, names, token = f"{KINDS['EndpointSlice'].path()}?limit=2&labelSelector={selector}", [], ""
-    while True:
-        page = (await wire.get(f"{path}&continue={token}")).json
-        assert (page["kind"], page["apiVersion"]) == ("EndpointSliceList", "discovery.k8s.io/v1")
-        names.append([each["metadata"]["name"] for each in page["items"]])
-        assert page["items"][0].keys().isdisjoint({"kind", "apiVersion"})
-        if not (token := page["metadata"].get("continue", "")):
-            break
-    assert names == [["s0", "s2"], ["s3"]]
 
 
 async def test_a_slice_without_endpoints_has_null_for_them(arena, wire):
@@ -373,28 +342,6 @@ async def test_a_slice_needs_an_address_type(arena, wire):
     assert failure(answer) == (422, "Invalid")
 
 
-async def test_a_watch_of_slices_of_all_namespaces_tells_of_the_chosen_ones_only(arena, wire):
-    before = await version(arena, wire, "EndpointSlice")
-    mine = f"etcd-{arena.namespace}"
-    path = f"{KINDS['EndpointSlice'].path()}?watch=1&resourceVersion={before}{BOOKMARKS}"
-    stream = wire.watch(f"{path}&labelSelector={quote(f'{SERVICE} in ({mine})')}")
-    first = asyncio.ensure_future(anext(stream))
-    await created(arena, wire, "EndpointSlice", slice_of("other", "a", True))
-    await created(arena, wire, "EndpointSlice", slice_of(mine, "b", False))
-    async with asyncio.timeout(5):
-        assert told([await first]) == [("ADDED", "b")]
-        patch = {"endpoints": endpoints(True)}
-        await wire.ask("PATCH", at(arena, "EndpointSlice", "b"), patch, kind=MERGE)
-        event = await anext(stream)
-        assert (event["type"], event["object"]["endpoints"]) == ("MODIFIED", endpoints(True))
-        relabelled = {"metadata": {"labels": {SERVICE: "other"}}}
-        await wire.ask("PATCH", at(arena, "EndpointSlice", "b"), relabelled, kind=MERGE)
-        event = await anext(stream)
-        assert told([event]) == [("DELETED", "b")]
-        assert event["object"]["metadata"]["labels"] == {SERVICE: mine}
-    await stream.aclose()
-
-
 async def test_pods_are_a_table(arena, wire):
     await created(arena, wire, "Pod", pod("a", node=None))
     await created(arena, wire, "Pod", pod("b"))
@@ -404,7 +351,7 @@ async def test_pods_are_a_table(arena, wire):
     assert names == ["Name", "Ready", "Status", "Restarts", "Age"]
     assert table["rows"][0]["cells"][:4] == ["a", "0/1", "Pending", "0"]
     assert table["rows"][1]["cells"][:3] == ["b", "0/1", "CrashLoopBackOff"]
-    assert table["rows"][1]["cells"][3].startswith("5 (")
+    assert table["rows"][1]["cells"][3].partition(" ")[0] == "5"
     listed = (await wire.get(at(arena, "Pod"), accept=METADATA_LIST)).json
     assert [each["metadata"]["name"] for each in listed["items"]] == ["a", "b"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.arena import KINDS, REAL_TIME
 from tests.contract.test_wire_reads import METADATA, TABLE, at, lease
-from tests.contract.wire import MERGE, failure
+from tests.contract.wire import MERGE
 from tests.e2e import objects
 
 pytestmark = REAL_TIME
@@ -81,20 +81,6 @@ async def test_a_watch_of_one_name_tells_of_nothing_else_until_its_time_is_over(
     assert 0.9 < asyncio.get_running_loop().time() - began < 4
 
 
-async def test_what_comes_to_be_chosen_is_added_and_what_no_longer_is_deleted(arena, wire):
-    before = await version(arena, wire)
-    await wire.ask("POST", at(arena, "Lease"), lease("a"))
-    for value in ("1", "2", None):
-        patch = {"metadata": {"labels": {"x": value}}}
-        await wire.ask("PATCH", at(arena, "Lease", "a"), patch, kind=MERGE)
-    path = f"{at(arena, 'Lease')}?watch=1&resourceVersion={before}&labelSelector=x"
-    assert [kind for kind, _ in told(await wire.events(path, 3))] == [
-        "ADDED",
-        "MODIFIED",
-        "DELETED",
-    ]
-
-
 async def test_a_bookmark_comes_before_the_end_where_there_is_something_new_to_tell(
     where, arena, wire
 ):
@@ -162,18 +148,6 @@ async def test_a_version_that_is_not_reached_yet_tells_nothing_before(arena, wir
     stream = asyncio.ensure_future(_all(wire, f"{at(arena, 'Lease')}?{query}"))
     await wire.ask("POST", at(arena, "Lease"), lease("a"))
     assert await stream == []
-
-
-async def test_a_watch_may_begin_with_all_there_is_and_say_where_that_ends(arena, wire):
-    await wire.ask("POST", at(arena, "Lease"), lease("a"))
-    query = "watch=1&sendInitialEvents=true&allowWatchBookmarks=true"
-    path = f"{at(arena, 'Lease')}?{query}&resourceVersionMatch=NotOlderThan"
-    events = await wire.events(path, 2)
-    assert [event["type"] for event in events] == ["ADDED", "BOOKMARK"]
-    annotations = events[-1]["object"]["metadata"]["annotations"]
-    assert annotations == {"k8s.io/initial-events-end": "true"}
-    answer = await wire.get(f"{at(arena, 'Lease')}?{query}")
-    assert failure(answer) == (422, "Invalid")
 
 
 async def test_a_watch_shows_objects_in_the_shape_that_was_asked_for(arena, wire):

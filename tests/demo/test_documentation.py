@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
+from app.core.config.yaml_file import keys_of
 from app.simulation.scenarios.actions import ACTIONS
+from app.simulation.scenarios.model import OwnShoot, Zone
 from app.simulation.scenarios.scenario_file import (
-    SCENARIO_KEYS,
-    SCENE_KEYS,
-    SHOOT_KEYS,
-    ZONE_KEYS,
+    ScenarioKeys,
+    SceneKeys,
     built_in,
     find_scenario,
     parse_scenario,
@@ -25,10 +25,10 @@ def table(heading):
 
 
 def test_the_table_of_keys_has_exactly_those_that_are_read():
-    expected = set(SCENARIO_KEYS)
-    expected |= {f"shoots[].{key}" for key in SHOOT_KEYS}
-    expected |= {f"shoots[].zones[].{key}" for key in ZONE_KEYS}
-    expected |= {f"scenes[].{key}" for key in SCENE_KEYS}
+    expected = set(keys_of(ScenarioKeys))
+    expected |= {f"shoots[].{key}" for key in keys_of(OwnShoot)}
+    expected |= {f"shoots[].zones[].{key}" for key in keys_of(Zone)}
+    expected |= {f"scenes[].{key}" for key in keys_of(SceneKeys)}
     assert set(table("key | value | default | meaning")) == expected
 
 

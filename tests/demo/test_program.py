@@ -68,12 +68,12 @@ class Running:
 
 
 @asynccontextmanager
-async def demo(*flags):
+async def demo(*flags, out=asyncio.subprocess.PIPE, before=(), **environ):
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "app", "demo", *flags),
+        *(*before, sys.executable, "-m", "app", "demo", *flags),
         cwd=ROOT,
-        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-        stdout=asyncio.subprocess.PIPE,
+        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | environ,
+        stdout=out,
         stderr=asyncio.subprocess.PIPE,
     )
     try:
@@ -146,28 +146,25 @@ async def test_with_its_output_in_a_pipe_it_ends_when_the_story_is_over(tmp_path
     assert out.decode().splitlines()[-1].split() == ["all", "together", *"0000"]
 
 
-@pytest.mark.timeout(120)  # three probes in a row that are swallowed take half a minute
-async def test_a_canary_keeps_the_program_from_scaling_when_the_seed_cannot_get_out(tmp_path):
-    log = tmp_path / "log"
-    flags = ["--scenario=seed-network", f"--log-file={log}", "--log-format=json"]
-    async with demo(*FREE, *SMALL, *flags) as running:
+async def test_a_canary_is_the_gate_of_the_program():
+    async with demo(*FREE, *SMALL, "--scenario=seed-network") as running:
+        found = await running.line(r"http://(127\.0\.0\.1):(\d+)/;")
         await running.line(r"scene 1 begins: the seed: ")
-        await running.line(r"a.*: Suspect \(Gated\): .*gate outside-of-the-seed is closed", 60.0)
-        out, err = await running.end()
+        _, body = await get((found[1], found[2]), "/api/v1/shoots/shoot--demo--a")
+        _, err = await running.end()
+    assert [each["name"] for each in json.loads(body)["gates"]] == ["outside-of-the-seed"]
     assert (running.process.returncode, err) == (0, "")
-    table = out[out.index("held back by the gate") :].splitlines()
-    scaled, held_back = table[1].split()[-4:-2], table[1].split()[-2:]
-    assert scaled == ["0", "shoots"]
-    assert held_back in (["1", "shoot"], ["2", "shoots"])
-    assert not {"error", "critical"} & {line["level"] for line in logged(log)}
 
 
-async def test_the_end_of_the_terminal_or_of_the_session_ends_it_in_the_same_way():
-    async with demo(*FREE, *SMALL) as running:
-        await running.line("scene 1 begins")
+async def test_the_end_of_the_session_ends_it_too_and_what_an_encoding_lacks_is_a_question_mark(
+    scenario,
+):
+    flags = [*FREE, *SMALL, f"--scenario={scenario}"]
+    async with demo(*flags, PYTHONIOENCODING="ascii") as running:
+        await running.line(r"b: Healthy \? NotProbed \(Hibernated\): ")
         child = running.child()
-        await running.end(signal.SIGHUP)
-        assert running.process.returncode == 0
+        _, err = await running.end(signal.SIGHUP)
+    assert (running.process.returncode, err) == (0, "")
     assert not alive(child)
 
 
@@ -184,30 +181,6 @@ async def test_a_program_that_dies_ends_the_demo_with_the_end_of_its_log(tmp_pat
     assert "Traceback" not in err.decode()
 
 
-async def test_an_address_in_use_is_one_line_that_names_the_flag():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        async with demo(*FREE[1:], *SMALL, f"--api-bind-addr={address}") as running:
-            out, err = await running.process.communicate()
-    assert running.process.returncode == 1
-    assert out == b"", "nothing is told of a demo that cannot be"
-    assert err.decode() == (
-        f"dwd: cannot serve API on {address}: Address already in use; --api-bind-addr takes another address\n"
-    )
-
-
-async def test_an_unknown_variable_is_warned_of_before_anything_begins():
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "app", "demo", "--scenario=none-such"),
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "DWD_SHOTS": "3"},
-        stderr=asyncio.subprocess.PIPE,
-    )
-    _, err = await process.communicate()
-    assert process.returncode == 2
-    assert "warning: DWD_SHOTS: unknown variable; the nearest is DWD_SHOOTS" in err.decode()
-
-
 async def test_a_reader_who_goes_away_ends_it_without_an_error(scenario):
     async with demo(*FREE, *SMALL, f"--scenario={scenario}") as running:
         await running.line("scene 1 begins")
@@ -219,60 +192,63 @@ async def test_a_reader_who_goes_away_ends_it_without_an_error(scenario):
     assert not alive(child)
 
 
-async def test_ctrl_c_that_ends_the_reader_of_the_pipe_too_is_a_clean_end():
-    async with demo(*FREE, *SMALL, "--scenario=outage") as running:
-        await running.line("scene 1 begins")
-        running.process._transport.get_pipe_transport(1).close()
-        running.process.send_signal(signal.SIGINT)
-        err = await running.process.stderr.read()
-        assert await running.process.wait() == 0
-    assert err == b""
-
-
 async def test_in_a_terminal_it_draws_a_table_and_gives_the_terminal_back():
     master, slave = pty.openpty()
-    environment = {"PATH": os.environ["PATH"], "TERM": "xterm", "COLUMNS": "100", "LINES": "24"}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "app", "demo", *FREE, *SMALL),
-        cwd=ROOT,
-        env=environment,
-        stdout=slave,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    os.close(slave)
-    shown = b""
-    try:
-        async with asyncio.timeout(25):
-            while b"path-cut" not in shown:
-                shown += await asyncio.to_thread(os.read, master, 65536)
-            process.send_signal(signal.SIGINT)
-            while b"all together" not in shown:
-                shown += await asyncio.to_thread(os.read, master, 65536)
-            assert await process.wait() == 0
-    finally:
-        os.close(master)
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+    environment = {"TERM": "xterm", "COLUMNS": "100", "LINES": "24"}
+    async with demo(*FREE, *SMALL, out=slave, **environment) as running:
+        os.close(slave)
+        shown = b""
+        try:
+            async with asyncio.timeout(25):
+                while b"path-cut" not in shown:
+                    shown += await asyncio.to_thread(os.read, master, 65536)
+                running.process.send_signal(signal.SIGINT)
+                while b"all together" not in shown:
+                    shown += await asyncio.to_thread(os.read, master, 65536)
+                assert await running.process.wait() == 0
+        finally:
+            os.close(master)
     assert shown.index(b"\x1b[?1049h") < shown.index(b"Healthy") < shown.index(b"\x1b[?1049l")
     assert shown.index(b"\x1b[?1049l") < shown.index(b"all together"), "the summary stays"
 
 
+TAKEN = "cannot serve API on {taken}: Address already in use; --api-bind-addr takes another address"
+
+
 @pytest.mark.parametrize(
-    ("flag", "said"),
+    ("flags", "code", "said"),
     [
-        ("--shoots=1001", "--shoots: must be at most 1000, not 1001"),
-        ("--nodes=5000", "--nodes: must be at most 20000 in all shoots together, not 140200"),
+        (["--shoots=1001"], 2, " demo: --shoots: must be at most 1000, not 1001"),
+        (
+            ["--nodes=5000"],
+            2,
+            " demo: --nodes: must be at most 20000 in all shoots together, not 140200",
+        ),
+        (["--log-file={pipe}"], 2, " demo: --log-file: is a pipe"),
+        (["--api-bind-addr={taken}"], 1, f": {TAKEN}"),
     ],
 )
-async def test_a_seed_that_no_machine_can_hold_is_refused_before_it_is_built(flag, said):
-    async with demo(*FREE, flag) as running:
-        out, err = await running.process.communicate()
+async def test_a_demo_that_cannot_be_is_one_line_before_anything_is_told(
+    flags, code, said, tmp_path
+):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        places = {"pipe": pipe, "taken": f"127.0.0.1:{server.getsockname()[1]}"}
+        async with demo(*FREE, *(each.format(**places) for each in flags)) as running:
+            out, err = await running.process.communicate()
     assert (running.process.returncode, out.decode(), err.decode()) == (
-        2,
+        code,
         "",
-        f"dwd demo: {said}\n",
+        f"dwd{said.format(**places)}\n",
     )
+
+
+async def test_an_unknown_variable_is_warned_of_before_anything_begins():
+    async with demo("--scenario=none-such", DWD_SHOTS="3") as running:
+        _, err = await running.process.communicate()
+    assert running.process.returncode == 2
+    assert "warning: DWD_SHOTS: unknown variable; the nearest is DWD_SHOOTS" in err.decode()
 
 
 async def test_ctrl_c_is_heard_while_a_large_seed_is_being_built(tmp_path):
@@ -285,43 +261,9 @@ async def test_ctrl_c_is_heard_while_a_large_seed_is_being_built(tmp_path):
     assert (running.process.returncode, out, err) == (0, "", "")
 
 
-async def test_a_log_that_is_a_pipe_is_refused(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    async with demo(*FREE, f"--log-file={pipe}") as running:
-        _, err = await running.process.communicate()
-    assert running.process.returncode == 2
-    assert err.decode() == "dwd demo: --log-file: is a pipe\n"
-
-
 async def test_a_machine_that_has_too_few_files_is_one_line():
-    command = f'ulimit -n 60; exec "$0" -m app demo {" ".join(FREE)}'
-    process = await asyncio.create_subprocess_exec(
-        *("sh", "-c", command, sys.executable),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    _, err = await process.communicate()
-    assert process.returncode == 1
+    few = ("sh", "-c", 'ulimit -n 60; exec "$0" "$@"')
+    async with demo(*FREE, before=few) as running:
+        _, err = await running.process.communicate()
+    assert running.process.returncode == 1
     assert err.decode() == "dwd: the demo cannot go on: Too many open files\n"
-
-
-async def test_what_the_encoding_of_the_output_does_not_have_is_a_question_mark(scenario):
-    flags = [*FREE, *SMALL, f"--scenario={scenario}"]
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "app", "demo", *flags),
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "PYTHONIOENCODING": "ascii"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    running = Running(process)
-    try:
-        await running.line(r"b: Healthy \? NotProbed \(Hibernated\): ")
-        _, err = await running.end()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
-    assert (process.returncode, err) == (0, "")

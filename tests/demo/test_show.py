@@ -96,7 +96,7 @@ class Watched:
         self.show = Show(self.clock, scenario.name, self.parts, self.seed, self.screen, ["a hint"])
 
     def begin(self, source):
-        self.watching = asyncio.ensure_future(self.show.watch(source))
+        self.watching = asyncio.ensure_future(self.show.watch(source.shoots))
         self.playing = asyncio.ensure_future(self.show.play())
 
     async def end(self):
@@ -131,11 +131,7 @@ async def test_the_scenario_begins_when_every_shoot_was_looked_at(world):
     assert demo.screen.told == []
     source.said = Answers("a", "b").said
     await demo.clock.sleep(7)
-    assert (
-        demo.screen.told
-        == [(15, "scene 1 begins: a: All nodes have lost the path to their API server. (for 2m0s)")]
-        or "scene 1 begins: a" in demo.screen.told[0][1]
-    )
+    assert "scene 1 begins: a" in demo.screen.told[0][1]
     await demo.end()
 
 

@@ -72,29 +72,11 @@ def test_there_are_rules_and_threats_to_cite():
 @pytest.mark.parametrize(
     ("planted", "page", "number"),
     [
-        ("how long (rules {})", "rules", "9.9"),
         ("the table of rules 3.1, {} and 4.1", "rules", "3.9"),
         ("the first minute (rules 2; {})", "rules", "4.99"),
-        ("rule {}: a pause", "rule", "0"),
         ("as before (spec {})", "spec", "4.1"),
-        ("bounded (threat {})", "threat", "T99"),
-        ("refused (threats T1-{})", "threat", "T98"),
         ("redacted (threats T12 and {}, T13)", "threat", "T97"),
     ],
 )
 def test_a_citation_that_ends_nowhere_is_found(planted, page, number):
     assert dangling(planted.format(number)) == [f"{page} {number}"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "rules 4.3, steps 1 to 5; 7 of them",
-        "100 % of the rules, 90 % of all",
-        "the rules of 3 shoots",
-        "what the spec says of 5 replicas",
-        "threats T1-T5, T12",
-    ],
-)
-def test_what_cites_nothing_or_what_is_there_is_fine(text):
-    assert dangling(text) == []

@@ -8,7 +8,7 @@ from app import commands
 from app.core.config.client_settings import CLIENT_SETTINGS
 from app.core.config.flags import ORIGINAL_FLAGS, flag_name
 from app.core.errors import ConfigurationError
-from tests.docs.pages import Page, pages
+from tests.docs.pages import pages
 from tests.docs.shell import words_of
 
 PAGES = pages()
@@ -115,32 +115,3 @@ def test_every_flag_that_is_named_is_there(page):
         f"{page}:{code.line}: {code.text}" for code, flag in named if flag.rstrip("-") not in known
     ]
     assert [each for each in wrong if "--zap-*" not in each] == []
-
-
-def test_a_document_belongs_to_its_command_and_what_a_command_says_is_none(tmp_path):
-    file = tmp_path / "page.md"
-    file.write_text(
-        "```sh\nkubectl create -f - <<'END'\nkind: Pause\nEND\ndwd shoots\n```\n\n"
-        "```\n$ dwd shoots\nNAMESPACE STATE\n```\n"
-    )
-    assert [line.text for line in Page(file).shell_lines] == [
-        "kubectl create -f - <<'END'\nkind: Pause\nEND",
-        "dwd shoots",
-        "dwd shoots",
-    ]
-
-
-def test_commands_that_are_not_there_are_found(tmp_path):
-    file = tmp_path / "page.md"
-    file.write_text(
-        "    $ dwd shoots --none | head -1\n    $ dwd nothing\n\n```sh\ndwd shoots >x  # fine\n```\n"
-    )
-    page = Page(file)
-    assert [words for _, words in our_commands(page)] == [
-        ["shoots", "--none"],
-        ["nothing"],
-        ["shoots"],
-    ]
-    for words in (["shoots", "--none"], ["nothing"]):
-        with pytest.raises(ConfigurationError):
-            commands.parse(words, {})

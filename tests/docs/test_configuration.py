@@ -5,8 +5,10 @@ import re
 import pytest
 
 from app.core.config.values import FileKind
+from app.core.model.policy import ProberPolicy, ScalePolicy
+from app.core.model.weeding import WeederPolicy
 from tests.docs.asking import PROBE, Answer, ask
-from tests.docs.configuration import PAGE, PROBE_ROWS, ROWS, regenerated
+from tests.docs.configuration import PAGE, regenerated
 
 TEXT = PAGE.read_text()
 
@@ -35,15 +37,15 @@ def test_every_row_says_why():
     ] == []
 
 
+def test_the_obsolete_keys_are_explained_where_there_are_no_tables():
+    prose = re.sub(r"^\|.*$", "", TEXT, flags=re.MULTILINE)
+    obsolete = {*ProberPolicy.OBSOLETE, *ScalePolicy.OBSOLETE, *WeederPolicy.OBSOLETE}
+    assert {key for key in obsolete if not re.search(rf"`(\w+\.)*{key}`", prose)} == set()
+
+
 @pytest.mark.parametrize(
     ("kind", "row", "answer"),
     [
-        (FileKind.PROBER, "probeInterval", Answer("duration", "10s", "above 0s")),
-        (
-            FileKind.PROBER,
-            "maxProtectionDuration",
-            Answer("duration", "none", "above 0s, at most 24h"),
-        ),
         (FileKind.PROBER, "onScaleUpFailure", Answer("`Continue` or `Stop`", "Stop", "")),
         (
             FileKind.PROBER,
@@ -54,7 +56,6 @@ def test_every_row_says_why():
                 "above 0s, at most `probeInterval`",
             ),
         ),
-        (FileKind.PROBER, "dependentResourceInfos", Answer("list", "required", "not empty")),
         (
             FileKind.PROBER,
             "kubeConfigSecretName",
@@ -62,19 +63,9 @@ def test_every_row_says_why():
         ),
         (
             FileKind.PROBER,
-            "internalKubeConfigSecretName",
-            Answer("text", "none; in endpoint mode required", "a name as Kubernetes allows it"),
-        ),
-        (FileKind.PROBER, "failureThreshold", Answer("count", "1; in endpoint mode 3", "from 1")),
-        (FileKind.PROBER, "endpointProbes", Answer("list", "none", "")),
-        (FileKind.PROBER, f"{PROBE}periodSeconds", Answer("count", "10", "from 1")),
-        (FileKind.PROBER, f"{PROBE}podSelector", Answer("mapping", "none", "")),
-        (
-            FileKind.PROBER,
             f"{PROBE}httpGet.port",
             Answer("count or text", "required", "from 1 to 65535"),
         ),
-        (FileKind.PROBER, f"{PROBE}exec.command", Answer("list", "required", "not empty")),
         (FileKind.WEEDER, "weedBarePods", Answer("boolean", "false", "")),
     ],
 )
@@ -97,11 +88,3 @@ def test_what_is_written_into_a_table_by_hand_is_undone_but_the_reason():
     reason = row.rsplit("| ", 1)[1]
     changed = TEXT.replace(row, row.replace(reason, "another reason |"))
     assert regenerated(changed) == changed
-
-
-def test_the_rows_are_the_keys_that_are_read():
-    assert {"probeInterval", "….level", "dependentResourceInfos[].ref.kind"} < set(
-        ROWS[FileKind.PROBER]
-    )
-    assert {"name", "httpGet.port", "exec.command", "effect"} < set(PROBE_ROWS)
-    assert {"watchDuration", "….matchExpressions[].operator"} < set(ROWS[FileKind.WEEDER])

@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.docs.pages import DOCS, ROOT, Page, pages, slug
+from tests.docs.pages import DOCS, ROOT, Page, pages
 
 PAGES = pages()
 CONTENTS = Page(DOCS / "README.md")
@@ -112,41 +112,6 @@ def test_the_list_of_decisions_has_every_decision_under_its_title():
 def test_the_first_page_leads_to_the_table_of_contents():
     first = Page(ROOT / "README.md")
     assert "docs/README.md" in {link.text for link in first.links}
-
-
-def test_an_anchor_is_what_a_browser_is_sent_to():
-    assert slug("Which nodes, since when, what will happen next?") == (
-        "which-nodes-since-when-what-will-happen-next"
-    )
-    assert slug("Mode `kubernetes`") == "mode-`kubernetes`".replace("`", "")
-
-
-def made(tmp_path, text):
-    file = tmp_path / "page.md"
-    file.write_text(text)
-    return Page(file)
-
-
-def test_a_link_to_nowhere_is_found():
-    page = Page(ROOT / "README.md")
-    assert trouble(page, "docs/none.md") == "no such file"
-    assert trouble(page, "docs/api.md#none") == "no such heading"
-    assert trouble(page, "../elsewhere.md") == "leaves the repository"
-    assert trouble(page, "docs/api.md#states") is None
-
-
-def test_links_are_found_wherever_they_stand_and_not_in_code(tmp_path):
-    page = made(
-        tmp_path,
-        "# A\n[one](a.md)\n\n| [two](b.md) |\n|---|\n\n`[none](c.md)`\n\n"
-        '<img src="d.svg">\n\n    [none](e.md)\n',
-    )
-    assert [link.text for link in page.links] == ["a.md", "b.md", "d.svg"]
-
-
-def test_headings_of_the_same_name_have_anchors_of_their_own(tmp_path):
-    page = made(tmp_path, "# A `b`\n\n## Again\n\n## Again\n")
-    assert page.anchors == {"a-b", "again", "again-1"}
 
 
 def test_no_page_names_a_place_that_only_one_machine_has():

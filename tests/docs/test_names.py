@@ -105,10 +105,3 @@ def has_value(path):
             return False
         value = value.get(key, {})
     return True
-
-
-def test_a_value_that_is_not_there_is_found():
-    assert has_value("networkPolicy.metrics.from")
-    assert not has_value("networkPolicy.metrics.form")
-    assert looks_like_a_value("metrics.perShoot")
-    assert not looks_like_a_value("metrics.md")

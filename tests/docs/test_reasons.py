@@ -108,7 +108,7 @@ def probes() -> Iterator[tuple[Tally | PathReading | Failure, Decision, Precondi
 def _judged(assessed: verdict.Assessment) -> Iterator[tuple[Preconditions, Decision]]:
     for clearance, threshold in product(CLEARANCES, (1, 3)):
         needs = VerdictThresholds(threshold, threshold, 5.0, protected=False, unprotected=threshold)
-        outcome = verdict.decide(assessed, clearance, needs, NO_RESULTS, NOW)
+        outcome = verdict.decide_assessment(assessed, clearance, needs, NO_RESULTS, NOW)
         yield clearance, outcome.decision
         if outcome.decision.verdict is Verdict.SCALE_DOWN:
             again: VerdictOutcome = verdict.unconfirmed(assessed, outcome.decision)

@@ -2,8 +2,8 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import API_PAUSE, API_VERSION, Hold, Pause, ScaleRequest, Scope
@@ -22,31 +22,30 @@ REQUEST = "by-hand"
 """The name of a ScaleRequest that is made with kubectl."""
 
 
-@dataclass
-class Operator:
+class Operator(Harness):
     """A harness, and what a person does at it."""
 
-    harness: Harness
+    @classmethod
+    def at(cls, harness: Harness) -> Self:
+        return cls(**vars(harness))
 
     # By the API.
 
     async def pause(
         self, scope: Scope = Scope.ALL, *, seconds: float = 600, everyone: bool = False
     ) -> None:
-        now = self.harness.now
+        now = self.now
         pause = Pause(scope, "hands off", "alice", now, now + seconds)
-        await self.harness.environment.override_service.set_pause(
-            None if everyone else SHOOT, pause
-        )
+        await self.environment.override_service.set_pause(None if everyone else SHOOT, pause)
 
     async def resume(self, *, everyone: bool = False) -> None:
         where = None if everyone else SHOOT
-        service = self.harness.environment.override_service
+        service = self.environment.override_service
         await service.end_pause(where, API_PAUSE, by="alice")
 
     def paused_until(self) -> float:
         """When the pause ends; it is kept in whole seconds."""
-        pause = self.harness.environment.overrides.effective(SHOOT).pause
+        pause = self.environment.overrides.effective(SHOOT).pause
         assert pause is not None
         return pause.until
 
@@ -57,23 +56,23 @@ class Operator:
         self, direction: Direction, *, force: bool = False, hold: float = HOLD, where: str = SHOOT
     ) -> ScalingRunStatus:
         spec = self.spec(direction, force=force, hold=hold)
-        return await self.harness.prober.scaling_runs.begin(where, spec)
+        return await self.prober.scaling_runs.begin(where, spec)
 
     def operation(self, name: str) -> ScalingRunStatus:
-        found = self.harness.prober.scaling_runs.operation(name)
+        found = self.prober.scaling_runs.operation(name)
         assert found is not None
         return found
 
     async def ended(self, name: str, within: float = 120) -> ScalingRunStatus:
         """The operation, when it has ended."""
-        await self.harness.until(lambda: not self.operation(name).running, within=within)
+        await self.until(lambda: not self.operation(name).running, within=within)
         return self.operation(name)
 
     # With kubectl.
 
     @property
     def kubectl(self) -> People:
-        return self.harness.world.people
+        return self.world.people
 
     def request(self, direction: str = "Down", *, name: str = REQUEST, **spec: Any) -> str:
         """Creates a ScaleRequest; returns its uid."""
@@ -95,11 +94,11 @@ class Operator:
         if status is not None:
             body["status"] = status
         key = ObjectKey(kind, SHOOT, name)
-        self.harness.world.store.create(key, manifests.born(body, self.harness.now - ago))
+        self.world.store.create(key, manifests.born(body, self.now - ago))
 
     def held(self, seconds: float = HOLD, *, direction: str = "Down", name: str = REQUEST) -> None:
         """A ScaleRequest that has succeeded just now, and holds for so long."""
-        now = self.harness.now
+        now = self.now
         ends = {"endedAt": rfc3339(now), "holdUntil": rfc3339(now + seconds)}
         status = {"phase": "Succeeded", **ends}
         self.made("ScaleRequest", name, status=status, direction=direction, reason="r")
@@ -107,39 +106,39 @@ class Operator:
     def set_status(self, name: str = REQUEST, **status: object) -> None:
         """Changes the status of a ScaleRequest, as `kubectl --subresource status` does."""
         key = ObjectKey("ScaleRequest", SHOOT, name)
-        self.harness.world.store.patch(key, {"status": status}, status=True)
+        self.world.store.patch(key, {"status": status}, status=True)
 
     # What is there.
 
     def objects(self, kind: str = "ScaleRequest") -> list[Object]:
         """The objects of the shoot as the API server has them, oldest first."""
-        found = self.harness.world.parts.store.list(kind, SHOOT)
+        found = self.world.parts.store.list(kind, SHOOT)
         return sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))
 
-    def status(self, name: str | None = None) -> dict[str, Any]:
+    def status_of(self, name: str | None = None) -> dict[str, Any]:
         """The status of a ScaleRequest, or of the only one."""
         if name is None:
             (found,) = self.objects()
             return dict(found.get("status") or {})
         key = ObjectKey("ScaleRequest", SHOOT, name)
-        return dict(self.harness.world.parts.store.get(key).get("status") or {})
+        return dict(self.world.parts.store.get(key).get("status") or {})
 
     def requests(self) -> list[ScaleRequest]:
         """The ScaleRequests of the shoot as the process knows them."""
-        return list(self.harness.environment.overrides.requests(SHOOT))
+        return list(self.environment.overrides.requests(SHOOT))
 
     def hold(self) -> Hold | None:
         """The hold that acts."""
-        return self.harness.environment.overrides.effective(SHOOT).hold
+        return self.environment.overrides.effective(SHOOT).hold
 
     def phase(self, name: str | None = None) -> object:
         """The phase in the status of a ScaleRequest, or of the only one; None before it has one."""
-        return self.status(name).get("phase")
+        return self.status_of(name).get("phase")
 
     async def done(self, name: str | None = None, *, within: float = 30) -> dict[str, Any]:
         """The status of a ScaleRequest, or of the only one, when it says that it has ended."""
-        await self.harness.until(lambda: "endedAt" in self.status(name), within=within)
-        return self.status(name)
+        await self.until(lambda: "endedAt" in self.status_of(name), within=within)
+        return self.status_of(name)
 
 
 async def with_operator(
@@ -153,8 +152,8 @@ async def with_operator(
     world = lab.world()
     world.add_shoot(SHOOT)
     prepare(world)
-    operator = Operator(lab.prober(world, **changes))
-    await operator.harness.run(settle)
+    operator = Operator.at(lab.prober(world, **changes))
+    await operator.run(settle)
     return operator
 
 
@@ -172,4 +171,4 @@ def newer_version(world: World) -> None:
 
 def again(operator: Operator) -> Operator:
     """The next process on the same world."""
-    return Operator(operator.harness.again())
+    return Operator.at(operator.again())

@@ -10,11 +10,8 @@ from tests.support.harness import SHOOT
 
 
 async def counted(lab, seconds=600, **options):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, **options)
-    await harness.run(120)
-    world.requests.reset()
+    harness = await lab.healthy(settle=120, **options)
+    harness.world.requests.reset()
     before = len(harness.probes())
     await harness.run(seconds)
     return harness, len(harness.probes()) - before
@@ -62,7 +59,7 @@ async def test_no_absence_of_storage_goes_unnoticed_between_probes(lab):
 
 async def test_a_single_late_lease_that_is_no_candidate_costs_nodes_once_in_five_minutes(harness):
     await harness.run(60)
-    harness.world.faults.kubelet_dead(SHOOT, "node-3")
+    harness.faults.kubelet_dead(SHOOT, "node-3")
     harness.world.delete_machine(SHOOT, "machine-3")
     harness.world.patch(SHOOT, "cluster-autoscaler", {"metadata": {"labels": {"x": "y"}}})
     await harness.run(60)
@@ -79,7 +76,7 @@ async def test_nodes_are_not_read_while_every_lease_is_renewed(harness):
 
 async def test_machines_come_from_the_watch(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(60)
     assert harness.world.requests.live(Host.SEED, what="machines") == 0
@@ -87,7 +84,7 @@ async def test_machines_come_from_the_watch(harness):
 
 async def test_under_protection_nodes_are_read_every_30_s(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         harness.world.requests.reset()
         await harness.run(300)
@@ -97,7 +94,7 @@ async def test_under_protection_nodes_are_read_every_30_s(harness):
 async def test_the_confirming_reading_comes_by_a_connection_of_its_own(harness):
     await harness.run(60)
     harness.world.requests.reset()
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(harness.writes)
     leases = harness.world.requests.total(Host.SHOOT, "list", "leases")
     nodes = harness.world.requests.total(Host.SHOOT, "list", "nodes")
@@ -114,7 +111,7 @@ async def test_an_outage_of_a_shoot_that_is_ignored_needs_nodes_only_to_say_that
     for name in ("kube-controller-manager", "machine-controller-manager", "cluster-autoscaler"):
         harness.world.patch(SHOOT, name, {**ignored, "spec": {"replicas": replicas}})
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(120)
     assert fewest <= harness.world.requests.total(Host.SHOOT, "list", "nodes") <= most
     assert harness.world.requests.live(Host.SEED) == 0

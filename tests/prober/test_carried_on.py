@@ -7,12 +7,11 @@ import pytest
 
 from app.core import errors
 from app.core.model import workloads as ann
-from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from tests.prober.people import DOWN, REQUEST, UP, Operator, again, with_operator
 from tests.support.doubles import SetLeadership
-from tests.support.harness import CA, KCM, MCM, SHOOT, Lab, changed
+from tests.support.harness import CA, KCM, MCM, SHOOT, SLOW_KCM, Lab
 
 ROUND_TRIP = 0.02
 BOUNDARIES = [n * ROUND_TRIP / 4 for n in range(24)]
@@ -20,11 +19,10 @@ BOUNDARIES = [n * ROUND_TRIP / 4 for n in range(24)]
 the one that says `Running` too."""
 ENDS = [0.52 + n * ROUND_TRIP / 4 for n in range(12)]
 """The same about the last wait, and about the status that says how it ended."""
-SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 
 
 def nothing_lost(operator: Operator) -> bool:
-    world = operator.harness.world
+    world = operator.world
     return all(
         world.annotations(SHOOT, ref).get(ann.REPLICAS) == "1"
         for ref in (KCM, MCM, CA)
@@ -33,7 +31,7 @@ def nothing_lost(operator: Operator) -> bool:
 
 
 def identity(operator: Operator) -> str:
-    return operator.harness.environment.identity
+    return operator.environment.identity
 
 
 async def finished(operator: Operator, name: str, *, within: float = 60) -> dict[str, Any]:
@@ -70,17 +68,17 @@ def is_true(status, before, leader: Operator):
 async def test_killed_at_any_point_of_the_way_down_it_is_carried_on(lab, after):
     operator = await with_operator(lab)
     name = operator.request("Down")
-    await operator.harness.run(after)
-    await operator.harness.kill()
+    await operator.run(after)
+    await operator.kill()
     assert nothing_lost(operator)
-    before = operator.status()
+    before = operator.status_of()
     following = again(operator)
     status = await finished(following, name)
     is_true(status, before, following)
-    assert following.harness.replicas() == (0, 0, 0)
+    assert following.replicas() == (0, 0, 0)
     assert nothing_lost(following)
-    assert len(following.harness.writes()) == 3, "nothing is scaled twice"
-    await following.harness.run(5)
+    assert len(following.writes()) == 3, "nothing is scaled twice"
+    await following.run(5)
     carried = following.operation(name)
     assert (carried.phase, carried.author) == (OperationPhase.DONE, "unknown")
 
@@ -88,12 +86,12 @@ async def test_killed_at_any_point_of_the_way_down_it_is_carried_on(lab, after):
 async def test_killed_in_mid_run_what_the_first_leader_saw_stays(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     name = operator.request("Down")
-    await operator.harness.run(3)
-    before = operator.status()
+    await operator.run(3)
+    before = operator.status_of()
     assert [each.get("before") for each in before["steps"]] == [1, 1, 1]
-    await operator.harness.kill()
+    await operator.kill()
     following = again(operator)
-    await following.harness.until(lambda: operator.status() != before)
+    await following.until(lambda: operator.status_of() != before)
     assert operator.phase() == "Running"
     status = await finished(following, name, within=90)
     is_true(status, before, following)
@@ -103,31 +101,31 @@ async def test_killed_in_mid_run_what_the_first_leader_saw_stays(lab):
 @pytest.mark.parametrize("after", [*BOUNDARIES[::2], 1.0, 5.0, 29.9, 30.1, 31.0])
 async def test_killed_at_any_point_of_the_way_up_it_is_carried_on(lab, after):
     operator = await with_operator(lab)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.protect()
+    with operator.faults.path_cut(SHOOT):
+        await operator.protect()
         name = operator.request("Up", force=True)
-        await operator.harness.run(after)
-        await operator.harness.kill()
-        before = operator.status()
+        await operator.run(after)
+        await operator.kill()
+        before = operator.status_of()
         following = again(operator)
         is_true(await finished(following, name), before, following)
-        assert following.harness.replicas() == (1, 1, 1)
-        await following.harness.run(60)
-        assert following.harness.replicas() == (1, 1, 1), "it is held"
-        assert following.harness.reason() is VerdictReason.HELD
+        assert following.replicas() == (1, 1, 1)
+        await following.run(60)
+        assert following.replicas() == (1, 1, 1), "it is held"
+        assert following.reason() is VerdictReason.HELD
 
 
 @pytest.mark.parametrize("after", BOUNDARIES[:6])
 async def test_killed_while_the_object_is_made_it_is_there_and_carried_out_or_it_is_not(lab, after):
     operator = await with_operator(lab)
     calling = asyncio.ensure_future(operator.scale(DOWN))
-    await operator.harness.run(after)
-    await operator.harness.kill()
+    await operator.run(after)
+    await operator.kill()
     calling.cancel()
     following = again(operator)
-    await following.harness.run(10)
+    await following.run(10)
     made = operator.objects()
-    assert operator.harness.replicas() == ((0, 0, 0) if made else (1, 1, 1))
+    assert operator.replicas() == ((0, 0, 0) if made else (1, 1, 1))
     assert len(made) == int(after > 3 * ROUND_TRIP / 4) or after < ROUND_TRIP * 2
 
 
@@ -136,25 +134,25 @@ async def test_killed_again_and_again_it_is_done_once(lab, answered):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     name = operator.request("Down")
     for _ in range(4):
-        await operator.harness.run(3.0 if answered else 0.025)
-        await operator.harness.kill()
+        await operator.run(3.0 if answered else 0.025)
+        await operator.kill()
         operator = again(operator)
     await finished(operator, name, within=90)
-    assert len(operator.harness.writes()) == 3
+    assert len(operator.writes()) == 3
     assert nothing_lost(operator)
 
 
 async def test_an_orderly_end_of_the_process_leaves_its_run_to_the_next_one(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     began = await operator.scale(DOWN)
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
-    await operator.harness.prober.stop("SIGTERM")
-    await operator.harness.run(5)
+    await operator.until(lambda: operator.writes(MCM))
+    await operator.prober.stop("SIGTERM")
+    await operator.run(5)
     assert operator.phase() == "Running"
-    await operator.harness.kill()
+    await operator.kill()
     following = again(operator)
     await finished(following, began.id, within=90)
-    assert following.harness.replicas() == (0, 0, 0)
+    assert following.replicas() == (0, 0, 0)
 
 
 # Cancelled.
@@ -167,33 +165,31 @@ async def test_cancelled_at_any_point_nothing_is_written_after_that_and_nothing_
 ):
     operator = await with_operator(lab)
     name = operator.request("Down")
-    await operator.harness.run(after)
+    await operator.run(after)
     if how == "kubectl":
         operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
     elif operator.operation(name).running:
-        await operator.harness.prober.scaling_runs.cancel(name, by="bob")
+        await operator.prober.scaling_runs.cancel(name, by="bob")
     else:
         return
-    sent = operator.harness.now + ROUND_TRIP
-    await operator.harness.run(1)
+    sent = operator.now + ROUND_TRIP
+    await operator.run(1)
     assert operator.hold() is None
     assert not operator.requests()
-    sizes: list[Any] = [
-        each.patch.get("spec") for each in operator.harness.writes() if each.sent > sent
-    ]
+    sizes: list[Any] = [each.patch.get("spec") for each in operator.writes() if each.sent > sent]
     assert not [size for size in sizes if size is not None and not size["replicas"]]
-    await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=120)
+    await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
 
 
 async def test_one_that_was_deleted_while_nobody_led_is_not_carried_on(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     operator.request("Down")
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
-    await operator.harness.kill()
+    await operator.until(lambda: operator.writes(MCM))
+    await operator.kill()
     operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
     following = again(operator)
-    await following.harness.until(lambda: following.harness.replicas() == (1, 1, 1), within=120)
-    assert not following.harness.writes(KCM)
+    await following.until(lambda: following.replicas() == (1, 1, 1), within=120)
+    assert not following.writes(KCM)
 
 
 # A change of leader.
@@ -205,82 +201,82 @@ def replicas(lab: Lab, **changes) -> tuple[Operator, Operator]:
     world.add_shoot(SHOOT)
     first, second = SetLeadership(leading=True), SetLeadership(leading=False)
     return (
-        Operator(lab.prober(world, leadership=first, **changes)),
-        Operator(lab.prober(world, leadership=second, **changes)),
+        Operator.at(lab.prober(world, leadership=first, **changes)),
+        Operator.at(lab.prober(world, leadership=second, **changes)),
     )
 
 
 def hand_over(first: Operator, second: Operator) -> None:
-    first.harness.leadership.become(leading=False)
-    second.harness.leadership.become(leading=True)
+    first.leadership.become(leading=False)
+    second.leadership.become(leading=True)
 
 
 @pytest.mark.parametrize("after", [*BOUNDARIES, *ENDS[::3]])
 async def test_a_change_of_leader_at_any_point_carries_it_on(lab, after):
     first, second = replicas(lab)
-    await first.harness.run(60)
+    await first.run(60)
     name = first.request("Down")
-    await first.harness.run(after)
+    await first.run(after)
     hand_over(first, second)
-    before = first.status()
+    before = first.status_of()
     status = await finished(second, name)
     assert status["startedAt"] == before.get("startedAt", status["startedAt"])
-    assert second.harness.replicas() == (0, 0, 0)
+    assert second.replicas() == (0, 0, 0)
     assert nothing_lost(second)
-    assert len(second.harness.writes()) == 3
-    await first.harness.run(5)
+    assert len(second.writes()) == 3
+    await first.run(5)
     assert not first.operation(name).running
-    assert first.status() == status, "who no longer leads writes no status"
+    assert first.status_of() == status, "who no longer leads writes no status"
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.03, 0.05, 0.3, 0.55, 2.0])
 async def test_two_leaders_for_a_while_scale_nothing_twice(lab, overlap):
     first, second = replicas(lab)
-    await first.harness.run(60)
+    await first.run(60)
     name = first.request("Down")
-    second.harness.leadership.become(leading=True)
-    await first.harness.run(overlap)
-    first.harness.leadership.become(leading=False)
+    second.leadership.become(leading=True)
+    await first.run(overlap)
+    first.leadership.become(leading=False)
     await finished(second, name)
-    await second.harness.run(5)
-    assert second.harness.replicas() == (0, 0, 0)
+    await second.run(5)
+    assert second.replicas() == (0, 0, 0)
     assert nothing_lost(second)
-    assert len(second.harness.writes()) == 3
+    assert len(second.writes()) == 3
     assert second.phase() == "Succeeded"
 
 
 @pytest.mark.parametrize("without", [0.1, 3.0])
 async def test_leadership_that_is_lost_and_won_again_in_mid_run_carries_it_on(lab, without):
     first, _ = replicas(lab, dependents=SLOW_KCM)
-    await first.harness.run(60)
+    await first.run(60)
     name = first.request("Down")
-    await first.harness.until(lambda: first.harness.writes(MCM))
-    first.harness.leadership.become(leading=False)
-    await first.harness.run(without)
-    first.harness.leadership.become(leading=True)
+    await first.until(lambda: first.writes(MCM))
+    first.leadership.become(leading=False)
+    await first.run(without)
+    first.leadership.become(leading=True)
     await finished(first, name, within=90)
-    assert first.harness.replicas() == (0, 0, 0)
+    assert first.replicas() == (0, 0, 0)
 
 
 async def test_a_standby_carries_nothing_on_and_writes_nothing(lab):
     first, second = replicas(lab, dependents=SLOW_KCM)
-    await first.harness.run(60)
+    await first.run(60)
     name = first.request("Down")
-    await first.harness.run(20)
-    assert not second.harness.told("FlowStarted")
+    await first.run(20)
+    assert not second.told("FlowStarted")
     assert second.operation(name).phase is OperationPhase.RUNNING, "it shows what the status says"
-    assert first.status()["observedBy"] == identity(first)
+    assert first.status_of()["observedBy"] == identity(first)
 
 
 async def test_before_a_new_leader_has_read_the_overrides_it_forgets_no_run_and_begins_none(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     began = await operator.scale(DOWN)
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
-    await operator.harness.kill()
-    with operator.harness.world.faults.overrides_away():
+    await operator.until(lambda: operator.writes(MCM))
+    await operator.kill()
+    with operator.faults.overrides_away():
         following = again(operator)
-        await following.harness.run(5)
-        scaling_runs = following.harness.prober.scaling_runs
+        await following.run(5)
+        scaling_runs = following.prober.scaling_runs
         for act in (
             lambda: following.scale(UP, force=True),
             lambda: scaling_runs.cancel(began.id, by="bob"),
@@ -289,7 +285,7 @@ async def test_before_a_new_leader_has_read_the_overrides_it_forgets_no_run_and_
                 await act()
         with pytest.raises(errors.NotKnownYet):
             scaling_runs.operation(began.id)
-        assert not following.harness.told("FlowStarted")
+        assert not following.told("FlowStarted")
     await finished(following, began.id, within=120)
 
 
@@ -297,10 +293,10 @@ async def test_before_a_new_leader_has_read_the_overrides_it_forgets_no_run_and_
 async def test_nobody_else_begins_a_run_before_the_next_leader_has_taken_it_up(lab, after):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     began = await operator.scale(DOWN)
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
-    await operator.harness.kill()
+    await operator.until(lambda: operator.writes(MCM))
+    await operator.kill()
     following = again(operator)
-    await following.harness.run(after)
+    await following.run(after)
     with pytest.raises((errors.RunInProgress, errors.NotFound, errors.NotKnownYet)) as refusal:
         await following.scale(UP, force=True)
     if isinstance(refusal.value, errors.RunInProgress):
@@ -311,17 +307,17 @@ async def test_nobody_else_begins_a_run_before_the_next_leader_has_taken_it_up(l
 @pytest.mark.parametrize("over", ["ended", "deleted"])
 async def test_an_open_request_that_only_a_lagging_watch_shows_is_carried_on_by_nobody(lab, over):
     first, second = replicas(lab)
-    await first.harness.run(60)
+    await first.run(60)
     first.request("Down")
-    await first.harness.until(lambda: second.requests() and second.requests()[0].started)
-    first.harness.world.faults.overrides_watch_stalled()
+    await first.until(lambda: second.requests() and second.requests()[0].started)
+    first.faults.overrides_watch_stalled()
     await first.done()
     if over == "deleted":
         first.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
     assert second.requests()[0].open
     hand_over(first, second)
-    await second.harness.run(5)
-    assert not second.harness.told("FlowStarted")
+    await second.run(5)
+    assert not second.told("FlowStarted")
     assert not any(each.open for each in second.requests())
     assert (second.hold() is None) == (over == "deleted")
 
@@ -332,37 +328,37 @@ async def test_an_open_request_that_only_a_lagging_watch_shows_is_carried_on_by_
 async def test_one_of_a_shoot_that_is_not_probed_any_more_is_cancelled_and_says_why(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     await operator.scale(DOWN)
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
-    await operator.harness.kill()
-    operator.harness.world.faults.hibernated(SHOOT)
-    await operator.harness.run(1)
+    await operator.until(lambda: operator.writes(MCM))
+    await operator.kill()
+    operator.faults.hibernated(SHOOT)
+    await operator.run(1)
     following = again(operator)
     ended = await following.done()
     assert ended["phase"] == "Cancelled"
     assert "not probed" in str(ended["message"])
-    assert not following.harness.writes(KCM)
+    assert not following.writes(KCM)
 
 
 async def test_one_that_was_carried_on_just_before_the_probing_ended_is_cancelled(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     began = await operator.scale(DOWN)
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
-    await operator.harness.kill()
+    await operator.until(lambda: operator.writes(MCM))
+    await operator.kill()
     following = again(operator)
-    await following.harness.until(lambda: following.harness.told("FlowStarted"))
-    operator.harness.world.faults.hibernated(SHOOT)
+    await following.until(lambda: following.told("FlowStarted"))
+    operator.faults.hibernated(SHOOT)
     await following.done()
     assert following.operation(began.id).phase is OperationPhase.CANCELLED
-    assert not following.harness.writes(KCM)
+    assert not following.writes(KCM)
 
 
 async def test_a_forced_one_of_a_shoot_that_is_not_probed_is_carried_on(lab):
     operator = await with_operator(lab)
-    operator.harness.world.faults.hibernated(SHOOT)
-    await operator.harness.until(lambda: not operator.harness.runs())
+    operator.faults.hibernated(SHOOT)
+    await operator.until(lambda: not operator.runs())
     began = await operator.scale(DOWN, force=True)
-    await operator.harness.kill()
+    await operator.kill()
     following = again(operator)
     await finished(following, began.id)
-    assert following.harness.replicas() == (0, 0, 0)
-    assert following.harness.state() is ShootState.NOT_PROBED
+    assert following.replicas() == (0, 0, 0)
+    assert following.state() is ShootState.NOT_PROBED

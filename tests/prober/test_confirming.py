@@ -15,7 +15,7 @@ async def before_the_confirming_reading(harness, happens):
     """Lets something happen between the first reading of an outage and the confirming one; waits for the probe's
     end."""
     await harness.run(60)
-    cut = harness.world.faults.path_cut(SHOOT)
+    cut = harness.faults.path_cut(SHOOT)
     probe = harness.prober.registry.runner(SHOOT)._probe
     confirm = probe.confirm
     probes: list[int] = []
@@ -43,7 +43,7 @@ async def before_the_confirming_reading(harness, happens):
 async def test_a_confirming_reading_that_fails_is_a_hold(harness, trouble, reason):
     faults = []
     await before_the_confirming_reading(
-        harness, lambda _: faults.append(harness.world.faults.trouble(SHOOT, trouble))
+        harness, lambda _: faults.append(harness.faults.trouble(SHOOT, trouble))
     )
     assert harness.decision().verdict is Verdict.HOLD
     assert harness.reason() is reason
@@ -82,11 +82,11 @@ async def test_nodes_that_stop_being_candidates_before_the_confirming_reading_ma
 async def test_what_comes_to_be_written_while_a_probe_is_under_way_is_confirmed_too(harness):
     """Everything was at 0 when it began: it read no Nodes, and must not act on leases alone."""
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(12)
         written, probes = len(harness.writes()), len(harness.probes())
-        with harness.world.faults.latency(SHOOT, 1.0):
+        with harness.faults.latency(SHOOT, 1.0):
             await harness.until(lambda: harness.now > harness.status().next_probe + 0.5)
             harness.world.requests.reset()
             harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 1}})
@@ -98,22 +98,19 @@ async def test_what_comes_to_be_written_while_a_probe_is_under_way_is_confirmed_
 
 async def recurring(lab, turn):
     """An outage recurs while a scale-up waits for its turn, so long after the first good probe; when is it known?"""
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, suspect_interval=2.0, success_threshold=13)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(suspect_interval=2.0, success_threshold=13)
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     await harness.until(lambda: "1 of 13" in harness.decision().message)
     good = harness.probes()[-1]
-    world.faults.path_cut(SHOOT)
+    harness.faults.path_cut(SHOOT)
     harness.environment.scale_ups._free_at = good + turn
     await harness.until(lambda: harness.told("FlowStarted")[1:])
-    world.requests.reset()
+    harness.world.requests.reset()
 
     def only_the_last_probe_counts(notice):
         if notice.kind == "Look" and notice.reason != VerdictReason.LEASES_EXPIRED:
-            world.requests.reset()
+            harness.world.requests.reset()
 
     harness.environment.notice_bus.subscribe(only_the_last_probe_counts)
     await harness.until(lambda: harness.decision().verdict is Verdict.SCALE_DOWN)

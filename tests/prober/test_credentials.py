@@ -11,7 +11,7 @@ from tests.support.harness import SHOOT
 
 async def test_a_rotated_token_is_used_as_soon_as_the_secret_has_it(harness):
     await harness.run(60)
-    harness.world.faults.rotate_token(SHOOT)
+    harness.faults.rotate_token(SHOOT)
     await harness.run(60)
     assert not [n for n in harness.notices if n.kind == "Look" and n.numbers["failed"]]
     assert harness.world.requests.live(Host.SEED) == 0
@@ -20,8 +20,8 @@ async def test_a_rotated_token_is_used_as_soon_as_the_secret_has_it(harness):
 async def test_on_a_401_the_secret_is_read_live_once_and_the_probe_succeeds(harness):
     """The watch has not shown the new token yet."""
     await harness.run(60)
-    with harness.world.faults.watch_stalled(Watched.SECRETS):
-        harness.world.faults.rotate_token(SHOOT)
+    with harness.faults.watch_stalled(Watched.SECRETS):
+        harness.faults.rotate_token(SHOOT)
         harness.world.requests.reset()
         await harness.run(60)
     assert harness.state() is ShootState.HEALTHY
@@ -41,7 +41,7 @@ async def test_a_401_that_the_live_secret_does_not_mend_is_failing(harness):
 
 async def test_a_401_and_a_seed_that_does_not_answer_is_failing_not_a_crash(harness):
     await harness.run(60)
-    with harness.world.faults.seed_down():
+    with harness.faults.seed_down():
         harness.world.shoot(SHOOT).retire(until=harness.now)
         await harness.run(30)
     assert harness.reason() is VerdictReason.CREDENTIALS_INVALID
@@ -50,16 +50,13 @@ async def test_a_401_and_a_seed_that_does_not_answer_is_failing_not_a_crash(harn
 
 async def test_a_401_on_leases_alone_reads_the_secret_live_too(lab):
     """The token runs out between `/version` and Leases."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world)
-    await harness.run(60)
+    harness = await lab.healthy()
     start = await harness.until(lambda: harness.status().next_probe - harness.now < 0.02)
-    with world.faults.watch_stalled(Watched.SECRETS):
-        world.faults.rotate_token(SHOOT, overlap=harness.status().next_probe - start + 0.01)
+    with harness.faults.watch_stalled(Watched.SECRETS):
+        harness.faults.rotate_token(SHOOT, overlap=harness.status().next_probe - start + 0.01)
         await harness.run(1)
     assert harness.state() is ShootState.HEALTHY
-    assert world.requests.live(Host.SEED, "get", "secrets") == 1
+    assert harness.world.requests.live(Host.SEED, "get", "secrets") == 1
 
 
 @pytest.mark.parametrize(
@@ -76,8 +73,8 @@ async def test_bad_credentials_are_failing_with_their_reason_and_never_scale(
 ):
     await harness.run(60)
     with (
-        harness.world.faults.path_cut(SHOOT),
-        getattr(harness.world.faults, fault)(SHOOT),
+        harness.faults.path_cut(SHOOT),
+        getattr(harness.faults, fault)(SHOOT),
     ):
         await harness.run(180)
         assert harness.state() is ShootState.FAILING
@@ -90,7 +87,7 @@ async def test_bad_credentials_are_failing_with_their_reason_and_never_scale(
 )
 async def test_a_secret_that_comes_back_is_looked_at_at_once(harness, fault):
     await harness.run(60)
-    wrong = getattr(harness.world.faults, fault)(SHOOT)
+    wrong = getattr(harness.faults, fault)(SHOOT)
     await harness.run(90)
     looked = harness.status().probes
     wrong.lift()
@@ -101,25 +98,14 @@ async def test_a_secret_that_comes_back_is_looked_at_at_once(harness, fault):
 
 async def test_a_new_ca_in_the_secret_is_looked_at_at_once(harness):
     await harness.run(60)
-    harness.world.faults.certificate_untrusted(SHOOT)
+    harness.faults.certificate_untrusted(SHOOT)
     await harness.run(90)
     assert harness.state() is ShootState.FAILING
     looked = harness.status().probes
-    harness.world.faults.rotate_ca(SHOOT)
+    harness.faults.rotate_ca(SHOOT)
     await harness.run(0.5)
     assert harness.status().probes == looked + 1
     assert harness.reason() is not VerdictReason.CERTIFICATE_UNTRUSTED
-
-
-async def test_a_new_token_after_401_is_looked_at_at_once(harness):
-    await harness.run(60)
-    harness.world.shoot(SHOOT).retire(until=harness.now)
-    await harness.run(90)
-    looked = harness.status().probes
-    harness.world.faults.rotate_token(SHOOT)
-    await harness.run(0.5)
-    assert harness.status().probes == looked + 1
-    assert harness.reason() is not VerdictReason.CREDENTIALS_INVALID
 
 
 class SlowToConnect(OwnSessions):
@@ -135,15 +121,12 @@ class SlowToConnect(OwnSessions):
 
 
 async def test_a_ca_that_changes_while_the_failing_probe_still_runs_is_looked_at_at_once(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, connector=lambda real: SlowToConnect(real, lab.clock))
-    await harness.run(60)
-    world.faults.certificate_untrusted(SHOOT)
+    harness = await lab.healthy(connector=lambda real: SlowToConnect(real, lab.clock))
+    harness.faults.certificate_untrusted(SHOOT)
     await harness.run(90)
     assert harness.reason() is VerdictReason.CERTIFICATE_UNTRUSTED
     await harness.until(lambda: harness.now > harness.status().next_probe + 0.2)
-    world.faults.rotate_ca(SHOOT)
+    harness.faults.rotate_ca(SHOOT)
     await harness.run(7)
     assert harness.reason() is not VerdictReason.CERTIFICATE_UNTRUSTED
 
@@ -152,7 +135,7 @@ async def test_a_secret_that_changes_after_good_probes_causes_no_probe(harness):
     await harness.run(60)
     looked = harness.status().probes
     await harness.until(lambda: harness.status().probes == looked + 1)
-    harness.world.faults.rotate_token(SHOOT)
+    harness.faults.rotate_token(SHOOT)
     await harness.run(5)
     assert harness.status().probes == looked + 1
 
@@ -173,7 +156,7 @@ async def test_a_shoot_without_secret_from_the_start_is_failing_and_recovers(lab
 @pytest.mark.parametrize(("verb", "what"), [("get", "version"), ("list", "leases")])
 async def test_a_403_is_failing_and_names_the_verb(harness, verb, what):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT), harness.world.faults.forbidden(SHOOT, verb, what):
+    with harness.faults.path_cut(SHOOT), harness.faults.forbidden(SHOOT, verb, what):
         await harness.run(120)
         assert harness.state() is ShootState.FAILING
         assert harness.reason() is VerdictReason.CREDENTIALS_INVALID
@@ -183,9 +166,9 @@ async def test_a_403_is_failing_and_names_the_verb(harness, verb, what):
 
 async def test_credentials_that_fail_do_not_end_an_active_protection(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-        with harness.world.faults.kubeconfig_absent(SHOOT):
+        with harness.faults.kubeconfig_absent(SHOOT):
             await harness.run(300)
             assert harness.replicas() == (0, 0, 0)
             assert harness.state() is ShootState.PROTECTED
@@ -194,6 +177,6 @@ async def test_credentials_that_fail_do_not_end_an_active_protection(harness):
 async def test_no_token_appears_in_what_is_told(harness):
     await harness.run(60)
     harness.world.shoot(SHOOT).retire(until=harness.now)
-    harness.world.faults.kubeconfig_refused(SHOOT)
+    harness.faults.kubeconfig_refused(SHOOT)
     await harness.run(60)
     assert not [n for n in harness.notices if "token-" in n.message]

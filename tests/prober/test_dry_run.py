@@ -5,17 +5,9 @@ from app.simulation.traffic import Host
 from tests.support.harness import CA, KCM, MCM, SHOOT
 
 
-async def rehearse(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, dry_run=True)
-    await harness.run(60)
-    return harness
-
-
 async def test_nothing_is_written(lab):
-    harness = await rehearse(lab)
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dry_run=True)
+    with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.decision().verdict == "ScaleDown"
     await harness.run(120)
@@ -24,8 +16,8 @@ async def test_nothing_is_written(lab):
 
 
 async def test_what_it_would_have_written_is_told_once(lab):
-    harness = await rehearse(lab)
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dry_run=True)
+    with harness.faults.path_cut(SHOOT):
         await harness.run(300)
     told = harness.told("ScalingRehearsed")
     assert {n.resource for n in told} == {KCM, MCM, CA}
@@ -36,19 +28,19 @@ async def test_what_it_would_have_written_is_told_once(lab):
 
 
 async def test_a_second_outage_is_told_again(lab):
-    harness = await rehearse(lab)
+    harness = await lab.healthy(dry_run=True)
     for _ in range(2):
-        with harness.world.faults.path_cut(SHOOT):
+        with harness.faults.path_cut(SHOOT):
             await harness.run(60)
         await harness.run(60)
     assert len(harness.told("ScalingRehearsed")) == 6
 
 
 async def test_it_runs_beside_the_live_one_and_rehearses_the_way_up_too(lab):
-    harness = await rehearse(lab)
+    harness = await lab.healthy(dry_run=True)
     live = lab.prober(harness.world)
     await live.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await live.protect()
         await live.kill()
     await harness.run(60)

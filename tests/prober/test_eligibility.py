@@ -57,7 +57,7 @@ async def test_what_stops_the_prober_ends_its_requests(harness, how):
 @pytest.mark.parametrize("how", STOPS)
 async def test_a_stop_while_protected_scales_nothing_and_is_told(harness, how):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         written = len(harness.writes())
         STOPS[how](harness.world)
@@ -75,7 +75,7 @@ async def test_a_stop_while_protected_scales_nothing_and_is_told(harness, how):
 
 async def test_a_stop_without_protection_abandons_nothing(harness):
     await harness.run(60)
-    harness.world.faults.hibernated(SHOOT)
+    harness.faults.hibernated(SHOOT)
     await harness.run(60)
     assert not harness.told("ProtectionAbandoned")
     assert harness.state() is ShootState.NOT_PROBED
@@ -83,10 +83,10 @@ async def test_a_stop_without_protection_abandons_nothing(harness):
 
 async def test_a_standby_leaves_it_to_the_leader_to_tell_of_what_is_abandoned(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         harness.leadership.become(leading=False)
-        harness.world.faults.hibernated(SHOOT)
+        harness.faults.hibernated(SHOOT)
         await harness.run(60)
     assert harness.state() is ShootState.NOT_PROBED
     assert not harness.told("ProtectionAbandoned")
@@ -94,38 +94,11 @@ async def test_a_standby_leaves_it_to_the_leader_to_tell_of_what_is_abandoned(ha
 
 async def test_the_end_of_the_process_abandons_nothing(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.prober.stop("SIGTERM")
     assert not harness.told("ProtectionAbandoned")
     assert harness.replicas() == (0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    "last",
-    [
-        ("Reconcile", "Processing"),
-        ("Reconcile", "Error"),
-        ("Reconcile", "Failed"),
-        ("Create", "Succeeded"),
-        ("Restore", "Succeeded"),
-    ],
-)
-async def test_an_operation_that_starts_the_prober(lab, last):
-    harness = lab.prober(empty(lab, last))
-    await harness.run(5)
-    assert harness.runs()
-
-
-@pytest.mark.parametrize(
-    "last", [("Create", "Processing"), ("Create", "Error"), ("Restore", "Failed")]
-)
-async def test_an_operation_that_does_not_start_the_prober(lab, last):
-    harness = lab.prober(empty(lab, last))
-    await harness.run(60)
-    assert not harness.runs()
-    assert harness.state() is ShootState.NOT_PROBED
-    assert harness.world.requests.live() == 0
 
 
 @pytest.mark.parametrize("last", [("Create", "Processing"), ("Restore", "Failed")])
@@ -135,30 +108,6 @@ async def test_an_operation_that_does_not_start_the_prober_leaves_a_running_one(
     await harness.run(60)
     assert harness.runs()
     assert harness.state() is ShootState.HEALTHY
-
-
-async def test_a_shoot_without_last_operation_is_not_started_and_a_running_one_goes_on(lab):
-    world = empty(lab)
-    running = lab.prober(world)
-    await running.run(30)
-    world.patch_cluster(SHOOT, {"status": {"lastOperation": None}})
-    await running.run(30)
-    assert running.runs()
-    new = lab.prober(world)
-    await new.run(30)
-    assert not new.runs()
-
-
-async def test_a_shoot_that_wakes_up_is_not_started_until_it_is_awake(lab):
-    world = empty(lab)
-    world.patch_cluster(SHOOT, {"status": {"isHibernated": True}})
-    await lab.clock.sleep(1)
-    harness = lab.prober(world)
-    await harness.run(60)
-    assert not harness.runs()
-    world.patch_cluster(SHOOT, {"status": {"isHibernated": False}})
-    await harness.run(5)
-    assert harness.runs()
 
 
 @pytest.mark.parametrize("last", [("Create", "Processing"), ("Restore", "Failed")])
@@ -184,42 +133,29 @@ async def test_protection_that_appears_starts_the_prober_of_a_shoot_that_is_not_
 
 async def test_an_undecodable_shoot_keeps_a_running_prober_and_is_reported(harness):
     await harness.run(60)
-    harness.world.faults.undecodable(SHOOT)
+    harness.faults.undecodable(SHOOT)
     await harness.run(60)
     assert harness.runs()
     assert harness.state() is ShootState.HEALTHY
     assert len(harness.told("Undecodable")) == 1
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
 
 
 async def test_what_was_reported_of_a_shoot_is_forgotten_with_its_cluster(harness):
     reported = harness.prober.controller._reported
     await harness.run(60)
-    harness.world.faults.undecodable(SHOOT)
+    harness.faults.undecodable(SHOOT)
     await harness.run(1)
     assert SHOOT in reported
-    harness.world.faults.cluster_gone(SHOOT)
+    harness.faults.cluster_gone(SHOOT)
     await harness.run(1)
     assert reported == {}
 
 
-async def test_an_undecodable_shoot_starts_no_prober_until_it_can_be_read(lab):
-    world = empty(lab)
-    fault = world.faults.undecodable(SHOOT)
-    await lab.clock.sleep(1)
-    harness = lab.prober(world)
-    await harness.run(60)
-    assert not harness.runs()
-    assert harness.told("Undecodable")
-    fault.lift()
-    await harness.run(1)
-    assert harness.runs()
-
-
 async def test_a_stopped_shoot_that_comes_back_is_probed_again(harness):
     await harness.run(60)
-    with harness.world.faults.hibernated(SHOOT):
+    with harness.faults.hibernated(SHOOT):
         await harness.run(60)
         assert not harness.world.parts.place.port(SHOOT).connections
     await harness.run(60)
@@ -228,7 +164,7 @@ async def test_a_stopped_shoot_that_comes_back_is_probed_again(harness):
 
 async def test_a_cluster_that_is_gone_is_forgotten(harness):
     await harness.run(60)
-    harness.world.faults.cluster_gone(SHOOT)
+    harness.faults.cluster_gone(SHOOT)
     await harness.run(1)
     assert harness.prober.registry.status(SHOOT) is None
     assert not harness.prober.registry.statuses()
@@ -242,7 +178,7 @@ async def test_a_changed_grace_is_taken_at_the_next_probe_without_losing_state(h
     probes = harness.status().probes
     assert probes > 5, "the runner was not started anew"
     assert harness.status().expiry == 150
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.replicas() == (1, 1, 1)
         await harness.run(60)
@@ -265,19 +201,6 @@ async def test_changed_node_conditions_are_taken_at_the_next_probe(harness):
 def pool(*conditions):
     worker = {"name": "worker", "machineControllerManager": {"nodeConditions": list(conditions)}}
     return {"spec": {"provider": {"workers": [worker]}}}
-
-
-async def test_the_same_conditions_in_another_order_change_nothing(lab):
-    world = empty(lab)
-    world.patch_cluster(SHOOT, pool("A", "B"))
-    harness = lab.prober(world)
-    await harness.run(60)
-    runner = harness.prober.registry.runner(SHOOT)
-    before = runner._shoot
-    world.patch_cluster(SHOOT, pool("B", "A"))
-    await harness.run(10)
-    assert harness.prober.registry.runner(SHOOT) is runner
-    assert runner._shoot == before
 
 
 async def test_a_shoot_that_joins_is_probed_and_one_that_leaves_is_not(lab):

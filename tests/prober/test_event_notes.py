@@ -2,6 +2,7 @@
 
 import re
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,23 +16,15 @@ from app.core.model.scaling_runs import (
     Trigger,
 )
 from app.core.model.workloads import Direction, Patch
-from app.prober import event_texts
+from app.prober import messages, scaling_messages
 from app.prober.rules.scaling import Task, Why
 from app.prober.scaling.context import StepResult
-from tests.support.harness import CA, KCM, MCM, SHOOT
+from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
 
 OURS = re.compile(
     r"verdict|\bHOLD\b|\bflow\b|dependent|runner|probing|meltdown key|weed|ignore-scaling(?! asks| is)"
 )
 """Words that only we have."""
-
-
-async def shoot(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world)
-    await harness.run(60)
-    return harness
 
 
 def notes(harness):
@@ -42,8 +35,8 @@ def notes(harness):
 
 
 async def test_an_outage_is_told_in_sentences_that_anybody_understands(lab):
-    harness = await shoot(lab)
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy()
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     await harness.run(120)
     found = notes(harness)
@@ -57,22 +50,13 @@ async def test_an_outage_is_told_in_sentences_that_anybody_understands(lab):
     assert "are started again. Reason: 0 of 10" in found["MeltdownProtectionEnded", KCM.name]
 
 
-def annotate(harness, ref, **values):
-    body = {
-        "metadata": {
-            "annotations": {ann.PREFIX + k.replace("_", "-"): v for k, v in values.items()}
-        }
-    }
-    harness.world.patch(SHOOT, ref, body)
-
-
 async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(lab):
-    harness = await shoot(lab)
-    annotate(harness, MCM, ignore_scaling="perhaps")
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy()
+    harness.annotate(MCM, ignore_scaling="perhaps")
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-        annotate(harness, CA, replicas="many")
-        annotate(harness, KCM, ignore_scaling="true")
+        harness.annotate(CA, replicas="many")
+        harness.annotate(KCM, ignore_scaling="true")
         await harness.run(30)
     await harness.run(120)
     found = notes(harness)
@@ -88,7 +72,7 @@ async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(la
 
 
 async def test_what_was_at_0_for_no_known_reason_says_so_when_it_comes_back(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
     await harness.until(lambda: harness.told("FoundAtZero"), within=300)
     assert notes(harness)["FoundAtZero", KCM.name] == (
@@ -97,8 +81,8 @@ async def test_what_was_at_0_for_no_known_reason_says_so_when_it_comes_back(lab)
 
 
 async def test_what_cannot_be_scaled_says_why(lab):
-    harness = await shoot(lab)
-    with harness.world.faults.path_cut(SHOOT), harness.world.faults.patch_forbidden():
+    harness = await lab.healthy()
+    with harness.faults.path_cut(SHOOT), harness.faults.patch_forbidden():
         await harness.until(lambda: harness.told("ScalingFailed"), within=120)
     said = [note for (reason, _), note in notes(harness).items() if reason == "ScalingFailed"]
     assert said
@@ -106,10 +90,10 @@ async def test_what_cannot_be_scaled_says_why(lab):
 
 
 async def test_a_shoot_that_is_left_alone_in_an_outage_says_so_on_all_that_stays_down(lab):
-    harness = await shoot(lab)
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy()
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-        harness.world.faults.hibernated(SHOOT)
+        harness.faults.hibernated(SHOOT)
         await harness.until(lambda: harness.told("ProtectionAbandoned"))
     found = notes(harness)
     for ref in (KCM, MCM, CA):
@@ -171,7 +155,16 @@ RELEASED = order(Direction.UP, OURSELVES, Trigger.MANUAL)
     ],
 )
 def test_whoever_caused_it_is_in_the_sentence(given, ended, said):
-    assert event_texts.note(given, ended) == said
+    assert scaling_messages.note(given, ended) == said
+
+
+def told(publish, *args, **more):
+    """The note of the Event that this message makes."""
+    said: list[Any] = []
+    bus = SimpleNamespace(publish=said.append)
+    clock = SimpleNamespace(now=lambda: 0.0)
+    publish(SimpleNamespace(notice_bus=bus, clock=clock, policy=GARDENER), *args, **more)
+    return said[0].note
 
 
 @pytest.mark.parametrize("result", list(StepResult))
@@ -179,14 +172,15 @@ def test_whoever_caused_it_is_in_the_sentence(given, ended, said):
 @pytest.mark.parametrize("author", [None, "alice"])
 def test_no_sentence_has_words_that_only_we_have(result, direction, author):
     given = order(direction, author, Trigger.MANUAL if author else Trigger.AUTO)
+    why = "7 of 10 node leases are older than 30 s"
+    release = ScaleSpec(Direction.UP, "long enough", OURSELVES, 300.0)
     for said in (
-        event_texts.note(given, run(result)),
-        event_texts.protection("7 of 10 node leases are older than 30 s", began=True),
-        event_texts.protection("0 of 10 node leases are older than 30 s", began=False),
-        event_texts.abandoned("hibernated"),
-        event_texts.released(ScaleSpec(Direction.UP, "long enough", OURSELVES, 300.0)),
-        event_texts.cancelled(direction, "f-1", author),
-        *event_texts.ANNOTATIONS.values(),
+        scaling_messages.note(given, run(result)),
+        told(messages.protection_changed, SHOOT, [KCM], why, began=True),
+        told(messages.protection_changed, SHOOT, [KCM], why, began=False),
+        told(messages.protection_abandoned, SHOOT, [KCM], "hibernated"),
+        told(messages.released, SHOOT, release),
+        told(scaling_messages.cancelled, given, author),
     ):
         assert not OURS.search(said), said
         assert said[0].isupper()
@@ -211,4 +205,4 @@ def test_no_sentence_has_words_that_only_we_have(result, direction, author):
     ],
 )
 def test_a_line_of_the_log_says_what_became_of_a_resource(ended, said):
-    assert event_texts.line(Direction.DOWN, ended) == said
+    assert scaling_messages.line(Direction.DOWN, ended) == said

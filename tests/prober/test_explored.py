@@ -2,16 +2,11 @@
 
 import pytest
 
-from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
-from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from tests.prober.people import DOWN, with_operator
 from tests.support.doubles import SetLeadership
-from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
-
-ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
-WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
+from tests.support.harness import CA, ETCD, KCM, MCM, SHOOT, WITH_ETCD
 
 
 @pytest.mark.parametrize("silent_before", [True, False])
@@ -19,17 +14,16 @@ async def test_a_count_behind_scale_survives_a_watch_that_shows_nothing_of_its_s
     lab, silent_before
 ):
     """Only `scale` is read live then: its resourceVersion must not vouch for annotations that are older."""
-    world = lab.world()
-    world.add_shoot(SHOOT, replicas={KCM: 1, MCM: 1, CA: 1, ETCD: 3})
-    harness = lab.prober(world, dependents=WITH_ETCD)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
-        stalled = world.faults.watch_stalled(Watched.DEPENDENTS) if silent_before else None
-        await harness.until(lambda: not world.replicas(SHOOT, ETCD))
+    harness = await lab.healthy(
+        shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
+    )
+    with harness.faults.path_cut(SHOOT):
+        stalled = harness.faults.watch_stalled(Watched.DEPENDENTS) if silent_before else None
+        await harness.until(lambda: not harness.world.replicas(SHOOT, ETCD))
         await harness.run(10)
     await harness.run(180)
-    assert world.replicas(SHOOT, ETCD) == 3
-    assert not world.annotations(SHOOT, ETCD)
+    assert harness.world.replicas(SHOOT, ETCD) == 3
+    assert not harness.world.annotations(SHOOT, ETCD)
     if stalled is not None:
         stalled.lift()
 
@@ -58,16 +52,13 @@ async def test_an_outage_that_recurs_while_the_api_server_is_away_is_not_over_wh
     lab,
 ):
     """The path came back for a moment, in which the leases moved, and nobody could see it."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy()
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-    harness.world.faults.watch_stalled(Watched.MACHINES)
+    harness.faults.watch_stalled(Watched.MACHINES)
     await harness.run(9)
-    with world.faults.path_cut(SHOOT):
-        with world.faults.api_down(SHOOT):
+    with harness.faults.path_cut(SHOOT):
+        with harness.faults.api_down(SHOOT):
             await harness.run(45)
         await harness.run(120)
         assert harness.replicas() == (0, 0, 0)
@@ -77,27 +68,27 @@ async def test_an_outage_that_recurs_while_the_api_server_is_away_is_not_over_wh
 async def test_a_hold_that_only_our_own_write_has_shown_outlives_a_watch_that_is_behind(lab):
     """Lists and watches of the ScaleRequests show nothing of it: nobody has ended the hold."""
     operator = await with_operator(lab, max_protection=300.0)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.protect()
-        operator.harness.world.faults.overrides_watch_stalled()
-        await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=400)
-        await operator.harness.run(120)
-        assert operator.harness.reason() is VerdictReason.HELD
-        assert operator.harness.replicas() == (1, 1, 1)
+    with operator.faults.path_cut(SHOOT):
+        await operator.protect()
+        operator.faults.overrides_watch_stalled()
+        await operator.until(lambda: operator.replicas() == (1, 1, 1), within=400)
+        await operator.run(120)
+        assert operator.reason() is VerdictReason.HELD
+        assert operator.replicas() == (1, 1, 1)
 
 
 async def test_a_cancelled_run_does_not_come_back_with_a_watch_that_shows_what_was_before(lab):
     """The ScaleRequest was deleted, and its watch goes on showing one that has not ended."""
     operator = await with_operator(lab)
     began = await operator.scale(DOWN)
-    await operator.harness.run(0.1)
-    stalled = operator.harness.world.faults.overrides_watch_stalled()
-    await operator.harness.prober.scaling_runs.cancel(began.id, by="bob")
-    await operator.harness.run(60)
+    await operator.run(0.1)
+    stalled = operator.faults.overrides_watch_stalled()
+    await operator.prober.scaling_runs.cancel(began.id, by="bob")
+    await operator.run(60)
     stalled.lift()
-    await operator.harness.run(60)
-    assert operator.harness.environment.overrides.effective(SHOOT).hold is None
-    assert operator.harness.replicas() == (1, 1, 1), "the leases are well, and nobody holds it down"
+    await operator.run(60)
+    assert operator.environment.overrides.effective(SHOOT).hold is None
+    assert operator.replicas() == (1, 1, 1), "the leases are well, and nobody holds it down"
 
 
 async def test_a_first_reading_that_hung_until_the_storage_was_back_proves_nothing_of_that_time(

@@ -8,6 +8,7 @@ import pytest
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
+from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from tests.prober.people import DOWN, Operator
 from tests.support.harness import KCM, MCM, SHOOT, changed
 
@@ -69,16 +70,28 @@ def under(lab, gate, **changes):
     return harness
 
 
+@pytest.fixture
+async def by_paths(lab, gate):
+    """The same in endpoint mode."""
+    world = lab.world(external_secret_name=EXTERNAL_SECRET_NAME)
+    world.add_shoot(SHOOT)
+    harness = lab.prober(
+        world, external_secret=EXTERNAL_SECRET_NAME, failure_threshold=3, success_threshold=1
+    )
+    harness.prober.registry.endpoints = gate
+    return harness
+
+
 def by_hand(lab, gate, **changes):
     """A harness with a gate, and what a person does at it."""
-    return Operator(under(lab, gate, **changes))
+    return Operator.at(under(lab, gate, **changes))
 
 
 async def gated(harness, gate):
     """An outage whose scale-down is held back by the gate alone."""
     await harness.run(60)
     gate.close()
-    fault = harness.world.faults.path_cut(SHOOT)
+    fault = harness.faults.path_cut(SHOOT)
     await harness.until(lambda: harness.reason() is VerdictReason.GATED)
     return fault
 
@@ -97,20 +110,18 @@ async def test_nothing_is_scaled_down_while_the_gate_is_closed_and_the_verdict_s
 
 async def test_what_a_gate_holds_back_as_well_is_not_unprotected_because_of_people_alone(lab, gate):
     operator = by_hand(lab, gate)
-    await operator.harness.run(60)
+    await operator.run(60)
     gate.close()
     await operator.pause()
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.until(
-            lambda: operator.harness.decision().would_be is Verdict.SCALE_DOWN
-        )
-        assert (operator.harness.state(), operator.harness.reason()) == (
+    with operator.faults.path_cut(SHOOT):
+        await operator.until(lambda: operator.decision().would_be is Verdict.SCALE_DOWN)
+        assert (operator.state(), operator.reason()) == (
             ShootState.SUSPECT,
             VerdictReason.PAUSED,
         )
         gate.open()
-        await operator.harness.run(6)
-        assert operator.harness.state() is ShootState.UNPROTECTED
+        await operator.run(6)
+        assert operator.state() is ShootState.UNPROTECTED
 
 
 async def test_a_gated_shoot_is_looked_at_every_suspect_interval(harness, gate):
@@ -147,18 +158,10 @@ async def test_a_gate_that_opens_over_a_healthy_shoot_wakes_nobody(harness, gate
     assert len(harness.probes()) == seen
 
 
-async def test_a_closed_gate_never_holds_back_a_scale_up(harness, gate):
-    await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
-        await harness.protect()
-        gate.close()
-    await harness.until(lambda: harness.replicas() == (1, 1, 1), within=180)
-
-
 async def test_a_gate_that_closes_ends_no_run_and_delays_none(lab, gate):
     harness = under(lab, gate, dependents=SLOW_KCM)
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         begun = await harness.until(lambda: harness.writes(MCM))
         gate.close()
         await harness.until(lambda: harness.writes(KCM))
@@ -168,7 +171,7 @@ async def test_a_gate_that_closes_ends_no_run_and_delays_none(lab, gate):
 
 async def test_a_gate_that_closes_during_protection_ends_nothing(harness, gate):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         gate.close()
         await harness.run(120)
@@ -178,35 +181,27 @@ async def test_a_gate_that_closes_during_protection_ends_nothing(harness, gate):
 
 async def test_a_closed_gate_holds_back_no_scale_down_that_a_person_asks_for(lab, gate):
     operator = by_hand(lab, gate)
-    await operator.harness.run(60)
+    await operator.run(60)
     gate.close()
     began = await operator.scale(DOWN)
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    assert operator.harness.replicas() == (0, 0, 0)
-
-
-async def test_a_person_may_scale_down_what_the_gate_alone_holds_back(lab, gate):
-    operator = by_hand(lab, gate)
-    await gated(operator.harness, gate)
-    began = await operator.scale(DOWN)
-    assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    assert operator.harness.replicas() == (0, 0, 0)
+    assert operator.replicas() == (0, 0, 0)
 
 
 async def test_a_gate_that_closes_ends_no_run_of_a_person(lab, gate):
     operator = by_hand(lab, gate, dependents=SLOW_KCM)
-    await operator.harness.run(60)
+    await operator.run(60)
     began = await operator.scale(DOWN)
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
+    await operator.until(lambda: operator.writes(MCM))
     gate.close()
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    assert operator.harness.replicas() == (0, 0, 0)
+    assert operator.replicas() == (0, 0, 0)
 
 
 async def test_endpoint_probes_live_as_long_as_the_shoot_is_probed(harness, gate):
     await harness.run(60)
     assert gate.probed == {SHOOT}
-    harness.world.faults.hibernated(SHOOT)
+    harness.faults.hibernated(SHOOT)
     await harness.until(lambda: not gate.probed)
 
 
@@ -214,3 +209,58 @@ async def test_they_end_with_the_process(harness, gate):
     await harness.run(60)
     await harness.prober.stop("SIGTERM")
     assert not gate.probed
+
+
+# A gate that opens while a probe is under way: what the probe saw, it saw while the gate was closed.
+
+
+async def next_probe_ends(by_paths):
+    seen = len(by_paths.probes())
+    await by_paths.until(lambda: len(by_paths.probes()) > seen)
+
+
+async def test_a_probe_that_began_while_the_gate_was_closed_scales_nothing_after_it_opened(
+    by_paths, gate
+):
+    """The end of a false alarm: the canary is back at once, and an attempt of before still fails."""
+    await by_paths.run(60)
+    gate.close()
+    fault = by_paths.faults.path_cut(SHOOT)
+    await by_paths.until(lambda: by_paths.reason() is VerdictReason.GATED)
+    await by_paths.run(2)
+    gate.open()
+    await next_probe_ends(by_paths)
+    assert by_paths.reason() is VerdictReason.GATED
+    assert "open again since this probe began" in by_paths.decision().message
+    fault.lift()
+    await by_paths.until(lambda: by_paths.state() is ShootState.HEALTHY)
+    await by_paths.run(60)
+    assert not by_paths.writes()
+
+
+async def test_so_is_one_in_which_the_gate_closed_and_opened(by_paths, gate):
+    await by_paths.run(60)
+    fault = by_paths.faults.path_cut(SHOOT)
+    await by_paths.until(lambda: "2 of 3 probes" in by_paths.decision().message)
+    await by_paths.run(1)
+    gate.close()
+    await by_paths.run(1)
+    gate.open()
+    await next_probe_ends(by_paths)
+    assert by_paths.reason() is VerdictReason.GATED
+    fault.lift()
+    await by_paths.run(60)
+    assert not by_paths.writes()
+
+
+async def test_the_next_probe_comes_at_once_and_decides(by_paths, gate):
+    await by_paths.run(60)
+    gate.close()
+    by_paths.faults.path_cut(SHOOT)
+    await by_paths.until(lambda: "2 of 3 probes" in by_paths.decision().message)
+    await by_paths.run(2)
+    gate.open()
+    await next_probe_ends(by_paths)
+    held = by_paths.now
+    await by_paths.until(by_paths.writes)
+    assert by_paths.now - held == pytest.approx(5.0, abs=0.2)  # one attempt on the external path

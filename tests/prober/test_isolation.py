@@ -5,7 +5,6 @@ import itertools
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.errors import CredentialRefused
 from app.core.metrics import Metrics
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.metering import Metering
@@ -76,7 +75,7 @@ async def test_no_other_shoot_notices_a_runner_that_fails(lab):
     harness, _ = await broken(lab, ValueError("a bug"))
     await harness.run(60)
     assert harness.state(OTHER) is ShootState.HEALTHY
-    with harness.world.faults.path_cut(OTHER):
+    with harness.faults.path_cut(OTHER):
         await harness.protect(OTHER)
     assert not harness.told("RunnerFailed", OTHER)
 
@@ -93,7 +92,7 @@ async def test_a_runner_that_fails_while_throttled_keeps_to_the_wait(lab):
     harness, connector = await broken(lab, ValueError("a bug"))
     connector.broken = False
     await harness.run(60)
-    with harness.world.faults.throttled(SHOOT, 50.0):
+    with harness.faults.throttled(SHOOT, 50.0):
         await harness.until(lambda: harness.reason() is VerdictReason.THROTTLED)
         at = harness.now
         harness.prober.registry.runner(SHOOT)._due = None
@@ -112,13 +111,6 @@ async def test_an_unexpected_error_is_told_without_its_content(lab):
     assert "hunter2" not in harness.decision().message
 
 
-async def test_a_refused_kubeconfig_is_no_crash(lab):
-    harness, _ = await broken(lab, CredentialRefused("exec", "users[0].user.exec is not accepted"))
-    await harness.run(60)
-    assert not harness.told("RunnerFailed")
-    assert harness.reason() is VerdictReason.CREDENTIALS_REFUSED
-
-
 async def many(lab, count, **options):
     world = lab.world()
     names = [f"shoot--local--{n:03}" for n in range(count)]
@@ -132,7 +124,7 @@ async def test_shoots_that_hang_do_not_delay_the_others(lab):
     harness, names = await many(lab, 220)
     await harness.run(15)
     for name in names[:200]:
-        harness.world.faults.trouble(name, Trouble(silent=True))
+        harness.faults.trouble(name, Trouble(silent=True))
     await harness.run(20)
     harness.notices.clear()
     await harness.run(40)
@@ -147,7 +139,7 @@ async def test_a_probe_that_takes_longer_than_the_interval_does_not_make_the_nex
     """The lag is that of our own process: a slow server is none of it."""
     harness, (name,) = await many(lab, 1, probe_interval=5.0)
     await harness.run(20)
-    with harness.world.faults.latency(name, 4.0):
+    with harness.faults.latency(name, 4.0):
         await harness.run(10)
         harness.notices.clear()
         await harness.run(60)
@@ -159,7 +151,7 @@ async def test_a_probe_that_takes_longer_than_the_interval_does_not_make_the_nex
 async def test_scale_ups_after_a_mass_outage_begin_for_at_most_10_shoots_a_second(lab):
     harness, names = await many(lab, 40)
     await harness.run(30)
-    cuts = [harness.world.faults.path_cut(name) for name in names]
+    cuts = [harness.faults.path_cut(name) for name in names]
     await harness.until(lambda: all(harness.world.replicas(n, KCM) == 0 for n in names))
     await harness.run(3)
     for cut in cuts:
@@ -179,7 +171,7 @@ async def test_scale_downs_of_a_mass_outage_do_not_take_turns(lab):
     harness, names = await many(lab, 40)
     await harness.run(30)
     for name in names:
-        harness.world.faults.path_cut(name)
+        harness.faults.path_cut(name)
     await harness.run(45)
     for name in names:
         known = harness.world.known_at(name, since=harness.now - 45)

@@ -4,15 +4,11 @@ import pytest
 
 from app.core.metrics import Metrics
 from app.core.model import workloads as ann
-from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState
-from app.core.model.workloads import ResourceRef
 from app.core.reporting.metering import Metering
 from tests.support.doubles import SetLeadership
-from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
+from tests.support.harness import CA, ETCD, KCM, MCM, SHOOT, WITH_ETCD
 
-ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
-WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
 COUNTS = {KCM: 3, MCM: 1, CA: 2, ETCD: 5}
 ALL = tuple(COUNTS)
 MELTDOWNS = "dwd_meltdowns_total"

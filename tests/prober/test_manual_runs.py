@@ -7,16 +7,13 @@ from itertools import pairwise
 import pytest
 
 from app.core import errors
-from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
-from app.core.model.probing import ShootState, VerdictReason
+from app.core.model.probing import VerdictReason
 from app.core.model.scaling_runs import OperationPhase, StepPhase, Trigger
 from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, UP, with_operator
-from tests.support.harness import CA, KCM, MCM, SHOOT, changed
+from tests.support.harness import CA, KCM, MCM, SHOOT, SLOW_KCM, changed
 
-OTHER = "shoot--local--b"
-SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 SOON_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=4.0))
 REQUESTS = frozenset({"scalerequests"})
 STATUS = frozenset({"scalerequests/status"})
@@ -43,7 +40,7 @@ async def test_a_manual_run_goes_level_by_level_and_every_step_says_when(lab):
     for step in ended.steps:
         assert (step.before, step.after) == (1, 0)
         assert None not in (step.started, step.written, step.ended)
-    assert operator.harness.replicas() == (0, 0, 0)
+    assert operator.replicas() == (0, 0, 0)
 
 
 async def test_its_object_is_there_first_and_says_what_has_become_of_it(lab):
@@ -55,53 +52,16 @@ async def test_its_object_is_there_first_and_says_what_has_become_of_it(lab):
     assert made["spec"]["author"] == "alice"
     status = await operator.done()
     assert status["phase"] == "Succeeded"
-    first, last = operator.harness.notes()[0], operator.harness.notes()[-1]
-    assert first.at < operator.harness.writes()[0].at < last.at
-
-
-async def test_what_is_at_0_without_our_keys_is_scaled_up_by_hand_at_once(lab):
-    operator = await with_operator(lab)
-    operator.harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
-    await operator.harness.run(0.5)
-    began = await operator.scale(UP)
-    ended = await operator.ended(began.id)
-    assert ended.phase is OperationPhase.DONE
-    assert operator.harness.world.replicas(SHOOT, KCM) == 1
-
-
-async def test_a_pause_does_not_stop_it(lab):
-    operator = await with_operator(lab)
-    await operator.pause(Scope.ALL)
-    began = await operator.scale(DOWN)
-    assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    assert operator.harness.replicas() == (0, 0, 0)
+    first, last = operator.notes()[0], operator.notes()[-1]
+    assert first.at < operator.writes()[0].at < last.at
 
 
 async def test_verdicts_do_not_end_it(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     began = await operator.scale(DOWN)
-    await operator.harness.run(45)
+    await operator.run(45)
     assert operator.operation(began.id).running, "all looks were good, and it goes on"
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-
-
-async def test_a_scale_down_by_hand_is_protection_like_any_other(lab):
-    operator = await with_operator(lab)
-    began = await operator.scale(DOWN, hold=60)
-    await operator.ended(began.id)
-    assert operator.harness.state() is ShootState.PROTECTED
-    await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=200)
-
-
-async def test_it_is_told_as_a_manual_one_with_its_author(lab):
-    operator = await with_operator(lab)
-    began = await operator.scale(DOWN)
-    await operator.ended(began.id)
-    notice = operator.harness.told("FlowStarted")[0]
-    assert "by hand (alice: a test)" in notice.message
-    scaled = operator.harness.told("ScaledDown")
-    assert {each.numbers["trigger"] for each in scaled} == {"manual"}
-    assert {each.numbers["operation"] for each in scaled} == {began.id}
 
 
 async def test_protection_by_hand_says_whose_hand_and_counts_to_no_flapping(lab):
@@ -109,12 +69,12 @@ async def test_protection_by_hand_says_whose_hand_and_counts_to_no_flapping(lab)
     for _ in range(3):
         began = await operator.scale(DOWN, hold=1)
         await operator.ended(began.id)
-        await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=120)
-        await operator.harness.run(20)
-    started = operator.harness.told("MeltdownProtectionStarted")
+        await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
+        await operator.run(20)
+    started = operator.told("MeltdownProtectionStarted")
     assert len(started) == 3
     assert all("by hand (alice: a test)" in each.message for each in started)
-    runner = operator.harness.prober.registry.runner(SHOOT)
+    runner = operator.prober.registry.runner(SHOOT)
     assert runner is not None
     assert runner._protection.begins == ()
 
@@ -141,30 +101,17 @@ async def test_of_two_that_begin_together_one_is_refused(lab):
 
 async def test_up_while_the_verdict_would_be_scale_down_needs_force(lab):
     operator = await with_operator(lab)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.protect()
+    with operator.faults.path_cut(SHOOT):
+        await operator.protect()
         with pytest.raises(errors.Refused, match="SCALE DOWN"):
             await operator.scale(UP)
         assert not operator.objects()
         began = await operator.scale(UP, force=True)
         assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-        assert operator.harness.replicas() == (1, 1, 1)
-        await operator.harness.run(60)
-        assert operator.harness.reason() is VerdictReason.HELD
-        assert operator.harness.replicas() == (1, 1, 1), "it is held"
-
-
-async def test_a_shoot_that_is_not_probed_needs_force_and_gets_its_run_with_it(lab):
-    operator = await with_operator(lab)
-    operator.harness.world.faults.hibernated(SHOOT)
-    await operator.harness.until(lambda: not operator.harness.runs())
-    with pytest.raises(errors.Refused, match="not probed"):
-        await operator.scale(DOWN)
-    began = await operator.scale(DOWN, force=True)
-    assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    await operator.done()
-    assert operator.harness.replicas() == (0, 0, 0)
-    assert operator.harness.status().running is None
+        assert operator.replicas() == (1, 1, 1)
+        await operator.run(60)
+        assert operator.reason() is VerdictReason.HELD
+        assert operator.replicas() == (1, 1, 1), "it is held"
 
 
 async def test_a_namespace_without_a_cluster_is_not_found(lab):
@@ -179,12 +126,12 @@ async def test_a_namespace_without_a_cluster_is_not_found(lab):
 async def test_where_its_object_cannot_be_made_nothing_begins(lab, trouble):
     operator = await with_operator(lab)
     trouble = replace(trouble, verbs=frozenset({"create"}), what=REQUESTS)
-    with operator.harness.world.faults.seed_trouble(trouble):
+    with operator.faults.seed_trouble(trouble):
         with pytest.raises((errors.ClusterError, errors.FeatureUnavailable)):
             await operator.scale(DOWN)
-        await operator.harness.run(30)
-    assert not operator.harness.writes()
-    assert not operator.harness.prober.scaling_runs.operations()
+        await operator.run(30)
+    assert not operator.writes()
+    assert not operator.prober.scaling_runs.operations()
     began = await operator.scale(DOWN)
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
 
@@ -194,18 +141,18 @@ async def test_a_dry_run_and_a_seed_without_the_kind_begin_nothing(lab, options)
     operator = await with_operator(lab, **options)
     with pytest.raises(errors.FeatureUnavailable):
         await operator.scale(DOWN)
-    assert not operator.harness.writes()
+    assert not operator.writes()
 
 
 async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(lab):
     operator = await with_operator(lab)
-    plan = await operator.harness.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
-    operator.harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
-    begin = operator.harness.prober.scaling_runs.begin
+    plan = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
+    operator.world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
+    begin = operator.prober.scaling_runs.begin
     with pytest.raises(errors.VersionChanged):
         await begin(SHOOT, operator.spec(DOWN), if_match=plan.etag)
     assert not operator.objects()
-    fresh = await operator.harness.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
+    fresh = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
     began = await begin(SHOOT, operator.spec(DOWN), if_match=fresh.etag)
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
 
@@ -215,26 +162,24 @@ async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(lab):
 
 async def test_a_plan_says_what_would_be_done_and_writes_nothing(lab):
     operator = await with_operator(lab)
-    plan = await operator.harness.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
+    plan = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
     assert [(each.resource, each.level, each.action) for each in plan.steps] == [
         (MCM, 0, "Write"),
         (CA, 0, "Write"),
         (KCM, 1, "Write"),
     ]
     assert all(each.etag for each in plan.steps)
-    await operator.harness.run(30)
-    assert not operator.harness.writes()
+    await operator.run(30)
+    assert not operator.writes()
     assert not operator.objects()
 
 
 async def test_a_plan_names_the_automatic_run_that_it_would_end(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.until(lambda: operator.harness.writes(MCM))
-        plan = await operator.harness.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
-    running = [
-        each.id for each in operator.harness.prober.scaling_runs.operations() if each.running
-    ]
+    with operator.faults.path_cut(SHOOT):
+        await operator.until(lambda: operator.writes(MCM))
+        plan = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
+    running = [each.id for each in operator.prober.scaling_runs.operations() if each.running]
     assert [plan.replaces] == running
 
 
@@ -243,17 +188,15 @@ async def test_a_plan_names_the_automatic_run_that_it_would_end(lab):
 
 async def test_an_automatic_run_gives_way(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.until(lambda: operator.harness.writes(MCM))
+    with operator.faults.path_cut(SHOOT):
+        await operator.until(lambda: operator.writes(MCM))
         began = await operator.scale(UP, force=True)
         ended = await operator.ended(began.id)
         assert ended.phase is OperationPhase.DONE
-        await operator.harness.run(90)
-        assert operator.harness.replicas() == (1, 1, 1)
-        assert not operator.harness.writes(KCM)
-    automatic = [
-        each for each in operator.harness.prober.scaling_runs.operations() if each.author is None
-    ]
+        await operator.run(90)
+        assert operator.replicas() == (1, 1, 1)
+        assert not operator.writes(KCM)
+    automatic = [each for each in operator.prober.scaling_runs.operations() if each.author is None]
     assert automatic[0].phase is OperationPhase.CANCELLED
 
 
@@ -261,18 +204,16 @@ async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(lab):
     operator = await with_operator(lab)
     slow = Trouble(latency=1.5, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
     with (
-        operator.harness.world.faults.path_cut(SHOOT),
-        operator.harness.world.faults.seed_trouble(slow),
+        operator.faults.path_cut(SHOOT),
+        operator.faults.seed_trouble(slow),
     ):
-        await operator.harness.until(
-            lambda: operator.harness.world.requests.live(Host.SEED, "patch")
-        )
+        await operator.until(lambda: operator.world.requests.live(Host.SEED, "patch"))
         began = await operator.scale(UP, force=True)
         assert began.phase is OperationPhase.PENDING
         assert "waits" in began.message
     await operator.ended(began.id)
-    assert operator.harness.replicas() == (1, 1, 1)
-    assert len({each.id for each in operator.harness.prober.scaling_runs.operations()}) == 2
+    assert operator.replicas() == (1, 1, 1)
+    assert len({each.id for each in operator.prober.scaling_runs.operations()}) == 2
 
 
 # What ends it.
@@ -281,38 +222,36 @@ async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(lab):
 async def test_a_cancelled_run_makes_no_further_step_and_its_hold_ends_with_it(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     began = await operator.scale(DOWN)
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
-    cancelled = await operator.harness.prober.scaling_runs.cancel(began.id, by="bob")
+    await operator.until(lambda: operator.writes(MCM))
+    cancelled = await operator.prober.scaling_runs.cancel(began.id, by="bob")
     assert cancelled.phase is OperationPhase.CANCELLED
     assert cancelled.message == "it was cancelled by bob"
     assert not operator.objects()
-    told = operator.harness.told("ScalingCancelled")[0]
+    told = operator.told("ScalingCancelled")[0]
     assert told.event
     assert told.message.endswith("was cancelled by bob")
-    await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=120)
-    assert not operator.harness.writes(KCM)
+    await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
+    assert not operator.writes(KCM)
 
 
 async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(lab):
     operator = await with_operator(lab)
     slow = Trouble(latency=1.5, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
     with (
-        operator.harness.world.faults.path_cut(SHOOT),
-        operator.harness.world.faults.seed_trouble(slow),
+        operator.faults.path_cut(SHOOT),
+        operator.faults.seed_trouble(slow),
     ):
-        await operator.harness.until(
-            lambda: operator.harness.world.requests.live(Host.SEED, "patch")
-        )
+        await operator.until(lambda: operator.world.requests.live(Host.SEED, "patch"))
         began = await operator.scale(UP, force=True)
-        waiting = operator.harness.prober.scaling_runs.operation(began.id)
+        waiting = operator.prober.scaling_runs.operation(began.id)
         assert waiting is not None
         assert (waiting.phase, waiting.message) == (
             OperationPhase.PENDING,
             "it waits for the end of the current one",
         )
-        answer = await operator.harness.prober.scaling_runs.cancel(began.id, by="bob")
+        answer = await operator.prober.scaling_runs.cancel(began.id, by="bob")
         assert answer.phase is OperationPhase.CANCELLED
-        found = operator.harness.prober.scaling_runs.operation(began.id)
+        found = operator.prober.scaling_runs.operation(began.id)
         assert found is not None
         assert (found.phase, found.direction, found.namespace) == (
             OperationPhase.CANCELLED,
@@ -320,22 +259,20 @@ async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(lab):
             SHOOT,
         )
         assert "bob" in found.message
-        assert found.ended == pytest.approx(operator.harness.now, abs=2)
-        await operator.harness.run(30)
-    assert not any(each.verb == "up" for each in operator.harness.writes())
+        assert found.ended == pytest.approx(operator.now, abs=2)
+        await operator.run(30)
+    assert not any(each.verb == "up" for each in operator.writes())
 
 
 async def test_what_has_ended_or_is_automatic_or_unknown_cannot_be_cancelled(lab):
     operator = await with_operator(lab)
     began = await operator.scale(DOWN, hold=30)
     await operator.ended(began.id)
-    cancel = operator.harness.prober.scaling_runs.cancel
+    cancel = operator.prober.scaling_runs.cancel
     with pytest.raises(errors.Refused, match="has ended"):
         await cancel(began.id, by="bob")
-    await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=200)
-    automatic = next(
-        e for e in operator.harness.prober.scaling_runs.operations() if e.author is None
-    )
+    await operator.until(lambda: operator.replicas() == (1, 1, 1), within=200)
+    automatic = next(e for e in operator.prober.scaling_runs.operations() if e.author is None)
     with pytest.raises(errors.Refused, match="automatic"):
         await cancel(automatic.id, by="bob")
     with pytest.raises(errors.NotFound):
@@ -351,43 +288,43 @@ async def test_what_has_ended_or_is_automatic_or_unknown_cannot_be_cancelled(lab
 async def test_who_deletes_the_object_cancels_the_run(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     began = await operator.scale(DOWN)
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
+    await operator.until(lambda: operator.writes(MCM))
     (made,) = operator.objects()
     operator.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
     ended = await operator.ended(began.id, within=2)
     assert (ended.phase, ended.message) == (OperationPhase.CANCELLED, "it was deleted")
-    [told] = operator.harness.told("ScalingCancelled")
+    [told] = operator.told("ScalingCancelled")
     assert told.message.endswith("was cancelled; its ScaleRequest was ended")
-    await operator.harness.run(90)
-    assert not operator.harness.writes(KCM)
+    await operator.run(90)
+    assert not operator.writes(KCM)
 
 
 async def test_a_run_whose_object_is_gone_does_not_wait_for_a_slow_status(lab):
     operator = await with_operator(lab, dependents=SOON_KCM)
     began = await operator.scale(DOWN)
     slow = Trouble(latency=8.0, what=STATUS)
-    with operator.harness.world.faults.seed_trouble(slow):
-        await operator.harness.run(2.5)  # the progress is being written
+    with operator.faults.seed_trouble(slow):
+        await operator.run(2.5)  # the progress is being written
         (made,) = operator.objects()
         operator.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
         ended = await operator.ended(began.id, within=0.5)
     assert (ended.phase, ended.message) == (OperationPhase.CANCELLED, "it was deleted")
-    assert not operator.harness.writes(KCM)
+    assert not operator.writes(KCM)
 
 
 async def test_an_object_that_is_deleted_before_its_creation_was_answered_cancels_its_run(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     slow = Trouble(latency=2.0, verbs=frozenset({"create"}), what=REQUESTS)
-    with operator.harness.world.faults.seed_trouble(slow):
+    with operator.faults.seed_trouble(slow):
         scaling = asyncio.ensure_future(operator.scale(DOWN))
-        await operator.harness.run(1.5)
+        await operator.run(1.5)
         (made,) = operator.objects()
         operator.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
         began = await scaling
     assert began.phase is OperationPhase.CANCELLED
-    await operator.harness.run(90)
+    await operator.run(90)
     assert operator.hold() is None
-    assert not operator.harness.writes(KCM)
+    assert not operator.writes(KCM)
 
 
 # Where nobody knows whether the object was made.
@@ -396,48 +333,48 @@ async def test_an_object_that_is_deleted_before_its_creation_was_answered_cancel
 async def test_a_creation_whose_answer_was_lost_is_read_back_and_makes_no_second_object(lab):
     operator = await with_operator(lab)
     lost = Trouble(latency=15.0, verbs=frozenset({"create"}), what=REQUESTS)
-    with operator.harness.world.faults.seed_trouble(lost):
+    with operator.faults.seed_trouble(lost):
         began = await operator.scale(DOWN)
     (made,) = operator.objects()
     assert made["metadata"]["uid"] == began.id
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    assert len(operator.harness.writes()) == 3
+    assert len(operator.writes()) == 3
 
 
 async def test_a_verdict_that_turns_while_the_object_is_made_forbids_it_all_the_same(lab):
     operator = await with_operator(lab)
     slow = Trouble(latency=18.0, verbs=frozenset({"create"}), what=REQUESTS)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.run(25)  # nothing is known yet
-        with operator.harness.world.faults.seed_trouble(slow):
+    with operator.faults.path_cut(SHOOT):
+        await operator.run(25)  # nothing is known yet
+        with operator.faults.seed_trouble(slow):
             scaling = asyncio.ensure_future(operator.scale(UP))
-            await operator.harness.until(scaling.done, within=60)
+            await operator.until(scaling.done, within=60)
         assert (await scaling).phase is OperationPhase.REFUSED
         assert "force" in (await scaling).message
-        await operator.harness.protect()
-        await operator.harness.run(60)
-        assert not any(each.verb == "up" for each in operator.harness.writes())
+        await operator.protect()
+        await operator.run(60)
+        assert not any(each.verb == "up" for each in operator.writes())
 
 
 async def test_a_shoot_that_is_not_probed_any_more_when_the_object_is_made_is_not_scaled(lab):
     operator = await with_operator(lab)
     slow = Trouble(latency=5.0, verbs=frozenset({"create"}), what=REQUESTS)
-    with operator.harness.world.faults.seed_trouble(slow):
+    with operator.faults.seed_trouble(slow):
         scaling = asyncio.ensure_future(operator.scale(DOWN))
-        await operator.harness.run(1)
-        operator.harness.world.faults.hibernated(SHOOT)
+        await operator.run(1)
+        operator.faults.hibernated(SHOOT)
         assert (await scaling).phase is OperationPhase.REFUSED
     assert "not probed" in (await scaling).message
-    await operator.harness.run(60)
-    assert not operator.harness.writes()
+    await operator.run(60)
+    assert not operator.writes()
 
 
 async def test_one_that_is_about_to_begin_is_an_operation_that_is_pending(lab):
     operator = await with_operator(lab)
     slow = Trouble(latency=3.0, what=STATUS)
-    with operator.harness.world.faults.seed_trouble(slow):
+    with operator.faults.seed_trouble(slow):
         scaling = asyncio.ensure_future(operator.scale(DOWN))
-        await operator.harness.run(1)
+        await operator.run(1)
         with pytest.raises(errors.RunInProgress) as refusal:
             await operator.scale(UP, force=True)
         assert operator.operation(refusal.value.operation).phase is OperationPhase.PENDING
@@ -448,41 +385,29 @@ async def test_one_that_is_about_to_begin_is_an_operation_that_is_pending(lab):
 async def test_a_stop_of_the_prober_ends_it_unless_it_was_forced(lab, force):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     began = await operator.scale(DOWN, force=force)
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
-    operator.harness.world.faults.hibernated(SHOOT)
+    await operator.until(lambda: operator.writes(MCM))
+    operator.faults.hibernated(SHOOT)
     ended = await operator.ended(began.id)
     expected = OperationPhase.DONE if force else OperationPhase.CANCELLED
     assert ended.phase is expected
     await operator.done()
-    assert bool(operator.harness.writes(KCM)) is force
+    assert bool(operator.writes(KCM)) is force
 
 
 async def test_a_scale_up_that_failed_holds_nothing_and_the_verdicts_act_again(lab):
     operator = await with_operator(lab)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.protect()
-        operator.harness.world.faults.pods_stuck(SHOOT, KCM)
+    with operator.faults.path_cut(SHOOT):
+        await operator.protect()
+        operator.faults.pods_stuck(SHOOT, KCM)
         began = await operator.scale(UP, force=True)
         ended = await operator.ended(began.id)
         assert ended.phase is OperationPhase.FAILED
         assert operator.hold() is None
-        await operator.harness.run(0.1)
-        (told,) = operator.harness.told("ScaleRequestFailed")
+        await operator.run(0.1)
+        (told,) = operator.told("ScaleRequestFailed")
         assert told.event
         assert told.message.endswith("verdicts act again")
-        await operator.harness.until(lambda: operator.harness.replicas() == (0, 0, 0), within=30)
-
-
-async def test_as_soon_as_an_operation_has_ended_the_next_one_may_begin(lab):
-    operator = await with_operator(lab)
-    first = await operator.scale(DOWN)
-    await operator.harness.until(lambda: not operator.operation(first.id).running)
-    second = await operator.scale(UP)
-    assert (await operator.ended(second.id)).phase is OperationPhase.DONE
-    held = operator.hold()
-    assert held is not None
-    assert held.operation == second.id
-    assert operator.harness.replicas() == (1, 1, 1)
+        await operator.until(lambda: operator.replicas() == (0, 0, 0), within=30)
 
 
 # Probe now.
@@ -491,8 +416,8 @@ async def test_as_soon_as_an_operation_has_ended_the_next_one_may_begin(lab):
 @pytest.mark.parametrize("every", [1.5, 4.9])
 async def test_probes_that_are_asked_for_bring_no_threshold_nearer(lab, every):
     operator = await with_operator(lab, failure_threshold=4)
-    harness = operator.harness
-    with harness.world.faults.path_cut(SHOOT):
+    harness = operator
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
         first = harness.now
         while not harness.writes():
@@ -503,50 +428,50 @@ async def test_probes_that_are_asked_for_bring_no_threshold_nearer(lab, every):
 
 async def test_probe_now_looks_at_once_and_reads_nodes(lab):
     operator = await with_operator(lab, probe_interval=30.0)
-    await operator.harness.run(1.5)
-    before = operator.harness.status().candidacy
-    at = operator.harness.prober.scaling_runs.probe_now(SHOOT)
-    assert at - operator.harness.now < 0.1
-    await operator.harness.run(0.2)
-    after = operator.harness.status().candidacy
+    await operator.run(1.5)
+    before = operator.status().candidacy
+    at = operator.prober.scaling_runs.probe_now(SHOOT)
+    assert at - operator.now < 0.1
+    await operator.run(0.2)
+    after = operator.status().candidacy
     assert after is not None
     assert before is None or after.at > before.at
 
 
 async def test_probe_now_during_a_probe_says_an_instant_that_is_to_come(lab):
     operator = await with_operator(lab)
-    with operator.harness.world.faults.latency(SHOOT, 1.5):
-        looked = len(operator.harness.probes())
-        await operator.harness.until(lambda: len(operator.harness.probes()) > looked, within=60)
-        await operator.harness.run(10.5)  # the next one has begun, and takes its time
-        assert operator.harness.prober.scaling_runs.probe_now(SHOOT) >= operator.harness.now
+    with operator.faults.latency(SHOOT, 1.5):
+        looked = len(operator.probes())
+        await operator.until(lambda: len(operator.probes()) > looked, within=60)
+        await operator.run(10.5)  # the next one has begun, and takes its time
+        assert operator.prober.scaling_runs.probe_now(SHOOT) >= operator.now
 
 
 async def test_many_calls_are_one_probe_and_probes_are_a_second_apart(lab):
     operator = await with_operator(lab, probe_interval=30.0)
-    looked = len(operator.harness.probes())
+    looked = len(operator.probes())
     for _ in range(20):
-        operator.harness.prober.scaling_runs.probe_now(SHOOT)
-        await operator.harness.run(0.1)
-    found = operator.harness.probes()[looked:]
+        operator.prober.scaling_runs.probe_now(SHOOT)
+        await operator.run(0.1)
+    found = operator.probes()[looked:]
     assert 2 <= len(found) <= 3
     assert all(b - a >= 0.9 for a, b in pairwise(found))
 
 
 async def test_probe_now_never_breaks_into_the_wait_of_a_429(lab):
     operator = await with_operator(lab)
-    with operator.harness.world.faults.throttled(SHOOT, retry_after=30.0):
-        await operator.harness.until(lambda: operator.harness.reason() is VerdictReason.THROTTLED)
-        looked = len(operator.harness.probes())
-        at = operator.harness.prober.scaling_runs.probe_now(SHOOT)
-        assert at - operator.harness.now > 20
-        await operator.harness.run(20)
-        assert len(operator.harness.probes()) == looked
+    with operator.faults.throttled(SHOOT, retry_after=30.0):
+        await operator.until(lambda: operator.reason() is VerdictReason.THROTTLED)
+        looked = len(operator.probes())
+        at = operator.prober.scaling_runs.probe_now(SHOOT)
+        assert at - operator.now > 20
+        await operator.run(20)
+        assert len(operator.probes()) == looked
 
 
 async def test_a_shoot_that_is_not_probed_is_not_looked_at(lab):
     operator = await with_operator(lab)
-    operator.harness.world.faults.hibernated(SHOOT)
-    await operator.harness.until(lambda: not operator.harness.runs())
+    operator.faults.hibernated(SHOOT)
+    await operator.until(lambda: not operator.runs())
     with pytest.raises(errors.Refused, match="hibernated"):
-        operator.harness.prober.scaling_runs.probe_now(SHOOT)
+        operator.prober.scaling_runs.probe_now(SHOOT)

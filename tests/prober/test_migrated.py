@@ -25,7 +25,7 @@ async def test_a_saved_count_on_what_runs_is_removed_and_nothing_else_is_written
 
 async def test_a_protection_of_the_original_goes_on_and_ends_with_its_outage(harness):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         left_behind(harness, {ann.REPLICAS: "1", ann.MELTDOWN: ""}, replicas=0)
         taken_over = harness.now
         await harness.run(120)
@@ -39,7 +39,7 @@ async def test_a_protection_of_the_original_goes_on_and_ends_with_its_outage(har
 
 async def test_a_protection_of_the_original_is_seen_where_nothing_is_probed_any_more(harness):
     left_behind(harness, {ann.REPLICAS: "1", ann.MELTDOWN: ""}, replicas=0)
-    harness.world.faults.hibernated(SHOOT)
+    harness.faults.hibernated(SHOOT)
     await harness.run(60)
     assert harness.status().state is ShootState.NOT_PROBED
     since = harness.status().protected_since

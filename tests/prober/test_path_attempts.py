@@ -1,6 +1,7 @@
 """One attempt on one path: what ends it, and what is the fault of something else."""
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 from app.core import errors
 from app.core.model.probing import Failure, PathReading, VerdictReason
 from app.core.model.shoots import Route, SecretView
-from app.prober.path_probe import PathProbe
-from app.prober.rules.protection import PendingWrites
+from app.prober.rules.scaling import PendingWrites
+from app.prober.shoot_probe import PathProbe
 from tests.support.doubles import OwnSessions
 from tests.support.harness import GARDENER, SHOOT
 
@@ -85,8 +86,9 @@ async def test_a_request_ends_a_little_before_its_attempt(timeout, most):
     assert all(most * 0.85 <= within < most for _, _, within in outside.asked)
 
 
-@pytest.mark.parametrize("jump", [6.5, 20.0])
+@pytest.mark.parametrize("jump", [5.6, 6.5, 20.0])
 async def test_a_failure_while_the_process_stood_still_says_nothing_about_the_path(jump):
+    """At half a second a turn, a new connection takes longer than an attempt, and the kept one a second and a half."""
     outside = Outside([None, errors.Unreachable("no answer within 4.9 s")], jump=jump)
     failure = (await probe(outside)).result
     assert isinstance(failure, Failure)
@@ -149,3 +151,63 @@ async def test_what_the_external_path_answers_instead_of_a_version_is_neither(er
 
 async def test_policy_defaults_of_lease_mode_use_one_route_only():
     assert list(GARDENER.secret_names) == [Route.INTERNAL]
+
+
+# Endpoint mode where what was seen may not be what is so: a busy process, a frozen one.
+
+
+class Swallowing(Outside):
+    """The external path gives no answer; a request ends `within` its time, as far as the loop comes to it."""
+
+    async def connect(self, secret):
+        async def version(*, new_connection=False, within=None):
+            if secret.route is Route.INTERNAL:
+                return "v1.33.0"
+            try:
+                async with asyncio.timeout(within):
+                    await asyncio.Event().wait()
+            except TimeoutError as error:
+                raise errors.Unreachable(f"no answer within {within} s") from error
+
+        return SimpleNamespace(version=version)
+
+
+@pytest.mark.looptime(False)
+async def test_a_loop_that_is_busy_when_an_attempt_ends_does_not_make_a_401_of_it():
+    outside = Swallowing()
+    asyncio.get_running_loop().call_later(0.48, time.sleep, 0.1)  # over the ends of both
+    found = (await observer(outside, probe_timeout=0.55).probe(None, STAKES)).result
+    assert isinstance(found, PathReading)
+    assert found.external is not None
+    assert found.external.reason is VerdictReason.UNREACHABLE
+
+
+class Frozen(Outside):
+    """The process stands still in an attempt that has an answer afterwards."""
+
+    async def connect(self, secret):
+        answers = await super().connect(secret)
+
+        async def version(*, new_connection=False, within=None):
+            answer = await answers.version(new_connection=new_connection, within=within)
+            self.off += self.jump
+            return answer
+
+        return SimpleNamespace(version=version)
+
+
+async def test_an_answer_from_before_the_process_stood_still_says_nothing_about_now():
+    found = (await observer(Frozen(jump=3600.0)).probe(None, STAKES)).result
+    assert isinstance(found, Failure)
+    assert found.reason is VerdictReason.STALE_READING
+
+
+async def test_an_outage_from_before_the_process_stood_still_is_not_confirmed():
+    outside = Frozen([None, errors.Unreachable("refused")])
+    watching = observer(outside)
+    first = await watching.probe(None, STAKES)
+    assert isinstance(first.result, PathReading)
+    outside.jump = 3600.0
+    found = (await watching.confirm(None, first)).result
+    assert isinstance(found, Failure)
+    assert found.reason is VerdictReason.STALE_READING

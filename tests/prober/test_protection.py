@@ -16,7 +16,7 @@ async def test_when_the_nodes_lose_their_path_the_controllers_go_to_zero_before_
     harness,
 ):
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.replicas() == (0, 0, 0)
         assert harness.state() is ShootState.PROTECTED
@@ -24,16 +24,15 @@ async def test_when_the_nodes_lose_their_path_the_controllers_go_to_zero_before_
 
 
 async def test_when_the_path_is_back_the_controllers_come_back_with_their_counts(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT, replicas={"kube-controller-manager": 3, "machine-controller-manager": 1})
-    harness = lab.prober(world)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(
+        shoot={"replicas": {"kube-controller-manager": 3, "machine-controller-manager": 1}}
+    )
+    with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.world.annotations(SHOOT, KCM)[ann.REPLICAS] == "3"
     await harness.run(120)
-    assert world.replicas(SHOOT, KCM) == 3
-    assert world.replicas(SHOOT, MCM) == 1
-    assert not ann.OURS & set(world.annotations(SHOOT, KCM))
+    assert harness.world.replicas(SHOOT, KCM) == 3
+    assert harness.world.replicas(SHOOT, MCM) == 1
+    assert not ann.OURS & set(harness.world.annotations(SHOOT, KCM))
     assert harness.state() is ShootState.HEALTHY
-    assert not world.not_ready_nodes(SHOOT)
+    assert not harness.world.not_ready_nodes(SHOOT)

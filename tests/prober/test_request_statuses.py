@@ -7,15 +7,13 @@ import pytest
 
 from app.core import errors
 from app.core.model.instants import parse_rfc3339, rfc3339
-from app.core.model.policy import ScalePolicy
 from app.core.model.probing import Verdict, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, REQUEST, Operator, with_operator
-from tests.support.harness import KCM, MCM, SHOOT, changed
+from tests.support.harness import KCM, MCM, SHOOT, SLOW_KCM
 
-SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 STATUS = frozenset({"scalerequests/status"})
 OTHER = "shoot--local--b"
 TROUBLES = [
@@ -38,8 +36,8 @@ async def somebody_else_writes(operator: Operator) -> None:
     """Each write of the status conflicts, as the object changes while the write is on its way."""
     for number in range(100_000):
         body = {"metadata": {"annotations": {"number": str(number)}}}
-        operator.harness.world.store.patch(ObjectKey("ScaleRequest", SHOOT, REQUEST), body)
-        await operator.harness.clock.sleep(0.004)
+        operator.world.store.patch(ObjectKey("ScaleRequest", SHOOT, REQUEST), body)
+        await operator.clock.sleep(0.004)
 
 
 # Before the first write to a dependent.
@@ -48,32 +46,32 @@ async def somebody_else_writes(operator: Operator) -> None:
 @pytest.mark.parametrize("trouble", TROUBLES, ids=NAMES)
 async def test_people_do_not_wait_longer_than_2_s_for_a_status_that_cannot_be_written(lab, trouble):
     operator = await with_operator(lab)
-    with operator.harness.world.faults.seed_trouble(replace(trouble, what=STATUS)):
+    with operator.faults.seed_trouble(replace(trouble, what=STATUS)):
         operator.request("Down")
-        began = operator.harness.now
-        at = await operator.harness.until(lambda: operator.harness.writes(MCM), within=5)
+        began = operator.now
+        at = await operator.until(lambda: operator.writes(MCM), within=5)
         assert at - began == pytest.approx(2.0, abs=0.2)
-        assert operator.status() == {}
-        await operator.harness.run(30)
-        assert operator.harness.replicas() == (0, 0, 0)
-        assert operator.harness.reason() is VerdictReason.HELD
+        assert operator.status_of() == {}
+        await operator.run(30)
+        assert operator.replicas() == (0, 0, 0)
+        assert operator.reason() is VerdictReason.HELD
     status = await operator.done(within=15)
     assert status["phase"] == "Succeeded"
     assert [each["before"] for each in status["steps"]] == [1, 1, 1]
     assert instant(status, "startedAt") - began < 3
     assert instant(status, "endedAt") - began < 5, "it says when it was, not when it could be said"
     assert instant(status, "holdUntil") - instant(status, "endedAt") == 1_800
-    assert len(operator.harness.writes()) == 3
+    assert len(operator.writes()) == 3
 
 
 async def test_nor_for_one_that_conflicts_each_time(lab):
     operator = await with_operator(lab)
     operator.request("Down")
-    began = operator.harness.now
+    began = operator.now
     writing = asyncio.ensure_future(somebody_else_writes(operator))
-    at = await operator.harness.until(lambda: operator.harness.writes(MCM), within=5)
+    at = await operator.until(lambda: operator.writes(MCM), within=5)
     assert at - began == pytest.approx(2.0, abs=0.2)
-    await operator.harness.run(5)
+    await operator.run(5)
     assert operator.phase() is None
     writing.cancel()
     status = await operator.done(within=1)
@@ -81,40 +79,14 @@ async def test_nor_for_one_that_conflicts_each_time(lab):
     assert [each["before"] for each in status["steps"]] == [1, 1, 1]
 
 
-async def test_one_conflict_delays_nothing_to_speak_of(lab):
-    operator = await with_operator(lab)
-    operator.request("Down")
-    began = operator.harness.now
-    await operator.harness.run(0.005)
-    body = {"metadata": {"labels": {"team": "network"}}}
-    operator.harness.world.store.patch(ObjectKey("ScaleRequest", SHOOT, REQUEST), body)
-    at = await operator.harness.until(lambda: operator.harness.writes(MCM), within=5)
-    assert at - began < 0.3
-    assert (await operator.done())["phase"] == "Succeeded"
-
-
-async def test_a_slow_status_is_awaited_for_2_s_and_not_longer(lab):
-    operator = await with_operator(lab)
-    for latency, after in ((1.0, 1.0), (6.0, 2.0)):
-        name = f"slow-{latency:g}"
-        operator.harness.world.patch(SHOOT, MCM, {"spec": {"replicas": 1}})
-        operator.harness.world.journal.clear()
-        with operator.harness.world.faults.seed_trouble(Trouble(latency=latency, what=STATUS)):
-            operator.request("Down", name=name)
-            began = operator.harness.now
-            await operator.harness.until(operator.harness.writes, within=5)
-            assert operator.harness.now - began == pytest.approx(after, abs=0.2)
-        assert (await operator.done(name))["phase"] == "Succeeded"
-
-
 async def test_a_request_that_is_deleted_while_its_status_cannot_be_written_does_not_begin(lab):
     operator = await with_operator(lab)
-    with operator.harness.world.faults.seed_trouble(Trouble(silent=True, what=STATUS)):
+    with operator.faults.seed_trouble(Trouble(silent=True, what=STATUS)):
         operator.request("Down")
-        await operator.harness.run(1)
+        await operator.run(1)
         operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
-        await operator.harness.run(10)
-    assert not operator.harness.told("FlowStarted")
+        await operator.run(10)
+    assert not operator.told("FlowStarted")
     assert operator.hold() is None
 
 
@@ -122,11 +94,11 @@ async def test_a_request_that_is_deleted_while_its_status_cannot_be_written_does
 @pytest.mark.parametrize("direction", ["Down", "Up"])
 async def test_what_changes_while_the_status_is_written_counts(lab, direction, latency, after):
     operator = await with_operator(lab)
-    harness = operator.harness
-    with harness.world.faults.seed_trouble(Trouble(latency=latency, what=STATUS)):
+    harness = operator
+    with harness.faults.seed_trouble(Trouble(latency=latency, what=STATUS)):
         operator.request(direction)
         await harness.run(after)
-        harness.world.faults.hibernated(SHOOT)
+        harness.faults.hibernated(SHOOT)
         await harness.run(30)
     await harness.run(30)
     assert not harness.writes()
@@ -136,10 +108,10 @@ async def test_what_changes_while_the_status_is_written_counts(lab, direction, l
 
 async def test_a_verdict_that_turns_while_the_status_is_written_counts(lab):
     operator = await with_operator(lab)
-    harness = operator.harness
+    harness = operator
     with (
-        harness.world.faults.path_cut(SHOOT),
-        harness.world.faults.seed_trouble(Trouble(latency=1.5, what=STATUS)),
+        harness.faults.path_cut(SHOOT),
+        harness.faults.seed_trouble(Trouble(latency=1.5, what=STATUS)),
     ):
         await harness.run(25.0)  # until just before the probe that finds the leases expired
         assert harness.decision().would_be is Verdict.SCALE_UP
@@ -156,54 +128,54 @@ async def test_a_verdict_that_turns_while_the_status_is_written_counts(lab):
 async def test_what_shows_that_others_wait_delays_nothing_to_speak_of(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     operator.request("Down", name="first")
-    await operator.harness.run(5)
-    with operator.harness.world.faults.seed_trouble(Trouble(silent=True, what=STATUS)):
+    await operator.run(5)
+    with operator.faults.seed_trouble(Trouble(silent=True, what=STATUS)):
         for number in range(5):
             operator.request("Up", name=f"waits-{number}", force=True)
-        await operator.harness.run(1)
+        await operator.run(1)
         operator.kubectl.delete("ScaleRequest", SHOOT, "first")
-        began = operator.harness.now
-        begins = operator.harness.told
-        await operator.harness.until(lambda: begins("ScaleRequestStarted")[1:], within=10)
-        assert operator.harness.now - began < 7
+        began = operator.now
+        begins = operator.told
+        await operator.until(lambda: begins("ScaleRequestStarted")[1:], within=10)
+        assert operator.now - began < 7
 
 
 async def test_the_failures_of_one_request_do_not_keep_the_next_one_waiting(lab):
     operator = await with_operator(lab)
     operator.request("Down", name="first")
-    await operator.harness.until(lambda: operator.phase("first") == "Running", within=2)
-    with operator.harness.world.faults.seed_trouble(Trouble(forbidden=True, what=STATUS)):
-        await operator.harness.run(60)
+    await operator.until(lambda: operator.phase("first") == "Running", within=2)
+    with operator.faults.seed_trouble(Trouble(forbidden=True, what=STATUS)):
+        await operator.run(60)
     operator.kubectl.delete("ScaleRequest", SHOOT, "first")
     operator.request("Up", name="second", force=True)
-    asked, begins = operator.harness.now, operator.harness.told
-    begun = await operator.harness.until(lambda: begins("ScaleRequestStarted")[1:], within=1)
+    asked, begins = operator.now, operator.told
+    begun = await operator.until(lambda: begins("ScaleRequestStarted")[1:], within=1)
     assert begun - asked < 0.5
 
 
 async def test_of_a_deleted_one_that_a_finalizer_keeps_nothing_is_written(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     operator.request("Down")
-    await operator.harness.run(5)
+    await operator.run(5)
     key = ObjectKey("ScaleRequest", SHOOT, REQUEST)
-    gone = {"metadata": {"deletionTimestamp": rfc3339(operator.harness.now)}}
-    operator.harness.world.store.patch(key, gone)
-    await operator.harness.run(1)
-    before = operator.status()
-    await operator.harness.run(60)
-    assert operator.status() == before
+    gone = {"metadata": {"deletionTimestamp": rfc3339(operator.now)}}
+    operator.world.store.patch(key, gone)
+    await operator.run(1)
+    before = operator.status_of()
+    await operator.run(60)
+    assert operator.status_of() == before
     assert before["phase"] == "Running"
-    assert operator.harness.replicas() == (1, 1, 1), "the verdicts act again"
+    assert operator.replicas() == (1, 1, 1), "the verdicts act again"
 
 
 async def test_a_status_that_conflicts_for_ever_is_written_ever_more_seldom(lab):
     operator = await with_operator(lab)
     operator.request("Down")
     writing = asyncio.ensure_future(somebody_else_writes(operator))
-    await operator.harness.run(20)
-    operator.harness.world.requests.reset()
-    await operator.harness.run(80)
-    assert operator.harness.world.requests.live(Host.SEED, "patch", "scalerequests/status") <= 12
+    await operator.run(20)
+    operator.world.requests.reset()
+    await operator.run(80)
+    assert operator.world.requests.live(Host.SEED, "patch", "scalerequests/status") <= 12
     writing.cancel()
     assert (await operator.done())["phase"] == "Succeeded"
 
@@ -211,9 +183,9 @@ async def test_a_status_that_conflicts_for_ever_is_written_ever_more_seldom(lab)
 async def test_to_a_final_phase_written_by_hand_the_leader_adds_the_end(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     operator.request("Down", name="first")
-    await operator.harness.run(3)
+    await operator.run(3)
     operator.request("Down", name="second")
-    await operator.harness.run(3)
+    await operator.run(3)
     assert operator.phase("second") == "Pending"
     operator.set_status("second", phase="Cancelled")
     await operator.done("first", within=120)
@@ -229,73 +201,71 @@ async def test_to_a_final_phase_written_by_hand_the_leader_adds_the_end(lab):
 async def test_the_end_is_written_as_soon_as_it_is_accepted(lab, trouble):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     operator.request("Down")
-    await operator.harness.run(30)
-    started = operator.status()["startedAt"]
-    with operator.harness.world.faults.seed_trouble(replace(trouble, what=STATUS)):
-        ended = await operator.harness.until(
-            lambda: operator.harness.replicas() == (0, 0, 0), within=60
-        )
-        await operator.harness.run(100)
+    await operator.run(30)
+    started = operator.status_of()["startedAt"]
+    with operator.faults.seed_trouble(replace(trouble, what=STATUS)):
+        ended = await operator.until(lambda: operator.replicas() == (0, 0, 0), within=60)
+        await operator.run(100)
         assert operator.phase() == "Running"
-        assert operator.harness.reason() is VerdictReason.HELD
-        assert not operator.harness.told("ScaleRequestSucceeded")
+        assert operator.reason() is VerdictReason.HELD
+        assert not operator.told("ScaleRequestSucceeded")
     status = await operator.done(within=15)
     assert (status["phase"], status["startedAt"]) == ("Succeeded", started)
     assert instant(status, "endedAt") == pytest.approx(ended, abs=2)
-    await operator.harness.run(1)
-    assert len(operator.harness.told("ScaleRequestSucceeded")) == 1
+    await operator.run(1)
+    assert len(operator.told("ScaleRequestSucceeded")) == 1
 
 
 async def test_an_end_whose_answer_was_lost_is_told_once(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     operator.request("Down")
-    await operator.harness.run(30)
-    with operator.harness.world.faults.seed_trouble(Trouble(latency=15.0, what=STATUS)):
+    await operator.run(30)
+    with operator.faults.seed_trouble(Trouble(latency=15.0, what=STATUS)):
         await operator.done(within=90)
-        await operator.harness.run(60)
-    assert len(operator.harness.told("ScaleRequestSucceeded")) == 1
+        await operator.run(60)
+    assert len(operator.told("ScaleRequestSucceeded")) == 1
     assert not operator.requests()[0].open
 
 
 async def test_a_refusal_whose_answer_was_lost_is_told_once(lab):
     operator = await with_operator(lab)
-    with operator.harness.world.faults.seed_trouble(Trouble(latency=15.0, what=STATUS)):
+    with operator.faults.seed_trouble(Trouble(latency=15.0, what=STATUS)):
         operator.made("ScaleRequest", REQUEST, ago=4_000, direction="Down", reason="r")
         await operator.done(within=90)
-        await operator.harness.run(60)
-    assert len(operator.harness.told("ScaleRequestRefused")) == 1
+        await operator.run(60)
+    assert len(operator.told("ScaleRequestRefused")) == 1
 
 
 async def test_a_hold_that_is_over_when_its_end_is_accepted_is_over(lab):
     operator = await with_operator(lab)
     operator.request("Down", hold="60s")
-    await operator.harness.run(0.1)
-    with operator.harness.world.faults.seed_trouble(Trouble(refused=True, what=STATUS)):
-        await operator.harness.run(90)
-        assert operator.harness.replicas() == (0, 0, 0)
+    await operator.run(0.1)
+    with operator.faults.seed_trouble(Trouble(refused=True, what=STATUS)):
+        await operator.run(90)
+        assert operator.replicas() == (0, 0, 0)
     await operator.done(within=5)
     assert operator.hold() is None
-    await operator.harness.until(lambda: operator.harness.world.replicas(SHOOT, KCM), within=10)
+    await operator.until(lambda: operator.world.replicas(SHOOT, KCM), within=10)
 
 
 @pytest.mark.parametrize("fault", ["overrides_watch_cut", "overrides_away", "overrides_forbidden"])
 async def test_a_run_goes_on_while_the_requests_cannot_be_followed(lab, fault):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     operator.request("Down")
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
-    with getattr(operator.harness.world.faults, fault)():
-        await operator.harness.until(lambda: operator.harness.replicas() == (0, 0, 0), within=70)
-        await operator.harness.run(60)
-        assert operator.harness.replicas() == (0, 0, 0), "it is held"
+    await operator.until(lambda: operator.writes(MCM))
+    with getattr(operator.faults, fault)():
+        await operator.until(lambda: operator.replicas() == (0, 0, 0), within=70)
+        await operator.run(60)
+        assert operator.replicas() == (0, 0, 0), "it is held"
     assert (await operator.done(within=60))["phase"] == "Succeeded"
 
 
 async def test_a_request_that_a_stale_watch_does_not_show_is_begun_when_it_is_shown(lab):
     operator = await with_operator(lab)
-    with operator.harness.world.faults.overrides_watch_cut():
+    with operator.faults.overrides_watch_cut():
         operator.request("Down")
-        await operator.harness.run(60)
-        assert not operator.harness.writes()
+        await operator.run(60)
+        assert not operator.writes()
     assert (await operator.done(within=60))["phase"] == "Succeeded"
 
 
@@ -305,46 +275,34 @@ async def test_a_request_that_a_stale_watch_does_not_show_is_begun_when_it_is_sh
 async def test_definitions_that_are_removed_in_mid_run_cancel_it_and_the_feature_is_off(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     name = operator.request("Down")
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
-    removed = operator.harness.world.faults.crds_removed()
-    await operator.harness.run(1)
+    await operator.until(lambda: operator.writes(MCM))
+    removed = operator.faults.crds_removed()
+    await operator.run(1)
     assert operator.operation(name).phase is OperationPhase.CANCELLED
     assert operator.hold() is None
-    await operator.harness.run(60)
+    await operator.run(60)
     with pytest.raises(errors.FeatureUnavailable):
         await operator.scale(DOWN)
-    await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=120)
-    assert not operator.harness.writes(KCM)
+    await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
+    assert not operator.writes(KCM)
     removed.lift()
-    await operator.harness.run(61)
+    await operator.run(61)
     began = await operator.scale(DOWN)
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
 
 
 async def test_of_a_shoot_whose_namespace_is_deleted_nothing_is_left(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
-    world = operator.harness.world
+    world = operator.world
     world.add_shoot(OTHER)
     operator.request("Down")
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
+    await operator.until(lambda: operator.writes(MCM))
     operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
     world.remove_shoot(SHOOT)
-    await operator.harness.run(90)
-    assert not operator.harness.writes(KCM)
+    await operator.run(90)
+    assert not operator.writes(KCM)
     assert not operator.requests()
-    assert operator.harness.prober.registry.scalers.known(SHOOT) is None
-    assert operator.harness.prober.scale_requests._shoots == {}
+    assert operator.prober.registry.scalers.known(SHOOT) is None
+    assert operator.prober.scale_requests._shoots == {}
     operator.kubectl.create("ScaleRequest", OTHER, "mine", direction="Down", reason="r")
-    await operator.harness.until(lambda: operator.harness.writes(KCM, OTHER), within=70)
-
-
-async def test_a_shoot_that_is_not_probed_any_more_in_mid_run_cancels_it(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    operator.request("Down")
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
-    operator.harness.world.faults.hibernated(SHOOT)
-    status = await operator.done(within=5)
-    assert status["phase"] == "Cancelled"
-    assert "hibernated" in str(status["message"])
-    await operator.harness.run(90)
-    assert not operator.harness.writes(KCM)
+    await operator.until(lambda: operator.writes(KCM, OTHER), within=70)

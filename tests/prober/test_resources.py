@@ -7,127 +7,24 @@ import pytest
 from app.core import errors
 from app.core.kube.seed import SeedCluster
 from app.core.model import workloads as ann
-from app.core.model.policy import DependentPolicy, ScalePolicy
-from app.core.model.probing import ShootState
 from app.core.model.workloads import ResourceRef
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
-from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
-
-ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
-WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
-
-
-async def shoot(lab, *, wait=60, **options):
-    world = lab.world()
-    world.add_shoot(SHOOT, **options.pop("shoot", {}))
-    harness = lab.prober(world, **options)
-    await harness.run(wait)
-    return harness
-
-
-def annotate(harness, ref, **keys):
-    body = {
-        "metadata": {"annotations": {ann.PREFIX + k.replace("_", "-"): v for k, v in keys.items()}}
-    }
-    harness.world.patch(SHOOT, ref, body)
+from tests.support.harness import CA, ETCD, GARDENER, KCM, MCM, SHOOT, WITH_ETCD
 
 
 @pytest.mark.parametrize("value", ["1", "t", "T", "true", "True", "TRUE"])
 async def test_ignore_scaling_leaves_a_resource_alone_in_an_outage(lab, value):
-    harness = await shoot(lab)
-    annotate(harness, KCM, ignore_scaling=value)
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy()
+    harness.annotate(KCM, ignore_scaling=value)
+    with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.replicas() == (1, 0, 0)
         assert not harness.writes(KCM)
 
 
-@pytest.mark.parametrize("value", ["0", "false", "F"])
-async def test_ignore_scaling_false_is_not_heeded_without_a_warning(lab, value):
-    harness = await shoot(lab)
-    annotate(harness, KCM, ignore_scaling=value)
-    with harness.world.faults.path_cut(SHOOT):
-        await harness.protect()
-    assert harness.world.replicas(SHOOT, KCM) == 0
-    assert not harness.told("InvalidIgnoreScalingAnnotation")
-
-
-@pytest.mark.parametrize("value", ["yes", "", "tRUE", "1 "])
-async def test_any_other_value_of_ignore_scaling_is_not_heeded_with_a_warning(lab, value):
-    harness = await shoot(lab)
-    annotate(harness, KCM, ignore_scaling=value)
-    with harness.world.faults.path_cut(SHOOT):
-        await harness.protect()
-    assert harness.world.replicas(SHOOT, KCM) == 0
-    (warning, *_) = harness.told("InvalidIgnoreScalingAnnotation")
-    assert warning.event
-    assert warning.resource == KCM
-
-
-async def test_ignore_scaling_set_while_at_0_drops_the_key_keeps_the_count_and_says_left_at_0(
-    lab,
-):
-    harness = await shoot(lab)
-    with harness.world.faults.path_cut(SHOOT):
-        await harness.protect()
-        annotate(harness, KCM, ignore_scaling="true")
-        await harness.run(30)
-    await harness.run(180)
-    keys = harness.world.annotations(SHOOT, KCM)
-    assert ann.MELTDOWN not in keys
-    assert keys[ann.REPLICAS] == "1"
-    assert harness.replicas() == (0, 1, 1)
-    assert [n for n in harness.notices if "left at 0" in n.message and n.event]
-
-
-@pytest.mark.parametrize("saved", ["0", "-3", "many", "", "2147483648", "01", "1.5"])
-async def test_an_invalid_saved_count_means_1_with_a_warning(lab, saved):
-    harness = await shoot(lab)
-    with harness.world.faults.path_cut(SHOOT):
-        await harness.protect()
-        annotate(harness, KCM, replicas=saved)
-    await harness.run(120)
-    assert harness.world.replicas(SHOOT, KCM) == 1
-    (warning, *_) = harness.told("InvalidReplicasAnnotation")
-    assert warning.event
-
-
-async def test_the_larger_of_saved_and_current_count_is_kept(lab):
-    """Somebody scaled it up to 2 under protection, where 5 is saved."""
-    harness = await shoot(lab, shoot={"replicas": {"kube-controller-manager": 5, MCM: 1, CA: 1}})
-    with harness.world.faults.path_cut(SHOOT):
-        await harness.protect()
-        since = harness.world.annotations(SHOOT, KCM)[ann.SINCE]
-        harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
-        await harness.run(30)
-        keys = harness.world.annotations(SHOOT, KCM)
-        assert harness.world.replicas(SHOOT, KCM) == 0
-        assert keys[ann.REPLICAS] == "5"
-        assert keys[ann.SINCE] == since, "a renewed scale-down keeps it"
-    await harness.run(120)
-    assert harness.world.replicas(SHOOT, KCM) == 5
-
-
-async def test_a_saved_count_without_the_meltdown_key_is_not_kept(lab):
-    harness = await shoot(lab, shoot={"replicas": {"kube-controller-manager": 3, MCM: 1, CA: 1}})
-    with harness.world.faults.path_cut(SHOOT):
-        await harness.run(15)  # no scale-up verdict comes any more that would remove it
-        annotate(harness, KCM, replicas="7")
-        await harness.protect()
-        assert harness.world.annotations(SHOOT, KCM)[ann.REPLICAS] == "3"
-
-
-async def test_what_is_left_of_the_keys_is_removed_from_a_resource_that_is_up(lab):
-    harness = await shoot(lab)
-    annotate(harness, KCM, replicas="4", meltdown_protection_active="")
-    await harness.run(60)
-    assert not harness.world.annotations(SHOOT, KCM)
-    assert harness.world.replicas(SHOOT, KCM) == 1
-
-
 async def test_a_resource_at_0_without_keys_is_scaled_up_at_two_verdicts_15_s_apart(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
     at = harness.now
     await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
@@ -140,20 +37,20 @@ async def test_a_resource_at_0_without_keys_is_scaled_up_at_two_verdicts_15_s_ap
 
 
 async def test_a_hold_between_the_two_verdicts_does_not_start_anew(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
     probes = len(harness.probes())
     await harness.until(lambda: len(harness.probes()) > probes)
     first = harness.now
-    with harness.world.faults.api_down(SHOOT):
+    with harness.faults.api_down(SHOOT):
         await harness.run(13)
     await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
     assert harness.now - first < 32
 
 
 async def test_a_scale_down_between_the_two_verdicts_starts_anew(lab):
-    harness = await shoot(lab)
-    cut = harness.world.faults.path_cut(SHOOT)
+    harness = await lab.healthy()
+    cut = harness.faults.path_cut(SHOOT)
     await harness.run(15)
     harness.world.patch(SHOOT, CA, {"spec": {"replicas": 0}})
     await harness.protect()
@@ -165,7 +62,7 @@ async def test_a_scale_down_between_the_two_verdicts_starts_anew(lab):
 async def test_a_verdict_15_s_old_does_not_count_as_two(lab):
     """The scaling run comes to CA 35 s after the only verdict so far, in which it was at 0."""
     rare = {"suspect_interval": 50.0, "probe_interval": 50.0, "success_threshold": 1}
-    harness = await shoot(lab, wait=120, **rare)
+    harness = await lab.healthy(settle=120, **rare)
     harness.world.patch(SHOOT, CA, {"spec": {"replicas": 0}})
     ours = {"metadata": {"annotations": {ann.MELTDOWN: "", ann.REPLICAS: "1"}}}
     harness.world.patch(SHOOT, MCM, {**ours, "spec": {"replicas": 0}})
@@ -174,22 +71,12 @@ async def test_a_verdict_15_s_old_does_not_count_as_two(lab):
     assert len(harness.probes()) >= seen + 2
 
 
-async def test_a_resource_at_0_that_somebody_ignores_is_not_found_at_zero(lab):
-    harness = await shoot(lab)
-    annotate(harness, CA, ignore_scaling="true")
-    harness.world.patch(SHOOT, CA, {"spec": {"replicas": 0}})
-    await harness.run(120)
-    assert harness.world.replicas(SHOOT, CA) == 0
-    assert harness.state() is ShootState.HEALTHY
-
-
 async def test_another_kind_goes_down_by_annotations_then_scale_and_up_by_scale_then_removal(lab):
-    harness = await shoot(
-        lab,
+    harness = await lab.healthy(
         shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}},
         dependents=WITH_ETCD,
     )
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         assert harness.world.replicas(SHOOT, ETCD) == 0
         assert harness.world.annotations(SHOOT, ETCD)[ann.REPLICAS] == "3"
@@ -201,10 +88,10 @@ async def test_another_kind_goes_down_by_annotations_then_scale_and_up_by_scale_
 
 
 async def test_another_kind_that_is_at_0_is_left_in_peace_under_protection(lab):
-    harness = await shoot(
-        lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
+    harness = await lab.healthy(
+        shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(20)
         harness.world.requests.reset()
@@ -214,21 +101,23 @@ async def test_another_kind_that_is_at_0_is_left_in_peace_under_protection(lab):
 
 async def test_a_kind_without_scale_fails_and_the_others_go_on(lab):
     other = ResourceRef("example.org/v1", "Thing", "no-scale")
-    harness = await shoot(lab, dependents=(*GARDENER.dependents, replace(WITH_ETCD[-1], ref=other)))
+    harness = await lab.healthy(
+        dependents=(*GARDENER.dependents, replace(WITH_ETCD[-1], ref=other))
+    )
     body = {"apiVersion": other.api_version, "spec": {}}
     harness.world.store.create(ObjectKey(other.kind, SHOOT, other.name), body)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(90)
         assert harness.replicas() == (0, 0, 0)
         assert "no scale" in harness.told("ScalingFailed")[0].message
 
 
 async def test_forbidden_scale_of_another_kind_fails_with_its_count_kept(lab):
-    harness = await shoot(
-        lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
+    harness = await lab.healthy(
+        shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )
-    with harness.world.faults.path_cut(SHOOT):
-        with harness.world.faults.patch_forbidden("etcds/scale"):
+    with harness.faults.path_cut(SHOOT):
+        with harness.faults.patch_forbidden("etcds/scale"):
             await harness.run(90)
             assert harness.world.replicas(SHOOT, ETCD) == 3
             assert harness.world.annotations(SHOOT, ETCD)[ann.REPLICAS] == "3"
@@ -260,11 +149,11 @@ async def test_a_write_whose_answer_was_cut_off_was_carried_out_and_is_no_failur
             raise error
         return found
 
-    harness = await shoot(
-        lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
+    harness = await lab.healthy(
+        shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )
     monkeypatch.setattr(SeedCluster, method, cut_off)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(20)
         assert cut
@@ -285,9 +174,9 @@ async def test_a_write_that_is_answered_with_a_redirect_fails_at_once(lab, monke
         starting()
         raise errors.BadAnswer("a redirect (302), which is never followed", status=302)
 
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     monkeypatch.setattr(SeedCluster, "patch_dependent", redirected)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.told("ScalingFailed"), within=60)
         began = harness.told("FlowStarted")[0].at
         assert harness.told("ScalingFailed")[0].at - began < 2
@@ -314,21 +203,21 @@ def pods_shown_by_scale_alone(monkeypatch):
 
 async def test_a_scale_that_cannot_be_read_for_a_moment_fails_no_run(lab, monkeypatch):
     pods_shown_by_scale_alone(monkeypatch)
-    harness = await shoot(
-        lab, shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
+    harness = await lab.healthy(
+        shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
     )
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: len(harness.writes(ETCD)) == 2)
         scale = Trouble(error_rate=1.0, verbs=frozenset({"get"}), what=frozenset({"etcds/scale"}))
-        with harness.world.faults.seed_trouble(scale):
+        with harness.faults.seed_trouble(scale):
             await harness.run(5)
         await harness.protect()
     assert not harness.told("ScalingFailed")
 
 
 async def test_what_was_found_at_zero_waits_for_the_level_before_to_be_ready(lab):
-    harness = await shoot(lab)
-    with harness.world.faults.pods_stuck(SHOOT, KCM):
+    harness = await lab.healthy()
+    with harness.faults.pods_stuck(SHOOT, KCM):
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
         await harness.run(3)
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 1}})

@@ -8,28 +8,16 @@ from structlog.testing import capture_logs
 from app.core.kube.seed_api import SeedApi
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from app.core.model.workloads import ResourceRef
 from app.simulation.traffic import Host, Trouble
-from tests.support.harness import KCM, MCM, SHOOT, changed
+from tests.support.harness import ETCD, KCM, MCM, SHOOT, SLOW_KCM, changed
 
 PATCHES = frozenset({"patch"})
-SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
-"""A scaling run downwards waits a minute before it writes KCM."""
-ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
 WITH_ETCD_ONLY = (DependentPolicy(ETCD, ScalePolicy(0), ScalePolicy(0)),)
-
-
-async def shoot(lab, **changes):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, **changes)
-    await harness.run(60)
-    return harness
 
 
 async def waiting_up(harness):
     """A scaling run upwards that waits for MCM's delay."""
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
     await harness.run(6)
@@ -37,8 +25,8 @@ async def waiting_up(harness):
 
 
 async def test_a_scale_up_verdict_ends_a_run_downwards_and_its_waits_at_once(lab):
-    harness = await shoot(lab, dependents=SLOW_KCM)
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=SLOW_KCM)
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
     await harness.until(lambda: harness.decision().verdict is Verdict.SCALE_UP)
     await harness.run(0.1)
@@ -50,17 +38,17 @@ async def test_a_scale_up_verdict_ends_a_run_downwards_and_its_waits_at_once(lab
 
 
 async def test_a_scale_down_verdict_ends_a_run_upwards_and_its_waits_at_once(lab):
-    harness = await shoot(lab, dependents=changed(MCM, scale_up=ScalePolicy(1, initial_delay=300)))
+    harness = await lab.healthy(dependents=changed(MCM, scale_up=ScalePolicy(1, initial_delay=300)))
     await waiting_up(harness)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 0)
         assert "was ended: the verdict is ScaleDown" in harness.told("FlowEnded")[1].message
 
 
 async def test_a_stop_of_the_prober_ends_a_run_at_once(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     await waiting_up(harness)
-    harness.world.faults.hibernated(SHOOT)
+    harness.faults.hibernated(SHOOT)
     await harness.run(0.2)
     assert not harness.runs()
     await harness.run(120)
@@ -68,10 +56,10 @@ async def test_a_stop_of_the_prober_ends_a_run_at_once(lab):
 
 
 async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     with (
-        harness.world.faults.path_cut(SHOOT),
-        harness.world.faults.seed_trouble(Trouble(latency=0.5, verbs=PATCHES)),
+        harness.faults.path_cut(SHOOT),
+        harness.faults.seed_trouble(Trouble(latency=0.5, verbs=PATCHES)),
     ):
         await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch") == 2)
         await harness.prober.stop("SIGTERM")
@@ -82,7 +70,7 @@ async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(lab
 
 @pytest.mark.parametrize("again", [False, True])
 async def test_lost_leadership_ends_a_run_and_its_waits_at_once(lab, again):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     await waiting_up(harness)
     ended = len(harness.told("FlowEnded"))
     harness.leadership.become(leading=False)
@@ -97,8 +85,8 @@ async def test_lost_leadership_ends_a_run_and_its_waits_at_once(lab, again):
 
 
 async def test_no_write_starts_after_leadership_was_lost_in_a_run_downwards(lab):
-    harness = await shoot(lab, dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=3)))
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=3)))
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
         harness.leadership.become(leading=False)
         await harness.run(120)
@@ -106,10 +94,10 @@ async def test_no_write_starts_after_leadership_was_lost_in_a_run_downwards(lab)
 
 
 async def test_a_hold_makes_the_next_write_wait_and_a_confirmed_verdict_lets_it_go(lab):
-    harness = await shoot(lab, dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
-        with harness.world.faults.api_down(SHOOT):
+        with harness.faults.api_down(SHOOT):
             await harness.run(11)
             assert harness.reason() is VerdictReason.UNREACHABLE
             assert not harness.writes(KCM), "its delay is over, its verdict is not current"
@@ -118,10 +106,10 @@ async def test_a_hold_makes_the_next_write_wait_and_a_confirmed_verdict_lets_it_
 
 
 async def test_a_hold_that_lasts_three_suspect_intervals_ends_the_run(lab):
-    harness = await shoot(lab, dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
+    with harness.faults.path_cut(SHOOT):
         mcm = await harness.until(lambda: harness.writes(MCM))
-        with harness.world.faults.api_down(SHOOT):
+        with harness.faults.api_down(SHOOT):
             await harness.until(lambda: harness.told("FlowEnded"))
             assert harness.now - mcm == pytest.approx(6 + 15, abs=0.2)
             assert "not confirmed" in harness.told("FlowEnded")[0].message
@@ -130,31 +118,31 @@ async def test_a_hold_that_lasts_three_suspect_intervals_ends_the_run(lab):
 
 async def test_a_hold_of_a_write_that_waits_for_readiness_ends_nothing(lab):
     """Only writes wait for a verdict."""
-    harness = await shoot(lab)
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy()
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-    with harness.world.faults.pods_stuck(SHOOT, KCM):
+    with harness.faults.pods_stuck(SHOOT, KCM):
         await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
-        with harness.world.faults.api_down(SHOOT):
+        with harness.faults.api_down(SHOOT):
             await harness.run(20)
             assert harness.state() is ShootState.RECOVERING
 
 
 async def test_a_level_that_waits_for_the_verdict_lets_no_other_one_write_either(lab):
-    harness = await shoot(lab, dependents=changed(MCM, scale_down=ScalePolicy(0, initial_delay=6)))
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=changed(MCM, scale_down=ScalePolicy(0, initial_delay=6)))
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.told("FlowStarted"))
-        with harness.world.faults.api_down(SHOOT):
+        with harness.faults.api_down(SHOOT):
             await harness.run(40)
             assert not harness.writes(MCM)
             assert not harness.writes(KCM)
 
 
 async def test_the_probe_loop_never_waits_for_a_run(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     with (
-        harness.world.faults.path_cut(SHOOT),
-        harness.world.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
+        harness.faults.path_cut(SHOOT),
+        harness.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
     ):
         await harness.until(lambda: harness.told("FlowStarted"))
         probes = len(harness.probes())
@@ -163,9 +151,9 @@ async def test_the_probe_loop_never_waits_for_a_run(lab):
 
 
 async def test_a_shoot_has_one_run_at_a_time(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     for seconds in (29, 31, 35, 40):
-        with harness.world.faults.path_cut(SHOOT):
+        with harness.faults.path_cut(SHOOT):
             await harness.run(seconds)
         await harness.run(seconds)
     await harness.run(500)
@@ -183,8 +171,8 @@ async def test_a_failed_runner_makes_the_writes_of_its_run_wait(lab):
 
 
 async def fail(lab):
-    harness = await shoot(lab, dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
         runner = harness.prober.registry.runner(SHOOT)
         runner._probe.probe = None
@@ -193,8 +181,8 @@ async def fail(lab):
 
 
 async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothing(lab):
-    harness = await shoot(lab)
-    with harness.world.faults.path_cut(SHOOT):
+    harness = await lab.healthy()
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     for _ in range(200):  # many other shoots come back
         harness.environment.scale_ups.turn(harness.now + 10)
@@ -208,8 +196,8 @@ async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothi
 async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verdict_is_a_hold(
     lab,
 ):
-    harness = await shoot(lab, dependents=changed(MCM, scale_up=ScalePolicy(1, initial_delay=20)))
-    faults = harness.world.faults
+    harness = await lab.healthy(dependents=changed(MCM, scale_up=ScalePolicy(1, initial_delay=20)))
+    faults = harness.faults
     with faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(20)
@@ -227,18 +215,15 @@ async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verd
 
 
 async def test_the_second_write_of_another_kind_does_not_start_after_leadership_was_lost(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT, replicas={ETCD: 1})
-    harness = lab.prober(world, dependents=WITH_ETCD_ONLY)
-    await harness.run(60)
+    harness = await lab.healthy(shoot={"replicas": {ETCD: 1}}, dependents=WITH_ETCD_ONLY)
     with (
-        world.faults.path_cut(SHOOT),
-        world.faults.seed_trouble(Trouble(latency=2.0, verbs=PATCHES)),
+        harness.faults.path_cut(SHOOT),
+        harness.faults.seed_trouble(Trouble(latency=2.0, verbs=PATCHES)),
     ):
-        await harness.until(lambda: world.requests.live(Host.SEED, "patch") == 1)
+        await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch") == 1)
         harness.leadership.become(leading=False)
         await harness.run(20)
-    assert world.requests.live(Host.SEED, "patch") == 1
+    assert harness.world.requests.live(Host.SEED, "patch") == 1
 
 
 @pytest.mark.parametrize("sent", [0, 1], ids=["the annotations", "the scale"])
@@ -246,10 +231,7 @@ async def test_a_write_that_waited_for_the_budget_does_not_start_after_the_lease
     lab, monkeypatch, sent
 ):
     """Nobody has told the run yet that this instance does not lead any more."""
-    world = lab.world()
-    world.add_shoot(SHOOT, replicas={ETCD: 1})
-    harness = lab.prober(world, dependents=WITH_ETCD_ONLY)
-    await harness.run(60)
+    harness = await lab.healthy(shoot={"replicas": {ETCD: 1}}, dependents=WITH_ETCD_ONLY)
     call, writes = SeedApi.call, []
 
     def run_out_meanwhile(api, request, *more, starting=None, **options):
@@ -262,17 +244,17 @@ async def test_a_write_that_waited_for_the_budget_does_not_start_after_the_lease
         return call(api, request, *more, starting=starting and begins, **options)
 
     monkeypatch.setattr(SeedApi, "call", run_out_meanwhile)
-    with world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: len(writes) > sent)
         await harness.run(20)
-    assert world.requests.live(Host.SEED, "patch") == sent
+    assert harness.world.requests.live(Host.SEED, "patch") == sent
     assert "not the leader" in harness.told("FlowEnded")[0].message
 
 
 async def test_a_process_that_ends_in_mid_run_calls_nothing_a_failure(lab):
     """Its stop took too long, and what was left was cancelled: a resource of the scaling run, in its wait or in a
     request."""
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     await waiting_up(harness)
     await harness.kill()
     assert harness.told("FlowStarted")
@@ -280,10 +262,10 @@ async def test_a_process_that_ends_in_mid_run_calls_nothing_a_failure(lab):
 
 
 async def test_a_process_that_ends_in_mid_request_leaves_no_task_behind(lab):
-    harness = await shoot(lab)
+    harness = await lab.healthy()
     with (
-        harness.world.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
-        harness.world.faults.path_cut(SHOOT),
+        harness.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
+        harness.faults.path_cut(SHOOT),
     ):
         await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
         await harness.kill()

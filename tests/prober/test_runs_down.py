@@ -19,7 +19,7 @@ PATCHES = frozenset({"patch"})
 async def darken(harness):
     """The shoot's nodes lose their path."""
     await harness.run(60)
-    harness.world.faults.path_cut(SHOOT)
+    harness.faults.path_cut(SHOOT)
 
 
 async def test_one_patch_has_saved_count_meltdown_key_since_and_replicas(harness):
@@ -52,11 +52,8 @@ async def test_levels_go_in_ascending_order_and_all_of_one_level_at_once(harness
 
 
 async def test_the_next_level_does_not_wait_until_the_pods_are_gone(lab):
-    world = lab.world(pace=PodPace(gone=25.0))
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(lab.world(pace=PodPace(gone=25.0)))
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(KCM))
         assert harness.writes(KCM)[0].sent - harness.writes(MCM)[0].at < 0.1
 
@@ -64,14 +61,14 @@ async def test_the_next_level_does_not_wait_until_the_pods_are_gone(lab):
 @pytest.mark.parametrize("slow", [1.5, 3.0])
 async def test_the_level_after_a_slow_patch_starts_1_s_after_it_was_sent(harness, slow):
     await darken(harness)
-    with harness.world.faults.seed_trouble(Trouble(latency=slow, verbs=PATCHES)):
+    with harness.faults.seed_trouble(Trouble(latency=slow, verbs=PATCHES)):
         await harness.until(lambda: len(harness.writes()) == 3)
     assert harness.writes(KCM)[0].sent - harness.writes(MCM)[0].sent == pytest.approx(1.0, abs=0.02)
 
 
 async def test_the_level_after_a_patch_that_never_answers_starts_1_s_after_it_was_sent(harness):
     await darken(harness)
-    hanging = harness.world.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES))
+    hanging = harness.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES))
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch") == 2)
     sent = harness.now
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch") == 3)
@@ -83,55 +80,33 @@ async def test_the_level_after_a_patch_that_never_answers_starts_1_s_after_it_wa
 
 async def test_a_missing_optional_dependent_and_a_slow_seed_hold_up_no_level_for_longer(lab):
     """Whether it is really gone is read live; that must not eat the seconds that KCM has."""
-    world = lab.world()
-    world.add_shoot(SHOOT, replicas={"kube-controller-manager": 1, "machine-controller-manager": 1})
-    harness = lab.prober(world)
-    await harness.run(60)
+    harness = await lab.healthy(
+        shoot={"replicas": {"kube-controller-manager": 1, "machine-controller-manager": 1}}
+    )
     with (
-        world.faults.path_cut(SHOOT),
-        world.faults.seed_trouble(Trouble(silent=True, verbs=frozenset({"get"}))),
+        harness.faults.path_cut(SHOOT),
+        harness.faults.seed_trouble(Trouble(silent=True, verbs=frozenset({"get"}))),
     ):
         await harness.until(lambda: harness.writes(KCM))
     assert harness.writes(KCM)[0].sent - harness.writes(MCM)[0].sent == pytest.approx(1.0, abs=0.05)
 
 
-async def test_a_missing_optional_dependent_is_skipped(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT, replicas={"kube-controller-manager": 1, "machine-controller-manager": 1})
-    harness = lab.prober(world)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
-        await harness.protect()
-    await harness.run(120)
-    assert harness.state() is ShootState.HEALTHY
-    assert not harness.told("ScalingFailed")
-
-
-async def test_a_missing_required_dependent_fails_and_the_others_go_down(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT, replicas={"kube-controller-manager": 1, "cluster-autoscaler": 1})
-    harness = lab.prober(world)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
-        await harness.protect()
-        assert world.replicas(SHOOT, KCM) == 0
-        assert harness.told("ScalingFailed")[0].resource == MCM
-
-
-async def test_onScaleDownFailure_stop_ends_the_flow_after_the_level_that_failed(lab):  # noqa: N802  the key's name
-    world = lab.world()
-    world.add_shoot(SHOOT, replicas={"kube-controller-manager": 1, "cluster-autoscaler": 1})
-    harness = lab.prober(world, on_scale_down_failure=OnFailure.STOP)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+@pytest.mark.parametrize(("policy", "kcm"), [(OnFailure.CONTINUE, 0), (OnFailure.STOP, 1)])
+async def test_a_missing_required_dependent_fails_and_only_stop_keeps_later_levels_up(
+    lab, policy, kcm
+):
+    replicas = {"kube-controller-manager": 1, "cluster-autoscaler": 1}
+    harness = await lab.healthy(shoot={"replicas": replicas}, on_scale_down_failure=policy)
+    with harness.faults.path_cut(SHOOT):
         await harness.run(60)
-        assert world.replicas(SHOOT, CA) == 0, "it is of the same level"
-        assert world.replicas(SHOOT, KCM) == 1
+        assert harness.told("ScalingFailed")[0].resource == MCM
+        assert harness.world.replicas(SHOOT, CA) == 0, "it is of the same level"
+        assert harness.world.replicas(SHOOT, KCM) == kcm
 
 
 async def test_a_forbidden_patch_fails_is_told_and_is_tried_at_every_further_verdict(harness):
     await darken(harness)
-    with harness.world.faults.patch_forbidden():
+    with harness.faults.patch_forbidden():
         await harness.run(60)
         assert not harness.writes()
         failed = harness.told("ScalingFailed")
@@ -145,7 +120,7 @@ async def test_a_forbidden_patch_fails_is_told_and_is_tried_at_every_further_ver
 @pytest.mark.parametrize("trouble", [Trouble(error_rate=1.0), Trouble(refused=True)])
 async def test_a_failing_patch_is_tried_again_until_it_is_accepted(harness, trouble):
     await darken(harness)
-    wrong = harness.world.faults.seed_trouble(replace(trouble, verbs=PATCHES))
+    wrong = harness.faults.seed_trouble(replace(trouble, verbs=PATCHES))
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
     await harness.run(3)
     wrong.lift()
@@ -156,9 +131,7 @@ async def test_a_failing_patch_is_tried_again_until_it_is_accepted(harness, trou
 
 async def test_a_429_on_a_patch_is_heeded_for_its_retry_after(harness):
     await darken(harness)
-    wrong = harness.world.faults.seed_trouble(
-        Trouble(throttled=True, retry_after=4.0, verbs=PATCHES)
-    )
+    wrong = harness.faults.seed_trouble(Trouble(throttled=True, retry_after=4.0, verbs=PATCHES))
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
     await harness.run(0.1)
     wrong.lift()
@@ -171,7 +144,7 @@ async def test_a_429_on_a_patch_is_heeded_for_its_retry_after(harness):
 
 async def test_patches_that_never_succeed_fail_at_the_timeout(harness):
     await darken(harness)
-    with harness.world.faults.seed_trouble(Trouble(error_rate=1.0, verbs=PATCHES)):
+    with harness.faults.seed_trouble(Trouble(error_rate=1.0, verbs=PATCHES)):
         await harness.until(lambda: harness.told("FlowStarted"))
         begun = harness.now
         await harness.until(lambda: harness.told("FlowEnded"), within=90)
@@ -181,16 +154,13 @@ async def test_patches_that_never_succeed_fail_at_the_timeout(harness):
 
 async def test_a_conflict_rereads_and_decides_again(lab):
     """Somebody scaled KCM to 3 and the watch has not shown it: the saved count is 3 all the same."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world)
-    await harness.run(60)
-    with world.faults.watch_stalled(Watched.DEPENDENTS):
-        world.patch(SHOOT, KCM, {"spec": {"replicas": 3}})
-        with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy()
+    with harness.faults.watch_stalled(Watched.DEPENDENTS):
+        harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 3}})
+        with harness.faults.path_cut(SHOOT):
             await harness.until(lambda: harness.writes(KCM))
-    assert world.annotations(SHOOT, KCM)[ann.REPLICAS] == "3"
-    assert world.replicas(SHOOT, KCM) == 0
+    assert harness.world.annotations(SHOOT, KCM)[ann.REPLICAS] == "3"
+    assert harness.world.replicas(SHOOT, KCM) == 0
 
 
 def taken_down(world, ref):
@@ -210,15 +180,12 @@ def gone(world, ref):
 @pytest.mark.parametrize("became", [taken_down, ignored, gone])
 async def test_what_a_conflict_has_shown_is_known_while_the_watch_is_behind(lab, became):
     """The watch goes on showing a version that was refused: nobody sends a patch of that again, look after probe."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world)
-    await harness.run(60)
-    with world.faults.watch_stalled(Watched.DEPENDENTS), world.faults.path_cut(SHOOT):
-        became(world, CA)
+    harness = await lab.healthy()
+    with harness.faults.watch_stalled(Watched.DEPENDENTS), harness.faults.path_cut(SHOOT):
+        became(harness.world, CA)
         await harness.until(lambda: harness.writes(KCM))
         await harness.run(60)
-        assert world.requests.live(Host.SEED, "patch") == 3
+        assert harness.world.requests.live(Host.SEED, "patch") == 3
     assert harness.state() is ShootState.PROTECTED
 
 
@@ -227,7 +194,7 @@ async def test_a_patch_that_was_carried_out_without_an_answer_is_reported_as_don
     await darken(harness)
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
     await harness.clock.sleep(0.012)  # it is carried out, and its answer is on the way
-    lost = harness.world.faults.seed_trouble(Trouble(latency=20.0, verbs=PATCHES))
+    lost = harness.faults.seed_trouble(Trouble(latency=20.0, verbs=PATCHES))
     assert harness.writes()
     await harness.run(1)
     lost.lift()
@@ -236,36 +203,18 @@ async def test_a_patch_that_was_carried_out_without_an_answer_is_reported_as_don
 
 
 async def test_pods_that_do_not_go_within_the_timeout_are_reported_and_stop_nothing(lab):
-    world = lab.world(pace=PodPace(gone=600.0))
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(lab.world(pace=PodPace(gone=600.0)))
+    with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.replicas() == (0, 0, 0)
         assert "not until no pod is left" in harness.told("ScalingFailed")[0].message
 
 
-async def test_initial_delay_on_the_way_down_is_waited_for_then_the_verdict_must_be_current(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    delayed = changed(KCM, scale_down=ScalePolicy(1, initial_delay=8.0))
-    harness = lab.prober(world, dependents=delayed)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
-        await harness.until(lambda: harness.writes(KCM))
-        (kcm,), (mcm,) = harness.writes(KCM), harness.writes(MCM)
-        assert kcm.sent - mcm.at == pytest.approx(8.0, abs=0.1)
-
-
 async def test_a_new_leader_waits_for_what_is_left_of_a_delay_on_the_way_down(lab):
     """The one before was killed in the midst of it; the seed says since when the level below is at 0."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
     delayed = changed(KCM, scale_down=ScalePolicy(1, initial_delay=40.0))
-    first = lab.prober(world, dependents=delayed)
-    await first.run(60)
-    with world.faults.path_cut(SHOOT):
+    first = await lab.healthy(dependents=delayed)
+    with first.faults.path_cut(SHOOT):
         await first.until(lambda: first.writes(MCM))
         await first.run(5)
         await first.kill()
@@ -277,32 +226,17 @@ async def test_a_new_leader_waits_for_what_is_left_of_a_delay_on_the_way_down(la
 
 async def test_what_somebody_scales_up_in_mid_outage_goes_down_again_without_a_delay(lab):
     """Its level could start long ago."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, dependents=changed(KCM, scale_down=ScalePolicy(1, 20.0)))
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, 20.0)))
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(30)
-        world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
-        await harness.until(lambda: world.replicas(SHOOT, KCM) == 0, within=10)
-
-
-async def test_every_action_is_an_event_on_the_resource(harness):
-    await darken(harness)
-    await harness.protect()
-    assert {n.resource for n in harness.told("ScaledDown") if n.event} == {KCM, MCM, CA}
-    (started,) = harness.told("MeltdownProtectionStarted")
-    assert started.event
-    assert "of 10 node leases are older than 30 s" in started.message
+        harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
+        await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 0, within=10)
 
 
 async def test_a_write_whose_wait_was_ended_is_an_event_all_the_same(lab):
-    world = lab.world(pace=PodPace(gone=20.0))
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, GARDENER)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(lab.world(pace=PodPace(gone=20.0)))
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: len(harness.writes()) == 3)
         await harness.run(1)
         await harness.prober.stop("SIGTERM")
@@ -310,12 +244,9 @@ async def test_a_write_whose_wait_was_ended_is_an_event_all_the_same(lab):
 
 
 async def test_the_timeout_counts_from_the_first_request_and_not_from_the_delay_before_it(lab):
-    world = lab.world(pace=PodPace(gone=3.0))
-    world.add_shoot(SHOOT)
     slow = changed(KCM, scale_down=ScalePolicy(1, initial_delay=12.0, timeout=5.0))
-    harness = lab.prober(world, dependents=slow)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(lab.world(pace=PodPace(gone=3.0)), dependents=slow)
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     assert not harness.told("ScalingFailed")
 

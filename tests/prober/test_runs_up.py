@@ -7,14 +7,13 @@ from app.core.model.policy import OnFailure, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.ports import Watched
 from app.simulation.traffic import Host, Trouble
-from app.simulation.workloads import PodPace
 from tests.support.harness import CA, KCM, MCM, SHOOT, changed
 
 
 async def come_back(harness):
     """The shoot was protected, and its path has just come back."""
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
 
 
@@ -43,7 +42,7 @@ async def test_a_level_starts_when_the_one_before_is_ready_and_its_delay_is_over
 
 async def test_a_resource_that_does_not_get_ready_stops_the_run_at_its_timeout(harness):
     await come_back(harness)
-    with harness.world.faults.pods_stuck(SHOOT, KCM):
+    with harness.faults.pods_stuck(SHOOT, KCM):
         await harness.until(lambda: ups(harness, KCM))
         await harness.until(lambda: harness.told("ScalingFailed"), within=40)
         assert harness.now - ups(harness, KCM)[0].sent == pytest.approx(30.0, abs=0.5)
@@ -56,7 +55,7 @@ async def test_a_resource_that_does_not_get_ready_stops_the_run_at_its_timeout(h
 
 async def test_what_has_failed_to_get_ready_fails_at_once_in_each_further_run(harness):
     await come_back(harness)
-    with harness.world.faults.pods_stuck(SHOOT, KCM):
+    with harness.faults.pods_stuck(SHOOT, KCM):
         await harness.until(lambda: harness.told("ScalingFailed"), within=120)
         begun = len(harness.told("FlowStarted"))
         await harness.until(lambda: len(harness.told("FlowStarted")) > begun + 1)
@@ -66,13 +65,10 @@ async def test_what_has_failed_to_get_ready_fails_at_once_in_each_further_run(ha
 
 
 async def test_onScaleUpFailure_continue_goes_on_and_is_reported(lab):  # noqa: N802  the key's name
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, on_scale_up_failure=OnFailure.CONTINUE)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(on_scale_up_failure=OnFailure.CONTINUE)
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-    with world.faults.pods_stuck(SHOOT, KCM):
+    with harness.faults.pods_stuck(SHOOT, KCM):
         await harness.until(lambda: harness.replicas() == (1, 1, 1), within=150)
         await harness.until(lambda: harness.told("FlowEnded")[1:])
         assert harness.told("ScalingFailed")
@@ -80,17 +76,14 @@ async def test_onScaleUpFailure_continue_goes_on_and_is_reported(lab):  # noqa: 
 
 
 async def test_after_a_restart_readiness_is_awaited_from_when_it_is_first_seen(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    first = lab.prober(world)
-    await first.run(60)
-    with world.faults.path_cut(SHOOT):
+    first = await lab.healthy()
+    with first.faults.path_cut(SHOOT):
         await first.protect()
-    with world.faults.pods_stuck(SHOOT, KCM):
+    with first.faults.pods_stuck(SHOOT, KCM):
         await first.until(lambda: ups(first, KCM))
         await first.run(1)
         await first.kill()
-        second = lab.prober(world)
+        second = lab.prober(first.world)
         seen = await second.until(lambda: second.told("FlowStarted"), within=60)
         await second.until(lambda: second.told("ScalingFailed"), within=60)
         assert second.now - seen == pytest.approx(30.0, abs=1.0)
@@ -102,7 +95,7 @@ async def test_a_delay_is_counted_once_a_hold_that_ends_the_run_does_not_start_i
     await harness.until(lambda: ups(harness, KCM))
     await harness.run(6)
     could_start = harness.now
-    with harness.world.faults.api_down(SHOOT):
+    with harness.faults.api_down(SHOOT):
         await harness.run(45)
     await harness.until(lambda: ups(harness, MCM), within=60)
     assert harness.now - could_start < 45 + 35, "not 30 s more after the new verdict"
@@ -119,7 +112,7 @@ async def test_an_outage_that_recurs_while_a_scale_up_waits_is_protected_again(l
     await come_back(harness)
     await harness.until(lambda: ups(harness, KCM))
     await harness.run(10)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 0)
         await harness.run(60)
         assert harness.replicas() == (0, 0, 0)
@@ -134,15 +127,12 @@ async def test_an_outage_that_recurs_while_a_scale_up_waits_is_protected_again(l
 async def test_a_verdict_down_starts_the_delays_of_the_way_up_anew_even_with_nothing_to_write(
     lab,
 ):
-    world = lab.world()
-    world.add_shoot(SHOOT)
     slow = changed(KCM, scale_up=ScalePolicy(0, initial_delay=60.0))
-    harness = lab.prober(world, dependents=slow)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=slow)
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
     await harness.until(lambda: harness.told("FlowStarted")[1:], within=60)
-    with world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(70)
         assert harness.state() is ShootState.PROTECTED
     await harness.until(lambda: len(harness.told("FlowStarted")) == 3, within=60)
@@ -156,18 +146,10 @@ async def test_a_delay_ends_in_a_verdict_that_is_still_current_or_in_nothing(har
     await come_back(harness)
     await harness.until(lambda: ups(harness, KCM))
     await harness.run(30)
-    with harness.world.faults.api_down(SHOOT):
+    with harness.faults.api_down(SHOOT):
         await harness.run(100)
         assert not ups(harness, MCM)
         assert harness.replicas() == (1, 0, 0)
-
-
-async def test_a_resource_that_is_gone_and_required_fails_the_run(harness):
-    await come_back(harness)
-    harness.world.delete(SHOOT, KCM)
-    await harness.run(60)
-    assert harness.world.replicas(SHOOT, MCM) == 0
-    assert "does not exist" in harness.told("ScalingFailed")[0].message
 
 
 async def test_an_optional_resource_that_is_gone_is_skipped_on_the_way_up(harness):
@@ -180,53 +162,25 @@ async def test_an_optional_resource_that_is_gone_is_skipped_on_the_way_up(harnes
 
 async def test_a_conflict_on_the_way_up_rereads_and_decides_again(harness):
     await come_back(harness)
-    with harness.world.faults.watch_stalled(Watched.DEPENDENTS):
+    with harness.faults.watch_stalled(Watched.DEPENDENTS):
         harness.world.patch(SHOOT, KCM, {"metadata": {"annotations": {ann.REPLICAS: "5"}}})
         await harness.until(lambda: ups(harness, KCM))
         assert harness.world.replicas(SHOOT, KCM) == 5
-
-
-async def test_a_seed_that_fails_delays_the_way_up_and_loses_nothing(harness):
-    await come_back(harness)
-    with harness.world.faults.seed_errors():
-        await harness.run(90)
-        assert harness.replicas() == (0, 0, 0)
-    await harness.run(120)
-    assert harness.replicas() == (1, 1, 1)
-    assert not harness.world.protected(SHOOT)
-
-
-async def test_pods_that_take_long_hold_up_the_next_level(lab):
-    world = lab.world(pace=PodPace(ready=20.0))
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
-        await harness.protect()
-    await harness.until(lambda: ups(harness, MCM), within=120)
-    assert ups(harness, MCM)[0].sent - ups(harness, KCM)[0].at == pytest.approx(50.0, abs=0.5)
 
 
 async def test_a_silent_watch_of_dependents_does_not_hold_up_the_way_up(harness):
     """What the watch does not show is read live."""
     await come_back(harness)
     await harness.until(lambda: ups(harness, KCM))
-    with harness.world.faults.watch_stalled(Watched.DEPENDENTS):
+    with harness.faults.watch_stalled(Watched.DEPENDENTS):
         await harness.until(lambda: ups(harness, MCM), within=70)
         assert not harness.told("ScalingFailed")
-
-
-async def test_scale_ups_end_with_events(harness):
-    await come_back(harness)
-    await harness.until(lambda: harness.state() is ShootState.HEALTHY, within=120)
-    assert {n.resource for n in harness.told("ScaledUp") if n.event} == {KCM, MCM, CA}
-    assert harness.told("MeltdownProtectionEnded")[0].event
 
 
 async def test_a_slow_seed_on_the_way_up_loses_no_count(harness):
     await come_back(harness)
     slow = Trouble(latency=4.0, verbs=frozenset({"patch"}))
-    with harness.world.faults.seed_trouble(slow):
+    with harness.faults.seed_trouble(slow):
         await harness.run(180)
     assert harness.replicas() == (1, 1, 1)
     assert harness.world.requests.live(Host.SEED, "patch") == 6
@@ -236,8 +190,8 @@ async def test_a_watch_and_a_seed_that_are_both_silent_only_hold_up_the_way_up(h
     await come_back(harness)
     await harness.until(lambda: ups(harness, KCM))
     with (
-        harness.world.faults.watch_stalled(Watched.DEPENDENTS),
-        harness.world.faults.seed_errors(),
+        harness.faults.watch_stalled(Watched.DEPENDENTS),
+        harness.faults.seed_errors(),
     ):
         await harness.run(25)
         assert not harness.told("ScalingFailed")

@@ -4,14 +4,13 @@ import pytest
 
 from app.core.model.overrides import API_VERSION
 from app.core.model.policy import ScalePolicy
-from app.core.model.probing import Verdict, VerdictReason
+from app.core.model.probing import VerdictReason
 from app.core.model.workloads import ResourceRef
 from app.simulation.traffic import Trouble
 from tests.prober.people import REQUEST, Operator, newer_version, with_operator
 from tests.support.doubles import SetLeadership
-from tests.support.harness import KCM, MCM, SHOOT, changed
+from tests.support.harness import KCM, MCM, SHOOT, SLOW_KCM, changed
 
-SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 SOON_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=4.0))
 OUTSIDE = "kube-system"
 
@@ -22,8 +21,8 @@ async def refused(operator: Operator) -> str:
     assert status["phase"] == "Refused"
     assert not {"startedAt", "holdUntil"} & status.keys()
     assert operator.hold() is None
-    assert not operator.harness.writes()
-    assert not operator.harness.told("FlowStarted")
+    assert not operator.writes()
+    assert not operator.told("FlowStarted")
     return str(status["message"])
 
 
@@ -32,11 +31,11 @@ async def refused(operator: Operator) -> str:
 
 async def test_one_is_begun_within_a_second_and_its_status_says_how_it_went(lab):
     operator = await with_operator(lab)
-    at = operator.harness.now
+    at = operator.now
     operator.request("Down", reason="a new load balancer", author="carol")
-    await operator.harness.until(lambda: operator.harness.writes(MCM), within=1)
+    await operator.until(lambda: operator.writes(MCM), within=1)
     assert operator.phase() == "Running"
-    assert operator.harness.notes()[0].at < operator.harness.writes()[0].at
+    assert operator.notes()[0].at < operator.writes()[0].at
     status = await operator.done()
     assert status["phase"] == "Succeeded"
     assert [(each["resource"], each["level"], each["phase"]) for each in status["steps"]] == [
@@ -45,8 +44,8 @@ async def test_one_is_begun_within_a_second_and_its_status_says_how_it_went(lab)
         ("Deployment/kube-controller-manager", 1, "Done"),
     ]
     assert {(each["before"], each["after"]) for each in status["steps"]} == {(1, 0)}
-    assert operator.harness.now - at < 2
-    (told,) = operator.harness.told("FlowStarted")
+    assert operator.now - at < 2
+    (told,) = operator.told("FlowStarted")
     assert "by hand (carol: a new load balancer)" in told.message
 
 
@@ -54,9 +53,9 @@ async def test_its_begin_and_its_end_are_events_on_it(lab):
     operator = await with_operator(lab)
     name = operator.request("Down", author="carol")
     await operator.done()
-    await operator.harness.run(1)
+    await operator.run(1)
     for reason in ("ScaleRequestStarted", "ScaleRequestSucceeded"):
-        (told,) = operator.harness.told(reason)
+        (told,) = operator.told(reason)
         assert told.event
         assert told.resource == ResourceRef(API_VERSION, "ScaleRequest", REQUEST)
         assert told.resource_uid == name
@@ -66,16 +65,16 @@ async def test_its_begin_and_its_end_are_events_on_it(lab):
 async def test_its_progress_is_shown_step_by_step(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     operator.request("Down")
-    await operator.harness.run(3)
-    phases = {each["resource"]: each["phase"] for each in operator.status()["steps"]}
+    await operator.run(3)
+    phases = {each["resource"]: each["phase"] for each in operator.status_of()["steps"]}
     assert phases == {
         "Deployment/machine-controller-manager": "Done",
         "Deployment/cluster-autoscaler": "Done",
         "Deployment/kube-controller-manager": "Running",
     }
-    written = len(operator.harness.notes())
-    await operator.harness.run(20)
-    assert len(operator.harness.notes()) == written, "nothing has changed"
+    written = len(operator.notes())
+    await operator.run(20)
+    assert len(operator.notes()) == written, "nothing has changed"
 
 
 # What is refused.
@@ -84,34 +83,19 @@ async def test_its_progress_is_shown_step_by_step(lab):
 @pytest.mark.parametrize("direction", ["Up", "Down"])
 async def test_a_shoot_that_is_not_probed_needs_force(lab, direction):
     operator = await with_operator(lab)
-    operator.harness.world.faults.hibernated(SHOOT)
-    await operator.harness.until(lambda: not operator.harness.runs())
+    operator.faults.hibernated(SHOOT)
+    await operator.until(lambda: not operator.runs())
     operator.request(direction)
     assert "not probed" in await refused(operator)
     operator.request(direction, name="forced", force=True)
     assert (await operator.done("forced"))["phase"] == "Succeeded"
 
 
-async def test_up_while_the_verdict_would_be_scale_down_needs_force(lab):
+async def test_one_in_a_namespace_that_is_not_a_shoots_is_refused(lab):
     operator = await with_operator(lab)
-    await operator.pause()
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.until(
-            lambda: operator.harness.decision().would_be is Verdict.SCALE_DOWN
-        )
-        operator.request("Up")
-        assert "the verdict would be SCALE DOWN" in await refused(operator)
-        operator.request("Up", name="forced", force=True)
-        assert (await operator.done("forced"))["phase"] == "Succeeded"
-
-
-@pytest.mark.parametrize("force", [False, True])
-async def test_one_in_a_namespace_that_is_not_a_shoots_is_refused(lab, force):
-    operator = await with_operator(lab)
-    fields = {"direction": "Down", "reason": "r", "force": force}
-    operator.kubectl.create("ScaleRequest", OUTSIDE, "lost", **fields)
-    await operator.harness.run(1)
-    (found,) = operator.harness.world.store.list("ScaleRequest")
+    operator.kubectl.create("ScaleRequest", OUTSIDE, "lost", direction="Down", reason="r")
+    await operator.run(1)
+    (found,) = operator.world.store.list("ScaleRequest")
     assert found["status"]["phase"] == "Refused"
     assert found["status"]["message"] == "its namespace is not that of a shoot"
 
@@ -120,34 +104,21 @@ async def test_one_that_nobody_has_begun_for_an_hour_is_refused(lab):
     operator = await with_operator(lab)
     operator.made("ScaleRequest", REQUEST, ago=3_600, direction="Down", reason="r")
     assert "not begun within an hour" in await refused(operator)
-    operator.made("ScaleRequest", "younger", ago=3_590, direction="Down", reason="r")
-    assert (await operator.done("younger"))["phase"] == "Succeeded"
-
-
-async def test_one_that_was_begun_long_ago_is_carried_on(lab):
-    operator = await with_operator(lab)
-    begun = {"phase": "Running"}
-    operator.made("ScaleRequest", REQUEST, ago=9_000, status=begun, direction="Down", reason="r")
-    assert (await operator.done())["phase"] == "Succeeded"
-
-
-async def test_a_refusal_is_an_event_on_it(lab):
-    operator = await with_operator(lab)
-    operator.made("ScaleRequest", REQUEST, ago=4_000, direction="Down", reason="r")
-    await operator.done()
-    await operator.harness.run(1)
-    (told,) = operator.harness.told("ScaleRequestRefused")
+    await operator.run(1)
+    (told,) = operator.told("ScaleRequestRefused")
     assert told.event
     assert "was refused: it was not begun within an hour" in told.message
+    operator.made("ScaleRequest", "younger", ago=3_590, direction="Down", reason="r")
+    assert (await operator.done("younger"))["phase"] == "Succeeded"
 
 
 async def test_one_that_is_made_while_nobody_leads_waits_for_a_leader(lab):
     operator = await with_operator(lab, leadership=SetLeadership(leading=False))
     operator.request("Down")
-    await operator.harness.run(30)
-    assert not operator.harness.notes()
-    assert not operator.harness.writes()
-    operator.harness.leadership.become(leading=True)
+    await operator.run(30)
+    assert not operator.notes()
+    assert not operator.writes()
+    operator.leadership.become(leading=True)
     await operator.done(within=2)
 
 
@@ -157,17 +128,17 @@ async def test_one_that_is_made_while_nobody_leads_waits_for_a_leader(lab):
 async def test_a_second_one_waits_while_another_one_runs_and_begins_then(lab):
     operator = await with_operator(lab, dependents=SOON_KCM)
     operator.request("Down", name="first")
-    await operator.harness.run(1)
+    await operator.run(1)
     second = operator.request("Down", name="second")
-    await operator.harness.run(1)
+    await operator.run(1)
     assert operator.phase("second") == "Pending"
-    assert operator.status("second")["message"] == "another one is carried out"
+    assert operator.status_of("second")["message"] == "another one is carried out"
     assert operator.operation(second).phase.running
     first = await operator.done("first")
     then = await operator.done("second")
     assert (first["phase"], then["phase"]) == ("Succeeded", "Succeeded")
     assert first["endedAt"] < then["startedAt"]
-    assert len(operator.harness.writes()) == 3, "there was nothing left to do"
+    assert len(operator.writes()) == 3, "there was nothing left to do"
 
 
 async def test_a_second_one_does_not_wait_for_the_end_of_a_hold(lab):
@@ -175,15 +146,15 @@ async def test_a_second_one_does_not_wait_for_the_end_of_a_hold(lab):
     operator.request("Down", name="first", hold="24h")
     await operator.done("first")
     operator.request("Up", name="second")
-    await operator.harness.until(lambda: operator.harness.replicas() == (1, 1, 1), within=60)
+    await operator.until(lambda: operator.replicas() == (1, 1, 1), within=60)
 
 
 async def test_of_several_the_oldest_begins_first_and_then_the_first_by_name(lab):
     operator = await with_operator(lab, leadership=SetLeadership(leading=False))
     for name, ago in (("a-late", 10), ("z-early", 30), ("c-middle", 20), ("b-middle", 20)):
         operator.made("ScaleRequest", name, ago=ago, direction="Down", reason="r")
-    await operator.harness.run(1)
-    operator.harness.leadership.become(leading=True)
+    await operator.run(1)
+    operator.leadership.become(leading=True)
     began = [
         (str((await operator.done(name))["startedAt"]), name)
         for name in ("a-late", "b-middle", "c-middle", "z-early")
@@ -196,22 +167,22 @@ async def test_one_that_was_begun_goes_on_before_older_ones_that_were_not(lab):
     begun = {"phase": "Running"}
     operator.made("ScaleRequest", "older", ago=60, direction="Down", reason="r")
     operator.made("ScaleRequest", "begun", ago=30, status=begun, direction="Down", reason="r")
-    await operator.harness.run(1)
-    operator.harness.leadership.become(leading=True)
+    await operator.run(1)
+    operator.leadership.become(leading=True)
     older = await operator.done("older")
-    assert operator.status("begun")["endedAt"] < older["startedAt"]
+    assert operator.status_of("begun")["endedAt"] < older["startedAt"]
 
 
 async def test_one_that_waits_and_is_deleted_never_begins(lab):
     operator = await with_operator(lab, dependents=SOON_KCM)
     operator.request("Down", name="first")
-    await operator.harness.run(1)
+    await operator.run(1)
     operator.request("Up", name="second")
-    await operator.harness.run(1)
+    await operator.run(1)
     operator.kubectl.delete("ScaleRequest", SHOOT, "second")
     await operator.done("first")
-    await operator.harness.run(60)
-    assert operator.harness.replicas() == (0, 0, 0)
+    await operator.run(60)
+    assert operator.replicas() == (0, 0, 0)
 
 
 async def test_those_of_two_shoots_do_not_wait_for_each_other(lab):
@@ -221,9 +192,9 @@ async def test_those_of_two_shoots_do_not_wait_for_each_other(lab):
     )
     operator.request("Down")
     operator.kubectl.create("ScaleRequest", other, "mine", direction="Down", reason="r")
-    await operator.harness.run(2)
-    assert operator.harness.writes(MCM)
-    assert operator.harness.writes(MCM, other)
+    await operator.run(2)
+    assert operator.writes(MCM)
+    assert operator.writes(MCM, other)
 
 
 @pytest.mark.parametrize(("direction", "waits"), [("Up", True), ("Down", False)])
@@ -233,12 +204,12 @@ async def test_up_waits_for_the_first_verdict_and_down_does_not(lab, direction, 
     await lab.clock.sleep(60)
     world.patch(SHOOT, KCM, {"spec": {"replicas": int(not waits)}})
     with world.faults.latency(SHOOT, 3.0):
-        operator = Operator(lab.prober(world))
+        operator = Operator.at(lab.prober(world))
         operator.request(direction)
-        await operator.harness.run(2)
-        assert operator.harness.status().decision is None
-        assert bool(operator.harness.writes(KCM)) is not waits
-        await operator.harness.until(lambda: operator.harness.writes(KCM))
+        await operator.run(2)
+        assert operator.status().decision is None
+        assert bool(operator.writes(KCM)) is not waits
+        await operator.until(lambda: operator.writes(KCM))
 
 
 # What they hold back.
@@ -247,82 +218,64 @@ async def test_up_waits_for_the_first_verdict_and_down_does_not(lab, direction, 
 async def test_one_holds_from_its_creation_until_so_long_after_its_end(lab):
     operator = await with_operator(lab, dependents=SOON_KCM)
     operator.request("Down", hold="90s")
-    await operator.harness.run(1)
+    await operator.run(1)
     held = operator.hold()
     assert held is not None
     assert not held.done
-    await operator.harness.run(1)
-    assert operator.harness.reason() is VerdictReason.HELD
+    await operator.run(1)
+    assert operator.reason() is VerdictReason.HELD
     await operator.done()
-    await operator.harness.run(89)
-    assert operator.harness.replicas() == (0, 0, 0)
-    assert operator.harness.reason() is VerdictReason.HELD
-    await operator.harness.until(lambda: operator.harness.world.replicas(SHOOT, KCM), within=2)
-
-
-async def test_a_hold_of_0s_holds_nothing_after_the_end(lab):
-    operator = await with_operator(lab)
-    operator.request("Down", hold="0s")
-    await operator.done()
-    assert operator.hold() is None
-    await operator.harness.until(lambda: operator.harness.world.replicas(SHOOT, KCM), within=20)
+    await operator.run(89)
+    assert operator.replicas() == (0, 0, 0)
+    assert operator.reason() is VerdictReason.HELD
+    await operator.until(lambda: operator.world.replicas(SHOOT, KCM), within=2)
 
 
 async def test_a_down_that_failed_holds(lab):
     operator = await with_operator(lab)
     forbidden = Trouble(forbidden=True, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
-    with operator.harness.world.faults.seed_trouble(forbidden):
+    with operator.faults.seed_trouble(forbidden):
         operator.request("Down")
         assert (await operator.done())["phase"] == "Failed"
     held = operator.hold()
     assert held is not None
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.run(60)
-        assert operator.harness.reason() is VerdictReason.HELD
-        assert not operator.harness.writes()
+    with operator.faults.path_cut(SHOOT):
+        await operator.run(60)
+        assert operator.reason() is VerdictReason.HELD
+        assert not operator.writes()
 
 
 async def test_one_that_somebody_cancels_by_its_status_ends_its_run_and_holds_on(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     name = operator.request("Down")
-    await operator.harness.until(lambda: operator.harness.writes(MCM))
-    await operator.harness.run(2)
+    await operator.until(lambda: operator.writes(MCM))
+    await operator.run(2)
     operator.set_status(phase="Cancelled")
-    await operator.harness.run(1)
+    await operator.run(1)
     assert not operator.operation(name).running
     assert operator.hold() is not None
-    await operator.harness.run(90)
-    assert not operator.harness.writes(KCM)
-    assert operator.harness.replicas() == (1, 0, 0)
+    await operator.run(90)
+    assert not operator.writes(KCM)
+    assert operator.replicas() == (1, 0, 0)
 
 
 async def test_deleting_one_that_has_ended_ends_its_hold(lab):
     operator = await with_operator(lab)
     operator.request("Down", hold="24h")
     await operator.done()
-    await operator.harness.run(30)
-    assert operator.harness.replicas() == (0, 0, 0)
+    await operator.run(30)
+    assert operator.replicas() == (0, 0, 0)
     operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
-    await operator.harness.until(lambda: operator.harness.world.replicas(SHOOT, KCM), within=1)
-
-
-async def test_of_several_holds_the_latest_end_counts(lab):
-    operator = await with_operator(lab)
-    operator.held(100, name="long")
-    operator.held(50, name="short")
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.run(90)
-        assert not operator.harness.writes()
-        await operator.harness.until(lambda: operator.harness.writes(KCM), within=15)
+    await operator.until(lambda: operator.world.replicas(SHOOT, KCM), within=1)
 
 
 async def test_one_that_cannot_be_decoded_is_neither_carried_out_nor_does_it_hold(lab):
     operator = await with_operator(lab, prepare=newer_version)
     operator.request("Sideways")
-    await operator.harness.run(5)
-    assert operator.status() == {}
+    await operator.run(5)
+    assert operator.status_of() == {}
     assert operator.hold() is None
-    assert not operator.harness.writes()
+    assert not operator.writes()
 
 
 # Dry run.
@@ -331,11 +284,11 @@ async def test_one_that_cannot_be_decoded_is_neither_carried_out_nor_does_it_hol
 async def test_a_dry_run_writes_nothing_not_even_a_status(lab, capsys):
     operator = await with_operator(lab, dry_run=True)
     operator.request("Down")
-    await operator.harness.run(30)
-    assert operator.status() == {}
-    assert not operator.harness.notes()
-    assert not operator.harness.writes()
-    assert not operator.harness.told("FlowStarted")
+    await operator.run(30)
+    assert operator.status_of() == {}
+    assert not operator.notes()
+    assert not operator.writes()
+    assert not operator.told("FlowStarted")
     said = [line for line in capsys.readouterr().out.splitlines() if "is not carried out" in line]
     assert len(said) == 1
     assert "step=begin" in said[0]
@@ -344,7 +297,7 @@ async def test_a_dry_run_writes_nothing_not_even_a_status(lab, capsys):
 async def test_a_dry_run_says_again_what_it_would_do_where_that_changes(lab, capsys):
     operator = await with_operator(lab, settle=0, dry_run=True)
     operator.request("Up")
-    await operator.harness.run(60)
+    await operator.run(60)
     said = [line for line in capsys.readouterr().out.splitlines() if "is not carried out" in line]
     assert ["step=wait" in each for each in said] == [True, False]
     assert "step=begin" in said[1]

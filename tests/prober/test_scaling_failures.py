@@ -5,16 +5,16 @@ from tests.support.harness import CA, KCM, MCM, SHOOT, changed
 
 
 def scaling(harness):
-    (found,) = [each for each in harness.status().conditions if each.type == "ScalingSucceeded"]
+    found = harness.condition("ScalingSucceeded")
     return found.status, found.message
 
 
 async def fail_to_come_back(harness, ref):
     """The last level was scaled up, and its pods do not get ready in time."""
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-    stuck = harness.world.faults.pods_stuck(SHOOT, ref)
+    stuck = harness.faults.pods_stuck(SHOOT, ref)
     await harness.until(lambda: harness.told("ScalingFailed"), within=200)
     return stuck
 
@@ -38,7 +38,7 @@ async def test_pods_that_get_ready_later_leave_no_failure_behind(harness):
 
 async def test_what_fails_later_is_no_failure_of_the_scaling_run(harness):
     stuck = await fail_to_come_back(harness, CA)
-    harness.world.faults.pods_stuck(SHOOT, KCM)
+    harness.faults.pods_stuck(SHOOT, KCM)
     for replicas in (0, 1):
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": replicas}})
         await harness.run(5)
@@ -51,8 +51,8 @@ async def test_what_fails_later_is_no_failure_of_the_scaling_run(harness):
 
 async def test_a_way_down_that_failed_is_over_with_the_outage(harness):
     await harness.run(60)
-    with harness.world.faults.patch_forbidden():
-        with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.patch_forbidden():
+        with harness.faults.path_cut(SHOOT):
             await harness.until(lambda: harness.told("ScalingFailed"), within=60)
             await harness.run(10)
             assert scaling(harness)[0] == "False"
@@ -61,17 +61,14 @@ async def test_a_way_down_that_failed_is_over_with_the_outage(harness):
 
 
 async def test_a_dependent_that_is_missing_is_a_failure_until_it_is_there(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, dependents=changed(CA, optional=False))
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=changed(CA, optional=False))
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-    world.delete(SHOOT, CA)
+    harness.world.delete(SHOOT, CA)
     await harness.until(lambda: harness.told("ScalingFailed"), within=200)
     await harness.run(60)
     assert harness.state() is ShootState.FAILING
-    world.add_dependent(SHOOT, CA, 1)
+    harness.world.add_dependent(SHOOT, CA, 1)
     await harness.run(30)
     assert harness.state() is ShootState.HEALTHY
-    assert [world.replicas(SHOOT, ref) for ref in (KCM, MCM, CA)] == [1, 1, 1]
+    assert [harness.world.replicas(SHOOT, ref) for ref in (KCM, MCM, CA)] == [1, 1, 1]

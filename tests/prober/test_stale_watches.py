@@ -20,12 +20,9 @@ READS = frozenset({"get", "list"})
 
 async def stale(lab, *watches, **options):
     """A healthy shoot and watches that have been silent for longer than 90 s."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, **options)
-    await harness.run(60)
+    harness = await lab.healthy(**options)
     for watch in watches:
-        world.faults.watch_stalled(Watched(watch))
+        harness.faults.watch_stalled(Watched(watch))
     if watches:
         await harness.run(STALE)
     return harness
@@ -35,7 +32,7 @@ async def stale(lab, *watches, **options):
 async def test_a_scale_down_needs_a_stale_watch_read_live_and_goes_on(lab, watch):
     harness = await stale(lab, watch)
     harness.world.requests.reset()
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         assert harness.world.requests.live(Host.SEED, what=watch) >= 1
         others = {"clusters", "secrets", "machines"} - {watch}
@@ -46,8 +43,8 @@ async def test_a_scale_down_needs_a_stale_watch_read_live_and_goes_on(lab, watch
 async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(lab, watch):
     harness = await stale(lab, watch)
     with (
-        harness.world.faults.path_cut(SHOOT),
-        harness.world.faults.seed_trouble(Trouble(refused=True, verbs=READS)),
+        harness.faults.path_cut(SHOOT),
+        harness.faults.seed_trouble(Trouble(refused=True, verbs=READS)),
     ):
         await harness.run(90)
         assert not harness.writes()
@@ -70,7 +67,7 @@ async def test_what_the_watch_told_of_a_shoot_during_a_live_read_stays(lab):
         return found
 
     runner._probe.live_where_stale = overtaken
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: later, within=120)
         await harness.run(1)
     assert runner._shoot == later[0]
@@ -79,7 +76,7 @@ async def test_what_the_watch_told_of_a_shoot_during_a_live_read_stays(lab):
 async def test_a_stale_watch_of_dependents_is_never_needed(lab):
     harness = await stale(lab, "dependents")
     harness.world.requests.reset()
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 0)
         assert harness.world.requests.live(Host.SEED, "patch") == 3
 
@@ -87,10 +84,10 @@ async def test_a_stale_watch_of_dependents_is_never_needed(lab):
 async def test_a_watch_that_is_silent_for_less_than_90_s_is_trusted(lab):
     harness = await stale(lab)
     for watch in ("clusters", "secrets", "machines"):
-        harness.world.faults.watch_stalled(Watched(watch))
+        harness.faults.watch_stalled(Watched(watch))
     await harness.run(30)
     harness.world.requests.reset()
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 0)
         assert harness.world.requests.live(Host.SEED) == 3
 
@@ -100,26 +97,18 @@ async def test_a_shoot_that_is_no_longer_probed_is_not_scaled_though_the_watch_h
     lab, how
 ):
     harness = await stale(lab, "clusters")
-    getattr(harness.world.faults, how)(SHOOT)
-    with harness.world.faults.path_cut(SHOOT):
+    getattr(harness.faults, how)(SHOOT)
+    with harness.faults.path_cut(SHOOT):
         await harness.run(90)
         assert not harness.writes()
         assert harness.reason() is VerdictReason.SEED_STALE
-
-
-async def test_a_cluster_that_has_changed_in_what_no_rule_reads_holds_nothing(lab):
-    harness = await stale(lab, "clusters")
-    harness.world.patch_cluster(SHOOT, {"status": {"somethingElse": 1}})
-    with harness.world.faults.path_cut(SHOOT):
-        await harness.protect()
-        assert not [n for n in harness.notices if n.reason == VerdictReason.SEED_STALE]
 
 
 async def test_a_grace_that_has_changed_unheard_is_taken_from_the_live_cluster(lab):
     harness = await stale(lab, "clusters")
     kcm = {"kubeControllerManager": {"nodeMonitorGracePeriod": "120s"}}
     harness.world.patch_cluster(SHOOT, {"spec": {"kubernetes": kcm}})
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.run(60)
         assert not harness.writes(), "90 s is the expiry time now"
         assert harness.status().expiry == 90
@@ -129,16 +118,16 @@ async def test_a_grace_that_has_changed_unheard_is_taken_from_the_live_cluster(l
 
 async def test_a_kubeconfig_that_has_changed_unheard_is_used_at_once(lab):
     harness = await stale(lab, "secrets")
-    harness.world.faults.rotate_token(SHOOT, overlap=3600)
-    with harness.world.faults.path_cut(SHOOT):
+    harness.faults.rotate_token(SHOOT, overlap=3600)
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
         assert not [n for n in harness.notices if n.reason == VerdictReason.SEED_STALE]
 
 
 async def test_a_kubeconfig_that_has_gone_unheard_holds_a_scale_down(lab):
     harness = await stale(lab, "secrets")
-    harness.world.faults.kubeconfig_absent(SHOOT)
-    with harness.world.faults.path_cut(SHOOT):
+    harness.faults.kubeconfig_absent(SHOOT)
+    with harness.faults.path_cut(SHOOT):
         await harness.run(90)
         assert not harness.writes()
         assert harness.reason() is VerdictReason.SEED_STALE
@@ -151,16 +140,16 @@ async def test_from_stale_machines_no_node_is_taken_to_have_none(lab):
     world.faults.watch_not_opened(Watched.MACHINES)
     harness = lab.prober(world)
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
 
 
 async def test_a_scale_up_needs_the_cluster_and_not_the_secret(lab):
     harness = await stale(lab)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-        harness.world.faults.watch_stalled(Watched.CLUSTERS)
-        harness.world.faults.watch_stalled(Watched.SECRETS)
+        harness.faults.watch_stalled(Watched.CLUSTERS)
+        harness.faults.watch_stalled(Watched.SECRETS)
         await harness.run(STALE)
     harness.world.requests.reset()
     await harness.until(lambda: harness.replicas() == (1, 1, 1), within=120)
@@ -170,11 +159,11 @@ async def test_a_scale_up_needs_the_cluster_and_not_the_secret(lab):
 
 async def test_a_scale_up_is_held_where_the_stale_cluster_cannot_be_read_live(lab):
     harness = await stale(lab)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
-        harness.world.faults.watch_stalled(Watched.CLUSTERS)
+        harness.faults.watch_stalled(Watched.CLUSTERS)
         await harness.run(STALE)
-    with harness.world.faults.seed_trouble(Trouble(refused=True, what=frozenset({"clusters"}))):
+    with harness.faults.seed_trouble(Trouble(refused=True, what=frozenset({"clusters"}))):
         await harness.run(90)
         assert harness.replicas() == (0, 0, 0)
         assert harness.told(VerdictReason.SEED_STALE)
@@ -242,9 +231,9 @@ async def test_until_clusters_were_listed_nothing_is_probed(lab):
 async def hibernated_behind_the_watch(lab, **changes):
     """The Clusters' watch is stale, and the shoot is hibernated: only a live read shows that."""
     operator = await with_operator(lab, **changes)
-    operator.harness.world.faults.watch_stalled(Watched.CLUSTERS)
-    await operator.harness.run(STALE)
-    operator.harness.world.faults.hibernated(SHOOT)
+    operator.faults.watch_stalled(Watched.CLUSTERS)
+    await operator.run(STALE)
+    operator.faults.hibernated(SHOOT)
     return operator
 
 
@@ -252,15 +241,15 @@ async def test_a_run_by_hand_does_not_begin_on_a_stale_watch_that_shows_what_was
     operator = await hibernated_behind_the_watch(lab)
     with pytest.raises(errors.Refused, match="hibernated"):
         await operator.scale(DOWN)
-    assert operator.harness.replicas() == (1, 1, 1)
+    assert operator.replicas() == (1, 1, 1)
     assert operator.hold() is None
 
 
 async def test_nor_does_it_begin_where_nobody_can_tell(lab):
     operator = await hibernated_behind_the_watch(lab)
-    with operator.harness.world.faults.seed_down(), pytest.raises(errors.Unreachable):
+    with operator.faults.seed_down(), pytest.raises(errors.Unreachable):
         await operator.scale(DOWN)
-    assert operator.harness.replicas() == (1, 1, 1)
+    assert operator.replicas() == (1, 1, 1)
 
 
 @pytest.mark.parametrize(("begun", "end"), [({}, "Refused"), ({"phase": "Running"}, "Cancelled")])
@@ -270,45 +259,37 @@ async def test_nor_does_what_is_asked_for_with_kubectl_or_is_to_be_carried_on(la
     ended = await operator.done(within=5)
     assert ended["phase"] == end
     assert "hibernated" in str(ended["message"])
-    assert operator.harness.replicas() == (1, 1, 1)
+    assert operator.replicas() == (1, 1, 1)
 
 
 async def test_what_nobody_can_tell_of_begins_when_somebody_can(lab):
     operator = await with_operator(lab)
-    operator.harness.world.faults.watch_stalled(Watched.CLUSTERS)
-    await operator.harness.run(STALE)
-    with operator.harness.world.faults.seed_down():
+    operator.faults.watch_stalled(Watched.CLUSTERS)
+    await operator.run(STALE)
+    with operator.faults.seed_down():
         operator.request("Down")
-        await operator.harness.run(30)
-        assert operator.harness.replicas() == (1, 1, 1)
+        await operator.run(30)
+        assert operator.replicas() == (1, 1, 1)
     await operator.done()
-    assert operator.harness.replicas() == (0, 0, 0)
+    assert operator.replicas() == (0, 0, 0)
 
 
 async def test_a_request_that_is_deleted_while_the_seed_is_asked_does_not_begin(lab):
     operator = await with_operator(lab)
-    operator.harness.world.faults.watch_stalled(Watched.CLUSTERS)
-    await operator.harness.run(STALE)
-    with operator.harness.world.faults.seed_trouble(Trouble(latency=3.0)):
+    operator.faults.watch_stalled(Watched.CLUSTERS)
+    await operator.run(STALE)
+    with operator.faults.seed_trouble(Trouble(latency=3.0)):
         operator.request("Down")
-        await operator.harness.run(1)
+        await operator.run(1)
         operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
-        await operator.harness.run(30)
-    assert not operator.harness.told("FlowStarted")
+        await operator.run(30)
+    assert not operator.told("FlowStarted")
 
 
 async def test_a_run_that_was_forced_begins_whatever_the_cluster_says(lab):
     operator = await hibernated_behind_the_watch(lab)
     await operator.ended((await operator.scale(DOWN, force=True)).id)
-    assert operator.harness.replicas() == (0, 0, 0)
-
-
-async def test_over_a_stale_watch_of_a_shoot_that_is_as_it_was_a_run_by_hand_begins(lab):
-    operator = await with_operator(lab)
-    operator.harness.world.faults.watch_stalled(Watched.CLUSTERS)
-    await operator.harness.run(STALE)
-    await operator.ended((await operator.scale(DOWN)).id)
-    assert operator.harness.replicas() == (0, 0, 0)
+    assert operator.replicas() == (0, 0, 0)
 
 
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=120.0))
@@ -318,58 +299,58 @@ async def in_mid_run_behind_the_watch(lab, **options):
     """A run by hand whose last write is due two minutes later, when the Clusters' watch has been silent for long."""
     operator = await with_operator(lab, dependents=SLOW_KCM)
     begun = await operator.scale(DOWN, **options)
-    operator.harness.world.faults.watch_stalled(Watched.CLUSTERS)
-    await operator.harness.run(30)
+    operator.faults.watch_stalled(Watched.CLUSTERS)
+    await operator.run(30)
     return operator, begun.id
 
 
 async def test_a_run_by_hand_ends_before_its_next_write_if_the_shoot_has_hibernated_meanwhile(lab):
     operator, name = await in_mid_run_behind_the_watch(lab)
-    operator.harness.world.faults.hibernated(SHOOT)
-    await operator.harness.run(120)
-    assert operator.harness.replicas() == (1, 0, 0)
-    assert "hibernated" in operator.harness.prober.scaling_runs.operation(name).message
+    operator.faults.hibernated(SHOOT)
+    await operator.run(120)
+    assert operator.replicas() == (1, 0, 0)
+    assert "hibernated" in operator.prober.scaling_runs.operation(name).message
 
 
 async def test_its_next_write_waits_until_somebody_can_tell(lab):
     operator, _ = await in_mid_run_behind_the_watch(lab)
-    with operator.harness.world.faults.seed_trouble(Trouble(silent=True, verbs=frozenset({"get"}))):
-        await operator.harness.run(120)
-        assert operator.harness.replicas() == (1, 0, 0)
+    with operator.faults.seed_trouble(Trouble(silent=True, verbs=frozenset({"get"}))):
+        await operator.run(120)
+        assert operator.replicas() == (1, 0, 0)
     await operator.done()
-    assert operator.harness.replicas() == (0, 0, 0)
+    assert operator.replicas() == (0, 0, 0)
 
 
 async def test_but_one_that_was_forced_goes_on(lab):
     operator, _ = await in_mid_run_behind_the_watch(lab, force=True)
-    operator.harness.world.faults.hibernated(SHOOT)
+    operator.faults.hibernated(SHOOT)
     await operator.done(within=200)
-    assert operator.harness.replicas() == (0, 0, 0)
+    assert operator.replicas() == (0, 0, 0)
 
 
 async def test_a_run_whose_request_was_deleted_unheard_writes_nothing_more(lab):
     operator = await with_operator(lab, dependents=SLOW_KCM)
     operator.request("Down")
-    await operator.harness.run(5)
-    with operator.harness.world.faults.overrides_watch_cut():
-        await operator.harness.run(STALE)
+    await operator.run(5)
+    with operator.faults.overrides_watch_cut():
+        await operator.run(STALE)
         operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
-        await operator.harness.run(60)
-        assert operator.harness.replicas() == (1, 0, 0), "it waits until somebody can tell"
-    await operator.harness.run(30)
-    assert not operator.harness.writes(KCM)
+        await operator.run(60)
+        assert operator.replicas() == (1, 0, 0), "it waits until somebody can tell"
+    await operator.run(30)
+    assert not operator.writes(KCM)
     assert operator.hold() is None
 
 
 async def test_a_scale_up_is_held_where_stale_pauses_cannot_be_read_live(lab):
     operator = await with_operator(lab)
-    with operator.harness.world.faults.overrides_watch_cut():
-        with operator.harness.world.faults.path_cut(SHOOT):
-            await operator.harness.protect()
-            await operator.harness.run(STALE)
+    with operator.faults.overrides_watch_cut():
+        with operator.faults.path_cut(SHOOT):
+            await operator.protect()
+            await operator.run(STALE)
             operator.kubectl.create("Pause", SHOOT, "mine", reason="hands off")
-        await operator.harness.run(60)
-        assert operator.harness.replicas() == (0, 0, 0)
-    await operator.harness.run(60)
-    assert operator.harness.replicas() == (0, 0, 0)
-    assert operator.harness.reason() is VerdictReason.PAUSED
+        await operator.run(60)
+        assert operator.replicas() == (0, 0, 0)
+    await operator.run(60)
+    assert operator.replicas() == (0, 0, 0)
+    assert operator.reason() is VerdictReason.PAUSED

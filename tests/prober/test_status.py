@@ -73,7 +73,7 @@ async def test_an_outline_says_the_same_as_the_whole_through_an_outage(harness):
         return harness.state() is ShootState.PROTECTED
 
     await harness.run(60)
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(looked)
     await harness.until(lambda: not looked() and harness.state() is ShootState.HEALTHY, within=120)
     assert seen >= {ShootState.HEALTHY, ShootState.PROTECTED, ShootState.RECOVERING}
@@ -81,13 +81,13 @@ async def test_an_outline_says_the_same_as_the_whole_through_an_outage(harness):
 
 async def test_a_failed_run_is_in_the_outline(harness):
     await harness.run(60)
-    with harness.world.faults.patch_forbidden(), harness.world.faults.path_cut(SHOOT):
+    with harness.faults.patch_forbidden(), harness.faults.path_cut(SHOOT):
         await harness.until(lambda: only(harness).state is ShootState.FAILING)
         assert outlines_agree(harness)
 
 
 async def test_a_shoot_that_is_not_probed_has_an_outline(harness):
     await harness.run(5)
-    harness.world.faults.hibernated(SHOOT)
+    harness.faults.hibernated(SHOOT)
     await harness.until(lambda: harness.state() is ShootState.NOT_PROBED)
     assert outlines_agree(harness)

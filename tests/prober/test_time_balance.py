@@ -102,7 +102,7 @@ async def test_an_outage_of_a_large_shoot_is_protected_and_ends_as_that_of_any_o
     """A probe of 1,000 nodes takes 10 ms, their Nodes 50 ms; all of it three times over."""
     harness, _ = costly(0.06)
     await harness.run(60)
-    since, cuts = harness.now, [harness.world.faults.path_cut(each) for each in (SHOOT, OTHER)]
+    since, cuts = harness.now, [harness.faults.path_cut(each) for each in (SHOOT, OTHER)]
     await harness.run(60)
     for namespace in (SHOOT, OTHER):
         (write,) = harness.writes(KCM, namespace)

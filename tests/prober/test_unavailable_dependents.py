@@ -33,7 +33,7 @@ async def unserved(request, lab):
 
 
 def scaling(harness):
-    (found,) = [each for each in harness.status().conditions if each.type == "ScalingSucceeded"]
+    found = harness.condition("ScalingSucceeded")
     return found.status, found.message
 
 
@@ -115,12 +115,9 @@ async def test_optional_says_that_one_may_be_missing_and_not_that_it_may_be_out_
 
 
 async def test_an_optional_one_of_a_kind_that_is_not_served_is_skipped(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
     optional = DependentPolicy(WIDGET, ScalePolicy(0), ScalePolicy(0), optional=True)
-    harness = lab.prober(world, dependents=(optional, *GARDENER.dependents))
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
+    harness = await lab.healthy(dependents=(optional, *GARDENER.dependents))
+    with harness.faults.path_cut(SHOOT):
         await harness.protect()
         assert harness.replicas() == (0, 0, 0)
     await harness.run(120)
@@ -146,25 +143,22 @@ async def test_a_scale_up_by_hand_keeps_its_hold_though_it_fails_for_what_is_una
         lab, prepare=lambda world: world.faults.dependent_unavailable(CA, NOT_LISTED)
     )
     operation = await operator.ended((await operator.scale(Direction.DOWN)).id)
-    assert operator.harness.replicas() == (0, 0, 1)
+    assert operator.replicas() == (0, 0, 1)
     operation = await operator.ended((await operator.scale(Direction.UP)).id)
     assert operation.phase is OperationPhase.FAILED
     assert operation.message == (
         f"{CA}: list Deployment named {CA.name}: 403 (Forbidden): {NOT_LISTED}"
     )
-    assert operator.harness.replicas() == (1, 1, 1)
-    await operator.harness.run(5)
+    assert operator.replicas() == (1, 1, 1)
+    await operator.run(5)
     held = operator.hold()
     assert held is not None
     assert held.operation == operation.id
 
 
 async def test_what_is_of_a_kind_that_is_not_served_is_shown_as_missing(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
     optional = DependentPolicy(WIDGET, ScalePolicy(0), ScalePolicy(0), optional=True)
-    harness = lab.prober(world, dependents=(optional, *GARDENER.dependents))
-    await harness.run(60)
+    harness = await lab.healthy(dependents=(optional, *GARDENER.dependents))
     views = await harness.prober.dependents.live(SHOOT)
     assert [ref for ref, view in views.items() if view is None] == [WIDGET]
 

@@ -5,16 +5,13 @@ import pytest
 from app.core.metrics import Metrics
 from app.core.model import workloads as ann
 from app.core.model.overrides import Scope
-from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, VerdictReason
 from app.prober.gauges import StateCounts
 from app.simulation.traffic import Trouble
 from tests.prober.people import UP, Operator, again
-from tests.support.harness import CA, KCM, MCM, SHOOT, changed
+from tests.support.harness import CA, KCM, MCM, SHOOT, SLOW_KCM
 
 IGNORED = {"metadata": {"annotations": {ann.IGNORE_SCALING: "true"}}}
-HEEDED = {"metadata": {"annotations": {ann.IGNORE_SCALING: None}}}
-SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
 NODES = [f"node-{number}" for number in range(10)]
 
 
@@ -22,33 +19,28 @@ async def shoot(lab, *, health_timeout=60.0, **changes) -> Operator:
     """A shoot whose machines are given up as soon as their nodes have not been well for a minute."""
     world = lab.world()
     world.add_shoot(SHOOT, health_timeout=health_timeout)
-    operator = Operator(lab.prober(world, **changes))
-    await operator.harness.run(60)
+    operator = Operator.at(lab.prober(world, **changes))
+    await operator.run(60)
     return operator
-
-
-def condition(operator, kind="LeasesRenewed"):
-    (found,) = [each for each in operator.harness.status().conditions if each.type == kind]
-    return found
 
 
 def shown(operator):
     """State and reason as everybody sees them."""
-    status = operator.harness.status()
+    status = operator.status()
     return status.state, status.reason
 
 
 def counted(operator):
     """Shoots in each state, as `dwd_shoots` has them."""
-    registry = operator.harness.prober.registry
+    registry = operator.prober.registry
     _, states = StateCounts(Metrics(), registry.summaries).collect()
     return {each.labels["state"]: each.value for each in states.samples}
 
 
 async def ignore(operator, *refs, patch=IGNORED):
     for ref in refs:
-        operator.harness.world.patch(SHOOT, ref, patch)
-    await operator.harness.run(1)
+        operator.world.patch(SHOOT, ref, patch)
+    await operator.run(1)
 
 
 async def keep_hands_off(operator, how):
@@ -69,79 +61,52 @@ async def test_a_shoot_that_people_keep_from_being_protected_and_that_loses_ever
 ):
     operator = await shoot(lab)
     await keep_hands_off(operator, how)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.until(
-            lambda: shown(operator) == (ShootState.UNPROTECTED, how), within=45
-        )
-        assert condition(operator).status == "False"
-        since = operator.harness.status().since
+    with operator.faults.path_cut(SHOOT):
+        await operator.until(lambda: shown(operator) == (ShootState.UNPROTECTED, how), within=45)
+        assert operator.condition("LeasesRenewed").status == "False"
+        since = operator.status().since
 
         def without_candidates():
-            return operator.harness.reason() is VerdictReason.NO_CANDIDATES
+            return operator.reason() is VerdictReason.NO_CANDIDATES
 
-        await operator.harness.until(without_candidates, within=200)
-        await operator.harness.run(30)
-        status = operator.harness.status()
+        await operator.until(without_candidates, within=200)
+        await operator.run(30)
+        status = operator.status()
         assert (status.state, status.reason, status.since) == (ShootState.UNPROTECTED, how, since)
         assert "there is no node lease that counts" in status.message
         assert "not scaled: " in status.message
-        assert (condition(operator).status, condition(operator).reason) == (
+        assert (
+            operator.condition("LeasesRenewed").status,
+            operator.condition("LeasesRenewed").reason,
+        ) == (
             "Unknown",
             "NoCandidates",
         )
-        assert operator.harness.prober.registry.summaries() == [status.summary]
-        assert not operator.harness.writes(KCM)
-    await operator.harness.until(lambda: operator.harness.state() is ShootState.HEALTHY, within=600)
-    assert condition(operator).status == "True"
+        assert operator.prober.registry.summaries() == [status.summary]
+        assert not operator.writes(KCM)
+    await operator.until(lambda: operator.state() is ShootState.HEALTHY, within=600)
+    assert operator.condition("LeasesRenewed").status == "True"
 
 
 async def test_the_word_is_counted_from_the_start_with_0(lab):
     operator = await shoot(lab)
     assert counted(operator)["Unprotected"] == 0
     await operator.pause()
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.run(40)
+    with operator.faults.path_cut(SHOOT):
+        await operator.run(40)
         assert counted(operator)["Unprotected"] == 1
-
-
-async def test_what_is_resumed_when_its_nodes_are_lost_is_suspect_and_no_longer_unprotected(lab):
-    operator = await shoot(lab)
-    await operator.pause(seconds=7200)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.until(
-            lambda: operator.harness.reason() is VerdictReason.NO_CANDIDATES, within=300
-        )
-        await operator.resume()
-        await operator.harness.run(1)
-        assert shown(operator) == (ShootState.SUSPECT, "NoCandidates")
-        await operator.pause(seconds=7200)
-        assert shown(operator) == (ShootState.UNPROTECTED, "Paused")
 
 
 async def test_a_shoot_that_shrinks_to_nothing_while_it_is_well_stays_healthy(lab):
     operator = await shoot(lab)
     await operator.pause()
     for number in range(10):
-        operator.harness.world.machine_phase(SHOOT, f"machine-{number}", "Terminating")
-    await operator.harness.run(1)
-    operator.harness.world.faults.path_cut(SHOOT)
-    await operator.harness.until(
-        lambda: operator.harness.reason() is VerdictReason.NO_CANDIDATES, within=60
-    )
+        operator.world.machine_phase(SHOOT, f"machine-{number}", "Terminating")
+    await operator.run(1)
+    operator.faults.path_cut(SHOOT)
+    await operator.until(lambda: operator.reason() is VerdictReason.NO_CANDIDATES, within=60)
     assert shown(operator) == (ShootState.HEALTHY, "NoCandidates")
-    assert condition(operator).status == "Unknown"
-
-
-async def test_a_cluster_that_has_no_workers_any_more_ends_it(lab):
-    operator = await shoot(lab)
-    await operator.pause(seconds=7200)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.until(
-            lambda: operator.harness.reason() is VerdictReason.NO_CANDIDATES, within=300
-        )
-        operator.harness.world.patch_cluster(SHOOT, {"spec": {"provider": {"workers": []}}})
-        await operator.harness.run(1)
-        assert shown(operator) == (ShootState.NOT_PROBED, "NoWorkers")
+    assert operator.condition("LeasesRenewed").status == "Unknown"
 
 
 async def test_a_process_that_finds_machines_taken_away_and_no_candidate_does_not_call_that_healthy(
@@ -149,85 +114,38 @@ async def test_a_process_that_finds_machines_taken_away_and_no_candidate_does_no
 ):
     operator = await shoot(lab)
     await operator.pause(seconds=7200)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.until(
-            lambda: operator.harness.reason() is VerdictReason.NO_CANDIDATES, within=300
-        )
-        await operator.harness.kill()
+    with operator.faults.path_cut(SHOOT):
+        await operator.until(lambda: operator.reason() is VerdictReason.NO_CANDIDATES, within=300)
+        await operator.kill()
         after = again(operator)
-        await after.harness.run(25)
-        assert after.harness.reason() is VerdictReason.NO_CANDIDATES
+        await after.run(25)
+        assert after.reason() is VerdictReason.NO_CANDIDATES
         assert shown(after) == (ShootState.SUSPECT, "NoCandidates")
-        assert condition(after).status == "Unknown"
+        assert after.condition("LeasesRenewed").status == "Unknown"
 
 
 async def test_a_pause_in_the_middle_of_a_scale_down_leaves_it_unprotected(lab):
     operator = await shoot(lab, dependents=SLOW_KCM)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.until(lambda: operator.harness.replicas() == (1, 0, 0))
+    with operator.faults.path_cut(SHOOT):
+        await operator.until(lambda: operator.replicas() == (1, 0, 0))
         await operator.pause()
-        await operator.harness.until(
+        await operator.until(
             lambda: shown(operator) == (ShootState.UNPROTECTED, "Paused"), within=6
         )
         assert "machine-controller-manager and cluster-autoscaler are at 0" in (
-            operator.harness.status().message
-        )
-
-
-async def test_a_pause_over_a_complete_protection_keeps_nothing_back(lab):
-    operator = await shoot(lab)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.protect()
-        await operator.pause()
-        await operator.harness.run(60)
-        assert shown(operator) == (ShootState.PROTECTED, "Paused")
-
-
-async def test_an_api_server_that_does_not_answer_says_nothing_of_what_is_kept_back(lab):
-    operator = await shoot(lab, health_timeout=6000.0)
-    await operator.pause()
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.run(40)
-        with operator.harness.world.faults.api_down(SHOOT):
-            await operator.harness.run(10)
-            assert shown(operator) == (ShootState.UNREACHABLE, "Unreachable")
-        await operator.harness.until(
-            lambda: operator.harness.state() is ShootState.UNPROTECTED, within=60
+            operator.status().message
         )
 
 
 # Ignore-scaling.
 
 
-async def test_ignore_scaling_of_some_dependents_leaves_the_others_to_be_scaled(lab):
-    operator = await shoot(lab)
-    await ignore(operator, KCM, MCM)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.protect()
-        assert operator.harness.replicas() == (1, 1, 0)
-        await operator.harness.run(20)
-        assert shown(operator) == (ShootState.PROTECTED, "LeasesExpired")
-
-
 async def test_ignore_scaling_of_all_that_exists_is_that_of_all(lab):
     operator = await shoot(lab)
-    operator.harness.world.delete(SHOOT, CA)
+    operator.world.delete(SHOOT, CA)
     await ignore(operator, KCM, MCM)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.until(
-            lambda: shown(operator) == (ShootState.UNPROTECTED, "Ignored"), 45
-        )
-
-
-async def test_when_ignore_scaling_is_taken_back_the_next_verdict_acts(lab):
-    operator = await shoot(lab)
-    await ignore(operator, KCM, MCM, CA)
-    with operator.harness.world.faults.path_cut(SHOOT):
-        await operator.harness.until(
-            lambda: operator.harness.state() is ShootState.UNPROTECTED, within=45
-        )
-        await ignore(operator, KCM, MCM, CA, patch=HEEDED)
-        await operator.harness.until(lambda: operator.harness.replicas() == (0, 0, 0), within=6)
+    with operator.faults.path_cut(SHOOT):
+        await operator.until(lambda: shown(operator) == (ShootState.UNPROTECTED, "Ignored"), 45)
 
 
 async def test_late_leases_that_do_not_count_leave_no_ignored_shoot_unprotected(lab):
@@ -235,9 +153,9 @@ async def test_late_leases_that_do_not_count_leave_no_ignored_shoot_unprotected(
     operator = await shoot(lab)
     await ignore(operator, KCM, MCM, CA)
     for number in range(20):
-        operator.harness.world.add_lease(SHOOT, f"gone-{number}", operator.harness.now - 3600)
-    await operator.harness.run(60)
-    assert operator.harness.state() is ShootState.HEALTHY
+        operator.world.add_lease(SHOOT, f"gone-{number}", operator.now - 3600)
+    await operator.run(60)
+    assert operator.state() is ShootState.HEALTHY
 
 
 # Reasons of their own.
@@ -245,10 +163,13 @@ async def test_late_leases_that_do_not_count_leave_no_ignored_shoot_unprotected(
 
 async def test_a_few_late_nodes_are_no_renewed_leases(lab):
     operator = await shoot(lab, health_timeout=6000.0)
-    with operator.harness.world.faults.path_cut(SHOOT, nodes=NODES[:3]):
-        await operator.harness.run(45)
+    with operator.faults.path_cut(SHOOT, nodes=NODES[:3]):
+        await operator.run(45)
         assert shown(operator) == (ShootState.SUSPECT, "SomeLeasesExpired")
-        assert (condition(operator).status, condition(operator).reason) == (
+        assert (
+            operator.condition("LeasesRenewed").status,
+            operator.condition("LeasesRenewed").reason,
+        ) == (
             "False",
             "SomeLeasesExpired",
         )
@@ -258,10 +179,10 @@ async def test_scaling_that_fails_is_the_reason_of_a_shoot_that_fails_because_of
     operator = await shoot(lab)
     forbidden = Trouble(forbidden=True, verbs=frozenset({"patch"}))
     with (
-        operator.harness.world.faults.seed_trouble(forbidden),
-        operator.harness.world.faults.path_cut(SHOOT),
+        operator.faults.seed_trouble(forbidden),
+        operator.faults.path_cut(SHOOT),
     ):
-        await operator.harness.until(lambda: operator.harness.state() is ShootState.FAILING)
-        status = operator.harness.status()
+        await operator.until(lambda: operator.state() is ShootState.FAILING)
+        status = operator.status()
         assert status.reason == "ScalingFailed"
         assert "; scaling failed: Deployment/" in status.message

@@ -89,7 +89,7 @@ async def test_the_way_of_a_probe_is_the_documented_one(lab, harness):
             ways.append(of_the_program(way))
 
     runner._probe_once = followed
-    with harness.world.faults.path_cut(SHOOT):
+    with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: ways and records.events, within=120)
     writing.cancel()
     assert (SHOOT, "ScaledDown", KCM.name) in records.events

@@ -4,7 +4,6 @@ import asyncio
 import json
 import signal
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -102,13 +101,8 @@ async def process(capsys):
     begun = []
 
     def begin(argv, environ=None):
-        runs: dict[str, Any] = {
-            "prober": composition.run_prober,
-            "weeder": composition.run_weeder,
-            "serve": composition.run_serve,
-        }
         command = parsed(*argv, *FREE)
-        work = runs[argv[0]](command.settings, command.warnings, environ or {})
+        work = composition.run_loops(command.settings, command.warnings, environ or {})
         begun.append(Process(work, capsys))
         return begun[-1]
 

@@ -3,7 +3,6 @@
 import pytest
 
 from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.simulation.running import started_again
 from tests.simulation.worlds import simulated
 
 A = "shoot--local--a"
@@ -48,16 +47,6 @@ async def test_gardeners_selectors_select_its_parts(world):
     assert owners["etcd-main"] == "StatefulSet"
     assert owners["kube-apiserver"] == "ReplicaSet"
     assert owners["migration-check"] is None
-
-
-@in_a_world
-async def test_it_stands_beside_the_deployments_of_a_shoot(world, clock):
-    world.add_shoot(A, nodes=2)
-    world.add_control_plane(A)
-    await clock.sleep(600)
-    assert world.restarts(A, "etcd-main") == 0
-    assert world.replicas(A, "kube-controller-manager") == 1
-    assert world.became_ready(A) == ()
 
 
 @in_a_world
@@ -119,17 +108,5 @@ async def test_a_pod_that_is_deleted_when_its_need_is_ready_does_not_wait_out_it
     saved = [deletion.due - at for deletion in world.pod_deletions]
     assert max(saved) > 200
     assert all(deletion.waiting for deletion in world.pod_deletions)
-    by_view = [started_again(deletion.pod) for deletion in world.pod_deletions]
-    assert by_view == [pytest.approx(deletion.due, abs=1) for deletion in world.pod_deletions]
     assert not [n for n in world.crash_looping(A) if DEPENDENTS.matches(world.pod(A, n).labels)]
     assert all(p.ready_since for p in world.pods(A) if DEPENDENTS.matches(p.labels))
-
-
-@in_a_world
-async def test_a_namespace_costs_nothing_while_nothing_happens(world, clock):
-    for number in range(20):
-        world.add_control_plane(f"shoot--many--{number}")
-    await clock.sleep(1)
-    before = world.store.version
-    await clock.sleep(3600)
-    assert world.store.version == before

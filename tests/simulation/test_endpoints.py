@@ -28,32 +28,6 @@ def ready(world):
 
 
 @in_a_world
-async def test_a_service_has_a_slice_with_its_pods_from_the_first(world):
-    add(world)
-    world.add_workload(Workload(A, "other"))
-    assert ready(world) == {pod.name: True for pod in world.pods(A, "server")}
-    assert world.served(A, "server")
-
-
-@in_a_world
-async def test_a_slice_is_written_as_kubernetes_writes_it(world):
-    add(world, 1)
-    (found,) = raw(world)
-    (pod,) = world.pods(A)
-    labels = found["metadata"]["labels"]
-    assert labels["kubernetes.io/service-name"] == "server"
-    assert found["metadata"]["ownerReferences"][0]["kind"] == "Service"
-    (endpoint,) = found["endpoints"]
-    assert endpoint["conditions"] == {"ready": True, "serving": True, "terminating": False}
-    assert endpoint["targetRef"] == {
-        "kind": "Pod",
-        "namespace": A,
-        "name": pod.name,
-        "uid": pod.uid,
-    }
-
-
-@in_a_world
 async def test_it_is_written_soon_after_a_pod_is_no_longer_ready_and_is_again(world, clock):
     add(world)
     with world.faults.service_unready(A, "server"):
@@ -91,16 +65,6 @@ async def test_a_service_is_ready_while_one_of_its_pods_is(world, clock):
     await clock.sleep(0.5)
     assert max(ready(world).values()) is True
     assert world.served(A, "server")
-
-
-@in_a_world
-async def test_without_endpoints_their_list_is_null(world, clock):
-    add(world, 0)
-    await clock.sleep(1)
-    (found,) = raw(world)
-    assert found["endpoints"] is None
-    assert world.slices(A, "server")[0].endpoints == ()
-    assert not world.served(A, "server")
 
 
 @in_a_world
@@ -175,15 +139,6 @@ async def test_a_service_flaps_until_that_is_lifted(world, clock, every):
         assert world.served(A, "server")
         await clock.sleep(every)
     assert all(pod.ready_since for pod in world.pods(A))
-
-
-@in_a_world
-async def test_a_flapping_service_has_become_ready_just_now(world, clock):
-    add(world)
-    world.faults.service_flaps(A, "server", every=5)
-    await clock.sleep(5.5)
-    since = [pod.ready_since for pod in world.pods(A)]
-    assert since == [int(clock.now() - 0.5)] * 2
 
 
 @in_a_world

@@ -79,16 +79,6 @@ async def test_the_shoots_own_server_loses_its_storage_with_etcd_and_goes_with_i
 
 
 @simulated()
-async def test_other_control_planes_are_left_alone(world, clock):
-    peopled(world)
-    with etcd_outage(world, A):
-        await clock.sleep(120)
-        assert waiting(world, B) == set()
-        assert all(pod.ready_since is not None for pod in world.pods(B))
-        assert (await fails(world, "leases", B)) is None
-
-
-@simulated()
 async def test_at_the_end_etcd_is_made_anew_and_the_others_are_left_to_their_kubelets(world, clock):
     peopled(world)
     with etcd_outage(world, A):
@@ -131,16 +121,6 @@ async def test_an_outage_that_is_over_hears_of_nothing_any_more(world, clock):
             await clock.sleep(40)
         await clock.sleep(100)
     assert world.store._listeners == before
-    assert await fails(world, "leases") is None
-
-
-@simulated()
-async def test_one_that_is_lifted_before_anything_crashed_leaves_nothing_behind(world, clock):
-    peopled(world)
-    etcd_outage(world, A).lift()
-    await clock.sleep(60)
-    assert world.served(A, ETCD_SERVICE)
-    assert world.served(A, API_SERVER)
     assert await fails(world, "leases") is None
 
 

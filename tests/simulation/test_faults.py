@@ -3,13 +3,9 @@
 import pytest
 
 from app.core.errors import (
-    CertificateUntrusted,
-    CredentialRefused,
     Forbidden,
-    NotFound,
     ServerFault,
     Throttled,
-    Unauthorized,
     Unreachable,
 )
 from app.core.model.shoots import ShootView, Undecodable
@@ -106,45 +102,6 @@ async def test_a_server_that_is_down_refuses_and_one_that_hangs_is_given_up_on(w
     with world.faults.api_hanging(A), pytest.raises(Unreachable, match="no answer"):
         await shoot.version()
     assert await shoot.version()
-
-
-@in_a_world
-async def test_a_token_is_accepted_until_its_overlap_is_over(world, clock):
-    former = await connect(world, A)
-    world.faults.rotate_token(A, overlap=30)
-    await clock.sleep(29)
-    assert await former.version()
-    await clock.sleep(2)
-    with pytest.raises(Unauthorized):
-        await former.leases()
-    assert await (await connect(world, A)).version()
-
-
-@in_a_world
-async def test_a_server_with_another_authority_is_not_trusted(world):
-    former = await connect(world, A)
-    with world.faults.certificate_untrusted(A), pytest.raises(CertificateUntrusted):
-        await former.version()
-    assert await former.version()
-    world.faults.rotate_ca(A)
-    with pytest.raises(CertificateUntrusted):
-        await former.nodes()
-    assert await (await connect(world, A)).version()
-
-
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        ("kubeconfig_refused", CredentialRefused),
-        ("kubeconfig_without_token", CredentialRefused),
-        ("kubeconfig_absent", NotFound),
-    ],
-)
-@in_a_world
-async def test_a_kubeconfig_that_may_not_be_used_or_is_absent_leads_nowhere(world, fault, error):
-    with getattr(world.faults, fault)(A), pytest.raises(error):
-        await connect(world, A)
-    assert await (await connect(world, A)).version()
 
 
 @in_a_world

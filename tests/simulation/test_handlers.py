@@ -98,14 +98,6 @@ async def test_what_is_said_for_one_namespace_holds_there_only_and_goes_first(wo
 
 
 @in_a_world
-async def test_of_two_faults_the_later_one_holds_until_it_is_over(world):
-    with world.faults.target_answers(CANARY, TargetAnswer.REFUSES):
-        with world.faults.target_answers(CANARY, TargetAnswer.ERRS):
-            assert await outcome(world) is ERROR
-        assert await outcome(world) is FAILURE
-
-
-@in_a_world
 async def test_a_cut_of_the_seeds_network_swallows_what_is_for_the_outside(world):
     inside = [
         TargetAddress(A, f"kube-apiserver.{A}.svc"),
@@ -164,28 +156,8 @@ async def test_a_pod_that_is_gone_says_nothing(world, clock):
 
 
 @in_a_world
-async def test_what_is_said_of_a_pod_goes_before_what_its_pod_says(world):
-    address, probe = container_of(world), of_container(TcpSocket(2379))
-    with world.faults.target_answers(address.pod, TargetAnswer.REFUSES):
-        assert await outcome(world, probe, address) is FAILURE
-    assert await outcome(world, probe, address) is SUCCESS
-
-
-@in_a_world
 async def test_a_port_name_that_the_container_has_not_got_is_an_error_at_once(world, clock):
     begun, address = clock.now(), container_of(world)
     ran = await world.handlers.run(of_container(HttpGet("metrics")), address)
     assert ran == Ran(ERROR, "the container has no port named metrics")
     assert clock.now() == begun
-
-
-@in_a_world
-async def test_runs_are_counted_by_probe_and_target(world):
-    address = container_of(world)
-    for _ in range(2):
-        await world.handlers.run(TCP, OUTSIDE)
-    await world.handlers.run(of_container(TcpSocket(2379)), address)
-    assert world.handlers.runs == {
-        ("canary", A, CANARY): 2,
-        ("etcd", A, f"{address.pod}/etcd"): 1,
-    }

@@ -12,8 +12,6 @@ from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     CertificateUntrusted,
-    Conflict,
-    NameUnresolved,
     NotFound,
     Unreachable,
 )
@@ -80,14 +78,6 @@ async def meeting():
         await tasks.stop()
 
 
-async def test_a_shoot_is_read_by_both_routes_with_its_own_kubeconfig():
-    async with meeting() as made:
-        for route in Route:
-            shoot = await made.shoot(route)
-            assert await shoot.version() == "v1.33.3"
-            assert len((await shoot.leases()).leases) == 10
-
-
 async def test_requests_share_the_connection_that_is_open():
     async with meeting() as made:
         shoot = await made.shoot()
@@ -97,13 +87,6 @@ async def test_requests_share_the_connection_that_is_open():
         assert made.port().connections == 1
 
 
-async def test_a_name_that_nobody_has_is_not_resolved():
-    async with meeting() as made:
-        made.world.faults.name_gone(SHOOT)
-        with pytest.raises(NameUnresolved):
-            await (await made.shoot(Route.EXTERNAL)).version()
-
-
 async def test_a_certificate_of_another_authority_is_not_trusted_and_open_connections_end():
     async with meeting() as made:
         shoot = await made.shoot()
@@ -111,22 +94,6 @@ async def test_a_certificate_of_another_authority_is_not_trusted_and_open_connec
         with made.world.faults.certificate_untrusted(SHOOT), pytest.raises(CertificateUntrusted):
             await shoot.version()
         assert await shoot.version()
-
-
-async def test_an_authority_that_was_rotated_is_trusted_with_the_new_secret_only():
-    async with meeting() as made:
-        before = await made.shoot()
-        made.world.faults.rotate_ca(SHOOT)
-        with pytest.raises(CertificateUntrusted):
-            await before.version()
-        assert await (await made.shoot()).version()
-
-
-async def test_a_server_that_is_down_refuses():
-    async with meeting() as made:
-        shoot = await made.shoot()
-        with made.world.faults.api_down(SHOOT), pytest.raises(Unreachable, match="refused"):
-            await shoot.version()
 
 
 async def test_packets_that_are_dropped_arrive_when_the_route_is_mended():
@@ -220,14 +187,6 @@ async def test_a_write_lands_late_if_nobody_tells_the_server_that_its_client_has
         assert made.world.replicas(SHOOT, KCM) == 0
 
 
-async def test_a_conflict_comes_as_the_server_says_it():
-    async with meeting() as made:
-        view = await made.seed.read_dependent(SHOOT, KCM)
-        made.world.patch(SHOOT, KCM, {"metadata": {"labels": {"a": "b"}}})
-        with pytest.raises(Conflict):
-            await made.seed.patch_dependent(SHOOT, KCM, Patch(view.resource_version, replicas=0))
-
-
 async def test_watches_follow_the_seed_and_a_process_that_is_killed_leaves_none():
     async with meeting() as made:
         await made.process.adapters.begin()
@@ -266,55 +225,6 @@ async def test_a_command_runs_in_a_container_over_a_websocket():
 
 
 # Two processes, and the real election between them.
-
-
-def elected(made, name, tasks):
-    """One more process of the same configuration that takes part in the election."""
-    core = core_of(made.clock, tasks, random.Random(name))
-    return SimulatedProcess(
-        made.servers, core, name=name, user=WATCHDOG, prober=GARDENER, enable_leader_election=True
-    )
-
-
-async def test_of_two_processes_one_leads_and_when_it_is_killed_the_other_follows_within_17_s():
-    async with meeting() as made:
-        own = [Tasks(made.clock), Tasks(made.clock)]
-        both: list[Any] = [elected(made, f"p{n}", own[n]) for n in range(2)]
-        for each in both:
-            await each.adapters.begin()
-        await made.clock.sleep(10)
-        leading = [each.adapters.prober.leadership.leading for each in both]
-        assert sorted(leading) == [False, True]
-        first = leading.index(True)
-        killed, heir = both[first], both[1 - first]
-        await own[first].stop()
-        killed.network.killed()
-        began = made.clock.now()
-        while not heir.adapters.prober.leadership.leading:
-            assert made.clock.now() - began < 17
-            await made.clock.sleep(0.1)
-        assert made.clock.now() - began > 10, "no earlier than the term of the other one has ended"
-        await own[1 - first].stop()
-        for each in both:
-            await each.adapters.close()
-
-
-async def test_one_that_hands_its_lease_back_is_followed_at_once():
-    async with meeting() as made:
-        own = [Tasks(made.clock), Tasks(made.clock)]
-        both: list[Any] = [elected(made, f"p{n}", own[n]) for n in range(2)]
-        await both[0].adapters.begin()
-        await made.clock.sleep(5)
-        assert both[0].adapters.prober.leadership.leading
-        await both[1].adapters.begin()
-        await made.clock.sleep(5)
-        await both[0].adapters.end()
-        await made.clock.sleep(2.1)
-        assert both[1].adapters.prober.leadership.leading
-        for number in range(2):
-            own[number].stopping()
-            await own[number].stop()
-            await both[number].adapters.close()
 
 
 # Without a world: one server that says what the test says.

@@ -6,15 +6,14 @@ import json
 import pytest
 
 from app.core.errors import Conflict, Forbidden, NotFound
-from app.core.model.callers import GROUP, Role
-from app.simulation.crds import DEFINITIONS
+from app.core.model.callers import GROUP
 from app.simulation.deletion import delete
-from app.simulation.identities import OPERATOR, Right, SimulatedIdentities
+from app.simulation.identities import OPERATOR
 from app.simulation.server import rendering
-from app.simulation.server.catalog import SEED_RESOURCES, Catalog
+from app.simulation.server.catalog import Catalog
 from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.streams import StoreWatch, Watching
-from app.simulation.server.writing import Author, StoreWriter
+from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.store import ObjectKey, StoreEvent
 from app.simulation.validation import Rejected
 from tests.simulation.worlds import simulated
@@ -131,12 +130,12 @@ async def test_a_write_on_its_way_meets_a_kind_that_ends(world):
         world.journal.add,
         lambda key, _, options: delete(world.store, key, 0.0, options),
     )
-    author = Author("jane", world.clock.now())
+    asked = WriteRequest("create", resource, PAUSES, BODY, "jane", world.clock.now())
     fault = world.faults.crds_removed()
     with pytest.raises(Forbidden, match="not allowed while custom resource definition is term"):
-        writer.create(resource, PAUSES, BODY, author)
+        writer.write(asked)
     fault.lift()
-    writer.create(resource, PAUSES, BODY, author)
+    assert writer.write(asked)[0] == 201
     assert written(world) == [("jane", "create", "Pause", A)]
 
 
@@ -146,10 +145,8 @@ async def test_a_tried_write_uses_up_nothing_but_a_uid(world):
     writer = StoreWriter(world.store, world.journal.add, lambda *_: pytest.fail("no deletion"))
     version, heard = world.store.version, list[StoreEvent]()
     world.store.subscribe(heard.append)
-    author = Author("jane", world.clock.now())
-    tried = writer.tried(
-        resource, PAUSES, BODY, lambda each: each.create(resource, PAUSES, BODY, author)
-    )
+    asked = WriteRequest("create", resource, PAUSES, BODY, "jane", world.clock.now(), dry_run=True)
+    _, tried = writer.write(asked)
     assert "resourceVersion" not in tried["metadata"]
     assert (world.store.version, heard, written(world)) == (version, [], [])
     made = world.people.create("Pause", A, "x", reason="work")
@@ -166,56 +163,3 @@ async def test_objects_go_with_their_namespace(world):
     world.store.create(ObjectKey("Namespace", "", "garden"), {"apiVersion": "v1"})
     world.parts.pods.delete(ObjectKey("Namespace", "", "garden"), OPERATOR)
     assert world.store.list("Pause") == ()
-
-
-def test_the_definitions_are_no_dependents_and_are_served_where_they_are_defined_alone():
-    kinds = {each.kind for each in DEFINITIONS}
-    assert kinds == {"Pause", "ScaleRequest"}
-    assert kinds.isdisjoint(each.kind for each in SEED_RESOURCES)
-
-
-READ = {"get shoots", "list shoots", "get audit", "get config"} | {
-    f"{verb} {resource}"
-    for verb in ("get", "list", "watch")
-    for resource in ("pauses", "scalerequests")
-}
-OPERATE = {
-    *("create shoots/probe", "create shoots/recoveries"),
-    *("update shoots/ignore-scaling", "delete shoots/ignore-scaling"),
-    *("create pauses", "update pauses", "patch pauses", "delete pauses"),
-}
-ADMINISTER = {
-    *("update config", "create scalerequests", "delete scalerequests"),
-    "update scalerequests/force",
-}
-GRID = {
-    f"{verb} {resource}"
-    for verb in ("get", "list", "watch", "create", "update", "patch", "delete")
-    for resource in (
-        *("shoots", "audit", "config", "pauses", "pauses/status", "scalerequests"),
-        *("scalerequests/force", "scalerequests/status", "shoots/probe", "shoots/recoveries"),
-        *("shoots/ignore-scaling", "shoots/pause", "shoots/scale"),
-    )
-}
-
-
-@pytest.mark.parametrize(
-    ("role", "rights"),
-    [
-        (Role.VIEWER, READ),
-        (Role.OPERATOR, READ | OPERATE),
-        (Role.ADMIN, READ | OPERATE | ADMINISTER),
-    ],
-)
-def test_the_roles_of_the_chart_can_be_bound_in_one_namespace_or_in_all(role, rights):
-    identities = SimulatedIdentities()
-    identities.bind("jane", role, A)
-    identities.bind("sre", role)
-
-    def all_that(user, groups, namespace):
-        asked = ((each, *each.split()) for each in GRID)
-        rights = {each: Right("", verb, resource, namespace) for each, verb, resource in asked}
-        return {each for each, right in rights.items() if identities.allows(user, groups, right)}
-
-    assert all_that("jane", (), A) == all_that("joe", ("sre",), "garden") == rights
-    assert all_that("jane", (), "garden") == all_that("joe", (), A) == set()

@@ -6,7 +6,6 @@ import pytest
 
 from app.core.errors import (
     BadAnswer,
-    CertificateUntrusted,
     CredentialRefused,
     Forbidden,
     NameUnresolved,
@@ -145,67 +144,40 @@ async def test_a_seed_without_its_way_out_reaches_nobody_while_all_nodes_are_wel
     assert await version(made, EXTERNAL)
 
 
+def meets(**trouble):
+    return lambda faults, route: faults.route_trouble(A, route, Trouble(**trouble))
+
+
 @simulated()
 @BY_EACH_ROUTE
 @pytest.mark.parametrize(
-    ("trouble", "error"),
+    ("begin", "error"),
     [
-        (Trouble(throttled=True, retry_after=7.0), Throttled),
-        (Trouble(forbidden=True), Forbidden),
-        (Trouble(error_rate=1.0), ServerFault),
-        (Trouble(page=503), ServerFault),
-        (Trouble(page=200), BadAnswer),
-        (Trouble(refused=True), Unreachable),
-        (Trouble(silent=True), Unreachable),
-        (Trouble(latency=6.0), Unreachable),
+        (meets(throttled=True, retry_after=7.0), Throttled),
+        (meets(forbidden=True), Forbidden),
+        (meets(error_rate=1.0), ServerFault),
+        (meets(page=503), ServerFault),
+        (meets(page=200), BadAnswer),
+        (meets(refused=True), Unreachable),
+        (meets(silent=True), Unreachable),
+        (meets(latency=6.0), Unreachable),
+        (lambda faults, route: faults.credentials_wrong(A, route), Unauthorized),
+        (lambda faults, route: faults.secret_without_token(A, route), CredentialRefused),
+        (lambda faults, route: faults.secret_absent(A, route), NotFound),
     ],
-    ids=["429", "403", "500", "503-page", "200-page", "refused", "silent", "slow"],
+    ids=[
+        *("429", "403", "500", "503-page", "200-page", "refused", "silent", "slow"),
+        *("wrong-token", "no-token", "no-secret"),
+    ],
 )
-async def test_a_trouble_of_one_route_is_no_trouble_of_the_other(world, route, trouble, error):
+async def test_what_is_wrong_with_one_route_is_not_with_the_other(world, route, begin, error):
     made = both(world)
-    with made.faults.route_trouble(A, route, trouble):
+    with begin(made.faults, route):
         with pytest.raises(error):
             await version(made, route)
         assert await version(made, other(route))
         await world.clock.sleep(120)
         assert not made.not_ready_nodes(A)
-    assert await version(made, route)
-
-
-@simulated()
-@BY_EACH_ROUTE
-async def test_credentials_that_are_wrong_on_one_route_are_right_on_the_other(world, route):
-    made = both(world)
-    with made.faults.credentials_wrong(A, route):
-        with pytest.raises(Unauthorized):
-            await version(made, route)
-        assert await version(made, other(route))
-    assert await version(made, route)
-
-
-@simulated()
-@BY_EACH_ROUTE
-async def test_a_secret_without_token_or_none_at_all_concerns_its_route(world, route):
-    made = both(world)
-    with made.faults.secret_without_token(A, route):
-        with pytest.raises(CredentialRefused):
-            await version(made, route)
-        assert await version(made, other(route))
-    with made.faults.secret_absent(A, route):
-        with pytest.raises(NotFound):
-            await version(made, route)
-        assert await version(made, other(route))
-    assert await version(made, route)
-
-
-@simulated()
-@BY_EACH_ROUTE
-async def test_a_certificate_that_is_wrong_on_one_route_is_right_on_the_other(world, route):
-    made = both(world)
-    with made.faults.route_untrusted(A, route):
-        with pytest.raises(CertificateUntrusted):
-            await version(made, route)
-        assert await version(made, other(route))
     assert await version(made, route)
 
 

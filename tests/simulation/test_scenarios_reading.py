@@ -7,7 +7,7 @@ import pytest
 
 from app.core.errors import ConfigurationError
 from app.simulation.scenarios.actions import ACTIONS
-from app.simulation.scenarios.casting import cast, spread
+from app.simulation.scenarios.casting import cast
 from app.simulation.scenarios.model import (
     ActionScope,
     DemoMode,
@@ -19,6 +19,7 @@ from app.simulation.scenarios.model import (
     Some,
     Timing,
     Zone,
+    spread,
 )
 from app.simulation.scenarios.scenario_file import built_in, find_scenario, listed, parse_scenario
 
@@ -35,6 +36,12 @@ def mistakes(content, shoots=3):
     with pytest.raises(ConfigurationError) as caught:
         parse_scenario(content, "file.yaml", shoots)
     return [line.removeprefix("file.yaml: ") for line in str(caught.value).splitlines()]
+
+
+def rows(text):
+    """What is wrong in every other line of a table, and what is said of it in the line below."""
+    lines = text.strip().splitlines()
+    return [(scene, said.strip()) for scene, said in zip(lines[::2], lines[1::2], strict=True)]
 
 
 def mistakes_of(scene):
@@ -87,7 +94,7 @@ def test_a_mode_that_there_is_none_and_a_canary_that_is_no_switch_are_mistakes()
     head = f"{HEAD}mode: endpoints\ncanary: 1\n"
     found = mistakes(f"{head}scenes:\n{MINUTE}}}\n")
     assert found == [
-        'line 3: mode: must be lease or endpoint, not the string "endpoints"; the nearest is endpoint',
+        'line 3: mode: must be lease or endpoint, not the string "endpoints"',
         "line 4: canary: must be true or false, not the number 1",
     ]
 
@@ -113,145 +120,59 @@ def test_a_scenario_brings_shoots_of_its_own_along():
     )
 
 
-@pytest.mark.parametrize(
-    ("scene", "said"),
-    [
-        (
-            "{after: 0s, do: path-cutt, for: 1s}",
-            'do: must be an action, not the string "path-cutt"; the nearest is path-cut',
-        ),
-        ("{after: 0s, do: 3, for: 1s}", "do: must be an action, not the number 3"),
-        ("{after: 0s, for: 1s}", "do: is required"),
-        ("{do: path-cut, for: 1s}", "after: is required, or afterEnd"),
-        (
-            "{after: 0s, afterEnd: 1s, do: path-cut, for: 1s}",
-            "afterEnd: may not be given beside after",
-        ),
-        (
-            "{after: 5, do: path-cut, for: 1s}",
-            "after: must be a duration with a unit, such as 30s or 1m40s, not the number 5",
-        ),
-        ("{after: -5s, do: path-cut, for: 1s}", "after: must be 0s or more, not -5s"),
-        ("{after: 0s, do: path-cut}", "for: is required"),
-        ("{after: 0s, do: path-cut, for: 0s}", "for: must be above 0s, not 0s"),
-        (
-            "{after: 0s, do: token-rotated, for: 1s}",
-            "for: token-rotated happens at once and has no end",
-        ),
-        (
-            "{after: 0s, do: path-cut, fro: 1s, for: 1s}",
-            "fro: unknown key; the nearest known key is for",
-        ),
-        ("{after: 0s, do: path-cut, for: 1s, for: 2s}", "for: is given twice, first on line 4"),
-        (
-            "{after: 0s, do: path-cut, for: 1s, shoots: 0}",
-            "shoots: must be from 1 to 2147483647, not the number 0",
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1s, shoots: 1.5}",
-            "shoots: must be a whole number, not the number 1.5",
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1s, shoots: true}",
-            "shoots: must be a number, all, or names of shoots, not the boolean true",
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1s, shoots: []}",
-            "shoots: must be a number, all, or names of shoots, not a list",
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1s, shoots: d}",
-            "shoots: there is no shoot d among 3; the nearest is a",
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1s, shoots: [a, B]}",
-            'shoots: must be a name of lower case letters, digits and -, not the string "B"',
-        ),
-        (
-            "{after: 0s, do: seed-down, for: 1s, shoots: a}",
-            "shoots: it happens to the seed, not to shoots",
-        ),
-        ("{after: 0s, do: path-cut, for: 1s, times: 2}", "every: is required beside times"),
-        (
-            "{after: 0s, do: path-cut, for: 1s, every: 2s}",
-            "every: has a meaning only beside times",
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1m, times: 2, every: 1m}",
-            "every: must be longer than for (1m0s), not 1m0s",
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1s, times: 1, every: 2s}",
-            "times: must be from 2 to 2147483647, not the number 1",
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1s, times: 101, every: 2s}",
-            "times: must be at most 100, not 101",
-        ),
-        ("{after: 0s, do: path-cut, for: 1s, say: [a]}", "say: must be text, not a list"),
-        ("{after: 0s, do: path-cut, for: 1s, say: ' '}", 'say: must be text, not the string ""'),
-        (
-            "{after: 0s, do: api-down, for: 1s, with: {fraction: 1}}",
-            "with: api-down has no options",
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1s, with: 0.5}",
-            "with: must be a mapping, not a number",
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1s, with: {part: 1}}",
-            "with.part: unknown key; the nearest known key is fraction",
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1s, with: {fraction: 61}}",
-            "with.fraction: must be above 0 and at most 1, not the number 61",
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1s, with: {zone: zone-d}}",
-            "with.zone: names no zone of these shoots; the nearest is zone-a",
-        ),
-        (
-            "{after: 0s, do: token-rotated, times: 2}",
-            "times: token-rotated happens at once and has no end",
-        ),
-        (
-            "{after: 0s, do: token-rotated, every: 10s}",
-            "every: token-rotated happens at once and has no end",
-        ),
-        (
-            "{after: 0s, do: manual-zero, for: 1s, with: {deployment: kcm}}",
-            (
-                "with.deployment: must be a controller of a shoot, not the string "
-                '"kcm"; the nearest is kube-controller-manager'
-            ),
-        ),
-        (
-            "{after: 0s, do: path-cut, for: 1s, with: {fraction: 0.5, zone: zone-a}}",
-            "with.zone: may not be given beside fraction",
-        ),
-        (
-            "{after: 0s, do: storage-away, for: 1s, with: {how: hang}}",
-            'with.how: must be hangs or fails, not the string "hang"; the nearest is hangs',
-        ),
-        (
-            "{after: 0s, do: kubelets-dead, for: 1s, with: {nodes: 0}}",
-            "with.nodes: must be from 1 to 2147483647, not the number 0",
-        ),
-        (
-            "{after: 0s, do: etcd-outage, for: 1s, with: {restarts: -1}}",
-            "with.restarts: must be from 0 to 2147483647, not the number -1",
-        ),
-        (
-            "{after: 0s, do: etcd-outage, for: 1s, with: {restart: 5}}",
-            "with.restart: unknown key; the nearest known key is restarts",
-        ),
-        ("{after: 0s, do: etcd-outage}", "for: is required"),
-        (
-            "{after: 0s, do: manual-zero, for: 1s, with: {ignoreScaling: maybe}}",
-            'with.ignoreScaling: must be true or false, not the string "maybe"',
-        ),
-    ],
-)
+SCENES = """
+{after: 0s, do: path-cutt, for: 1s}
+    do: must be an action (the nearest is path-cut), not the string "path-cutt"
+{after: 0s, for: 1s}
+    do: is required
+{do: path-cut, for: 1s}
+    after: is required, or afterEnd
+{after: 0s, afterEnd: 1s, do: path-cut, for: 1s}
+    after: may not be given beside afterEnd
+{after: 0s, do: path-cut}
+    for: is required
+{after: 0s, do: token-rotated, for: 1s}
+    for: token-rotated happens at once and has no end
+{after: 0s, do: path-cut, for: 1s, shoots: 0}
+    shoots: must be 1 or more, not the number 0
+{after: 0s, do: path-cut, for: 1s, shoots: true}
+    shoots: must be a number, all, or names of shoots, not the boolean true
+{after: 0s, do: path-cut, for: 1s, shoots: []}
+    shoots: must be a number, all, or names of shoots, not a list
+{after: 0s, do: path-cut, for: 1s, shoots: d}
+    shoots: there is no shoot d among 3; the nearest is a
+{after: 0s, do: seed-down, for: 1s, shoots: a}
+    shoots: it happens to the seed, not to shoots
+{after: 0s, do: path-cut, for: 1s, times: 2}
+    every: is required beside times
+{after: 0s, do: path-cut, for: 1s, every: 2s}
+    every: has a meaning only beside times
+{after: 0s, do: path-cut, for: 1m, times: 2, every: 1m}
+    every: must be longer than for (1m0s), not 1m0s
+{after: 0s, do: path-cut, for: 1s, times: 101, every: 2s}
+    times: must be from 2 to 100, not the number 101
+{after: 0s, do: api-down, for: 1s, with: {fraction: 1}}
+    with.fraction: is no option of api-down
+{after: 0s, do: path-cut, for: 1s, with: {rate: 1}}
+    with.rate: is no option of path-cut; the nearest is fraction
+{after: 0s, do: path-cut, for: 1s, with: {part: 1}}
+    with.part: unknown key; the nearest known key is rate
+{after: 0s, do: path-cut, for: 1s, with: {zone: zone-d}}
+    with.zone: names no zone of these shoots; the nearest is zone-a
+{after: 0s, do: token-rotated, times: 2}
+    times: token-rotated happens at once and has no end
+{after: 0s, do: manual-zero, for: 1s, with: {deployment: kcm}}
+    with.deployment: must be a controller of a shoot (the nearest is kube-controller-manager), not the string "kcm"
+{after: 0s, do: path-cut, for: 1s, with: {fraction: 0.5, zone: zone-a}}
+    with.zone: may not be given beside fraction
+{after: 0s, do: storage-away, for: 1s, with: {how: hang}}
+    with.how: must be hangs or fails (the nearest is hangs), not the string "hang"
+{after: 0s, do: etcd-outage, for: 1s, with: {restart: 5}}
+    with.restart: unknown key; the nearest known key is restarts
+"""
+
+
+@pytest.mark.parametrize(("scene", "said"), rows(SCENES))
 def test_a_mistake_in_a_scene_is_named_with_its_path_and_line(scene, said):
     assert mistakes_of(scene) == [f"line 4: scenes[0].{said}"]
 
@@ -261,27 +182,10 @@ def test_a_mistake_in_a_scene_is_named_with_its_path_and_line(scene, said):
     [
         ("", "(file): must be a mapping with the scenario's keys, and holds nothing"),
         ("[1]", "line 1: (file): must be a mapping with the scenario's keys, and holds a list"),
-        (
-            "name: a\nabout: b\nscene: []\nscenes: [{after: 0s, do: token-rotated}]",
-            "line 3: scene: unknown key; the nearest known key is scenes",
-        ),
         ("name: a\nabout: b\n", "line 1: scenes: is required"),
-        ("name: a\nabout: b\nscenes: []\n", "line 3: scenes: must not be empty"),
-        (
-            "name: a\nabout: b\nscenes: [path-cut]\n",
-            "line 3: scenes[0]: must be a mapping, not a string",
-        ),
-        (
-            "about: b\nscenes: [{after: 0s, do: token-rotated}]",
-            "line 1: name: is required",
-        ),
         (
             "name: My Own\nabout: b\nscenes: [{after: 0s, do: token-rotated}]",
             'line 1: name: must be a name of lower case letters, digits and -, not the string "My Own"',
-        ),
-        (
-            "name: !!python/name:os.system x\nabout: b\nscenes: [{after: 0s, do: token-rotated}]",
-            "line 1: name: must be a name of lower case letters, digits and -, not a value tagged",
         ),
     ],
 )
@@ -291,37 +195,29 @@ def test_a_mistake_in_the_file_is_named_with_its_line(content, said):
     assert found[0].startswith(said)
 
 
-@pytest.mark.parametrize(
-    ("shoots", "said"),
-    [
-        ("[{nodes: 5}]", "shoots[0].name: is required"),
-        ("[{name: a}, {name: a}]", "shoots[1].name: there is a shoot a already"),
-        (
-            "[{name: a, nodes: 1}]",
-            "shoots[0].nodes: must be from 2 to 2147483647, not the number 1",
-        ),
-        ("[{name: a, nodes: 9999}]", "shoots[0].nodes: must be at most 5000, not 9999"),
-        (
-            "[{name: a, zones: [{name: x, share: 0.5}]}]",
-            "shoots[0].zones: the shares must add up to 1, not 0.5",
-        ),
-        ("[{name: a, zones: [{name: x}]}]", "shoots[0].zones[0].share: is required"),
-        ("[]", "shoots: must not be empty"),
-        ("[{name: all}]", "shoots[0].name: all stands for all shoots"),
-        (
-            "[{name: a, zones: []}]",
-            "shoots[0].zones: must not be empty",
-        ),
-        (
-            "[{name: a, zones: [{name: x, share: 0.5}, {name: x, share: 0.5}]}]",
-            "shoots[0].zones: there is a zone x twice",
-        ),
-        (
-            "[{name: a, nodes: 4, zones: [{name: x, share: 0.9}, {name: y, share: 0.1}]}]",
-            "shoots[0].zones: the share of y is less than one of 4 nodes",
-        ),
-    ],
-)
+SHOOTS = """
+[{nodes: 5}]
+    shoots[0].name: is required
+[{name: a}, {name: a}]
+    shoots[1].name: there is a shoot a already
+[{name: a, nodes: 9999}]
+    shoots[0].nodes: must be from 2 to 5000, not the number 9999
+[{name: a, zones: [{name: x, share: 0.5}]}]
+    shoots[0].zones: the shares must add up to 1, not 0.5
+[{name: a, zones: [{name: x}]}]
+    shoots[0].zones[0].share: is required
+[{name: all}]
+    shoots[0].name: all stands for all shoots
+[{name: a, zones: []}]
+    shoots[0].zones: must not be empty
+[{name: a, zones: [{name: x, share: 0.5}, {name: x, share: 0.5}]}]
+    shoots[0].zones: there is a zone x twice
+[{name: a, nodes: 4, zones: [{name: x, share: 0.9}, {name: y, share: 0.1}]}]
+    shoots[0].zones: the share of y is less than one of 4 nodes
+"""
+
+
+@pytest.mark.parametrize(("shoots", "said"), rows(SHOOTS))
 def test_a_mistake_in_a_shoot_of_its_own_is_named_with_its_path_and_line(shoots, said):
     content = f"{HEAD}shoots: {shoots}\nscenes: [{{after: 0s, do: token-rotated}}]"
     assert mistakes(content) == [f"line 3: {said}"]
@@ -346,6 +242,7 @@ def test_all_shoots_together_may_lose_a_zone_that_one_of_them_has():
 def test_all_mistakes_are_named_at_once_in_the_order_of_their_lines():
     found = mistakes(f"{HEAD}scenes:\n- do: nothing\n- after: soon\n  do: path-cut\n")
     assert [re.sub(r": (must|is|the).*", "", each) for each in found] == [
+        "line 4: scenes[0].after",
         "line 4: scenes[0].do",
         "line 5: scenes[1].after",
         "line 5: scenes[1].for",

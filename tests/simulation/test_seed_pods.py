@@ -2,11 +2,9 @@
 
 import pytest
 
-from app.core.errors import Conflict, NotFound
+from app.core.errors import NotFound
 from app.core.model.instants import parse_rfc3339
 from app.core.model.pods import CRASH_LOOP
-from app.simulation.deletion import DeleteOptions
-from app.simulation.running import started_again
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import Owner, PodTimes, Workload
 from tests.simulation.worlds import about, simulated
@@ -175,17 +173,6 @@ async def test_a_running_container_whose_need_is_lost_crashes_a_while_later(worl
 
 
 @in_a_world
-async def test_one_whose_need_is_back_in_time_does_not_notice(world, clock):
-    world.add_workload(server())
-    world.add_workload(client())
-    before = the_pod(world)
-    with world.faults.service_unready(A, "server"):
-        await clock.sleep(4)
-    await clock.sleep(60)
-    assert the_pod(world) == before
-
-
-@in_a_world
 async def test_some_workloads_only_become_not_ready(world, clock):
     world.add_workload(server())
     world.add_workload(client(crashes_when_lost=False))
@@ -215,15 +202,6 @@ async def test_an_init_container_can_be_the_one_that_waits(world, clock):
     assert the_container(found).restarts == 0
 
 
-@in_a_world
-async def test_a_pod_that_needs_nothing_runs_whatever_happens(world, clock):
-    world.add_control_plane(A, independent=True)
-    before = world.pods(A, "plutono")
-    world.faults.workload_broken(A, "etcd-main")
-    await clock.sleep(600)
-    assert world.pods(A, "plutono") == before
-
-
 # Deletions.
 
 
@@ -240,17 +218,6 @@ async def test_a_deleted_pod_is_terminating_for_its_grace_and_then_gone(world, c
     await clock.sleep(0.2)
     with pytest.raises(NotFound):
         world.pod(A, before.name)
-
-
-@in_a_world
-async def test_the_grace_can_be_chosen(world, clock):
-    world.add_workload(Workload(A, "client", times=PodTimes(grace=20)))
-    name = the_pod(world).name
-    world.delete_pod(A, name)
-    await clock.sleep(19.5)
-    assert world.pod(A, name).terminating
-    await clock.sleep(1)
-    assert name not in {pod.name for pod in world.pods(A)}
 
 
 @in_a_world
@@ -320,29 +287,6 @@ async def test_a_new_pod_waits_for_its_node_then_for_its_container_and_crashes_f
 
 
 @in_a_world
-async def test_a_pod_without_a_node_is_gone_at_once(world, clock):
-    world.add_workload(client())
-    world.delete_pod(A, the_pod(world).name)
-    await clock.sleep(0.21)
-    (made,) = [pod for pod in world.pods(A) if not pod.terminating]
-    world.delete_pod(A, made.name)
-    with pytest.raises(NotFound):
-        world.pod(A, made.name)
-
-
-@in_a_world
-async def test_a_deletion_of_another_pod_or_another_version_conflicts(world, clock):
-    world.add_workload(client())
-    pod = the_pod(world)
-    key = ObjectKey("Pod", A, pod.name)
-    for wrong in (DeleteOptions(uid="other"), DeleteOptions(pod.uid, "1")):
-        with pytest.raises(Conflict):
-            world.parts.pods.delete(key, "test", wrong)
-    assert the_pod(world) == pod
-    assert world.pod_deletions == ()
-
-
-@in_a_world
 async def test_a_terminating_pod_still_waits_but_is_never_started_again(world, clock):
     world.add_workload(Workload(A, "client", needs="server", times=PodTimes(grace=60)))
     world.crash_looped(A, "client", 1)
@@ -385,7 +329,6 @@ async def test_each_deletion_is_kept_with_what_it_spared(world, clock):
     )
     assert (waiting.uid, waiting.waiting, waiting.owner) == (second.uid, True, second.owner)
     assert waiting.due == about(waiting.at + 80 - 33)
-    assert started_again(waiting.pod) == pytest.approx(waiting.due, abs=1)
 
 
 @in_a_world
@@ -413,17 +356,3 @@ async def test_pods_that_nobody_simulates_are_left_as_they_are(world, clock):
     version = world.store.version
     await clock.sleep(60)
     assert world.store.version == version
-
-
-@in_a_world
-async def test_the_same_happens_in_two_worlds_of_one_seed(world, clock):
-    world.add_control_plane(A)
-    world.faults.workload_broken(A, "etcd-main")
-    await clock.sleep(300)
-    other = type(world)(clock, world.tasks, seed=1)
-    other.add_control_plane(A)
-    other.faults.workload_broken(A, "etcd-main")
-    await clock.sleep(300)
-    named = [(pod.name, the_container(pod).restarts) for pod in other.pods(A)]
-    assert [name for name, _ in named] == [pod.name for pod in world.pods(A)]
-    assert sum(restarts for _, restarts in named) > 10

@@ -2,9 +2,6 @@
 
 import asyncio
 import gc
-import random
-import sys
-import time
 from collections.abc import Awaitable, Callable
 from weakref import ref
 
@@ -54,29 +51,6 @@ async def test_the_same_seed_tells_the_same_story_and_another_seed_another_one()
 
 def what(write: Write) -> tuple[object, ...]:
     return write.namespace, write.ref, write.verb, write.by
-
-
-async def test_thirty_shoots_live_through_ten_minutes_and_an_outage_in_seconds(capsys):
-    async def story(world: World) -> None:
-        names = [f"shoot--local--{number}" for number in range(30)]
-        for name in names:
-            world.add_shoot(name, nodes=10)
-        clusters = [await connect(world, name) for name in names]
-        await world.clock.sleep(60)
-        world.faults.path_cut(names[0])
-        for _ in range(54):
-            for cluster in clusters:
-                await cluster.version()
-                await cluster.leases()
-            await world.clock.sleep(8.8)
-        assert len(world.not_ready_nodes(names[0])) == 10
-        assert world.not_ready_nodes(names[1]) == ()
-
-    began = time.process_time()
-    await live(1, story)
-    with capsys.disabled():
-        spent = time.process_time() - began
-        sys.stdout.write(f"\n30 shoots × 10 nodes × 10 min: {spent:.2f} s of CPU\n")
 
 
 @simulated()
@@ -133,11 +107,6 @@ def test_the_instant_is_that_at_which_enough_are_old_at_the_same_time():
     assert known_at(together, since=0, **ask) == 45
     assert known_at(together, since=47, **ask) == 47
     assert known_at(together, since=51, **ask) is None
-
-
-def test_two_kubelets_never_share_their_chance():
-    chance = random.Random("1/a"), random.Random("1/b")
-    assert chance[0].random() != chance[1].random()
 
 
 @simulated()

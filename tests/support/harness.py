@@ -1,10 +1,12 @@
 """A prober on a simulated seed, on virtual time: the harness of its tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from app.core.clock import Clock
+from app.core.model import workloads as ann
 from app.core.model.overrides import API_VERSION
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.probing import Decision, ShootState, VerdictReason
@@ -14,10 +16,11 @@ from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
 from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlots, ScaleUpRateLimit
-from app.prober.status import ShootStatus
+from app.prober.status import ShootCondition, ShootStatus
 from app.service.loops import OverrideFeature
 from app.simulation import manifests
 from app.simulation.builders import World
+from app.simulation.faults import Faults
 from app.simulation.identities import WATCHDOG
 from app.simulation.process import SimulatedProcess
 from app.simulation.traffic import Write
@@ -49,6 +52,13 @@ def changed(ref: ResourceRef, **changes: object) -> tuple[DependentPolicy, ...]:
     )
 
 
+SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))
+"""A scaling run downwards waits a minute before it writes KCM."""
+ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
+WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePolicy(2)))
+"""A fourth dependent, of a kind whose replicas only its `scale` shows."""
+
+
 @dataclass
 class Harness:
     """A world, a prober on it, and what it told."""
@@ -68,6 +78,10 @@ class Harness:
     @property
     def now(self) -> float:
         return self.world.clock.now()
+
+    @property
+    def faults(self) -> Faults:
+        return self.world.faults
 
     @property
     def leadership(self) -> SetLeadership:
@@ -113,6 +127,15 @@ class Harness:
     def told(self, reason: str, namespace: str = SHOOT) -> list[Notice]:
         """The notices with this reason."""
         return [n for n in self.notices if n.reason == reason and n.namespace == namespace]
+
+    def annotate(self, ref: ResourceRef, **values: str) -> None:
+        """Sets annotations of ours on a dependent, as a person does."""
+        keys = {ann.PREFIX + name.replace("_", "-"): value for name, value in values.items()}
+        self.world.patch(SHOOT, ref, {"metadata": {"annotations": keys}})
+
+    def condition(self, kind: str) -> ShootCondition:
+        (found,) = [each for each in self.status().conditions if each.type == kind]
+        return found
 
     def probes(self, namespace: str = SHOOT) -> list[float]:
         """When each probe ended."""
@@ -200,6 +223,24 @@ class Lab(SeedLab):
         process.start()
         harness.prober.start()
         self._harnesses.append(harness)
+        return harness
+
+    async def healthy(
+        self,
+        world: World | None = None,
+        *,
+        settle: float = 60.0,
+        shoot: Mapping[str, Any] = MappingProxyType({}),
+        **options,
+    ) -> Harness:
+        """A prober that has probed one healthy shoot of ten nodes for a minute.
+
+        `world` is one that differs from the usual; `shoot` and `options` say what of the shoot and the prober does.
+        """
+        world = world or self.world()
+        world.add_shoot(SHOOT, **shoot)
+        harness = self.prober(world, **options)
+        await harness.run(settle)
         return harness
 
     async def close(self) -> None:

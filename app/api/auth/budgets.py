@@ -16,8 +16,6 @@ A turn is one review: a caller with few reviews waits for at most one round of t
 behind itself. After three seconds without a turn the answer is 429.
 """
 
-import asyncio
-from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from enum import Enum
 from typing import Final
 
 from app.core.errors import Throttled
+from app.core.fair_queue import RoundRobin
 from app.core.limits import Bucket
 
 PATIENCE: Final = 3.0
@@ -53,12 +52,8 @@ class Reputation(Enum):
     STRANGER = BudgetSize(rate=5, burst=10, in_flight=3)
 
 
-_Queues = OrderedDict[str, deque[asyncio.Future[None]]]
-"""Those of one `who` that wait, by their `part`."""
-
-
-class FairBudget:
-    """A token bucket with a cap on reviews in flight and a round-robin queue, of queues that are round robin, too.
+class FairBudget(RoundRobin):
+    """A token bucket with a cap on reviews in flight, whose turns are taken round robin.
 
     Args:
         share: The size.
@@ -66,11 +61,10 @@ class FairBudget:
     """
 
     def __init__(self, share: BudgetSize, now: Callable[[], float]) -> None:
+        super().__init__()
         self._now = now
         self._bucket = Bucket(share.rate, share.burst, now())
         self._free = share.in_flight
-        self._waiting: OrderedDict[str, _Queues] = OrderedDict()
-        self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def turn(self, who: str, part: str = "") -> AsyncIterator[None]:
@@ -83,65 +77,24 @@ class FairBudget:
         Raises:
             Throttled: No turn came in time, or too many reviews of the same `who` wait.
         """
-        queue = self._waiting.get(who, _Queues()).get(part, deque())
-        if len(queue) >= MOST_WAITING:
+        if self.waiting(who, part) >= MOST_WAITING:
             raise Throttled("not sent: too many reviews of one caller or address are waiting")
-        turn = asyncio.get_running_loop().create_future()
-        queue.append(turn)
-        self._waiting.setdefault(who, _Queues())[part] = queue
-        self._give()
         try:
-            await self._wait(turn)
+            await self.wait(who, part, within=PATIENCE)
+        except TimeoutError as late:
+            raise Throttled("not sent: too many token and access reviews at once") from late
+        try:
             yield
         finally:
-            if turn.done() and not turn.cancelled():
-                self._free += 1
-                self._give()
-            else:
-                self._leave(who, part, turn)
+            self.returned()
 
-    async def _wait(self, turn: asyncio.Future[None]) -> None:
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await turn
-        except TimeoutError as late:
-            if turn.cancelled():  # otherwise the turn came in the very moment of the timeout
-                raise Throttled("not sent: too many token and access reviews at once") from late
+    def missing(self) -> float | None:
+        return self._bucket.seconds_to(1, self._now()) if self._free > 0 else None
 
-    def _give(self) -> None:
-        """Give as many turns as the budget has now; schedule the next one if reviews still wait."""
-        while self._free > 0 and self._waiting:
-            missing = self._bucket.seconds_to(1, self._now())
-            if missing > 0:
-                self._give_in(missing)
-                return
-            who, parts = next(iter(self._waiting.items()))
-            part, queue = next(iter(parts.items()))
-            turn = queue.popleft()
-            if not turn.done():  # otherwise the review was cancelled, and must not cost a turn
-                self._bucket.take(self._now())
-                self._free -= 1
-                turn.set_result(None)
-                self._waiting.move_to_end(who)
-                parts.move_to_end(part)
-            self._forget_empty(who, part)
+    def given(self) -> None:
+        self._bucket.take(self._now())
+        self._free -= 1
 
-    def _give_in(self, seconds: float) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._time_has_come)
-
-    def _time_has_come(self) -> None:
-        self._timer = None
-        self._give()
-
-    def _leave(self, who: str, part: str, turn: asyncio.Future[None]) -> None:
-        queue = self._waiting.get(who, _Queues()).get(part, ())
-        if queue and turn in queue:
-            queue.remove(turn)
-            self._forget_empty(who, part)
-
-    def _forget_empty(self, who: str, part: str) -> None:
-        if not self._waiting[who][part]:
-            del self._waiting[who][part]
-        if not self._waiting[who]:
-            del self._waiting[who]
+    def returned(self) -> None:
+        self._free += 1
+        self.give()

@@ -3,7 +3,7 @@
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from starlette.types import ASGIApp
@@ -114,8 +114,6 @@ async def open_gate(
             authenticator, authority = TokenFileAuthenticator(tokens), ByRole(decisions)
         case AuthMode.KUBERNETES:
             authenticator, authority = SeedAuthenticator(reviews), BySeed(reviews, decisions)
-        case _:
-            assert_never(exposure.mode)
     return AccessGate(
         exposure,
         authenticator,

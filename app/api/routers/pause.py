@@ -41,7 +41,7 @@ from app.core.model.probing import ShootState
 from app.core.model.workloads import WorkloadView
 from app.core.overrides.cache import PAUSES, REQUESTS
 from app.core.overrides.rules import ordered
-from app.prober.rules import protection
+from app.prober.rules import scaling
 from app.prober.status import ShootStatus
 
 # Dependents that a pause of scope `all` would leave at 0: the watchdog scaled them down, and would not bring them back
@@ -56,7 +56,7 @@ _HELP: Final = "use scope scaleDown, or force"
 def stranded(status: ShootStatus) -> tuple[str, ...]:
     """Dependents of a shoot that a pause would leave at 0; none if nothing would bring them back without it, either."""
     views = [each for each in status.resources.values() if each is not None]
-    if status.state is ShootState.NOT_PROBED or not protection.active(views):
+    if status.state is ShootState.NOT_PROBED or not scaling.protection_active(views):
         return ()
     return tuple(str(each.ref) for each in views if _stranded(each))
 

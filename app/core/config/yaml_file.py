@@ -324,8 +324,7 @@ class YamlFile(Generic[T]):
 
     def warn(self, path: Path_, message: str) -> None:
         """Records a warning: accepted, but worth checking."""
-        place = self.place(path)
-        self._warnings.append(ConfigWarning(place.path, message, place.line))
+        self._warn(self.place(path), message)
 
     def load(self) -> T:
         """Makes the record of the values.
@@ -349,6 +348,9 @@ class YamlFile(Generic[T]):
 
     def _note(self, place: FileLocation, message: str) -> None:
         self._mistakes.append(Mistake(place.line, place.path, message))
+
+    def _warn(self, place: FileLocation, message: str) -> None:
+        self._warnings.append(ConfigWarning(place.path, message, place.line))
 
     # Nodes to values.
 
@@ -378,24 +380,24 @@ class YamlFile(Generic[T]):
 
     def _record_of(self, node: yaml.Node, form: type, path: Path_) -> dict[str, object]:
         """Returns the values of a mapping with known keys, which match in any case; null counts as absent."""
-        keys, base, found = keys_of(form), self._places[path], {}
+        keys, found = keys_of(form), dict[str, object]()
         obsolete: tuple[str, ...] = getattr(form, "OBSOLETE", ())
         same: Callable[[str], str] = str if self._secret else str.lower
         names = {same(name): name for name in (*keys, *obsolete)}
+        base = self._places[path]
 
-        def place_of(entry: _Entry) -> FileLocation:
-            name = names.get(same(entry.key))
+        def place_of(key: str, line: int) -> FileLocation:
+            name = names.get(same(key))
             if name is None and self._secret:
-                return FileLocation(base.path, entry.line)
-            return base.key(name or trimmed(entry.key, _SHOWN), entry.line)
+                return FileLocation(base.path, line)
+            return base.key(name or trimmed(key, _SHOWN), line)
 
         for lowered, entry in self._entries(node, path, same, place_of).items():
-            name, place = names.get(lowered), place_of(entry)
+            name, place = names.get(lowered), place_of(entry.key, entry.line)
             if name is None:
                 self._unknown(place, entry.key, form)
             elif name in obsolete:
-                message = "is obsolete and has no effect; remove it"
-                self._warnings.append(ConfigWarning(place.path, message, place.line))
+                self._warn(place, "is obsolete and has no effect; remove it")
             elif kind(entry.node) is NodeKind.NULL:
                 self._places[*path, name] = place
             else:
@@ -406,31 +408,25 @@ class YamlFile(Generic[T]):
         return found
 
     def _unknown(self, place: FileLocation, key: str, form: type) -> None:
-        keys = keys_of(form)
+        *others, last = keys_of(form)
+        message = f"unknown key; the nearest known key is {nearest(key, (*others, last))}"
         if self._secret:
-            *others, last = keys
             message = f"has an unknown key; the keys are {', '.join(others)} and {last}"
-        else:
-            message = f"unknown key; the nearest known key is {nearest(key, keys)}"
-        if self._strict or getattr(form, "CLOSED", False):
-            self._note(place, message)
-        else:
-            self._warnings.append(ConfigWarning(place.path, message, place.line))
+        refused = self._strict or getattr(form, "CLOSED", False)
+        (self._note if refused else self._warn)(place, message)
 
     def _data(self, node: yaml.Node, value: object, path: Path_) -> dict[str, object]:
         """Returns the values of a mapping whose keys are the operator's, and whose case counts."""
         base, brackets = self._places[path], not is_dataclass(_form(value))
 
-        def place_of(entry: _Entry) -> FileLocation:
-            key = trimmed(entry.key, _SHOWN)  # a label has dots in it: as Kubernetes writes it
-            return (
-                FileLocation(f"{base.path}[{key}]", entry.line)
-                if brackets
-                else base.key(key, entry.line)
-            )
+        def place_of(key: str, line: int) -> FileLocation:
+            key = trimmed(key, _SHOWN)
+            if brackets:  # a label has dots in it: as Kubernetes writes it
+                return FileLocation(f"{base.path}[{key}]", line)
+            return base.key(key, line)
 
         return {
-            key: self._plain(entry.node, value, (*path, key), place_of(entry))
+            key: self._plain(entry.node, value, (*path, key), place_of(key, entry.line))
             for key, entry in self._entries(node, path, str, place_of).items()
         }
 
@@ -439,25 +435,24 @@ class YamlFile(Generic[T]):
         node: yaml.Node,
         path: Path_,
         same: Callable[[str], str],
-        place_of: Callable[[_Entry], FileLocation],
+        place_of: Callable[[str, int], FileLocation],
     ) -> dict[str, _Entry]:
         """Returns the entries of a mapping by normalized key; merged entries (`<<`) never replace its own."""
         found: dict[str, _Entry] = {}
         merges: list[yaml.Node] = []
         base = self._places[path]
         for key, value in node.value:
+            line = line_of(key)
             if key.tag == _TAG + "merge":
                 merges.append(value)
             elif kind(key) is not NodeKind.STRING:
-                self._note(
-                    FileLocation(base.path, line_of(key)),
-                    f"a key must be a string, not {describe(key)}",
-                )
+                message = f"a key must be a string, not {describe(key)}"
+                self._note(FileLocation(base.path, line), message)
+            elif (normalized := same(key.value)) in found:
+                first = found[normalized].line
+                self._note(place_of(key.value, line), f"is given twice, first on line {first}")
             else:
-                entry = _Entry(key.value, line_of(key), value)
-                first = found.setdefault(same(entry.key), entry)
-                if first is not entry:
-                    self._note(place_of(entry), f"is given twice, first on line {first.line}")
+                found[normalized] = _Entry(key.value, line, value)
         for merge in merges:
             for each in merge.value if isinstance(merge, yaml.SequenceNode) else [merge]:
                 if isinstance(each, yaml.MappingNode):

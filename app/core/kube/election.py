@@ -27,9 +27,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import BadAnswer, ClusterError, Conflict, Forbidden, LeadershipLost, NotFound
-from app.core.kube.client import ApiRequest
 from app.core.kube.decoding.envelope import Raw
-from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import LEASES
 from app.core.kube.seed_api import Budget, SeedApi
 from app.core.metrics import Metrics
@@ -95,13 +93,12 @@ class LeaseStore:
         self._api = api
         self.name = name
         self._namespace = namespace
-        self._path = LEASES.path(namespace, name)
         self._fresh = False
 
     async def read(self, within: float) -> LeaseRecord | None:
         """Reads the Lease; returns None if it does not exist."""
         try:
-            return await self._ask("get", "GET", self._path, None, within)
+            return await self._ask("get", None, within)
         except NotFound:
             return None
 
@@ -117,7 +114,7 @@ class LeaseStore:
             "metadata": {"name": self.name, "namespace": self._namespace},
             "spec": spec,
         }
-        return await self._ask("create", "POST", LEASES.path(self._namespace), body, within)
+        return await self._ask("create", body, within)
 
     async def replace(
         self, record: LeaseRecord, spec: dict[str, Any], within: float
@@ -127,13 +124,10 @@ class LeaseStore:
         Raises:
             Conflict: the Lease has changed since.
         """
-        return await self._ask("update", "PUT", self._path, record.whole | {"spec": spec}, within)
+        return await self._ask("update", record.whole | {"spec": spec}, within)
 
-    async def _ask(
-        self, verb: str, method: str, path: str, body: object, within: float
-    ) -> LeaseRecord:
-        asked = RequestedRight(verb, "leases", f"{self._namespace}/{self.name}")
-        request = ApiRequest(asked, path, within, method=method, body=body)
+    async def _ask(self, verb: str, body: object, within: float) -> LeaseRecord:
+        request = LEASES.request(verb, self._namespace, self.name, within=within, body=body)
         # a write is never repeated, so after a failure the next request does not trust kept-alive connections
         fresh, self._fresh = self._fresh, True
         record = await self._api.call(request, _record, Budget.LEASE, new_connection=fresh)

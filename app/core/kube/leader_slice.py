@@ -20,13 +20,11 @@ from app.core.errors import (
     NotFound,
     Unreachable,
 )
-from app.core.kube.client import ApiRequest
 from app.core.kube.connections import MIB
 from app.core.kube.decoding.envelope import Raw
-from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import ENDPOINT_SLICES
 from app.core.kube.reviews import ADDRESS_FEATURE
-from app.core.kube.seed_api import WITHIN, SeedApi
+from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
 from app.core.ports import Leadership
 from app.core.tasks import happens
@@ -147,7 +145,7 @@ class LeaderAddress:
             leadership: says whether we lead.
         """
         self._api, self._clock, self._own, self._leadership = api, api.clock, own, leadership
-        self._where, self._path = f"{namespace}/{name}", ENDPOINT_SLICES.path(namespace, name)
+        self._where, self._named = (namespace, name), f"EndpointSlice {namespace}/{name}"
         self._gauge = api.metrics.feature_off.labels(ADDRESS_FEATURE)
         self._changed = asyncio.Event()
         self._read: ApiEndpoint | None = None
@@ -181,8 +179,8 @@ class LeaderAddress:
     async def _check(self) -> None:
         """Reads the slice, and writes our address into it if we lead and it says something else."""
         for _ in range(_TRIES):
-            asked = RequestedRight("get", ENDPOINT_SLICES.plural, self._where)
-            found = await self._api.call(ApiRequest(asked, self._path, WITHIN, most=_MOST), _slice)
+            read = ENDPOINT_SLICES.request("get", *self._where, most=_MOST)
+            found = await self._api.call(read, _slice)
             self._read, self._read_at = found.place, self._clock.now()
             if not self._leadership.leading or (found.exact and found.place == self._own):
                 return
@@ -192,10 +190,9 @@ class LeaderAddress:
                 continue
             except LeadershipLost:
                 return
-            where = f"EndpointSlice {self._where}"
-            log.info("the leader's address is written", slice=where, address=str(self._own))
+            log.info("the leader's address is written", slice=self._named, address=str(self._own))
             return
-        raise Unreachable(f"EndpointSlice {self._where} keeps changing")
+        raise Unreachable(f"{self._named} keeps changing")
 
     async def _write(self, found: LeaderSlice) -> None:
         """Writes our address, under the resourceVersion that was read.
@@ -204,9 +201,8 @@ class LeaderAddress:
             Conflict: the slice has changed since.
             Invalid: its `addressType` does not fit the address.
         """
-        asked = RequestedRight("update", ENDPOINT_SLICES.plural, self._where)
         body = found.leading_to(self._own)
-        request = ApiRequest(asked, self._path, WITHIN, method="PUT", body=body, most=_MOST)
+        request = ENDPOINT_SLICES.request("update", *self._where, body=body, most=_MOST)
         await self._api.call(request, _slice, new_connection=True, starting=self._leading_still)
 
     def _leading_still(self) -> None:

@@ -6,14 +6,14 @@ so that RBAC can restrict it to that name.
 
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from app.core.clock import Clock
 from app.core.errors import LimitExceeded, NotFound
 from app.core.kube import failures
-from app.core.kube.client import JSON, ApiRequest, Decode
+from app.core.kube.client import JSON, MERGE_PATCH, ApiRequest, Decode
 from app.core.kube.connections import MIB
 from app.core.kube.decoding import envelope, pod_objects, seed_objects
 from app.core.kube.decoding.envelope import METADATA_LIST, RawPage, name_if_protected
@@ -26,6 +26,15 @@ from app.core.model.pods import PodView, SliceView
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import ClusterView, Route, SecretView, Undecodable
 from app.core.model.workloads import ResourceRef, WorkloadView
+
+_METHODS: Final = {
+    "get": "GET",
+    "list": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,24 @@ class ApiResource:
     def named(self, subresource: str) -> str:
         """Returns the resource as RBAC names it, such as `deployments/scale`."""
         return self.plural + (f"/{subresource}" if subresource else "")
+
+    def request(
+        self,
+        verb: str,
+        namespace: str = "",
+        name: str = "",
+        subresource: str = "",
+        *,
+        within: float = WITHIN,
+        **more: Any,  # noqa: ANN401 - the other fields of `ApiRequest`
+    ) -> ApiRequest:
+        """Returns the request for this verb of RBAC, about an object, or all of a namespace or of the cluster."""
+        where = "/".join(part for part in (namespace, name) if part)
+        path = self.path(namespace, "" if verb == "create" else name, subresource)
+        if verb == "patch":
+            more["content_type"] = MERGE_PATCH
+        asked = RequestedRight(verb, self.named(subresource), where)
+        return ApiRequest(asked, path, within, method=_METHODS[verb], **more)
 
 
 CLUSTERS: Final = ApiResource("extensions.gardener.cloud", "v1alpha1", "clusters")

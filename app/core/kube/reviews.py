@@ -13,7 +13,6 @@ import msgspec
 from app.core.errors import BadAnswer, Unreachable
 from app.core.kube.client import ApiRequest, Decode
 from app.core.kube.decoding.envelope import Raw
-from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import (
     ACCESS_REVIEWS,
     CLUSTERS,
@@ -32,7 +31,7 @@ from app.core.kube.resources import (
 )
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 from app.core.model.callers import AUDIENCE, GROUP, Access, Caller
-from app.core.model.endpoints import EndpointProbeSpec, Exec
+from app.core.model.endpoints import Exec
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
@@ -70,30 +69,27 @@ def permissions_needed(
         dry_run: whether nothing is written; running a probe command is not a write.
         allow_exec: whether commands may be run in containers.
     """
-    needed = [*_of(CLUSTERS, _READ)]
+    needed = [*_of(CLUSTERS)]
     if not policy.endpoint_mode:
-        needed += _of(MACHINES, _READ)
+        needed += _of(MACHINES)
     for name in policy.secret_names.values():
-        needed += _of(SECRETS, _READ, name=name)
+        needed += _of(SECRETS, name=name)
     for each in policy.dependents:
-        resource = resources.get(each.ref) or assumed(each.ref)
-        needed += _of_dependent(each.ref, resource, dry_run=dry_run)
-    needed += _of_probes(policy.endpoint_probes, allow_exec=allow_exec)
-    needed += _of_custom(SCALE_REQUESTS, ("create", "delete"), dry_run=dry_run)
-    if not dry_run:
-        for resource in (PAUSES, SCALE_REQUESTS):  # in the leader
-            needed += _of(resource, ("patch",), subresource="status", feature=resource.plural)
-    needed += _of_process(lease, dry_run=dry_run)
-    return tuple(dict.fromkeys(needed))
-
-
-def _of_probes(probes: Iterable[EndpointProbeSpec], *, allow_exec: bool) -> Iterator[Permission]:
-    """Permissions of endpoint probes; protection works without them, because a gate that cannot be judged is open."""
-    of_pods = [each for each in probes if each.pods is not None]
+        resource, name = resources.get(each.ref) or assumed(each.ref), each.ref.name
+        needed += _of(resource, *_READ, "patch", name=name)
+        if not each.ref.has_replicas:
+            needed += _of(resource, "get", "patch", name=name, subresource="scale")
+    # protection works without these: a gate that cannot be judged is open
+    of_pods = [each for each in policy.endpoint_probes if each.pods is not None]
     if of_pods:
-        yield from _of(PODS, ("list", "watch"), feature=PODS_FEATURE)
+        needed += _of(PODS, "list", "watch", feature=PODS_FEATURE)
     if allow_exec and any(isinstance(each.handler, Exec) for each in of_pods):
-        yield from _of(PODS, ("get", "create"), subresource="exec", feature=EXEC_FEATURE)
+        needed += _of(PODS, "get", "create", subresource="exec", feature=EXEC_FEATURE)
+    requests = SCALE_REQUESTS.plural
+    needed += _of(SCALE_REQUESTS, *_READ, "create", "delete", feature=requests)
+    for resource in (PAUSES, SCALE_REQUESTS):  # in the leader
+        needed += _of(resource, "patch", subresource="status", feature=resource.plural)
+    return _permissions([*needed, *_of_loop(lease)], dry_run=dry_run)
 
 
 def weeder_permissions(
@@ -105,9 +101,8 @@ def weeder_permissions(
         lease: namespace and name of the Lease, if there is an election.
         dry_run: whether nothing is written.
     """
-    verbs = _READ if dry_run else (*_READ, "delete")
-    needed = [*_of(PODS, verbs), *_of(ENDPOINT_SLICES, _READ)]
-    return (*needed, *_of_process(lease, dry_run=dry_run))
+    needed = [*_of(PODS, *_READ, "delete"), *_of(ENDPOINT_SLICES), *_of_loop(lease)]
+    return _permissions(needed, dry_run=dry_run)
 
 
 def process_permissions(
@@ -121,58 +116,49 @@ def process_permissions(
         leader_slice: the EndpointSlice that the leader writes its address into, if one is configured.
         dry_run: whether nothing is written; a review of a caller is not a write.
     """
-    needed = [*_of_custom(PAUSES, ("create", "patch", "delete"), dry_run=dry_run)]
+    needed = [*_of(PAUSES, *_READ, "create", "patch", "delete", feature=PAUSES.plural)]
     if reviews:
-        needed += _of(TOKEN_REVIEWS, ("create",), feature=REVIEW_FEATURE)
-        needed += _of(ACCESS_REVIEWS, ("create",), feature=REVIEW_FEATURE)
-    if leader_slice is not None and not dry_run:
-        verbs, feature = ("get", "update"), ADDRESS_FEATURE
-        needed += _of(
-            ENDPOINT_SLICES, verbs, name=leader_slice, namespace=namespace, feature=feature
-        )
-    return tuple(needed)
+        needed += _of(TOKEN_REVIEWS, "create", feature=REVIEW_FEATURE)
+        needed += _of(ACCESS_REVIEWS, "create", feature=REVIEW_FEATURE)
+    if leader_slice is not None:
+        place = {"name": leader_slice, "namespace": namespace}
+        needed += _of(ENDPOINT_SLICES, "get", "update", feature=ADDRESS_FEATURE, **place)
+    return _permissions(needed, dry_run=dry_run)
 
 
-def _of_custom(
-    resource: ApiResource, writes: Iterable[str], *, dry_run: bool
-) -> Iterator[Permission]:
-    verbs = _READ if dry_run else (*_READ, *writes)
-    yield from _of(resource, verbs, feature=resource.plural)
-
-
-def _of_process(lease: tuple[str, str] | None, *, dry_run: bool) -> Iterator[Permission]:
-    if dry_run:
-        return
+def _of_loop(lease: tuple[str, str] | None) -> Iterator[Permission]:
+    """The permissions of a loop that leads by this Lease, and writes Events."""
     if lease is not None:
         namespace, name = lease
-        yield from _of(LEASES, ("create",), namespace=namespace)
-        yield from _of(LEASES, ("get", "update"), name=name, namespace=namespace)
-    yield from _of(EVENTS, ("create", "patch"), feature=EVENTS_FEATURE)
-
-
-def _of_dependent(
-    ref: ResourceRef, resource: ApiResource, *, dry_run: bool
-) -> Iterator[Permission]:
-    yield from _of(resource, _READ, name=ref.name)
-    if not dry_run:
-        yield from _of(resource, ("patch",), name=ref.name)
-    if not ref.has_replicas:
-        verbs = ("get",) if dry_run else ("get", "patch")
-        yield from _of(resource, verbs, name=ref.name, subresource="scale")
+        yield from _of(LEASES, "create", namespace=namespace)
+        yield from _of(LEASES, "get", "update", name=name, namespace=namespace)
+    yield from _of(EVENTS, "create", "patch", feature=EVENTS_FEATURE)
 
 
 def _of(
     resource: ApiResource,
-    verbs: Iterable[str],
-    *,
+    *verbs: str,
     name: str = "",
     namespace: str = "",
     subresource: str = "",
     feature: str = "",
 ) -> Iterator[Permission]:
     named = resource.named(subresource)
-    for verb in verbs:
+    for verb in verbs or _READ:
         yield Permission(verb, resource.group, named, name, namespace, feature)
+
+
+def _permissions(needed: Iterable[Permission], *, dry_run: bool) -> tuple[Permission, ...]:
+    """Each once; a dry run neither leads nor writes, but it reviews callers and runs the commands of probes."""
+    found = dict.fromkeys(needed)
+    return tuple(each for each in found if not dry_run or _of_dry_run(each))
+
+
+def _of_dry_run(permission: Permission) -> bool:
+    if permission.feature in (REVIEW_FEATURE, EXEC_FEATURE):
+        return True
+    leads = permission.feature == ADDRESS_FEATURE or permission.resource == LEASES.plural
+    return permission.verb in _READ and not leads
 
 
 class AccessReviewer:
@@ -270,15 +256,9 @@ class Reviewer:
 def _request(
     resource: ApiResource, kind: str, spec: Mapping[str, Any], within: float
 ) -> ApiRequest:
-    return ApiRequest(
-        RequestedRight("create", resource.plural),
-        resource.path(),
-        within,
-        method="POST",
-        body={"apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "spec": spec},
-        secret=resource is TOKEN_REVIEWS,
-        most=_MOST,
-    )
+    body = {"apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "spec": spec}
+    secret = resource is TOKEN_REVIEWS
+    return resource.request("create", within=within, body=body, secret=secret, most=_MOST)
 
 
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import structlog
 
 from app.core.errors import NotFound
 from app.core.kube import resources
-from app.core.kube.client import MERGE_PATCH, ApiRequest, Decode
+from app.core.kube.client import Decode
 from app.core.kube.decoding import seed_objects
 from app.core.kube.failures import RequestedRight
 from app.core.kube.reflector import DECODED_AT_ONCE, Reflector
@@ -233,10 +233,54 @@ class SeedCluster:
         *,
         subresource: str = "",
     ) -> T:
-        where = f"{namespace}/{name}" if namespace else name
-        asked = RequestedRight("get", resource.named(subresource), where)
-        path = resource.path(namespace, name, subresource)
-        return await self._api.call(ApiRequest(asked, path, budget.within), decode, budget)
+        request = resource.request("get", namespace, name, subresource, within=budget.within)
+        return await self._api.call(request, decode, budget)
+
+    async def unconfigured(self) -> tuple[str, ...]:
+        """Finds objects that have the meltdown key but are not configured, of the kinds of the configured dependents.
+
+        Lists the metadata of each kind once; returns the objects as `namespace/Kind/name`.
+
+        Raises:
+            Forbidden: a kind may not be listed.
+            ClusterError: the seed did not answer.
+        """
+        configured: dict[tuple[str, str], list[ResourceRef]] = {}
+        for ref in self._dependents:
+            configured.setdefault((ref.api_version, ref.kind), []).append(ref)
+        found: list[str] = []
+        for refs in configured.values():
+            try:
+                resource = await self.resources.find(refs[0])
+            except NotFound:  # the seed does not serve it
+                continue
+            names = {ref.name for ref in refs}
+            found += [
+                f"{namespace}/{refs[0].kind}/{name}"
+                for namespace, name in await self._protected(resource)
+                if name not in names
+            ]
+        return tuple(sorted(found))
+
+    async def _protected(self, resource: ApiResource) -> list[tuple[str, str]]:
+        """Decodes the metadata one by one with turns of the event loop in between (threat T18)."""
+        source, asked = metadata(resource), RequestedRight("list", resource.plural)
+        clock = self._clock
+        found: list[tuple[str, str]] = []
+
+        async def take(page: Page) -> None:
+            size = 0
+            for item in page.items:
+                # what cannot be decoded must not hide the others
+                with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                    if (protected := source.decode(item)) is not None:
+                        found.append(protected)
+                if (size := size + len(item)) >= DECODED_AT_ONCE:
+                    size = 0
+                    await clock.sleep(0)
+
+        await each_page(source, resource.path(), asked, self._api.call, take, clock)
+        return found
 
     # Writes. `starting` is called once the request budget has admitted the write, immediately before it is sent. If it
     # raises, nothing is sent and the call ends with that error.
@@ -290,14 +334,8 @@ class SeedCluster:
     ) -> T:
         """Writes on a new connection: a dead kept-alive one would cost seconds, and a write is never repeated."""
         resource, budget = await self._find(ref, urgent=urgent)
-        request = ApiRequest(
-            RequestedRight("patch", resource.named(subresource), f"{namespace}/{ref.name}"),
-            resource.path(namespace, ref.name, subresource),
-            budget.within,
-            method="PATCH",
-            body=patch.body(),
-            content_type=MERGE_PATCH,
-        )
+        where = (namespace, ref.name, subresource)
+        request = resource.request("patch", *where, within=budget.within, body=patch.body())
         return await self._api.call(request, decode, budget, new_connection=True, starting=starting)
 
 
@@ -314,54 +352,3 @@ def _worst(states: list[WatchState]) -> WatchState:
     heard = [contact for contact in contacts if contact is not None]
     oldest = min(heard) if heard and len(heard) == len(contacts) else None
     return WatchState(all(state.synced for state in states), oldest)
-
-
-class UnconfiguredScan:
-    """Finds objects that have the meltdown key but are not configured, of the kinds of the configured dependents."""
-
-    def __init__(self, api: SeedApi, resources: Resources, policy: ProberPolicy) -> None:
-        self._api, self._resources, self._policy = api, resources, policy
-
-    async def __call__(self) -> tuple[str, ...]:
-        """Returns the objects as `namespace/Kind/name`; lists the metadata of each kind once.
-
-        Raises:
-            Forbidden: a kind may not be listed.
-            ClusterError: the seed did not answer.
-        """
-        configured: dict[tuple[str, str], list[ResourceRef]] = {}
-        for each in self._policy.dependents:
-            configured.setdefault((each.ref.api_version, each.ref.kind), []).append(each.ref)
-        found: list[str] = []
-        for refs in configured.values():
-            try:
-                resource = await self._resources.find(refs[0])
-            except NotFound:  # the seed does not serve it
-                continue
-            names = {ref.name for ref in refs}
-            found += [
-                f"{namespace}/{refs[0].kind}/{name}"
-                for namespace, name in await self._protected(resource)
-                if name not in names
-            ]
-        return tuple(sorted(found))
-
-    async def _protected(self, resource: ApiResource) -> list[tuple[str, str]]:
-        """Decodes the metadata one by one with turns of the event loop in between (threat T18)."""
-        source, asked = metadata(resource), RequestedRight("list", resource.plural)
-        clock = self._api.clock
-        found: list[tuple[str, str]] = []
-
-        async def take(page: Page) -> None:
-            size = 0
-            for item in page.items:
-                # what cannot be decoded must not hide the others
-                with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                    if (protected := source.decode(item)) is not None:
-                        found.append(protected)
-                if (size := size + len(item)) >= DECODED_AT_ONCE:
-                    size = 0
-                    await clock.sleep(0)
-
-        await each_page(source, resource.path(), asked, self._api.call, take, clock)
-        return found

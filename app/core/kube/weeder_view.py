@@ -6,13 +6,11 @@ from typing import Any, Final
 
 from app.core.errors import Forbidden, NotFound, Unauthorized
 from app.core.kube import resources
-from app.core.kube.client import ApiRequest
 from app.core.kube.connections import MIB
 from app.core.kube.decoding import envelope, pod_objects
-from app.core.kube.failures import RequestedRight
 from app.core.kube.reflector import ObjectKey, Reflector
 from app.core.kube.resources import PODS
-from app.core.kube.seed_api import WITHIN, Budget, SeedApi
+from app.core.kube.seed_api import Budget, SeedApi
 from app.core.model.pods import PodView, SliceView
 from app.core.model.selectors import LabelSelector
 from app.core.model.weeding import ServiceKey
@@ -197,8 +195,7 @@ class WeederSeed:
 
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
         """Reads a pod live, on the caller's budget; returns None if it does not exist."""
-        asked = RequestedRight("get", PODS.plural, f"{namespace}/{name}")
-        request = ApiRequest(asked, PODS.path(namespace, name), WITHIN, most=ONE_POD)
+        request = PODS.request("get", namespace, name, most=ONE_POD)
         try:
             return await self._api.call(request, pod_objects.pod, Budget.PACED)
         except NotFound:
@@ -207,7 +204,7 @@ class WeederSeed:
     async def any_pod(self, selector: LabelSelector) -> bool:
         """Returns whether any pod in any namespace matches, by one request with `limit=1`."""
         params = {"limit": "1"} | ({"labelSelector": str(selector)} if str(selector) else {})
-        request = ApiRequest(RequestedRight("list", PODS.plural), PODS.path(), WITHIN, params)
+        request = PODS.request("list", params=params)
         page = await self._api.call(request, envelope.raw_page("Pod"))
         # a list with further pages does not prove that there is none
         return bool(page.items or page.continues)
@@ -225,17 +222,13 @@ class WeederSeed:
             Throttled: the seed asks for a pause; `retry_after` if it said how long.
             Unreachable: there was no answer within 5 s; the pod may have been deleted.
         """
-        request = ApiRequest(
-            RequestedRight("delete", PODS.plural, f"{namespace}/{name}"),
-            PODS.path(namespace, name),
-            DELETED_WITHIN,
-            method="DELETE",
-            body={
-                "kind": "DeleteOptions",
-                "apiVersion": "v1",
-                "preconditions": {"uid": uid, "resourceVersion": resource_version},
-            },
-            most=ONE_POD,
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "preconditions": {"uid": uid, "resourceVersion": resource_version},
+        }
+        request = PODS.request(
+            "delete", namespace, name, within=DELETED_WITHIN, body=options, most=ONE_POD
         )
         await self._api.call(
             request, pod_objects.accepted, Budget.PACED, new_connection=True, starting=starting

@@ -172,8 +172,6 @@ class EffectiveOverrides:
     """Of several the one whose scaling run is under way, then the one that ends last."""
     pauses: tuple[Pause, ...] = ()
     """All pauses in force for the shoot, those of all shoots included, by what they prevent and when they end."""
-    changes_at: float | None = None
-    """When the next of these expires."""
 
     @property
     def covering(self) -> Pause | None:

@@ -22,15 +22,11 @@ def effective(
     hold = acting_hold(requests, now)
     if not own and not everywhere and hold is None:
         return NOTHING
-    ends = [each.until for each in (*own, *everywhere)]
-    if hold is not None and hold.done:
-        ends.append(hold.until)
     return EffectiveOverrides(
         next(iter(own), None),
         next(iter(everywhere), None),
         hold,
         ordered((*own, *everywhere), now),
-        min(ends, default=None),
     )
 
 

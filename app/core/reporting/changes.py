@@ -7,9 +7,10 @@ and nobody waits for a reader. A reader whose position has been dropped gets `Fo
 import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Self
+from typing import Final
 
 from app.core.tasks import happens
 
@@ -114,15 +115,15 @@ class Feed:
         number = int(found[2])
         return number if self._first - 1 <= number <= self._last else None
 
-    def follow(self, wanted: Wanted, after: int) -> "Follower":
-        """Returns a reader of the changes after this number."""
+    @contextmanager
+    def follow(self, wanted: Wanted, after: int) -> Iterator["Follower"]:
+        """Yields a reader of the changes after this number, which is woken for as long as the context lasts."""
         follower = Follower(self, wanted, after)
         self._followers.add(follower)
-        return follower
-
-    def leave(self, follower: "Follower") -> None:
-        """Removes a reader."""
-        self._followers.discard(follower)
+        try:
+            yield follower
+        finally:
+            self._followers.discard(follower)
 
     def after(self, number: int) -> Iterator[Change]:
         """Yields the changes after this number, oldest first.
@@ -139,19 +140,13 @@ class Feed:
 
 
 class Follower:
-    """One reader's position in the feed; a context manager that removes it."""
+    """One reader's position in the feed."""
 
     def __init__(self, feed: Feed, wanted: Wanted, after: int) -> None:
         self._feed, self._wanted = feed, wanted
         self.position = after
         """Number of the newest change that was taken or filtered out."""
         self._news = asyncio.Event()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._feed.leave(self)
 
     def wake(self) -> None:
         """Signals that there may be something to take."""

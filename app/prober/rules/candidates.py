@@ -14,7 +14,7 @@ from app.core.model.nodes import MachineView, NodeReading, NodeView
 from app.core.model.probing import Exclusion, Judgement, LeaseCounts, LeaseState, Tally
 from app.core.model.shoots import DEFAULT_NODE_CONDITIONS, WorkerPool
 from app.prober.rules.leases import EXCLUSION_MEMORY, NODES_UNDER_PROTECTION
-from app.prober.rules.protection import PendingWrites
+from app.prober.rules.scaling import PendingWrites
 
 # Seconds by which Nodes may be read again early: they are dated at the end of one probe, and their age is checked in
 # the middle of a later one, so that 30 s would otherwise become 35.

@@ -3,11 +3,12 @@
 A scale-down saves the replicas in an annotation and sets the meltdown key together with replicas 0; a scale-up restores
 the saved count and removes the annotations. Of Deployments, StatefulSets and ReplicaSets that is one patch, so nothing
 can be lost in between; of other kinds `app.prober.scaling.resource` writes annotations and `scale` one after the other.
-`decide` returns the patch as data, and `plan` what is decided of all dependents, level by level.
+`decide` returns the patch as data, `plan` what is decided of all dependents, level by level, and `pending_writes` the
+plans of both directions as far as the watch shows the dependents: one of them goes with each decision of a probe.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -18,6 +19,8 @@ from app.core.model.policy import DependentPolicy
 from app.core.model.scaling_runs import ScalingStep
 from app.core.model.workloads import Direction, Patch, ResourceRef, WorkloadView
 
+# Annotations have whole seconds: what counts from one counts from the end of its second.
+_WHOLE_SECONDS: Final = 1.0
 FOUND_AT_ZERO_APART: Final = 15.0
 """A resource at 0 without our keys is scaled up only if two SCALE UP verdicts this many seconds apart found it so."""
 
@@ -138,17 +141,6 @@ def _removed(view: WorkloadView, keys: tuple[str, ...]) -> Mapping[str, str | No
     return {key: None for key in keys if key in view.annotations}
 
 
-def at_zero_not_ours(view: WorkloadView | None) -> bool:
-    """Whether the resource is at 0 without our keys and without ignore-scaling, so that somebody else set it to 0."""
-    return (
-        view is not None
-        and view.replicas == 0
-        and not view.protected
-        and ann.REPLICAS not in view.annotations
-        and ann.ignore_scaling(view.annotations) is not ann.Ignore.YES
-    )
-
-
 def settled(view: WorkloadView, direction: Direction) -> bool:
     """Whether the pods have followed a write in `direction`: one is ready (up), or none is left (down); step 5."""
     if not view.observed:
@@ -192,8 +184,8 @@ def plan(
 ) -> Plan:
     """Plans a run over these dependents: whatever begins, shows or makes a run asks this, and does what it says.
 
-    A resource is decided on anew only after a wait or a conflict, or where it is another one than was planned for.
-    `found_at_zero` says of a resource at 0 without our keys whether it is to be scaled up.
+    A resource is decided on anew only after a wait or a conflict. `found_at_zero` says of a resource at 0 without our
+    keys whether it is to be scaled up.
     """
 
     def planned(each: DependentPolicy) -> Planned:
@@ -207,3 +199,104 @@ def plan(
 def writes(plan: Iterable[Iterable[Planned]]) -> bool:
     """Whether these levels of a plan would change the cluster."""
     return any(each.task.writes for level in plan for each in level)
+
+
+# Protection, and what of the dependents would be written if a verdict asked for it.
+
+Views = Mapping[ResourceRef, WorkloadView | None]
+
+
+def protection_active(views: Iterable[WorkloadView | None]) -> bool:
+    """Whether at least one of the dependents carries the meltdown key."""
+    return any(view is not None and view.protected for view in views)
+
+
+def protected_since(views: Iterable[WorkloadView | None]) -> float | None:
+    """The earliest `meltdown-protection-since` of the protected dependents; None if none has one."""
+    instants = (
+        parse_rfc3339(view.annotations.get(ann.SINCE))
+        for view in views
+        if view is not None and view.protected
+    )
+    return min((instant for instant in instants if instant is not None), default=None)
+
+
+def could_go_down(
+    dependents: Sequence[DependentPolicy], views: Views, level: int, now: float
+) -> float:
+    """The instant at which a level of a scale-down could start: when the last dependent of lower levels went to 0.
+
+    It is read from annotations, so a new leader waits only for what is left of a delay (rules 4.3). If no
+    dependent of a lower level is at 0 by our hand, it is `now`.
+    """
+    below = [each.ref for each in dependents if each.scale(Direction.DOWN).level < level]
+    taken = (view for view in map(views.get, below) if view is not None and not view.replicas)
+    instants = [protected_since([view]) for view in taken]
+    last = max((each for each in instants if each is not None), default=now)
+    return min(last + _WHOLE_SECONDS, now)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrites:
+    """What a scaling run of either direction would write now."""
+
+    up_writes: bool
+    """A scale-up would write something."""
+    down_writes: bool
+    """A scale-down would write something."""
+    protected: bool
+    exposed: bool = False
+    """A dependent is up that a scale-down would take down: it has no ignore-scaling."""
+    ignored: bool = False
+    """Nothing was taken down, and every dependent that is up has ignore-scaling."""
+    plans: Mapping[Direction, Plan] = field(default_factory=dict, compare=False)
+    """What that follows from: the plan of each direction."""
+
+
+def pending_writes(
+    dependents: Sequence[DependentPolicy], views: Views, now: float
+) -> PendingWrites:
+    """What a scaling run of either direction would write now, as far as the watch shows the dependents.
+
+    A resource at 0 without our keys counts as one that a scale-up would write, as the second such verdict writes it.
+    """
+    up = [view for view in views.values() if view is not None and _is_up(view)]
+    ignored = [view for view in up if ann.ignore_scaling(view.annotations) is ann.Ignore.YES]
+    protected, exposed = protection_active(views.values()), len(up) > len(ignored)
+
+    def planned(way: Direction) -> Plan:
+        return plan(dependents, lambda ref: assumed(views.get(ref), way), way, now)
+
+    plans = {way: planned(way) for way in Direction}
+    return PendingWrites(
+        writes(plans[Direction.UP]),
+        writes(plans[Direction.DOWN]),
+        protected,
+        exposed,
+        ignored=bool(ignored) and not exposed and not protected,
+        plans=plans,
+    )
+
+
+def _is_up(view: WorkloadView) -> bool:
+    """Whether the resource is not at 0; if only its `scale` shows replicas, whether it has no meltdown key."""
+    return not view.protected if view.replicas is None else view.replicas > 0
+
+
+def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | None:
+    """Assumes replicas where only `scale` shows them, such that a run reads `scale` if it could have to write.
+
+    In the steady state `scale` is not read (rules 3.2). The meltdown key alone does not prove 0 replicas: a
+    process may have been killed between writing the key and scaling.
+    """
+    if view is None or view.replicas is not None:
+        return view
+    return replace(view, replicas=0 if direction is Direction.UP and view.protected else 1)
+
+
+def complete(planned: Planned, direction: Direction) -> bool:
+    """Whether a dependent, its pods included, is as a run in `direction` leaves it, or would skip it."""
+    task, view = planned.task, planned.view
+    if task.step is ScalingStep.SKIP or task.why is Why.FOUND_AT_ZERO:
+        return True
+    return task.step is ScalingStep.NOTHING and view is not None and settled(view, direction)

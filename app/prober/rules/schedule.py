@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from app.core.model.probing import Judgement, LeaseState, Tally
+from app.core.model.policy import ProberPolicy
+from app.core.model.probing import Failure, Judgement, LeaseState, Reading, Tally
+from app.core.model.workloads import Direction
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.leases import Timings
-from app.prober.rules.verdict import QUORUM
+from app.prober.rules.verdict import QUORUM, ConsecutiveResults
 
 # Seconds to the next probe after the first, second and each further failure in a row.
 #
@@ -211,16 +213,27 @@ def _reaches(judgements: Iterable[Judgement], limit: float) -> float | None:
     return ends[more - 1] if 0 < more <= len(ends) else None
 
 
-def known_since(tally: Tally, limit: float) -> float | None:
-    """When f reached the limit, which is the first instant at which the outage could be known; None if it has not."""
-    if not _at_limit(tally, limit):
+def known_since(
+    reading: Reading, policy: ProberPolicy, consecutive: ConsecutiveResults
+) -> float | None:
+    """The first instant at which the outage that `reading` shows could be known; None if it shows none.
+
+    In lease mode f reached the limit then; in endpoint mode there could have been as many failures as are needed.
+    """
+    result = reading.result
+    if isinstance(result, Tally):
+        if not _at_limit(result, policy.limit):
+            return None
+        ends = sorted(
+            each.expires_at
+            for each in result.judgements
+            if each.state is LeaseState.EXPIRED and each.expires_at is not None
+        )
+        return ends[_needed(result.candidates.total, policy.limit) - 1]
+    down = consecutive.direction is Direction.DOWN
+    if isinstance(result, Failure) or not down or consecutive.count < policy.failure_threshold:
         return None
-    ends = sorted(
-        each.expires_at
-        for each in tally.judgements
-        if each.state is LeaseState.EXPIRED and each.expires_at is not None
-    )
-    return ends[_needed(tally.candidates.total, limit) - 1]
+    return consecutive.first_at + (policy.failure_threshold - 1) * policy.suspect_interval
 
 
 def _needed(total: int, limit: float) -> int:

@@ -1,9 +1,14 @@
-"""SCALE UP, SCALE DOWN or HOLD (rules 4.1). When unsure: HOLD, with the reason.
+"""From a reading to SCALE UP, SCALE DOWN or HOLD (rules 4.1). When unsure: HOLD, with the reason.
 
-A verdict is made in two steps. `assess` says what the leases alone ask for. `decide` turns that into HOLD where a
-precondition is not met (overrides, leadership, `initialDelay`, gates), or where it has not been seen often enough in a
-row; the decision still shows what the verdict would have been (`would_be`). A failed probe is always HOLD
-(`decide_failure`). `still` repeats the check of the preconditions right before a decision is acted on.
+`decide` makes the decision of a reading, and of what is known of the shoot besides, in two steps. `assess` says what
+the leases alone ask for. `decide_assessment` turns that into HOLD where a precondition is not met (overrides,
+leadership, `initialDelay`, gates), or where it has not been seen often enough in a row; the decision still shows what
+the verdict would have been (`would_be`). A failed probe is always HOLD (`decide_failure`).
+
+With the decision goes the plan of what would be written on it. If that is anything, the decision has to stand three
+tests, in this order, as each may take seconds: what it needs of stale watches is read live (`checked`), a scale-down is
+confirmed by a second reading (`confirmed`), and the preconditions are asked once more (`still`). Whatever fails on the
+way makes it HOLD, with the reason.
 """
 
 import math
@@ -13,6 +18,7 @@ from typing import Final
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import NOTHING, EffectiveOverrides, Hold, Pause
+from app.core.model.policy import ProberPolicy
 from app.core.model.probing import (
     Decision,
     Failure,
@@ -20,11 +26,14 @@ from app.core.model.probing import (
     LeaseCounts,
     LeaseState,
     PathReading,
+    Reading,
     Tally,
     Verdict,
     VerdictReason,
 )
 from app.core.model.workloads import Direction
+from app.prober.rules.lifecycle import ProbedShoot
+from app.prober.rules.scaling import PendingWrites, Plan, writes
 
 QUORUM: Final = 2
 """Nothing is scaled down on fewer candidate leases than this."""
@@ -204,10 +213,17 @@ class VerdictThresholds:
 
 @dataclass(frozen=True, slots=True)
 class VerdictOutcome:
-    """A decision, and the counts that the next probe continues."""
+    """A decision with its plan, and the counts that the next probe continues."""
 
     decision: Decision
     consecutive: ConsecutiveResults
+    plan: Plan = ()
+    """What a scaling run would do on the decision, as far as the watch shows the dependents; nothing on HOLD."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether anything would be written on the decision."""
+        return writes(self.plan)
 
 
 _KEEPS_COUNTS: Final = frozenset(
@@ -232,7 +248,7 @@ def decide_failure(failure: Failure, consecutive: ConsecutiveResults) -> Verdict
     return VerdictOutcome(decision, kept)
 
 
-def decide(
+def decide_assessment(
     assessed: Assessment,
     preconditions: Preconditions,
     thresholds: VerdictThresholds,
@@ -417,3 +433,105 @@ def _fresh(judgements: Sequence[Judgement]) -> str:
 
 def _span(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 2 * _MINUTE else f"{seconds / _MINUTE:.0f} min"
+
+
+# One probe: its reading, the live read of what is stale, the second reading.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionInputs:
+    """What is known of a shoot besides the reading."""
+
+    policy: ProberPolicy
+    shoot: ProbedShoot
+    protected: bool
+    """Protection is active. For the first reading of a probe: it was when that began, as what is read depends on it."""
+    begins: Sequence[float]
+    """When this process began protections of this shoot by itself, within the last hour."""
+    consecutive: ConsecutiveResults
+    """The counts after the probe before."""
+    preconditions: Preconditions
+    pending: PendingWrites
+    """What a scaling run would write now."""
+    counts: bool = True
+    """The probe may count towards a threshold."""
+
+
+def decide(reading: Reading, inputs: DecisionInputs) -> VerdictOutcome:
+    """Decides on the reading of a probe, or on its failure."""
+    if isinstance(reading.result, Failure):
+        return decide_failure(reading.result, inputs.consecutive)
+    policy = inputs.policy
+    thresholds = VerdictThresholds(
+        policy.failure_threshold,
+        policy.success_threshold,
+        policy.suspect_interval,
+        inputs.protected,
+        inputs.begins,
+        # In lease mode one good reading is enough while nothing is scaled down (rules 4.1); in endpoint mode a path
+        # is healthy only after `successThreshold` of them (rules 4.2).
+        unprotected=policy.success_threshold if policy.endpoint_mode else 1,
+    )
+    outcome = decide_assessment(
+        _assess(reading.result, inputs),
+        inputs.preconditions,
+        thresholds,
+        inputs.consecutive,
+        # The distance of probes is that of their begins, as for the schedule: a slow probe must not lose a count.
+        reading.started,
+        counts=inputs.counts,
+    )
+    return _planned(outcome, inputs.pending)
+
+
+def _planned(outcome: VerdictOutcome, pending: PendingWrites) -> VerdictOutcome:
+    """The outcome with its plan, as of now."""
+    direction = outcome.decision.verdict.direction
+    if direction is None:
+        return outcome
+    return replace(outcome, plan=pending.plans.get(direction, ()))
+
+
+def _assess(result: Tally | PathReading, inputs: DecisionInputs) -> Assessment:
+    if isinstance(result, PathReading):
+        return assess_paths(result)
+    limit = inputs.policy.limit
+    assessed = assess(result, limit, protected=inputs.protected)
+    text = explain(result, limit, inputs.shoot.timings.expiry)
+    return replace(assessed, message=text)
+
+
+def checked(
+    outcome: VerdictOutcome,
+    judged: ProbedShoot,
+    found: ProbedShoot | Failure,
+    pending: PendingWrites,
+) -> VerdictOutcome:
+    """The outcome after a live read of what is stale; HOLD if that failed, or the shoot is another than was judged.
+
+    A scale-down is assessed with the new facts when it is confirmed.
+    """
+    if isinstance(found, ProbedShoot):
+        if found == judged or outcome.decision.verdict is Verdict.SCALE_DOWN:
+            return _planned(outcome, pending)
+        found = Failure(VerdictReason.SEED_STALE, "the Shoot has changed; it is judged anew")
+    held = decide_failure(found, outcome.consecutive)
+    return replace(held, decision=replace(held.decision, would_be=outcome.decision.verdict))
+
+
+def to_confirm(outcome: VerdictOutcome, reading: Reading) -> bool:
+    """Whether a second reading has to agree: to a scale-down that would write, in endpoint mode to any."""
+    if outcome.decision.verdict is not Verdict.SCALE_DOWN:
+        return False
+    return isinstance(reading.result, PathReading) or outcome.writes
+
+
+def confirmed(outcome: VerdictOutcome, second: Reading, inputs: DecisionInputs) -> VerdictOutcome:
+    """The outcome after the second reading; it stays SCALE DOWN only if that asks for it as well."""
+    if isinstance(second.result, Failure):
+        return decide_failure(second.result, outcome.consecutive)
+    again = _assess(second.result, inputs)
+    if again.verdict is not Verdict.SCALE_DOWN:
+        return unconfirmed(again, outcome.decision)
+    agreed = replace(outcome, decision=replace(outcome.decision, message=again.message))
+    return _planned(agreed, inputs.pending)

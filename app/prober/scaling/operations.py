@@ -20,7 +20,7 @@ from app.core.model.scaling_runs import (
     ScalingRunStatus,
 )
 from app.core.model.workloads import Patch, ResourceRef, WorkloadView
-from app.core.reporting.notices import Notice
+from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual, scaling
@@ -374,10 +374,10 @@ class Dependents:
     def _tell(self, order: IgnoreRequest, after: WorkloadView) -> None:
         done = "set" if order.ignored else "removed"
         why = "" if order.reason is None else f": {order.reason}"
-        notice = Notice(
+        messages.publish(
+            self._env,
             NoticeKind.OVERRIDE,
             order.namespace,
-            self._env.clock.now(),
             "OverrideSet" if order.ignored else "OverrideEnded",
             redaction.clean(f"{order.author} {done} ignore-scaling of {order.ref}{why}"),
             resource=order.ref,
@@ -390,7 +390,6 @@ class Dependents:
                 "replicas": after.replicas,
             },
         )
-        self._env.notice_bus.publish(notice)
 
     async def _read(
         self, namespace: str, ref: ResourceRef, *, spare_until: float | None = None

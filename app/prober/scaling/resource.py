@@ -17,7 +17,7 @@ from app.core import errors
 from app.core.model.scaling_runs import ScalingStep
 from app.core.model.workloads import Direction, Patch, ScaleView, WorkloadView
 from app.core.ports import Watched
-from app.prober.rules import protection, scaling
+from app.prober.rules import scaling
 from app.prober.rules.scaling import Planned, Task, Why
 from app.prober.scaling.context import RunAborted, ScalingContext, StepResult, check_probed
 
@@ -208,7 +208,7 @@ class ResourceRun:
             dependents, newest = self._env.policy.dependents, self._memory.newest
             seed, namespace = self._env.seed, self._context.namespace
             views = {each.ref: newest(seed.dependent(namespace, each.ref)) for each in dependents}
-            could_start = protection.could_go_down(dependents, views, self._policy.level, now)
+            could_start = scaling.could_go_down(dependents, views, self._policy.level, now)
         first = self._memory.could_start.setdefault(key, could_start)
         await self._guard.pause(first + self._policy.initial_delay - now)
 

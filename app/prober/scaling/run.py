@@ -25,8 +25,8 @@ from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.core.tasks import happens
 from app.prober import scaling_messages
 from app.prober.environment import ProberEnvironment
-from app.prober.rules import protection, scaling
-from app.prober.rules.protection import PendingWrites
+from app.prober.rules import scaling
+from app.prober.rules.scaling import PendingWrites, Plan, Why
 from app.prober.scaling.context import (
     RunAborted,
     RunGuard,
@@ -278,29 +278,34 @@ class Scaler:
             before, known = self._pending
             if all(views[ref] is view for ref, view in before.items()):
                 return known
-        found = protection.pending_writes(self._env.policy.dependents, views, self._env.clock.now())
+        found = scaling.pending_writes(self._env.policy.dependents, views, self._env.clock.now())
         self._pending = views, found
         return found
 
-    def on_verdict(self, decision: Decision) -> None:
-        """Takes a verdict: starts a scaling run, or confirms, delays or ends the one under way."""
-        now, direction, policy = self._env.clock.now(), decision.verdict.direction, self._env.policy
+    def on_verdict(self, decision: Decision, plan: Plan = ()) -> None:
+        """Takes a verdict: starts a scaling run, or confirms, delays or ends the one under way.
+
+        Args:
+            decision: on the last probe.
+            plan: what would be done on it now; empty for HOLD.
+        """
+        direction = decision.verdict.direction
+        planned = {each.dependent.ref: each for level in plan for each in level}
         if direction is Direction.UP:
-            zeros = [ref for ref, it in self.views().items() if scaling.at_zero_not_ours(it)]
-            self.memory.at_zero(zeros, now)
+            zeros = [ref for ref, it in planned.items() if it.task.why is Why.FOUND_AT_ZERO]
+            self.memory.at_zero(zeros, self._env.clock.now())
         if direction is None:
             self._wanted = None  # after a HOLD no run may start on an earlier verdict
         else:
-            if self._failed:  # but for what has come to where a run leaves it, by whatever hand
-                views = self.views()
-                self._failed = {
-                    ref: why
-                    for ref, why in self._failed.items()
-                    if not protection.complete(policy.dependent(ref), views[ref], direction, now)
-                }
+            # Without what has come to where a run leaves it, by whatever hand.
+            self._failed = {
+                ref: why
+                for ref, why in self._failed.items()
+                if not scaling.complete(planned[ref], direction)
+            }
             self.memory.turned(direction)
             # A SCALE DOWN that would write nothing was not confirmed: it must not start a run later, when it would.
-            self._wanted = direction if self._something_to_write(direction) else None
+            self._wanted = direction if self._writes(plan) else None
             self._why = decision.message
             self._dry_run_direction = direction if self._dry_run_direction is direction else None
         if self.manual is not None:
@@ -403,20 +408,17 @@ class Scaler:
             lambda: self._run(scaling_run), f"scaling run {self._namespace}"
         )
 
-    def _something_to_write(self, direction: Direction) -> bool:
+    def _writes(self, plan: Plan) -> bool:
         """Whether a run would write; of what is at 0 without our keys, as far as verdicts have found it so."""
-        if direction is Direction.DOWN:
-            return self.pending().down_writes
-        if not self.pending().up_writes:
-            return False  # the usual case
-        plan = protection.plan(
-            self._env.policy.dependents,
-            self.views(),
-            direction,
-            self._env.clock.now(),
-            found_at_zero=self.memory.found_at_zero,
+        return any(
+            each.task.writes
+            and (
+                each.task.why is not Why.FOUND_AT_ZERO
+                or self.memory.found_at_zero(each.dependent.ref)
+            )
+            for level in plan
+            for each in level
         )
-        return scaling.writes(plan)
 
     async def _run(self, scaling_run: ScalingRun) -> None:
         try:
@@ -445,7 +447,7 @@ class Scaler:
             self._begin(order)
         elif wanted is before.direction and not before.superseded:
             return  # whatever this run could not do waits for the next verdict
-        elif wanted is not None and self._something_to_write(wanted):
+        elif wanted is not None and self._writes(self.pending().plans[wanted]):
             self._begin_automatic(wanted)
 
 

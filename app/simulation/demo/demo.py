@@ -7,9 +7,8 @@ import resource
 import tempfile
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self, TextIO, TypeVar
+from typing import Final, TextIO, TypeVar
 
 from rich.console import Console
 
@@ -24,7 +23,7 @@ from app.simulation.demo.child import Child, claim, is_as_shipped, prober_file
 from app.simulation.demo.program_api import DemoClient
 from app.simulation.demo.screens import LiveScreen, PlainScreen, write
 from app.simulation.demo.seed import HEALTH_TIMEOUT, Canary, Seed, build
-from app.simulation.demo.show import DemoScreen, Show
+from app.simulation.demo.show import Show
 from app.simulation.scenarios.casting import cast
 from app.simulation.scenarios.model import OwnShoot
 from app.simulation.scenarios.scenario_file import find_scenario
@@ -41,35 +40,6 @@ MOST_NODES: Final = 20_000
 _FILES: Final = 10_240
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
-    """The inputs of the demo."""
-
-    settings: DemoSettings
-    prober_config: Path
-    weeder_config: Path
-    environ: Mapping[str, str]
-    """The environment variables for the program."""
-    out: TextIO
-    """The terminal, or another output for lines."""
-
-
-@dataclass(frozen=True, slots=True)
-class _DemoFiles:
-    """The files that the demo writes."""
-
-    kubeconfig: Path
-    log: Path
-    prober: Path
-    """The prober file, used if the scenario needs a different one than the default."""
-
-    @classmethod
-    def within(cls, opened: AsyncExitStack, log: Path | None) -> Self:
-        """Creates a private directory that is removed at the end; `log` may be outside of it."""
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="dwd-demo-")))
-        return cls(folder / "kubeconfig", log or folder / "dwd.log", folder / "prober.yaml")
-
-
 class OutOfMeans(WatchdogError):
     """The machine lacks a resource that the demo needs."""
 
@@ -77,17 +47,33 @@ class OutOfMeans(WatchdogError):
 class DemoRun:
     """One run of the demo."""
 
-    def __init__(self, invocation: Invocation, stop: asyncio.Event) -> None:
-        """Prepares the run; `stop` ends it.
+    def __init__(
+        self,
+        settings: DemoSettings,
+        shipped: tuple[Path, Path],
+        environ: Mapping[str, str],
+        out: TextIO,
+        stop: asyncio.Event,
+    ) -> None:
+        """Prepares the run.
+
+        Args:
+            settings: The flags.
+            shipped: The prober file and the weeder file that come with the program.
+            environ: The environment variables for the program.
+            out: The terminal, or another output for lines.
+            stop: Ends it.
 
         Raises:
             ConfigurationError: the scenario is wrong.
             AddressUnavailable: an address is in use.
         """
         _open_many_files()
-        settings = invocation.settings
-        _never_fails(invocation.out)
-        self._settings, self._invocation, self._stop = settings, invocation, stop
+        if isinstance(out, io.TextIOWrapper):
+            # A terminal whose encoding lacks the arrows shows question marks.
+            out.reconfigure(errors="replace")
+        self._settings, self._environ, self._out, self._stop = settings, environ, out, stop
+        self._prober_config, self._weeder_config = shipped
         self._scenario = find_scenario(settings.scenario, settings.shoots)
         _check_size(settings, self._scenario.own)
         self._parts = cast(settings.shoots, settings.nodes, self._scenario.own)
@@ -113,32 +99,45 @@ class DemoRun:
         async with AsyncExitStack() as opened:
             opened.callback(self._addresses.release)
             opened.push_async_callback(self._tasks.stop)
-            files = _DemoFiles.within(opened, self._settings.log_file)
-            self._log_to(files.log, opened)
+            folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="dwd-demo-")))
+            log = self._settings.log_file or folder / "dwd.log"
+            self._log_to(log, opened)
             premises = Loopback()
-            seed = await self._unless_stopped(self._seed(premises))
+            building = build(
+                self._clock, self._tasks, self._scenario, self._parts, self._settings, premises
+            )
+            seed = await self._unless_stopped(building)
             if seed is None:
                 return
             servers = SimulatedServers(seed.world, premises)
             opened.push_async_callback(servers.stop)
             await servers.start()
-            files.kubeconfig.write_text(servers.kubeconfig(), encoding="utf-8")
-            prober = await self._prober_file(files, seed, opened)
+            kubeconfig = folder / "kubeconfig"
+            kubeconfig.write_text(servers.kubeconfig(), encoding="utf-8")
+            prober = await self._prober_file(folder, seed, opened)
             gc.collect()
             gc.freeze()  # the worlds live as long as the process; collections would take tens of milliseconds each
-            child = await self._child(files, prober, servers)
+            flags = {
+                "prober-config-file": prober,
+                "weeder-config-file": self._weeder_config,
+                "kubeconfig": kubeconfig,
+                "shoot-server-pattern": servers.shoot_server_pattern,
+                "external-server-pattern": servers.external_server_pattern,
+                "log-level": self._settings.log_level,
+                "log-format": self._settings.log_format,
+                "auth-mode": "none",  # the demo may itself run in a pod
+            }
+            given = (f"--{name}={value}" for name, value in flags.items())
+            argv = ("serve", *given, *self._addresses.flags, *_GARDENER)
+            self._addresses.release()
+            child = await Child.start(argv, self._environ, log)
             opened.push_async_callback(child.stop)
-            show = await self._show(files, seed, opened)
+            show = await self._show(kubeconfig, log, seed, opened)
             opened.callback(self._tasks.stopping)
             await self._until_over(child)
-        _ = write(
-            self._invocation.out, *show.summary()
-        )  # its result does not matter: Ctrl-C may have ended the reader of a pipe as well
+        # Its result does not matter: Ctrl-C may have ended the reader of a pipe as well.
+        _ = write(self._out, *show.summary())
         gc.freeze()  # the process ends; a last collection would take up to a second
-
-    async def _seed(self, place: Loopback) -> Seed:
-        made = build(self._clock, self._tasks, self._scenario, self._parts, self._settings, place)
-        return await made
 
     async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
         """Returns the result of `work`; None if the demo was stopped first."""
@@ -162,9 +161,9 @@ class DemoRun:
             raise _unwritable(f"cannot be written: {error.strerror}") from error
         configure_logs(self._settings.log_level, self._settings.log_format, stream)
 
-    async def _prober_file(self, files: _DemoFiles, seed: Seed, opened: AsyncExitStack) -> Path:
+    async def _prober_file(self, folder: Path, seed: Seed, opened: AsyncExitStack) -> Path:
         """Returns the prober file for the program; starts the canary if the scenario has one."""
-        shipped, scenario = self._invocation.prober_config, self._scenario
+        shipped, scenario = self._prober_config, self._scenario
         if is_as_shipped(scenario):
             return shipped
         canary = None
@@ -173,31 +172,26 @@ class DemoRun:
             opened.push_async_callback(canary.close)
             await canary.open()
         text = prober_file(read_text(shipped), scenario.mode, canary.address if canary else None)
-        files.prober.write_text(text, encoding="utf-8")
-        return files.prober
+        adapted = folder / "prober.yaml"
+        adapted.write_text(text, encoding="utf-8")
+        return adapted
 
-    async def _child(self, files: _DemoFiles, prober: Path, servers: SimulatedServers) -> Child:
-        flags = {
-            "prober-config-file": prober,
-            "weeder-config-file": self._invocation.weeder_config,
-            "kubeconfig": files.kubeconfig,
-            "shoot-server-pattern": servers.shoot_server_pattern,
-            "external-server-pattern": servers.external_server_pattern,
-            "log-level": self._settings.log_level,
-            "log-format": self._settings.log_format,
-            "auth-mode": "none",  # the demo may itself run in a pod
-        }
-        given = (f"--{name}={value}" for name, value in flags.items())
-        argv = ("serve", *given, *self._addresses.flags, *_GARDENER)
-        self._addresses.release()
-        return await Child.start(argv, self._invocation.environ, files.log)
-
-    async def _show(self, files: _DemoFiles, seed: Seed, opened: AsyncExitStack) -> Show:
-        client = await opened.enter_async_context(DemoClient(f"http://{self._addresses.api}"))
-        screen = opened.enter_context(closing(self._screen()))
-        show = Show(self._clock, self._scenario.name, self._parts, seed, screen, self._hints(files))
+    async def _show(self, kubeconfig: Path, log: Path, seed: Seed, opened: AsyncExitStack) -> Show:
+        server, out = f"http://{self._addresses.api}", self._out
+        client = await opened.enter_async_context(DemoClient(server))
+        console = Console(file=out)
+        live = out.isatty() and not console.is_dumb_terminal
+        screen = LiveScreen(console) if live else PlainScreen(out, gone=self._stop.set)
+        opened.callback(screen.close)
+        patience = format_duration(HEALTH_TIMEOUT)
+        hints = (
+            f"The page: {server}/; in another terminal: dwd shoots --server {server}",
+            f"kubectl --kubeconfig {kubeconfig} get deployments,pods -A",
+            f"Log: {log}. Machines are given up {patience} after their node; in Gardener after 10 min.",
+        )
+        show = Show(self._clock, self._scenario.name, self._parts, seed, screen, hints)
         screen.open()
-        _ = self._tasks.shared(lambda: show.watch(client), "screen")
+        _ = self._tasks.shared(lambda: show.watch(client.shoots), "screen")
         _ = self._tasks.shared(lambda: self._play(show), "scenario")
         return show
 
@@ -205,21 +199,6 @@ class DemoRun:
         await show.play()
         self._stop.set()
         await asyncio.Event().wait()  # a shared task must not end by itself
-
-    def _screen(self) -> DemoScreen:
-        console = Console(file=self._invocation.out)
-        if self._invocation.out.isatty() and not console.is_dumb_terminal:
-            return LiveScreen(console)
-        return PlainScreen(self._invocation.out, gone=self._stop.set)
-
-    def _hints(self, files: _DemoFiles) -> tuple[str, ...]:
-        server = f"http://{self._addresses.api}"
-        patience = format_duration(HEALTH_TIMEOUT)
-        return (
-            f"The page: {server}/; in another terminal: dwd shoots --server {server}",
-            f"kubectl --kubeconfig {files.kubeconfig} get deployments,pods -A",
-            f"Log: {files.log}. Machines are given up {patience} after their node; in Gardener after 10 min.",
-        )
 
     async def _until_over(self, child: Child) -> None:
         waiting = [
@@ -250,12 +229,6 @@ def _check_size(settings: DemoSettings, own: Sequence[OwnShoot]) -> None:
         mistakes.append(Mistake(None, "--nodes", message))
     if mistakes:
         raise ConfigurationError("dwd demo", mistakes)
-
-
-def _never_fails(out: TextIO) -> None:
-    # A terminal whose encoding lacks the arrows shows question marks.
-    if isinstance(out, io.TextIOWrapper):
-        out.reconfigure(errors="replace")
 
 
 def _open_many_files() -> None:

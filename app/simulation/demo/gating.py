@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.core.model.probing import ShootState, Verdict, VerdictReason
+from app.simulation.demo.losses import sorted_out
 from app.simulation.demo.program_api import ShootReport
 from app.simulation.scenarios.casting import short
 from app.simulation.scenarios.player import Performance
@@ -65,17 +66,10 @@ def by_scene(performances: Sequence[Performance], seen: Iterable[Met]) -> Mappin
 
     It belongs to the last scene that had begun with its shoot or with the seed.
     """
-    shoots: dict[int, set[tuple[str, GateOutcome]]] = {each.number: set() for each in performances}
-    for one in seen:
-        to_blame = [
-            each
-            for each in performances
-            if each.began <= one.at and (not each.shoots or one.shoot in each.shoots)
-        ]
-        if to_blame:
-            last = max(to_blame, key=lambda each: each.began)
-            shoots[last.number].add((one.shoot, one.fate))
-    return {number: _counted(fate for _, fate in found) for number, found in shoots.items()}
+    return {
+        number: _counted(fate for _, fate in {(each.shoot, each.fate) for each in found})
+        for number, found in sorted_out(performances, seen, of_seed=True).items()
+    }
 
 
 def added_up(scenes: Iterable[Fates]) -> Fates:

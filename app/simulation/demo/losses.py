@@ -4,7 +4,6 @@ Not all of it is preventable: where fewer nodes are cut off than the limit, the 
 losses are counted separately because they would look like failures.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -112,7 +111,6 @@ class Witness:
     def __init__(self, world: World, namespaces: Iterable[str]) -> None:
         self._world, self._clock = world, world.clock
         self._losses: list[NodeLoss] = []
-        self._tolls = Counter[tuple[Harm, bool]]()
         self._judged: dict[str, tuple[float, bool]] = {}
         world.store.subscribe(self._seed_changed)
         for namespace in namespaces:
@@ -122,19 +120,6 @@ class Witness:
     def losses(self) -> Sequence[NodeLoss]:
         """All losses, in order."""
         return self._losses
-
-    @property
-    def toll(self) -> Toll:
-        """The number of losses, without those below the limit."""
-        return self._toll(below=False)
-
-    @property
-    def below(self) -> Toll:
-        """The number of losses below the limit."""
-        return self._toll(below=True)
-
-    def _toll(self, *, below: bool) -> Toll:
-        return Toll(self._tolls[Harm.NODE, below], self._tolls[Harm.MACHINE, below])
 
     def _seed_changed(self, event: StoreEvent) -> None:
         if event.key.kind == "Machine" and _changed(event, _given_up):
@@ -149,7 +134,6 @@ class Witness:
 
     def _lost(self, namespace: str, harm: Harm) -> None:
         below = self._below_limit(namespace)
-        self._tolls[harm, below] += 1
         self._losses.append(NodeLoss(self._clock.now(), short(namespace), harm, below))
 
     def _below_limit(self, namespace: str) -> bool:
@@ -198,12 +182,16 @@ def by_scene(
     }
 
 
-def sorted_out(performances: Sequence[Performance], seen: Iterable[T]) -> Mapping[int, list[T]]:
-    """Groups events by scene: each belongs to the last scene that had begun with its shoot."""
+def sorted_out(
+    performances: Sequence[Performance], seen: Iterable[T], *, of_seed: bool = False
+) -> Mapping[int, list[T]]:
+    """Groups events by scene: each belongs to the last scene that had begun with its shoot, or `of_seed`."""
     found: dict[int, list[T]] = {each.number: [] for each in performances}
     for one in seen:
         to_blame = [
-            each for each in performances if one.shoot in each.shoots and each.began <= one.at
+            each
+            for each in performances
+            if (one.shoot in each.shoots or (of_seed and not each.shoots)) and each.began <= one.at
         ]
         if to_blame:
             found[max(to_blame, key=lambda each: each.began).number].append(one)

@@ -12,7 +12,7 @@ from app.simulation.endpoints import service_of
 from app.simulation.identities import OPERATOR
 from app.simulation.scenarios.casting import short
 from app.simulation.store import Happened, Object, StoreEvent
-from app.simulation.views import pod_ready, pod_view, terminating
+from app.simulation.views import pod_view, ready, terminating
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE, control_plane
 
 
@@ -197,7 +197,7 @@ class PodWitness:
         for obj in self._world.store.list("Pod", namespace):
             name = _workload(obj)
             plane.wanted[name] = plane.wanted.get(name, 0) + 1
-            if pod_ready(obj):
+            if ready(obj):
                 plane.ready[name].add(obj["metadata"]["uid"])
         for name in plane.wanted:
             plane.histories[name].append(Count(now, len(plane.ready[name])))
@@ -259,9 +259,9 @@ class PodWitness:
             plane.fill(name, uid)
         waits = not ends and any(each.crash_loops for each in pod_view(pod).containers)
         (plane.waiting.add if waits else plane.waiting.discard)(uid)
-        ready = not ends and pod_ready(pod)
-        if ready is not (uid in plane.ready[name]):
-            self._readiness_changed(plane, name, uid, ready=ready)
+        works = not ends and ready(pod)
+        if works is not (uid in plane.ready[name]):
+            self._readiness_changed(plane, name, uid, ready=works)
 
     def _ended(self, plane: _Plane, uid: str) -> None:
         """Somebody deleted a pod: it counts where it waited and that was the watchdog; in its place, once only."""

@@ -44,8 +44,7 @@ class Seed:
     @property
     def lost(self) -> Comparison:
         """The losses of both worlds."""
-        below = self.mine.below, self.theirs.below
-        return Comparison(self.mine.toll, self.theirs.toll, below)
+        return Comparison.of(self.mine.losses, self.theirs.losses)
 
     @property
     def all_pods(self) -> Pods:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from app.core.clock import Clock
@@ -53,12 +53,8 @@ class DemoScreen(Protocol):
         ...
 
 
-class ShootStates(Protocol):
-    """A source of the state of shoots."""
-
-    async def shoots(self) -> Mapping[str, ShootReport]:
-        """Returns all shoots by namespace; raises NoAnswer."""
-        ...
+ShootStates = Callable[[], Awaitable[Mapping[str, ShootReport]]]
+"""Returns all shoots by namespace; raises NoDemoAnswer."""
 
 
 class Show:
@@ -156,7 +152,7 @@ class Show:
 
     async def _look(self, source: ShootStates) -> None:
         try:
-            said = await source.shoots()
+            said = await source()
         except NoDemoAnswer as error:
             self._trouble = f"No news from the program: {error}" if self._said else self._trouble
             return

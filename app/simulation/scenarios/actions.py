@@ -1,94 +1,70 @@
-"""The actions of scenes, by name: each parses its options and returns the function that begins it."""
+"""The actions of scenes, by name: what each is called, which options it has, and how it begins."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
-import yaml
+from pydantic import AfterValidator
 
-from app.core.config.yaml_file import FileLocation, NodeKind, describe, kind, nearest
+from app.core.config.yaml_file import nearest
 from app.core.errors import NotFound
 from app.core.model import workloads as ann
-from app.core.model.names import is_label
+from app.core.model.keys import (
+    KEYS,
+    Count,
+    CountOrZero,
+    Duration,
+    DurationOrZero,
+    PositiveShare,
+    Switch,
+)
 from app.simulation.builders import CONTROLLERS, World
 from app.simulation.parts import Fault
-from app.simulation.scenarios.model import ActionScope, Begin, Touches
-from app.simulation.scenarios.reading import (
-    Findings,
-    Reader,
-    Section,
-    T,
-    boolean,
-    duration,
-    fraction,
-    whole,
-)
+from app.simulation.scenarios.model import ActionScope, Label, Touches
 from app.simulation.store import StoreEvent
 from app.simulation.traffic import Storage, Trouble
 from app.simulation.workloads import API_SERVER, ETCD, ETCD_SERVICE, Workload, control_plane
 
-# The options of an action: the values under `with`, read as the prober file's are.
 
-
-class Options:
-    """The options of an action; each has a default."""
-
-    def __init__(self, given: Section | None, zones: Collection[str], findings: Findings) -> None:
-        self._given = given
-        self._zones = zones
-        self._findings = findings
-
-    def value(self, key: str, read: Reader[T], default: T) -> T:
-        """Returns the value of `key`; `default` if it is absent or, with a mistake recorded, wrong."""
-        return default if self._given is None else self._given.value(key, read, default)
-
-    def zone(self, key: str) -> str | None:
-        """Returns the name of a zone in which a shoot has nodes."""
-        found = self.value(key, text, "")
-        if found and found not in self._zones:
-            message = f"names no zone of these shoots; the nearest is {nearest(found, sorted(self._zones))}"
-            self._findings.mistake(self._place(key), message)
-        return found or None
-
-    def only_one_of(self, *keys: str) -> None:
-        """Records a mistake if more than one of the keys is given."""
-        given = [key for key in keys if self._given is not None and self._given.node(key)]
-        for key in given[1:]:
-            self._findings.mistake(self._place(key), f"may not be given beside {given[0]}")
-
-    def _place(self, key: str) -> FileLocation:
-        return FileLocation(key, None) if self._given is None else self._given.place(key)
-
-
-def text(node: yaml.Node) -> str:
-    """A string that is not blank."""
-    if kind(node) is not NodeKind.STRING or not node.value.strip():
-        raise ValueError(f"must be text, not {describe(node)}")
-    return " ".join(str(node.value).split())
-
-
-def label(node: yaml.Node) -> str:
-    """A short name: lower case letters, digits and -."""
-    if kind(node) is not NodeKind.STRING or not is_label(node.value):
-        raise ValueError(
-            f"must be a name of lower case letters, digits and -, not {describe(node)}"
-        )
-    return str(node.value)
-
-
-def one_of(choices: Iterable[str], what: str) -> Reader[str]:
-    """One of several words."""
+def one_of(what: str, choices: Iterable[str]) -> AfterValidator:
+    """Creates a validator of words, which names the nearest of them."""
     known = tuple(choices)
 
-    def read(node: yaml.Node) -> str:
-        if kind(node) is not NodeKind.STRING:
-            raise ValueError(f"must be {what}, not {describe(node)}")
-        if node.value not in known:
-            nearby = nearest(node.value, known)
-            raise ValueError(f"must be {what}, not {describe(node)}; the nearest is {nearby}")
-        return str(node.value)
+    def validate(word: str) -> str:
+        if word not in known:
+            raise ValueError(f"must be {what} (the nearest is {nearest(word, known)})")
+        return word
 
-    return read
+    return AfterValidator(validate)
+
+
+# Seconds by which what is slow takes longer, where a scenario does not say.
+_SLOW: Final = 2.0
+_SCALED: Final = tuple(name for name in CONTROLLERS if isinstance(name, str))
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of all actions, the values under `with`; each action has a few of them."""
+
+    __pydantic_config__: ClassVar = KEYS
+
+    fraction: PositiveShare = 1.0
+    zone: Label | None = None
+    nodes: Count = 1
+    by: Duration | None = None
+    behind: Switch = True
+    rate: PositiveShare = 0.5
+    retry_after: Duration | None = None
+    how: Annotated[str, one_of("hangs or fails", ("hangs", "fails"))] = "hangs"
+    restarts: CountOrZero = 0
+    overlap: DurationOrZero = 0.0
+    deployment: Annotated[str, one_of("a controller of a shoot", _SCALED)] = _SCALED[0]
+    ignore_scaling: Switch = False
+
+
+Begin = Callable[[World, str, Options], Fault | None]
+"""Lets it happen to the shoot of a control-plane namespace; returns what ends it, if anything does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +73,7 @@ class ScenarioAction:
 
     about: str
     """A description of its effect, shown if the scene has none of its own."""
-    read: Callable[[Options], Begin]
+    begin: Begin
     options: tuple[str, ...] = ()
     lasts: bool = True
     """Whether the action lasts until it is ended."""
@@ -105,100 +81,25 @@ class ScenarioAction:
     touches: Touches | None = None
 
 
-def _plain(begin: Begin) -> Callable[[Options], Begin]:
-    return lambda _: begin
+def _kubelets_dead(world: World, shoot: str, options: Options) -> Fault:
+    kubelets = world.shoot(shoot).fleet.kubelets[: options.nodes]
+    return _all(world.faults.kubelet_dead(shoot, each.node) for each in kubelets)
 
 
-# The nodes and their path.
+def _clocks_off(world: World, shoot: str, options: Options) -> Fault:
+    seconds = (options.by or 120.0) * (-1 if options.behind else 1)
+    kubelets = world.shoot(shoot).fleet.kubelets
+    return _all(world.faults.clock_off(shoot, each.node, seconds) for each in kubelets)
 
 
-def _path_cut(options: Options) -> Begin:
-    options.only_one_of("fraction", "zone")
-    part, zone = options.value("fraction", fraction(zero=False), 1.0), options.zone("zone")
-    return lambda world, shoot: world.faults.path_cut(shoot, fraction=part, zone=zone)
-
-
-def _kubelets_dead(options: Options) -> Begin:
-    count = options.value("nodes", whole(1), 1)
-
-    def begin(world: World, shoot: str) -> Fault:
-        fleet = world.shoot(shoot).fleet.kubelets
-        return _all(world.faults.kubelet_dead(shoot, each.node) for each in fleet[:count])
-
-    return begin
-
-
-def _clocks_off(options: Options) -> Begin:
-    seconds = options.value("by", duration(zero=False), 120.0)
-    if options.value("behind", boolean, default=True):
-        seconds = -seconds
-
-    def begin(world: World, shoot: str) -> Fault:
-        fleet = world.shoot(shoot).fleet.kubelets
-        return _all(world.faults.clock_off(shoot, each.node, seconds) for each in fleet)
-
-    return begin
-
-
-# The API server.
-
-
-def _slow(options: Options) -> Begin:
-    seconds = options.value("by", duration(zero=False), 2.0)
-    return lambda world, shoot: world.faults.latency(shoot, seconds)
-
-
-def _errors(options: Options) -> Begin:
-    rate = options.value("rate", fraction(zero=False), 0.5)
-    return lambda world, shoot: world.faults.errors(shoot, rate)
-
-
-def _throttled(options: Options) -> Begin:
-    pause = options.value("retryAfter", duration(zero=False), 0.0) or None
-    return lambda world, shoot: world.faults.throttled(shoot, pause)
-
-
-def _storage(options: Options) -> Begin:
-    words = {str(each).lower(): each for each in Storage}
-    how = words[options.value("how", one_of(words, " or ".join(words)), "hangs")]
-    return lambda world, shoot: world.faults.storage_away(shoot, how)
-
-
-def _etcd(options: Options) -> Begin:
-    restarts = options.value("restarts", whole(0), 0)
-    return lambda world, shoot: etcd_outage(world, shoot, restarts=restarts)
-
-
-# The way in.
-
-
-def _token(options: Options) -> Begin:
-    overlap = options.value("overlap", duration(zero=True), 0.0)
-    return lambda world, shoot: world.faults.rotate_token(shoot, overlap=overlap)
-
-
-# What the seed says of a shoot.
-
-
-def _hibernation(world: World, shoot: str) -> Fault:
-    return _all((world.faults.hibernated(shoot), world.faults.api_down(shoot)))
-
-
-def _manual_zero(options: Options) -> Begin:
-    known = [name for name in CONTROLLERS if isinstance(name, str)]
-    name = options.value("deployment", one_of(known, "a controller of a shoot"), known[0])
-    left_alone = options.value("ignoreScaling", boolean, default=False)
-    keys = {ann.IGNORE_SCALING: "true"} if left_alone else {}
-
-    def begin(world: World, shoot: str) -> Fault | None:
-        try:
-            before = world.replicas(shoot, name) or 1
-        except NotFound:
-            return None
-        world.patch(shoot, name, {"metadata": {"annotations": keys}, "spec": {"replicas": 0}})
-        return Fault(lambda: _back(world, shoot, name, before))
-
-    return begin
+def _manual_zero(world: World, shoot: str, options: Options) -> Fault | None:
+    name, keys = options.deployment, {ann.IGNORE_SCALING: "true"} if options.ignore_scaling else {}
+    try:
+        before = world.replicas(shoot, name) or 1
+    except NotFound:
+        return None
+    world.patch(shoot, name, {"metadata": {"annotations": keys}, "spec": {"replicas": 0}})
+    return Fault(lambda: _back(world, shoot, name, before))
 
 
 def _back(world: World, shoot: str, name: str, replicas: int) -> None:
@@ -209,99 +110,89 @@ def _back(world: World, shoot: str, name: str, replicas: int) -> None:
     world.patch(shoot, name, {"metadata": {"annotations": gone}, "spec": size})
 
 
-# The seed.
-
-
-def _seed_down(world: World, _: str) -> Fault:
-    return world.faults.seed_down()
-
-
-def _seed_slow(options: Options) -> Begin:
-    trouble = Trouble(latency=options.value("by", duration(zero=False), 2.0))
-    return lambda world, _: world.faults.seed_trouble(trouble)
-
-
-def _seed_network_cut(world: World, _: str) -> Fault:
-    return world.faults.seed_network_cut()
-
-
 def _all(faults: Iterable[Fault]) -> Fault:
-    begun = tuple(faults)
-
-    def undo() -> None:
-        for fault in reversed(begun):
-            fault.lift()
-
-    return Fault(undo)
+    return Fault(*(fault.lift for fault in reversed([*faults])))
 
 
 ACTIONS: Final = {
     "path-cut": ScenarioAction(
-        "The nodes have lost the path to their API server.", _path_cut, ("fraction", "zone")
+        "The nodes have lost the path to their API server.",
+        lambda w, s, o: w.faults.path_cut(s, fraction=o.fraction, zone=o.zone),
+        ("fraction", "zone"),
     ),
     "kubelets-dead": ScenarioAction(
         "Kubelets have stopped.", _kubelets_dead, ("nodes",), touches=Touches.NODES
     ),
     "clocks-off": ScenarioAction("The clocks of all nodes are off.", _clocks_off, ("by", "behind")),
     "api-down": ScenarioAction(
-        "The API server refuses connections.", _plain(lambda w, s: w.faults.api_down(s))
+        "The API server refuses connections.", lambda w, s, _: w.faults.api_down(s)
     ),
     "api-hanging": ScenarioAction(
-        "The API server does not answer.", _plain(lambda w, s: w.faults.api_hanging(s))
+        "The API server does not answer.", lambda w, s, _: w.faults.api_hanging(s)
     ),
-    "api-slow": ScenarioAction("The API server is slow.", _slow, ("by",)),
-    "api-errors": ScenarioAction("Requests fail by chance, with 500.", _errors, ("rate",)),
+    "api-slow": ScenarioAction(
+        "The API server is slow.", lambda w, s, o: w.faults.latency(s, o.by or _SLOW), ("by",)
+    ),
+    "api-errors": ScenarioAction(
+        "Requests fail by chance, with 500.", lambda w, s, o: w.faults.errors(s, o.rate), ("rate",)
+    ),
     "api-throttled": ScenarioAction(
-        "Our requests are answered with 429.", _throttled, ("retryAfter",)
+        "Our requests are answered with 429.",
+        lambda w, s, o: w.faults.throttled(s, o.retry_after),
+        ("retryAfter",),
     ),
     "storage-away": ScenarioAction(
-        "The API server has lost its storage: no kubelet can renew.", _storage, ("how",)
+        "The API server has lost its storage: no kubelet can renew.",
+        lambda w, s, o: w.faults.storage_away(s, Storage(o.how.capitalize())),
+        ("how",),
     ),
     "etcd-outage": ScenarioAction(
         "The pods of etcd crash, then those of kube-apiserver, then all that need it.",
-        _etcd,
+        lambda w, s, o: etcd_outage(w, s, restarts=o.restarts),
         ("restarts",),
         touches=Touches.PODS,
     ),
     "token-rotated": ScenarioAction(
         "The token in the Secret is a new one.",
-        _token,
+        lambda w, s, o: w.faults.rotate_token(s, overlap=o.overlap),
         ("overlap",),
         lasts=False,
         touches=Touches.KUBECONFIG,
     ),
     "ca-rotated": ScenarioAction(
         "The API server has a certificate of a new authority, and the Secret names it.",
-        _plain(lambda w, s: w.faults.rotate_ca(s)),
+        lambda w, s, _: w.faults.rotate_ca(s),
         lasts=False,
         touches=Touches.KUBECONFIG,
     ),
     "certificate-untrusted": ScenarioAction(
         "The API server shows a certificate that the CA of the kubeconfig did not sign.",
-        _plain(lambda w, s: w.faults.certificate_untrusted(s)),
+        lambda w, s, _: w.faults.certificate_untrusted(s),
         touches=Touches.KUBECONFIG,
     ),
     "kubeconfig-absent": ScenarioAction(
         "The Secret with the kubeconfig is gone.",
-        _plain(lambda w, s: w.faults.kubeconfig_absent(s)),
+        lambda w, s, _: w.faults.kubeconfig_absent(s),
         touches=Touches.KUBECONFIG,
     ),
     "kubeconfig-without-token": ScenarioAction(
         "The kubeconfig has no token yet.",
-        _plain(lambda w, s: w.faults.kubeconfig_without_token(s)),
+        lambda w, s, _: w.faults.kubeconfig_without_token(s),
         touches=Touches.KUBECONFIG,
     ),
     "kubeconfig-refused": ScenarioAction(
         "The kubeconfig asks for a command to be run; that is refused.",
-        _plain(lambda w, s: w.faults.kubeconfig_refused(s)),
+        lambda w, s, _: w.faults.kubeconfig_refused(s),
         touches=Touches.KUBECONFIG,
     ),
     "hibernation": ScenarioAction(
-        "The shoot sleeps, its API server is gone.", _plain(_hibernation), touches=Touches.CLUSTER
+        "The shoot sleeps, its API server is gone.",
+        lambda w, s, _: _all((w.faults.hibernated(s), w.faults.api_down(s))),
+        touches=Touches.CLUSTER,
     ),
     "migration": ScenarioAction(
         "The control plane moves to another seed.",
-        _plain(lambda w, s: w.faults.migrating(s)),
+        lambda w, s, _: w.faults.migrating(s),
         touches=Touches.CLUSTER,
     ),
     "manual-zero": ScenarioAction(
@@ -311,14 +202,19 @@ ACTIONS: Final = {
         touches=Touches.CONTROLLERS,
     ),
     "seed-down": ScenarioAction(
-        "The seed's API server refuses connections.", _plain(_seed_down), scope=ActionScope.SEED
+        "The seed's API server refuses connections.",
+        lambda w, _s, _o: w.faults.seed_down(),
+        scope=ActionScope.SEED,
     ),
     "seed-slow": ScenarioAction(
-        "The seed's API server is slow.", _seed_slow, ("by",), scope=ActionScope.SEED
+        "The seed's API server is slow.",
+        lambda w, _, o: w.faults.seed_trouble(Trouble(latency=o.by or _SLOW)),
+        ("by",),
+        scope=ActionScope.SEED,
     ),
     "seed-network-cut": ScenarioAction(
         "The seed has lost its own way out; the nodes are healthy.",
-        _plain(_seed_network_cut),
+        lambda w, _s, _o: w.faults.seed_network_cut(),
         scope=ActionScope.SEED,
     ),
 }

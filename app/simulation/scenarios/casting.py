@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.simulation.builders import ZONES, World
-from app.simulation.scenarios.model import OwnShoot, Zone
+from app.simulation.scenarios.model import OwnShoot, Zone, spread
 from app.simulation.views import ZONE
 
 PREFIX: Final = "shoot--demo--"
@@ -51,16 +51,6 @@ def cast(count: int, nodes: int, own: Sequence[OwnShoot] = ()) -> tuple[Part, ..
 def _name(number: int) -> str:
     """Returns the name of a shoot by number: a to z, then s26, s27 and so on."""
     return _LETTERS[number] if number < len(_LETTERS) else f"s{number}"
-
-
-def spread(zones: Sequence[Zone], nodes: int) -> tuple[str, ...]:
-    """Returns the zone of each node, so that each zone has its share, rounded to whole nodes."""
-    found: list[str] = []
-    reach = 0.0
-    for zone in zones:
-        reach += zone.share
-        found += [zone.name] * (round(reach * nodes) - len(found))
-    return tuple(found)
 
 
 def populate(world: World, parts: Sequence[Part], *, health_timeout: float) -> None:

@@ -1,11 +1,23 @@
 """The records of a scenario: a sequence of scenes, each of which applies an action to shoots for some time."""
 
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, ClassVar, Final
 
+from pydantic import AfterValidator, Field, Strict, ValidationInfo
+
+from app.core.model.keys import KEYS, Complete, PositiveShare, Text, checked, whole
+from app.core.model.names import is_label
 from app.simulation.builders import World
 from app.simulation.parts import Fault
+
+LEAST_NODES: Final = 2
+MOST_NODES: Final = 5000
+ALL: Final = "all"
+"""Stands for all shoots."""
 
 Begin = Callable[[World, str], Fault | None]
 """Lets it happen to the shoot of a control-plane namespace; returns what ends it, if anything does."""
@@ -97,22 +109,57 @@ class Scene:
     touches: Touches | None = None
 
 
+Label = Annotated[Text, checked(is_label, "a name of lower case letters, digits and -")]
+
+
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """The share of nodes in one zone."""
+    """The share of nodes in one zone; those of a shoot add up to 1."""
 
-    name: str
-    share: float
-    """Above 0; those of a shoot add up to 1."""
+    __pydantic_config__: ClassVar = KEYS
+
+    name: Label
+    share: PositiveShare
+
+
+def spread(zones: Sequence[Zone], nodes: int) -> tuple[str, ...]:
+    """Returns the zone of each node, so that each zone has its share, rounded to whole nodes."""
+    found: list[str] = []
+    reach = 0.0
+    for zone in zones:
+        reach += zone.share
+        found += [zone.name] * (round(reach * nodes) - len(found))
+    return tuple(found)
+
+
+def _not_all(name: str) -> str:
+    if name == ALL:
+        raise Complete(f"{ALL} stands for all shoots")
+    return name
+
+
+def _fit_shares(zones: tuple[Zone, ...], info: ValidationInfo) -> tuple[Zone, ...]:
+    nodes, names = info.data.get("nodes", MOST_NODES), [zone.name for zone in zones]
+    share = sum(zone.share for zone in zones)
+    inhabited = set(spread(zones, nodes))
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise Complete(f"there is a zone {twice[0]} twice")
+    if not math.isclose(share, 1.0, abs_tol=1e-6):
+        raise Complete(f"the shares must add up to 1, not {share:g}")
+    if empty := [name for name in names if name not in inhabited]:
+        raise Complete(f"the share of {empty[0]} is less than one of {nodes} nodes")
+    return zones
 
 
 @dataclass(frozen=True, slots=True)
 class OwnShoot:
     """A shoot that a scenario defines for the scenes that name it."""
 
-    name: str
-    nodes: int
-    zones: tuple[Zone, ...] = ()
+    __pydantic_config__: ClassVar = KEYS
+
+    name: Annotated[Label, AfterValidator(_not_all)]
+    nodes: Annotated[int, Strict(), whole(LEAST_NODES, MOST_NODES)] = 10
+    zones: Annotated[tuple[Zone, ...], Field(min_length=1), AfterValidator(_fit_shares)] = ()
     """The distribution over zones; empty for the usual one."""
 
 

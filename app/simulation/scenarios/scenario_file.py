@@ -1,18 +1,20 @@
-"""Finds a scenario by name or path and parses it; reports all mistakes at once, with path, line and nearest word."""
+"""Finds a scenario by name or path and loads it; reports all mistakes at once, with path, line and nearest word.
 
-import math
-from collections import Counter
+The keys, with types, limits and defaults, are those of the records below, which are loaded as the prober file is. What
+depends on the shoots that there are is asked of the plain values, valid or not.
+"""
+
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, assert_never
+from typing import Annotated, Any, ClassVar, Final
 
-import yaml
+from pydantic import AfterValidator, Field, Strict, ValidationInfo
 
 from app.core.config.yaml_file import (
-    FileLocation,
     NodeKind,
+    YamlFile,
     compose,
     describe,
     kind,
@@ -22,14 +24,25 @@ from app.core.config.yaml_file import (
 )
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.durations import format_duration
-from app.simulation.scenarios.actions import ACTIONS, Options, ScenarioAction, label, one_of, text
-from app.simulation.scenarios.casting import cast, spread, zones_of
+from app.core.model.keys import (
+    KEYS,
+    Complete,
+    Duration,
+    DurationOrZero,
+    Switch,
+    Text,
+    whole,
+)
+from app.simulation.scenarios.actions import ACTIONS, Options, one_of
+from app.simulation.scenarios.casting import cast, zones_of
 from app.simulation.scenarios.model import (
+    ALL,
+    LEAST_NODES,
     ActionScope,
-    Begin,
     Chosen,
     DemoMode,
     Everyone,
+    Label,
     Named,
     Nobody,
     OwnShoot,
@@ -40,17 +53,117 @@ from app.simulation.scenarios.model import (
     Timing,
     Zone,
 )
-from app.simulation.scenarios.reading import Findings, Section, boolean, duration, fraction, whole
 
-SCENARIO_KEYS: Final = ("name", "about", "mode", "canary", "shoots", "scenes")
-SHOOT_KEYS: Final = ("name", "nodes", "zones")
-ZONE_KEYS: Final = ("name", "share")
-SCENE_KEYS: Final = ("do", "with", "shoots", "after", "afterEnd", "for", "times", "every", "say")
-
-_LEAST_NODES: Final = 2
-_MOST_NODES: Final = 5000
 _MOST_TIMES: Final = 100
-_ALL: Final = "all"
+
+Line = Annotated[Text, AfterValidator(lambda text: " ".join(text.split()))]
+
+
+def _fit_action(value: object, info: ValidationInfo) -> object:
+    """Refuses what only an action that lasts can have."""
+    name = info.data.get("do")
+    if name is not None and not ACTIONS[name].lasts and value is not None:
+        raise Complete(f"{name} happens at once and has no end")
+    return value
+
+
+def _fit_turns(every: float | None, info: ValidationInfo) -> float | None:
+    """Turns need room for themselves."""
+    times, lasting = info.data.get("times"), info.data.get("lasting")
+    if times is not None and every is None:
+        raise Complete("is required beside times")
+    if every is not None and times is None and "times" in info.data:
+        raise Complete("has a meaning only beside times")
+    if every is not None and lasting is not None and every <= lasting:
+        raise Complete(
+            f"must be longer than for ({format_duration(lasting)}), not {format_duration(every)}"
+        )
+    return every
+
+
+def _fit_pause(after: float | None, info: ValidationInfo) -> float | None:
+    other = info.data.get("after_end")
+    if after is not None and other is not None:
+        raise Complete("may not be given beside afterEnd")
+    if after is None and other is None and "after_end" in info.data:
+        raise Complete("is required, or afterEnd")
+    return after
+
+
+def _choice(value: object) -> Chosen:
+    """Reads a number, `all`, a name or a list of names."""
+    match value:
+        case bool():
+            pass
+        case int() if value >= 1:
+            return Some(value)
+        case int():
+            raise ValueError("must be 1 or more")
+        case str() if value == ALL:
+            return Everyone()
+        case str():
+            return Named((value,))
+        case list() if value and all(isinstance(each, str) for each in value):
+            return Named(tuple(dict.fromkeys(value)))
+        case _:
+            pass
+    raise ValueError("must be a number, all, or names of shoots")
+
+
+_ALWAYS: Any = Field(validate_default=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SceneKeys:
+    """A scene; validators look at the keys above theirs."""
+
+    __pydantic_config__: ClassVar = KEYS
+
+    do: Annotated[str, one_of("an action", ACTIONS)]
+    options: Annotated[Options, Field(alias="with")] = field(default_factory=Options)
+    shoots: Annotated[Any, AfterValidator(_choice)] = field(default_factory=lambda: Some(1))
+    after_end: DurationOrZero | None = None
+    after: Annotated[DurationOrZero | None, _ALWAYS, AfterValidator(_fit_pause)] = None
+    lasting: Annotated[
+        Duration | None,
+        Field(alias="for"),
+        AfterValidator(_fit_action),
+    ] = None
+    times: Annotated[
+        Annotated[int, Strict(), whole(2, _MOST_TIMES)] | None, AfterValidator(_fit_action)
+    ] = None
+    every: Annotated[
+        Duration | None, _ALWAYS, AfterValidator(_fit_action), AfterValidator(_fit_turns)
+    ] = None
+    say: Line | None = None
+
+    def record(self) -> Scene:
+        action = ACTIONS[self.do]
+        since, pause = (
+            (Since.END, self.after_end or 0.0) if self.after is None else (Since.BEGIN, self.after)
+        )
+        return Scene(
+            self.do,
+            self.say or action.about,
+            Nobody() if action.scope is ActionScope.SEED else self.shoots,
+            Timing(since, pause, self.lasting or 0.0, self.times or 1, self.every or 0.0),
+            lambda world, shoot: action.begin(world, shoot, self.options),
+            action.touches,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioKeys:
+    """A scenario file."""
+
+    __pydantic_config__: ClassVar = KEYS
+
+    name: Label
+    about: Line
+    scenes: Annotated[tuple[SceneKeys, ...], Field(min_length=1)]
+    mode: DemoMode = DemoMode.LEASE
+    canary: Switch = False
+    shoots: Annotated[tuple[OwnShoot, ...], Field(min_length=1)] = ()
 
 
 def read_scenario(path: Path, shoots: int) -> Scenario:
@@ -78,217 +191,86 @@ def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
     Raises:
         ConfigurationError: anything in it is wrong; it has all mistakes.
     """
-    findings = Findings(source)
     root = compose(content, source)
     if root is None or kind(root) is not NodeKind.MAPPING:
         found = "nothing" if root is None else describe(root)
-        place = FileLocation("", None if root is None else line_of(root))
-        findings.refuse(place, f"must be a mapping with the scenario's keys, and holds {found}")
-    top = Section(root, FileLocation("", line_of(root)), SCENARIO_KEYS, findings)
-    own = tuple(_own_shoots(top, findings))
-    names = [part.name for part in cast(shoots, _LEAST_NODES, own)]
-    scenes = tuple(_scenes(top, findings, _KnownNames(names, own)))
-    name, about = top.required("name", label), top.required("about", text)
-    mode = DemoMode(top.value("mode", one_of(DemoMode, " or ".join(DemoMode)), DemoMode.LEASE))
-    canary = top.value("canary", boolean, default=False)
-    findings.check()
-    return Scenario(name or "", about or "", scenes, own, mode, canary)
+        message = f"must be a mapping with the scenario's keys, and holds {found}"
+        line = None if root is None else line_of(root)
+        raise ConfigurationError(source, [Mistake(line, "", message)])
+    file = YamlFile[ScenarioKeys](root, ScenarioKeys, source, strict=True)
+    own = {}
+    for index, shoot in _mappings(file.values.get("shoots")):
+        name = shoot.get("name")
+        if name in own:
+            file.mistake(("shoots", index, "name"), f"there is a shoot {name} already")
+        if isinstance(name, str):
+            zones = [Zone(str(each.get("name")), 0) for _, each in _mappings(shoot.get("zones"))]
+            own[name] = OwnShoot(name, LEAST_NODES, tuple(zones))
+    names = [part.name for part in cast(shoots, LEAST_NODES, [*own.values()])]
+    for index, scene in _mappings(file.values.get("scenes")):
+        _check_scene(file, ("scenes", index), scene, names, own)
+    loaded = file.load()
+    return Scenario(
+        loaded.name,
+        loaded.about,
+        tuple(each.record() for each in loaded.scenes),
+        loaded.shoots,
+        loaded.mode,
+        loaded.canary,
+    )
 
 
-# Its own shoots.
+Values = dict[str, Any]
+"""The plain values of a mapping."""
+Path_ = tuple[str | int, ...]
 
 
-def _own_shoots(top: Section, findings: Findings) -> Iterator[OwnShoot]:
-    if top.node("shoots") is None:
-        return
-    seen: set[str] = set()
-    for section in top.sections("shoots", SHOOT_KEYS):
-        name = section.required("name", label) or ""
-        if name and name in seen:
-            findings.mistake(section.place("name"), f"there is a shoot {name} already")
-        if name == _ALL:
-            findings.mistake(section.place("name"), f"{_ALL} stands for all shoots")
-        seen.add(name)
-        nodes = section.value("nodes", _nodes, 10)
-        yield OwnShoot(name, nodes, tuple(_zones(section, nodes, findings)))
+def _mappings(values: object) -> Iterator[tuple[int, Values]]:
+    for index, each in enumerate(values if isinstance(values, list) else ()):
+        if isinstance(each, dict):
+            yield index, each
 
 
-def _nodes(node: yaml.Node) -> int:
-    count = whole(_LEAST_NODES)(node)
-    if count > _MOST_NODES:
-        raise ValueError(f"must be at most {_MOST_NODES}, not {count}")
-    return count
-
-
-def _zones(section: Section, nodes: int, findings: Findings) -> list[Zone]:
-    if section.node("zones") is None:
-        return []
-    zones = [
-        Zone(each.required("name", label) or "", each.required("share", fraction(zero=False)) or 0)
-        for each in section.sections("zones", ZONE_KEYS)
-    ]
-    if zones and all(zone.share for zone in zones):
-        _check_shares(section.place("zones"), zones, nodes, findings)
-    return zones
-
-
-def _check_shares(
-    place: FileLocation, zones: Sequence[Zone], nodes: int, findings: Findings
+def _check_scene(
+    file: YamlFile[ScenarioKeys],
+    path: Path_,
+    scene: Values,
+    names: Sequence[str],
+    own: dict[str, OwnShoot],
 ) -> None:
-    names = [zone.name for zone in zones]
-    whole_share = sum(zone.share for zone in zones)
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    inhabited = set(spread(zones, nodes))
-    if twice:
-        findings.mistake(place, f"there is a zone {twice[0]} twice")
-    elif not math.isclose(whole_share, 1.0, abs_tol=1e-6):
-        findings.mistake(place, f"the shares must add up to 1, not {whole_share:g}")
-    elif not inhabited.issuperset(names):
-        empty = next(name for name in names if name not in inhabited)
-        findings.mistake(place, f"the share of {empty} is less than one of {nodes} nodes")
-
-
-# Scenes.
-
-
-class _KnownNames:
-    """The names that a scene may use."""
-
-    def __init__(self, names: Sequence[str], own: Sequence[OwnShoot]) -> None:
-        self.names = names
-        self._own = {each.name: each for each in own}
-
-    def zones(self, chosen: Chosen) -> frozenset[str]:
-        """Returns the zones that nodes of the chosen shoots can be in."""
-        match chosen:
-            case Named(names):
-                places = [zones_of(self._own.get(name)) for name in names]
-            case Some():
-                places = [zones_of(None)]
-            case Everyone() | Nobody():
-                places = [zones_of(each) for each in (None, *self._own.values())]
-            case _:
-                assert_never(chosen)
-        return frozenset[str]().union(*places)
-
-
-def _scenes(top: Section, findings: Findings, known: _KnownNames) -> Iterator[Scene]:
-    for section in top.sections("scenes", SCENE_KEYS):
-        name = section.required("do", one_of(ACTIONS, "an action"))
-        if name is not None:
-            yield _scene(section, name, findings, known)
-
-
-def _scene(section: Section, name: str, findings: Findings, known: _KnownNames) -> Scene:
-    action = ACTIONS[name]
-    chosen = _chosen(section, action, findings, known)
-    return Scene(
-        name,
-        section.value("say", text, action.about),
-        chosen,
-        _timing(section, name, action, findings),
-        _begin(section, name, findings, known.zones(chosen)),
-        action.touches,
-    )
-
-
-def _begin(section: Section, name: str, findings: Findings, zones: frozenset[str]) -> Begin:
-    options, given = ACTIONS[name].options, section.node("with")
-    if given is not None and not options:
-        findings.mistake(section.place("with"), f"{name} has no options")
-        given = None
-    return ACTIONS[name].read(
-        Options(None if given is None else section.section("with", options), zones, findings)
-    )
-
-
-def _chosen(
-    section: Section, action: ScenarioAction, findings: Findings, known: _KnownNames
-) -> Chosen:
-    if action.scope is ActionScope.SEED:
-        if section.node("shoots") is not None:
-            findings.mistake(section.place("shoots"), "it happens to the seed, not to shoots")
-        return Nobody()
-
-    def read(node: yaml.Node) -> Chosen:
-        return _choice(node, known.names)
-
-    one: Chosen = Some(1)
-    return section.value("shoots", read, one)
-
-
-def _choice(node: yaml.Node, names: Sequence[str]) -> Chosen:
-    """Reads a number, `all`, a name or a list of names."""
-    match kind(node):
-        case NodeKind.NUMBER:
-            return Some(whole(1)(node))
-        case NodeKind.STRING if node.value == _ALL:
-            return Everyone()
-        case NodeKind.STRING:
-            return Named((_known(node, names),))
-        case NodeKind.LIST if node.value:
-            return Named(tuple(dict.fromkeys(_known(each, names) for each in node.value)))
-        case _:
-            raise ValueError(f"must be a number, all, or names of shoots, not {describe(node)}")
-
-
-def _known(node: yaml.Node, names: Sequence[str]) -> str:
-    name = label(node)
-    if name not in names:
-        nearby = nearest(name, names)
-        raise ValueError(f"there is no shoot {name} among {len(names)}; the nearest is {nearby}")
-    return name
-
-
-# When.
-
-
-def _timing(section: Section, name: str, action: ScenarioAction, findings: Findings) -> Timing:
-    since, pause = _pause(section, findings)
-    lasting = 0.0
-    if action.lasts:
-        lasting = section.required("for", duration(zero=False)) or 0.0
+    """Checks whom a scene names, and that its options are some of its action's."""
+    action, name = ACTIONS.get(str(scene.get("do"))), scene.get("do")
+    given = scene.get("with")
+    options = given if isinstance(given, dict) else {}
+    shoots = scene.get("shoots", 1)
+    named = [each for each in (shoots if isinstance(shoots, list) else [shoots]) if each != ALL]
+    for each in named:
+        if isinstance(each, str) and each not in names:
+            nearby = nearest(each, names)
+            message = f"there is no shoot {each} among {len(names)}; the nearest is {nearby}"
+            file.mistake((*path, "shoots"), message)
+    if action is None:
+        return
+    if action.lasts and "for" not in scene:
+        file.mistake((*path, "for"), "is required")
+    if action.scope is ActionScope.SEED and "shoots" in scene:
+        file.mistake((*path, "shoots"), "it happens to the seed, not to shoots")
+    for key in options:
+        if key not in action.options:
+            known = f"; the nearest is {nearest(key, action.options)}" if action.options else ""
+            file.mistake((*path, "with", key), f"is no option of {name}{known}")
+    if {"fraction", "zone"} <= options.keys():
+        file.mistake((*path, "with", "zone"), "may not be given beside fraction")
+    if shoots == ALL:
+        zones = zones_of(None).union(*map(zones_of, own.values()))
+    elif isinstance(shoots, int):
+        zones = zones_of(None)
     else:
-        for key in ("for", "times", "every"):
-            if section.node(key) is not None:
-                findings.mistake(section.place(key), f"{name} happens at once and has no end")
-    times = section.value("times", _times, 1)
-    every = section.value("every", duration(zero=False), 0.0)
-    timing = Timing(since, pause, lasting, times, every)
-    if action.lasts:
-        _check_turns(section, findings, timing)
-    return timing
-
-
-def _pause(section: Section, findings: Findings) -> tuple[Since, float]:
-    given = [key for key in ("after", "afterEnd") if section.node(key) is not None]
-    if not given:
-        findings.mistake(section.place("after"), "is required, or afterEnd")
-        return Since.BEGIN, 0.0
-    for key in given[1:]:
-        findings.mistake(section.place(key), f"may not be given beside {given[0]}")
-    since = Since.BEGIN if given[0] == "after" else Since.END
-    return since, section.value(given[0], duration(zero=True), 0.0)
-
-
-def _times(node: yaml.Node) -> int:
-    count = whole(2)(node)
-    if count > _MOST_TIMES:
-        raise ValueError(f"must be at most {_MOST_TIMES}, not {count}")
-    return count
-
-
-def _check_turns(section: Section, findings: Findings, timing: Timing) -> None:
-    """Turns need room for themselves."""
-    several, every = section.node("times") is not None, section.node("every") is not None
-    if several and not every:
-        findings.mistake(section.place("every"), "is required beside times")
-    elif every and not several:
-        findings.mistake(section.place("every"), "has a meaning only beside times")
-    elif several and timing.every <= timing.lasting:
-        least = format_duration(timing.lasting)
-        message = f"must be longer than for ({least}), not {format_duration(timing.every)}"
-        findings.mistake(section.place("every"), message)
+        zones = frozenset[str]().union(*(zones_of(own.get(str(each))) for each in named))
+    zone = options.get("zone")
+    if isinstance(zone, str) and zone not in zones and zones:
+        message = f"names no zone of these shoots; the nearest is {nearest(zone, sorted(zones))}"
+        file.mistake((*path, "with", "zone"), message)
 
 
 # The built-in scenarios.

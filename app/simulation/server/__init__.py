@@ -4,12 +4,12 @@ From the outside in:
 
 servers                all API servers of a world
 loopback, certificates their ports and certificate authorities
-front                  one API server: authenticates, dispatches and answers a request; `premise` is what it is made of
+front                  one API server: authenticates, dispatches and answers; `premise` is what stands behind it
 reading, streams       objects, lists and selectors; watches
 writing, executing     create, replace, patch and delete; `exec` in containers
 reviewing              TokenReviews, SubjectAccessReviews and their like
 answers, rendering     HTTP answers and Status objects; objects as JSON, `tables` as kubectl prints them
-options                parameters of lists, watches and deletions
+options                paths, and parameters of lists, watches and writes
 catalog, checks        discovery; validation of what clients send
 """
 

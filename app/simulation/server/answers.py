@@ -25,24 +25,21 @@ _REASONS: Final = {
     403: "Forbidden",
     404: "NotFound",
     405: "MethodNotAllowed",
-    406: "NotAcceptable",
     409: "Conflict",
     410: "Expired",
+    413: "RequestEntityTooLarge",
     415: "UnsupportedMediaType",
     422: "Invalid",
     500: "InternalError",
-    504: "Timeout",
 }
-RETRY_AFTER: Final = 1
-"""The `retryAfterSeconds` of a 504."""
-_TOO_NEW: Final = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+_OWN_REASONS: Final = {AlreadyExists: "AlreadyExists", Expired: "Expired"}
 # The groups of kinds that are not resources by themselves.
 _GROUPS: Final = {
     "": "",
     "Scale": "autoscaling",
-    "ListOptions": "meta.k8s.io",
-    **dict.fromkeys(("CreateOptions", "UpdateOptions", "PatchOptions"), "meta.k8s.io"),
-    "DeleteOptions": "meta.k8s.io",
+    **dict.fromkeys(
+        ("CreateOptions", "UpdateOptions", "PatchOptions", "DeleteOptions"), "meta.k8s.io"
+    ),
 }
 # How problems of a field begin, and what they are called.
 _CAUSES: Final = {
@@ -88,10 +85,10 @@ def status(
         "metadata": {},
         "status": "Failure",
         "message": _message(error, resource, target),
-        "reason": _reason(error, code),
+        "reason": _OWN_REASONS.get(type(error)) or _REASONS.get(code, "InternalError"),
         "code": code,
     }
-    details = _details(error, code, resource, target)
+    details = _details(error, resource, target)
     return body if details is None else {**body, "details": details}
 
 
@@ -108,46 +105,29 @@ def _message(
     return str(error)
 
 
-def _reason(error: ClusterError, code: int) -> str:
-    match error:
-        case AlreadyExists():
-            return "AlreadyExists"
-        case Expired():
-            return "Expired"
-        case _:
-            return _REASONS.get(code, HTTPStatus(code).phrase.replace(" ", ""))
-
-
 def _details(
-    error: ClusterError, code: int, resource: ServedResource | None, target: RequestedObject | None
+    error: ClusterError, resource: ServedResource | None, target: RequestedObject | None
 ) -> dict[str, Any] | None:
     match error:
         case NotServed() | NotAllowed():
             return {}
         case Rejected():
-            return _wrong(error, resource)
+            causes = [
+                {"reason": f"FieldValue{_cause(text)}", "message": text, "field": path}
+                for path, text in error.problems
+            ]
+            return {**_named(error.name, _group(error, resource), error.kind), "causes": causes}
         case PreconditionFailed():
             return _named(error.name, error.group, error.kind)
-        case NotFound() | Conflict() | Forbidden():
+        case NotFound() | Conflict() | Forbidden() if resource is not None:
             name = error.name if isinstance(error, AlreadyExists) else target and target.name
-            return {} if resource is None else _named(name, resource.group, resource.plural)
-        case _ if code == HTTPStatus.GATEWAY_TIMEOUT:
-            return {"causes": [_TOO_NEW], "retryAfterSeconds": RETRY_AFTER}
+            return _named(name, resource.group, resource.plural)
         case _:
             return None
 
 
 def _group(error: Rejected, resource: ServedResource | None) -> str:
     return _GROUPS.get(error.kind, resource.group if resource else "")
-
-
-def _wrong(error: Rejected, resource: ServedResource | None) -> dict[str, Any]:
-    group = _group(error, resource)
-    causes = [
-        {"reason": f"FieldValue{_cause(text)}", "message": text, "field": path}
-        for path, text in error.problems
-    ]
-    return {**_named(error.name, group, error.kind), "causes": causes}
 
 
 def _cause(text: str) -> str:
@@ -182,16 +162,15 @@ class ServerAnswers:
         encoded = msgspec.json.encode(body)
         return web.Response(status=code, body=encoded, headers=self._headers(JSON))
 
-    def text(self, code: int, text: str) -> web.Response:
-        """Returns a plain text answer."""
-        headers = self._headers("text/plain; charset=utf-8")
+    def text(self, code: int, text: str, kind: str = "plain") -> web.Response:
+        """Returns an answer in plain text, or in HTML."""
+        headers = self._headers(f"text/{kind}; charset=utf-8")
         return web.Response(status=code, body=text.encode(), headers=headers)
 
     def page(self, code: int) -> web.Response:
         """Returns an HTML page, as a load balancer answers."""
         body = f"<html><head><title>{code}</title></head><body>no server is ready</body></html>"
-        headers = self._headers("text/html; charset=utf-8")
-        return web.Response(status=code, body=body.encode(), headers=headers)
+        return self.text(code, body, "html")
 
     def failed(
         self, error: ClusterError, resource: ServedResource | None, target: RequestedObject | None
@@ -200,10 +179,7 @@ class ServerAnswers:
         if isinstance(error, Throttled):
             return self._throttled(error)
         code = error.status or int(HTTPStatus.INTERNAL_SERVER_ERROR)
-        response = self.json(code, status(error, code, resource, target))
-        if code == HTTPStatus.GATEWAY_TIMEOUT:
-            response.headers["Retry-After"] = str(RETRY_AFTER)
-        return response
+        return self.json(code, status(error, code, resource, target))
 
     def _throttled(self, error: Throttled) -> web.Response:
         response = self.text(429, "Too many requests, please try again later.\n")

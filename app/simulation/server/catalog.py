@@ -112,14 +112,6 @@ SHOOT_RESOURCES: Final = (
 )
 
 
-_BUILT_IN: Final = frozenset(
-    {
-        *("", "apps", "authentication.k8s.io", "authorization.k8s.io", "coordination.k8s.io"),
-        *("discovery.k8s.io", "events.k8s.io"),
-    }
-)
-
-
 @lru_cache(maxsize=16)
 def _defined(each: Definition) -> ServedResource:
     return ServedResource(
@@ -157,35 +149,45 @@ class Catalog:
 
     def is_built_in(self, group: str) -> bool:
         """Returns whether a group is built in; such groups answer for their unknown resources themselves."""
-        return group in _BUILT_IN
+        return "." not in group or group.endswith(".k8s.io")
 
-    def group_versions(self) -> list[tuple[str, str]]:
-        """All groups but the core group."""
-        served = self._served().values()
-        return sorted({(each.group, each.version) for each in served if each.group})
+    def discovered(self, path: str) -> dict[str, Any] | None:
+        """Returns the discovery document of a path; None if the path is not one of discovery.
 
-    def core_versions(self) -> dict[str, Any]:
-        """Returns the answer to `GET /api`."""
-        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+        Raises:
+            LookupError: the group or the version is not served.
+        """
+        match path.strip("/").split("/"):
+            case ["api"]:
+                return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+            case ["apis"]:
+                groups = list(self._groups().values())
+                return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+            case ["apis", group]:
+                return {"kind": "APIGroup", "apiVersion": "v1", **self._groups()[group]}
+            case ["api", version]:
+                return self._resources("", version)
+            case ["apis", group, version]:
+                return self._resources(group, version)
+            case ["openapi", "v3"]:
+                known = self._store.definitions.values()
+                paths = {f"apis/{each.group}/{each.version}" for each in known}
+                return {
+                    "paths": {each: {"serverRelativeURL": f"/openapi/v3/{each}"} for each in paths}
+                }
+            case ["openapi", "v3", "apis", group, version]:
+                return self._openapi(group, version)
+            case _:
+                return None
 
-    def group_list(self) -> dict[str, Any]:
-        """Returns the answer to `GET /apis`."""
-        groups = [_group(group, version) for group, version in self.group_versions()]
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+    def _groups(self) -> dict[str, dict[str, Any]]:
+        """Returns all groups but the core group."""
+        served = {(each.group, each.version) for each in self._served().values() if each.group}
+        return {group: _group(group, version) for group, version in sorted(served)}
 
-    def group(self, name: str) -> dict[str, Any] | None:
-        """Returns the answer to `GET /apis/GROUP`; None if the group is not served."""
-        for group, version in self.group_versions():
-            if group == name:
-                return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, version)}
-        return None
-
-    def resource_list(self, group: str, version: str) -> dict[str, Any] | None:
-        """Returns the answer to `GET /api/v1` or `GET /apis/GROUP/VERSION`; None if the version is not served."""
+    def _resources(self, group: str, version: str) -> dict[str, Any]:
         served = self._served().values()
         found = [each for each in served if (each.group, each.version) == (group, version)]
-        if not found:
-            return None
         return {
             "kind": "APIResourceList",
             **({"apiVersion": "v1"} if group else {}),
@@ -193,17 +195,12 @@ class Catalog:
             "resources": [entry for each in found for entry in _entries(each)],
         }
 
-    def documented(self) -> dict[str, Any]:
-        """Returns the answer to `GET /openapi/v3`: the custom resources that have a definition."""
-        served = {f"apis/{each.group}/{each.version}" for each in self._store.definitions.values()}
-        return {"paths": {each: {"serverRelativeURL": f"/openapi/v3/{each}"} for each in served}}
-
-    def document(self, group: str, version: str) -> dict[str, Any] | None:
-        """Returns the answer to `GET /openapi/v3/apis/GROUP/VERSION`, as much of it as kubectl needs."""
+    def _openapi(self, group: str, version: str) -> dict[str, Any]:
+        """Returns what is said of custom resources that have a definition, as much of it as kubectl needs."""
         known = self._store.definitions.values()
         found = [each for each in known if (each.group, each.version) == (group, version)]
         if not found:
-            return None
+            raise LookupError(group)
         return {
             "openapi": "3.0.0",
             "info": {"title": "Kubernetes", "version": "simulated"},
@@ -235,35 +232,26 @@ def _group(group: str, version: str) -> dict[str, Any]:
 
 
 def _entries(resource: ServedResource) -> list[dict[str, Any]]:
+    every = {"namespaced": resource.namespaced, "kind": resource.kind}
     whole = {
+        **every,
         "name": resource.plural,
         "singularName": resource.kind.lower(),
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
         "verbs": list(resource.verbs) if resource.stored else ["create"],
         **({"shortNames": [resource.short]} if resource.short else {}),
         **({"categories": resource.definition.categories} if resource.definition else {}),
     }
-    return [whole, *(_part(resource, part) for part in resource.parts)]
+    return [whole, *({**every, **_part(resource, part)} for part in resource.parts)]
 
 
 def _part(resource: ServedResource, part: str) -> dict[str, Any]:
-    if part == "token":
-        return {
-            "name": f"{resource.plural}/{part}",
-            "singularName": "",
-            "namespaced": True,
-            "group": "authentication.k8s.io",
-            "version": "v1",
-            "kind": "TokenRequest",
-            "verbs": ["create"],
-        }
-    scale = {"group": "autoscaling", "version": "v1"} if part == "scale" else {}
-    return {
-        "name": f"{resource.plural}/{part}",
-        "singularName": "",
-        "namespaced": resource.namespaced,
-        **scale,
-        "kind": "Scale" if part == "scale" else resource.kind,
-        "verbs": list(_PART),
-    }
+    entry = {"name": f"{resource.plural}/{part}", "singularName": "", "verbs": list(_PART)}
+    match part:
+        case "token":
+            group = "authentication.k8s.io"
+            more = {"group": group, "version": "v1", "kind": "TokenRequest", "verbs": ["create"]}
+        case "scale":
+            more = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+        case _:
+            more = {}
+    return {**entry, **more}

@@ -1,28 +1,23 @@
 """Commands in containers: `exec` over WebSocket, with scripted results in place of real containers."""
 
 import contextlib
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
-from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from aiohttp import web
 
 from app.core.clock import Clock
-from app.core.errors import Forbidden, Invalid, NotFound
-from app.simulation.server.answers import NotAllowed
+from app.core.errors import Invalid, NotFound
 from app.simulation.server.options import RequestedObject
-from app.simulation.store import Object, ObjectKey, Store
+from app.simulation.store import ObjectKey, Store
 
 _PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDOUT: Final = 1
 _STDERR: Final = 2
 _STATUS: Final = 3
 _PIECE: Final = 32 * 1024
-VERBS: Final = ("get", "create")
-"""The verbs that `exec` needs: the upgrade is a GET, and newer servers require `create` as well."""
 
 
 class Ending(Enum):
@@ -52,7 +47,8 @@ class SimulatedCommands:
     """The commands that containers can run; others cannot be started."""
 
     def __init__(self) -> None:
-        self._scripts: dict[tuple[str, ...], Script] = {}
+        self.scripts: dict[tuple[str, ...], Script] = {}
+        """The result of each command."""
         self.running = 0
         """The number of running commands."""
         self.begun: list[tuple[str, ...]] = []
@@ -60,11 +56,7 @@ class SimulatedCommands:
 
     def say(self, *command: str, script: Script) -> None:
         """Sets the result of a command in all containers."""
-        self._scripts[command] = script
-
-    def find(self, command: tuple[str, ...]) -> Script | None:
-        """Returns the result of a command; None if it cannot be started."""
-        return self._scripts.get(command)
+        self.scripts[command] = script
 
 
 class Executions:
@@ -73,25 +65,24 @@ class Executions:
     def __init__(self, store: Store, clock: Clock, commands: SimulatedCommands) -> None:
         self._store, self._clock, self._commands = store, clock, commands
 
-    async def handle(
-        self,
-        request: web.BaseRequest,
-        target: RequestedObject,
-        may: Callable[[str], Awaitable[bool]],
-    ) -> web.StreamResponse:
-        """Runs a command; `may` tells whether the user has the permission for a verb.
+    async def handle(self, request: web.BaseRequest, target: RequestedObject) -> web.StreamResponse:
+        """Runs a command.
 
         Raises:
-            ClusterError: 400, 403, 404 or 405.
+            ClusterError: 400 or 404.
         """
-        if request.method not in {"GET", "POST"}:
-            raise NotAllowed
-        await _authorize(target, may)
-        self._check(request, target)
+        pod = self._store.find(ObjectKey("Pod", target.namespace, target.name))
+        if pod is None:
+            raise NotFound(f'pods "{target.name}" not found', status=404)
+        container = request.query.get("container", "")
+        if container not in [each["name"] for each in pod["spec"]["containers"]]:
+            problem = f"container {container} is not valid for pod {target.name}"
+            raise Invalid(problem, status=400)
+        if request.headers.get("Upgrade", "").lower() != "websocket":
+            raise Invalid("Upgrade request required", status=400)
         response = web.WebSocketResponse(protocols=_PROTOCOLS, autoping=True)
         await response.prepare(request)
         command = tuple(request.query.getall("command", ()))
-        container = request.query.get("container", "")
         self._commands.begun.append((target.namespace, target.name, container, *command))
         self._commands.running += 1
         try:
@@ -101,25 +92,19 @@ class Executions:
             self._commands.running -= 1
         return response
 
-    def _check(self, request: web.BaseRequest, target: RequestedObject) -> None:
-        pod = self._store.find(ObjectKey("Pod", target.namespace, target.name))
-        if pod is None:
-            raise NotFound(f'pods "{target.name}" not found', status=HTTPStatus.NOT_FOUND)
-        container = request.query.get("container", "")
-        if container not in _containers(pod):
-            problem = f"container {container} is not valid for pod {target.name}"
-            raise Invalid(problem, status=HTTPStatus.BAD_REQUEST)
-        if request.headers.get("Upgrade", "").lower() != "websocket":
-            raise Invalid("Upgrade request required", status=HTTPStatus.BAD_REQUEST)
-
     async def _run(
         self, request: web.BaseRequest, response: web.WebSocketResponse, command: tuple[str, ...]
     ) -> None:
-        script = self._commands.find(command)
+        script = self._commands.scripts.get(command)
         if script is None:
             await _send(response, _STATUS, _not_started(command))
             return
-        await self._speak(response, script)
+        while True:
+            await _send(response, _STDOUT, script.stdout)
+            await _send(response, _STDERR, script.stderr)
+            if not script.endless:
+                break
+            await self._clock.sleep(0)
         await self._clock.sleep(script.seconds)
         match script.ending:
             case Ending.STATUS:
@@ -133,28 +118,6 @@ class Executions:
             case Ending.NEVER:
                 await response.receive()  # until the caller disconnects
 
-    async def _speak(self, response: web.WebSocketResponse, script: Script) -> None:
-        while True:
-            await _send(response, _STDOUT, script.stdout)
-            await _send(response, _STDERR, script.stderr)
-            if not script.endless:
-                return
-            await self._clock.sleep(0)
-
-
-async def _authorize(target: RequestedObject, may: Callable[[str], Awaitable[bool]]) -> None:
-    for verb in VERBS:
-        if not await may(verb):
-            raise Forbidden(
-                f'pods "{target.name}" is forbidden: cannot {verb} resource "pods/exec" in API '
-                f'group "" in the namespace "{target.namespace}"',
-                status=HTTPStatus.FORBIDDEN,
-            )
-
-
-def _containers(pod: Object) -> list[str]:
-    return [str(each.get("name")) for each in pod.get("spec", {}).get("containers") or ()]
-
 
 async def _send(response: web.WebSocketResponse, channel: int, data: bytes) -> None:
     """Sends one message for each chunk; as with a real server, an empty channel gets one as well."""
@@ -162,28 +125,23 @@ async def _send(response: web.WebSocketResponse, channel: int, data: bytes) -> N
         await response.send_bytes(bytes([channel]) + data[start : start + _PIECE])
 
 
+def _failure(message: str, reason: str, **more: object) -> bytes:
+    status = {"metadata": {}, "status": "Failure", "message": message, "reason": reason}
+    return msgspec.json.encode({**status, **more})
+
+
 def _ended(exit_code: int) -> bytes:
-    status: dict[str, Any] = {"metadata": {}, "status": "Success"}
-    if exit_code:
-        status = {
-            "metadata": {},
-            "status": "Failure",
-            "message": f"command terminated with non-zero exit code: exit status {exit_code}",
-            "reason": "NonZeroExitCode",
-            "details": {"causes": [{"reason": "ExitCode", "message": str(exit_code)}]},
-        }
-    return msgspec.json.encode(status)
+    if not exit_code:
+        return msgspec.json.encode({"metadata": {}, "status": "Success"})
+    cause = {"reason": "ExitCode", "message": str(exit_code)}
+    message = f"command terminated with non-zero exit code: exit status {exit_code}"
+    return _failure(message, "NonZeroExitCode", details={"causes": [cause]})
 
 
 def _not_started(command: tuple[str, ...]) -> bytes:
     name = command[0] if command else ""
-    return msgspec.json.encode(
-        {
-            "metadata": {},
-            "status": "Failure",
-            "message": f'error executing command in container: exec: "{name}": executable file '
-            "not found in $PATH: unknown",
-            "reason": "InternalError",
-            "code": int(HTTPStatus.INTERNAL_SERVER_ERROR),
-        }
+    message = (
+        f'error executing command in container: exec: "{name}": executable file not found in '
+        "$PATH: unknown"
     )
+    return _failure(message, "InternalError", code=500)

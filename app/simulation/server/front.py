@@ -1,6 +1,6 @@
 """The HTTP front end of one API server: authenticates, dispatches and answers requests."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
@@ -25,19 +25,22 @@ from app.simulation.server.options import (
     ListOptions,
     RequestedObject,
     WriteOptions,
-    asked_in,
+    deletion,
     parse,
 )
 from app.simulation.server.premise import Premise
-from app.simulation.server.reading import StoredPage, StoreReader
+from app.simulation.server.reading import StoredPage, StoreReader, existing, key_of
 from app.simulation.server.reviewing import ServerReviews
 from app.simulation.server.streams import StoreWatch, TooSlow, Watching
-from app.simulation.server.writing import Author, StoreWriter
-from app.simulation.store import Object, ObjectKey, version_of
+from app.simulation.server.writing import StoreWriter, WriteRequest
+from app.simulation.shoot import VERSION
+from app.simulation.store import Object, version_of
 from app.simulation.traffic import Host, SimulatedRequest
 
 ANONYMOUS: Final = "system:anonymous"
-_HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
+_TABLE: Final = "as=Table"
+_PARTIAL: Final = "as=PartialObjectMetadata"
+_TOLD_TO_ANYBODY: Final = frozenset({"version", "healthz", "livez", "readyz"})
 
 Answer = Callable[[], Any]
 
@@ -51,7 +54,7 @@ class ServerFront:
 
     def __init__(self, premise: Premise) -> None:
         self._premise = premise
-        self._answers = ServerAnswers(self._now)
+        self._answers = ServerAnswers(premise.now)
         self._executions = Executions(premise.store, premise.clock, premise.commands)
         self._reader = StoreReader(premise.store)
         self._reviews = ServerReviews(premise)
@@ -75,27 +78,20 @@ class ServerFront:
     async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
         premise, path = self._premise, request.path
         user = self._user(request)
-        if path.rstrip("/") == "/version":
-            asked = SimulatedRequest(premise.host, "get", "version", self._place(""), premise.route)
-            found = await premise.api.ask(
-                asked, lambda: rendering.version(premise.version), consistent=False, limit=None
-            )
-            return self._answers.json(200, found)
-        if path in _HEALTH:
-            await premise.api.ask(
-                SimulatedRequest(
-                    premise.host, "get", path.strip("/"), self._place(""), premise.route
-                ),
-                lambda: None,
-                consistent=False,
-                limit=None,
-            )
+        if (what := path.strip("/")) in _TOLD_TO_ANYBODY:
+            asked = SimulatedRequest(premise.host, "get", what, self._place(""), premise.route)
+            await premise.api.ask(asked, lambda: None, consistent=False)
+            if what == "version":
+                return self._answers.json(200, rendering.version(VERSION))
             return self._answers.text(200, "ok")
         if user == ANONYMOUS:
             raise self._forbidden(request, user)
-        documents = self._document(path)
-        if documents is not None:
-            return self._answers.json(200, documents)
+        try:
+            document = premise.catalog.discovered(path)
+        except LookupError as error:
+            raise self._missing(path) from error
+        if document is not None:
+            return self._answers.json(200, document)
         return await self._resource(request, user)
 
     def _user(self, request: web.BaseRequest) -> str:
@@ -122,30 +118,6 @@ class ServerFront:
     def _find(self, target: RequestedObject) -> ServedResource | None:
         return self._premise.catalog.find(target.group, target.version, target.plural)
 
-    def _document(self, path: str) -> object | None:
-        """Returns the discovery document of a path; None if the path is not one of discovery."""
-        catalog = self._premise.catalog
-        match path.strip("/").split("/"):
-            case ["api"]:
-                return catalog.core_versions()
-            case ["apis"]:
-                return catalog.group_list()
-            case ["openapi", "v3"]:
-                return catalog.documented()
-            case ["openapi", "v3", "apis", group, version]:
-                found = catalog.document(group, version)
-            case ["apis", group]:
-                found = catalog.group(group)
-            case ["api", version]:
-                found = catalog.resource_list("", version)
-            case ["apis", group, version]:
-                found = catalog.resource_list(group, version)
-            case _:
-                return None
-        if found is None:
-            raise self._missing(path)
-        return found
-
     def _missing(self, path: str) -> Exception:
         """Returns the error for a path at which nothing is served."""
         words = [*path.strip("/").split("/"), ""]
@@ -158,13 +130,11 @@ class ServerFront:
             raise NoSuchPath
         resource = self._find(target)
         if resource is not None and (resource.kind, target.part) == ("Pod", "exec"):
-            return await self._executions.handle(request, target, self._may(user, target))
+            return await self._exec(request, target, user)
         if resource is None or (target.part and target.part not in resource.parts):
             raise self._missing(request.path)
-        if not resource.stored:
-            return await self._review(request, resource, user)
-        if target.part == "token":
-            return await self._token(request, target, user)
+        if not resource.stored or target.part == "token":
+            return await self._review(request, resource, target, user)
         if request.method in {"GET", "HEAD"}:
             return await self._read(request, resource, target)
         return await self._write(request, resource, target, user)
@@ -178,7 +148,7 @@ class ServerFront:
             raise error
         if target.name:
             asked = self._asked("get", target)
-            obj = await self._ask(asked, lambda: self._reader.get(resource, target, options))
+            obj = await self._ask(asked, lambda: existing(self._premise.store, resource, target))
             part = rendering.scale if target.part == "scale" else self._render(request, resource)
             return self._answers.json(200, part(obj))
         if options.watch:
@@ -193,31 +163,29 @@ class ServerFront:
         return self._answers.json(200, self._list(request, resource, page))
 
     def _list(self, request: web.BaseRequest, resource: ServedResource, page: StoredPage) -> object:
-        shape = tables.shape_of(request.headers.get("Accept", ""), listed=True)
-        if shape is tables.Shape.TABLE:
-            now = self._now()
-            return tables.table(resource, page.items, now, page.version, page.continues)
-        partially = shape is tables.Shape.PARTIAL
-        render = rendering.partial if partially else rendering.item
+        accept = request.headers.get("Accept", "")
+        if _TABLE in accept:
+            return tables.table(
+                resource, page.items, self._premise.now(), page.version, page.continues
+            )
         return rendering.listed(
             resource,
-            [render(rendering.served(resource, obj)) for obj in page.items],
+            page.items,
             page.version,
             continues=page.continues,
             remaining=page.remaining,
-            partially=partially,
+            partially=_PARTIAL in accept,
         )
 
     def _render(
         self, request: web.BaseRequest, resource: ServedResource
     ) -> Callable[[Object], dict[str, Any]]:
-        match tables.shape_of(request.headers.get("Accept", "")):
-            case tables.Shape.TABLE:
-                return lambda obj: tables.table(resource, (obj,), self._now(), version_of(obj))
-            case tables.Shape.PARTIAL:
-                return rendering.partial
-            case tables.Shape.WHOLE:
-                return lambda obj: rendering.shown(rendering.served(resource, obj))
+        accept = request.headers.get("Accept", "")
+        if _TABLE in accept:
+            return lambda obj: tables.table(resource, (obj,), self._premise.now(), version_of(obj))
+        if _PARTIAL in accept:
+            return rendering.partial
+        return lambda obj: rendering.shown(rendering.served(resource, obj))
 
     async def _watch(
         self,
@@ -259,81 +227,63 @@ class ServerFront:
     async def _write(
         self, request: web.BaseRequest, resource: ServedResource, target: RequestedObject, user: str
     ) -> web.StreamResponse:
-        if VERBS.get(request.method) not in resource.verbs:
+        verb = VERBS.get(request.method, "")
+        fits = bool(target.name) is (verb != "create") and not (verb == "delete" and target.part)
+        if verb not in resource.verbs or not fits:
             raise NotAllowed
-        body = await body_of(request, _patches_of(resource))
-        options = WriteOptions.parse(request.query, VERBS[request.method])
-        author = Author(user, self._premise.clock.now(), options.strict)
-
-        def written(write: Callable[[StoreWriter], Object]) -> Answer:
-            if options.dry_run:
-                return lambda: self._writer.tried(resource, target, body, write)
-            return lambda: write(self._writer)
-
-        asked = self._asked(VERBS.get(request.method, ""), target)
-        match request.method, bool(target.name):
-            case "POST", False:
-                create = written(lambda writer: writer.create(resource, target, body, author))
-                made = await self._ask(asked, create)
-                return self._answers.json(201, rendering.shown(made))
-            case "PUT", True if self._writer.makes(resource, target):
-                make = written(lambda writer: writer.make(resource, target, body, author))
-                made = await self._ask(asked, make)
-                return self._answers.json(201, rendering.shown(made))
-            case "PUT", True:
-                replace = written(lambda writer: writer.replace(resource, target, body, author))
-                changed = await self._ask(asked, replace)
-            case "PATCH", True:
-                patch = written(lambda writer: writer.patch(resource, target, body, author))
-                changed = await self._ask(asked, patch)
-            case "DELETE", True if not target.part:
-                wanted = asked_in(body, request.query)
-                made = await self._ask(
-                    asked, lambda: self._writer.delete(resource, target, wanted.options, author)
-                )
-                answer = rendering.deleted(resource, made.object)
-                return self._answers.json(wanted.code(gone=made.gone), answer)
-            case _:
-                raise NotAllowed
+        body = await body_of(request, PATCHES if rendering.is_typed(resource.kind) else (MERGE,))
+        options = WriteOptions.parse(request.query, verb)
+        wanted = WriteRequest(
+            verb, resource, target, body, user, self._premise.clock.now(), *options
+        )
+        asked = self._asked(verb, target)
+        if verb == "delete":
+            how = deletion(body, request.query)
+            made = await self._ask(asked, lambda: self._writer.delete(wanted, how))
+            return self._answers.json(200, rendering.deleted(resource, made.object))
+        code, changed = await self._ask(asked, lambda: self._writer.write(wanted))
         part = rendering.scale if target.part == "scale" else rendering.shown
-        return self._answers.json(200, part(changed))
+        return self._answers.json(code, part(changed))
 
     async def _review(
-        self, request: web.BaseRequest, resource: ServedResource, user: str
+        self, request: web.BaseRequest, resource: ServedResource, target: RequestedObject, user: str
     ) -> web.StreamResponse:
+        """Answers a review, or a TokenRequest for a ServiceAccount."""
         if request.method != "POST":
             raise NotAllowed
-        answer = self._reviews.prepared(resource, user, await body_of(request))
-        asked = SimulatedRequest(self._premise.host, "create", resource.plural)
-        return self._answers.json(201, await self._ask(asked, answer))
-
-    async def _token(
-        self, request: web.BaseRequest, target: RequestedObject, user: str
-    ) -> web.StreamResponse:
-        """Answers a TokenRequest for a ServiceAccount."""
-        if request.method != "POST":
-            raise NotAllowed
-        account = ObjectKey("ServiceAccount", target.namespace, target.name)
-        answer = self._reviews.minted(account, user, await body_of(request))
-        return self._answers.json(201, await self._ask(self._asked("create", target), answer))
+        body = await body_of(request)
+        if resource.stored:
+            account = key_of(resource, target)
+            asked, answer = self._asked("create", target), self._reviews.minted
+            found = await self._ask(asked, partial(answer, account, user, body))
+        else:
+            asked = SimulatedRequest(self._premise.host, "create", resource.plural)
+            found = await self._ask(asked, partial(self._reviews.answer, resource, user, body))
+        return self._answers.json(201, found)
 
     async def _ask(self, asked: SimulatedRequest, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
         def served() -> Any:  # noqa: ANN401 - see above
             self._premise.advance()
             return serve()
 
-        return await self._premise.api.ask(asked, served, consistent=consistent, limit=None)
+        return await self._premise.api.ask(asked, served, consistent=consistent)
 
-    def _may(self, user: str, target: RequestedObject) -> Callable[[str], Awaitable[bool]]:
-        async def may(verb: str) -> bool:
-            attributes = {"verb": verb, "resource": target.plural, "subresource": target.part}
-            return bool(
-                await self._ask(
-                    self._asked(verb, target), lambda: self._premise.allowed(user, attributes)
+    async def _exec(
+        self, request: web.BaseRequest, target: RequestedObject, user: str
+    ) -> web.StreamResponse:
+        """Runs a command: the upgrade is a GET, and newer servers require `create` as well."""
+        if request.method not in {"GET", "POST"}:
+            raise NotAllowed
+        for verb in ("get", "create"):
+            right = {"verb": verb, "resource": target.plural, "subresource": target.part}
+            allowed = partial(self._premise.allowed, user, right)
+            if not await self._ask(self._asked(verb, target), allowed):
+                raise Forbidden(
+                    f'pods "{target.name}" is forbidden: cannot {verb} resource "pods/exec" in API '
+                    f'group "" in the namespace "{target.namespace}"',
+                    status=403,
                 )
-            )
-
-        return may
+        return await self._executions.handle(request, target)
 
     def _asked(self, verb: str, target: RequestedObject, what: str = "") -> SimulatedRequest:
         named = what or target.plural + (f"/{target.part}" if target.part else "")
@@ -345,14 +295,7 @@ class ServerFront:
         """Returns the namespace under which a request is counted: for a shoot, its control-plane namespace."""
         return namespace if self._premise.host is Host.SEED else self._premise.name
 
-    def _now(self) -> float:
-        return self._premise.clock.now() + self._premise.clock_off()
-
 
 def _named(fields: str) -> str:
     """Returns the name that a field selector asks for; empty if it asks for none."""
     return fields.removeprefix("metadata.name=") if fields.startswith("metadata.name=") else ""
-
-
-def _patches_of(resource: ServedResource) -> tuple[str, ...]:
-    return PATCHES if rendering.is_typed(resource.kind) else (MERGE,)

@@ -1,58 +1,112 @@
-"""The parts that one simulated API server is built from."""
+"""What stands behind one API server: the seed of a world, or one of its shoots."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from typing import Final
 
-from app.core.clock import Clock
-from app.core.errors import ClusterError
+from app.core.errors import ClusterError, Unauthorized
 from app.core.model.shoots import Route
-from app.simulation.deletion import DeleteOptions, DeletionState
-from app.simulation.identities import SimulatedIdentities
-from app.simulation.server.catalog import Catalog
+from app.simulation.builders import World
+from app.simulation.deletion import DeleteOptions, DeletionState, delete
+from app.simulation.identities import OPERATOR
+from app.simulation.network import SEED
+from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
 from app.simulation.server.executing import SimulatedCommands
-from app.simulation.store import ObjectKey, Store
-from app.simulation.traffic import ApiServer, Host, Write
+from app.simulation.shoot import ShootServer
+from app.simulation.store import ObjectKey
+from app.simulation.traffic import Host, SimulatedRequest, Write
 from app.simulation.watches import Stream
 
+PROBE: Final = "dependency-watchdog-probe"
+"""The user of a shoot's token."""
+_NOT_IN_BOOKS: Final = frozenset({"Lease", "Event"})
 
-@dataclass(frozen=True, slots=True)
+
 class Premise:
-    """The store, the functions and the properties of one API server."""
+    """The store, the users, the rights and the faults behind one API server."""
 
-    name: str
-    """The control-plane namespace of a shoot; `seed` for the seed."""
-    host: Host
-    clock: Clock
-    store: Store
-    api: ApiServer
-    catalog: Catalog
-    version: str
-    """`gitVersion` of `/version`."""
-    user_of: Callable[[str], str]
-    """Returns the user of a token; raises Unauthorized if the token is invalid."""
-    allowed: Callable[[str, Mapping[str, str]], bool]
-    """Returns whether a user has the permission in the attributes of a SelfSubjectAccessReview."""
-    wrote: Callable[[Write], None]
-    delete: Callable[[ObjectKey, str, DeleteOptions], DeletionState]
-    """Deletes an object in the name of a user; raises NotFound and Conflict."""
-    route: Route = Route.INTERNAL
-    """The route that leads to this server."""
-    identities: SimulatedIdentities = field(default_factory=SimulatedIdentities)
-    """The identities and permissions behind TokenReviews and SubjectAccessReviews."""
-    commands: SimulatedCommands = field(default_factory=SimulatedCommands)
-    """The commands that can be run in containers."""
-    stalled: Callable[[str], bool] = lambda _: False
-    """Returns whether watches of a kind are stalled, so that they neither deliver nor end."""
-    serving: Callable[[str, Stream], AbstractContextManager[None]] = lambda _kind, _stream: (
-        nullcontext()
-    )
-    """Is entered while a watch of a kind is open."""
-    unavailable: Callable[[str, str], ClusterError | None] = lambda _kind, _name: None
-    """Returns the error that a fault makes of requests for a kind and a name; None if there is none."""
-    watch_delay: float = 0.0
-    """Seconds from a change to its delivery by a watch."""
-    advance: Callable[[], None] = lambda: None
-    """Advances the world to now, before the store is read."""
-    clock_off: Callable[[], float] = lambda: 0.0
-    """Returns the seconds by which the server's clock is ahead."""
+    def __init__(
+        self,
+        world: World,
+        shoot: ShootServer | None,
+        route: Route,
+        users: Mapping[str, str],
+        commands: SimulatedCommands,
+        watch_delay: float,
+    ) -> None:
+        """Has a shoot by a route, or None: the seed.
+
+        Args:
+            world: where it is.
+            shoot: which one.
+            route: leads to its server.
+            users: those of the seed, by their tokens.
+            commands: can be run in containers.
+            watch_delay: seconds from a change to its delivery by a watch.
+        """
+        parts = world.parts
+        self.name, self.route = SEED if shoot is None else shoot.namespace, route
+        self.host = Host.SEED if shoot is None else Host.SHOOT
+        self.store, self.api = (
+            (parts.store, parts.api) if shoot is None else (shoot.store, shoot.api)
+        )
+        self.catalog = Catalog(SEED_RESOURCES if shoot is None else SHOOT_RESOURCES, self.store)
+        self.clock, self.identities = world.clock, world.identities
+        self.commands, self.watch_delay = commands, watch_delay
+        self._world, self._parts, self._shoot, self._users = world, parts, shoot, users
+
+    def now(self) -> float:
+        """Returns the instant that the server's clock shows."""
+        return self.clock.now() + (0.0 if self._shoot is None else self._shoot.clock_off)
+
+    def advance(self) -> None:
+        """Advances what is behind the server to now, before it is read."""
+        if self._shoot is not None:
+            self._shoot.advance()
+
+    def user_of(self, token: str) -> str:
+        """Returns the user of a token; raises Unauthorized if the token is invalid."""
+        if self._shoot is not None and self._shoot.accepts(token):
+            return PROBE
+        if self._shoot is not None or token not in self._users:
+            raise Unauthorized("Unauthorized", status=401)
+        return self._users[token]
+
+    def allowed(self, user: str, attributes: Mapping[str, str]) -> bool:
+        """Returns whether a user has the permission in the attributes of a SelfSubjectAccessReview."""
+        asked = attributes.get
+        resource = "/".join(filter(None, (asked("resource", ""), asked("subresource", ""))))
+        verb = asked("verb", "")
+        if self._shoot is not None:
+            return True
+        if self.api.forbids(SimulatedRequest(Host.SEED, verb, resource)):
+            return False
+        right = (verb, asked("group", ""), resource, asked("name", ""))
+        denied = {(each.verb, each.group, each.resource, each.name) for each in self._world.denied}
+        return user == OPERATOR or right not in denied
+
+    def wrote(self, write: Write) -> None:
+        """Records a write of a client to the seed."""
+        if self._shoot is None and write.ref.kind not in _NOT_IN_BOOKS:
+            self._world.journal.add(write)
+
+    def delete(self, key: ObjectKey, user: str, options: DeleteOptions) -> DeletionState:
+        """Deletes an object in the name of a user; raises NotFound and Conflict."""
+        if self._shoot is None:
+            return self._parts.pods.delete(key, user, options)
+        return delete(self.store, key, self.clock.now(), options)
+
+    # Faults of the seed's watches and dependents.
+
+    def stalled(self, kind: str) -> bool:
+        """Returns whether watches of a kind are stalled, so that they neither deliver nor end."""
+        return self._shoot is None and self._parts.watches.stalled(kind)
+
+    def serving(self, kind: str, stream: Stream) -> AbstractContextManager[None]:
+        """Is entered while a watch of a kind is open."""
+        return nullcontext() if self._shoot else self._parts.watches.serving(kind, stream)
+
+    def unavailable(self, kind: str, name: str) -> ClusterError | None:
+        """Returns the error that a fault makes of requests for a kind and a name; None if there is none."""
+        found = () if self._shoot else self._parts.unavailable.items()
+        return next((error for ref, error in found if (ref.kind, ref.name) == (kind, name)), None)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final, NamedTuple
 
-from app.core.errors import Expired, Invalid, NotFound, ServerFault
+from app.core.errors import Expired, Invalid, NotFound
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.simulation.server.catalog import ServedResource
-from app.simulation.server.checks import is_key, is_label
 from app.simulation.server.options import ListOptions, RequestedObject, number
 from app.simulation.server.rendering import served
 from app.simulation.store import Object, ObjectKey, Store
@@ -19,10 +18,13 @@ from app.simulation.store import Object, ObjectKey, Store
 
 Chooses = Callable[[Object], bool]
 
-_SET: Final = re.compile(r"(?P<key>\S+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)")
-_EQUAL: Final = re.compile(r"(?P<key>[^\s!=]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s=]*)")
-_EXISTS: Final = re.compile(r"(?P<absent>!?)\s*(?P<key>[^\s!=()]+)")
+_KEY: Final = r"(?P<key>[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?)"
+_VALUE: Final = r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
+_SET: Final = re.compile(rf"{_KEY}\s+(?P<op>in|notin)\s*\((?P<values>{_VALUE}(\s*,\s*{_VALUE})*)\)")
+_EQUAL: Final = re.compile(rf"{_KEY}\s*(?P<op>==|=|!=)\s*(?P<value>{_VALUE})")
+_EXISTS: Final = re.compile(rf"(?P<absent>!?)\s*{_KEY}")
 _COMMA: Final = re.compile(r",(?![^()]*\))")
+_FIELD: Final = re.compile(r"(?P<key>[^\s!=]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s=]*)")
 _FIELDS: Final = ("metadata.name", "metadata.namespace")
 
 
@@ -50,13 +52,6 @@ def label_selector(text: str) -> LabelSelector:
 
 
 def _requirement(term: str) -> Requirement:
-    found = _parsed_term(term)
-    if found is None or not is_key(found.key) or not all(map(is_label, found.values)):
-        raise Invalid(f"unable to parse requirement: {term}", status=400)
-    return found
-
-
-def _parsed_term(term: str) -> Requirement | None:
     if found := _SET.fullmatch(term):
         values = frozenset(value.strip() for value in found["values"].split(","))
         operator = Operator.IN if found["op"] == "in" else Operator.NOT_IN
@@ -67,11 +62,11 @@ def _parsed_term(term: str) -> Requirement | None:
     if found := _EXISTS.fullmatch(term):
         operator = Operator.DOES_NOT_EXIST if found["absent"] else Operator.EXISTS
         return Requirement(found["key"], operator)
-    return None
+    raise Invalid(f"unable to parse requirement: {term}", status=400)
 
 
 def _field(term: str, resource: ServedResource) -> Chooses:
-    found = _EQUAL.fullmatch(term)
+    found = _FIELD.fullmatch(term)
     if found is None or found["key"] not in (*_FIELDS, *resource.fields):
         raise Invalid(f"field label not supported: {term}", status=400)
     path, value, wanted = found["key"].split("."), found["value"], found["op"] != "!="
@@ -119,21 +114,6 @@ class StoreReader:
         self._snapshots: OrderedDict[str, _Snapshot] = OrderedDict()
         self._numbers = count(1)
 
-    def get(
-        self, resource: ServedResource, target: RequestedObject, options: ListOptions
-    ) -> Object:
-        """Returns one object.
-
-        Raises:
-            NotFound: there is none.
-            ServerFault: 504, a resourceVersion that is not reached yet.
-        """
-        self.check_reached(options.version)
-        found = self._store.find(key_of(resource, target))
-        if found is None:
-            raise not_found(resource, target.name)
-        return found
-
     def page(
         self, resource: ServedResource, target: RequestedObject, options: ListOptions
     ) -> StoredPage:
@@ -142,7 +122,6 @@ class StoreReader:
         Raises:
             Expired: the page after the one that is continued is no longer known.
             Invalid: a selector or a page token is none.
-            ServerFault: 504, a resourceVersion that is not reached yet.
         """
         if options.continues:
             token, begin = _parsed(options.continues)
@@ -153,7 +132,6 @@ class StoreReader:
                     status=410,
                 )
         else:
-            self.check_reached(options.version)
             snapshot, begin = self._snapshot(resource, target, options), 0
             token = str(next(self._numbers))
         end = begin + options.limit if options.limit else len(snapshot.items)
@@ -162,21 +140,13 @@ class StoreReader:
             self._snapshots.pop(token, None)
             return StoredPage(snapshot.items[begin:end], snapshot.version)
         self._keep(token, snapshot)
-        if options.labels or options.fields:
-            return StoredPage(snapshot.items[begin:end], snapshot.version, f"{token}.{end}")
-        return StoredPage(snapshot.items[begin:end], snapshot.version, f"{token}.{end}", remaining)
-
-    def check_reached(self, version: int | None) -> None:
-        """Checks the resourceVersion of a request.
-
-        Raises:
-            ServerFault: 504, there was no such version yet.
-        """
-        if version is not None and version > self._store.version:
-            raise ServerFault(
-                f"Too large resource version: {version}, current: {self._store.version}",
-                status=504,
-            )
+        selected = bool(options.labels or options.fields)
+        return StoredPage(
+            snapshot.items[begin:end],
+            snapshot.version,
+            f"{token}.{end}",
+            None if selected else remaining,
+        )
 
     def _snapshot(
         self, resource: ServedResource, target: RequestedObject, options: ListOptions
@@ -196,17 +166,20 @@ class StoreReader:
     def _keep(self, token: str, snapshot: _Snapshot) -> None:
         self._snapshots[token] = snapshot
         self._snapshots.move_to_end(token)
-        while len(self._snapshots) > _KEPT or self._oldest.version < self._store.compacted:
+        while len(self._snapshots) > _KEPT:
             self._snapshots.popitem(last=False)
 
-    @property
-    def _oldest(self) -> _Snapshot:
-        return next(iter(self._snapshots.values()))
 
+def existing(store: Store, resource: ServedResource, target: RequestedObject) -> Object:
+    """Returns the object that a path names.
 
-def not_found(resource: ServedResource, name: str) -> NotFound:
-    """Returns the error for an object that does not exist."""
-    return NotFound(f'{resource.title} "{name}" not found', status=404)
+    Raises:
+        NotFound: there is none.
+    """
+    found = store.find(key_of(resource, target))
+    if found is None:
+        raise NotFound(f'{resource.title} "{target.name}" not found', status=404)
+    return found
 
 
 def _parsed(continues: str) -> tuple[str, int]:

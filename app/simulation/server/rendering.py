@@ -1,12 +1,12 @@
 """Objects, lists and answers to deletions in the API's JSON; pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from app.simulation.server.catalog import ServedResource
 from app.simulation.store import Object
 from app.simulation.validation import SIZED
-from app.simulation.views import scale_view
+from app.simulation.views import size_field
 
 _WITHOUT_GENERATION: Final = frozenset({"Event", "Lease", "Namespace", "Node", "Secret", "Service"})
 _SLICE: Final = "EndpointSlice"
@@ -75,14 +75,15 @@ def scale(obj: Object) -> dict[str, Any]:
     Raises:
         NotFound: the kind has none.
     """
-    view, metadata = scale_view(obj), shown(obj)["metadata"]
+    field, metadata = size_field(obj), shown(obj)["metadata"]
+    wanted, current = obj["spec"][field], obj.get("status", {}).get(field, 0)
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {name: metadata[name] for name in names if name in metadata},
-        "spec": {"replicas": view.replicas} if view.replicas else {},
-        "status": {"replicas": view.current, **_selector(obj)},
+        "spec": {"replicas": wanted} if wanted else {},
+        "status": {"replicas": current, **_selector(obj)},
     }
 
 
@@ -94,24 +95,27 @@ def _selector(obj: Object) -> dict[str, str]:
 
 def listed(
     resource: ServedResource,
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[Object],
     version: int,
     *,
-    continues: str = "",
-    remaining: int | None = None,
-    partially: bool = False,
+    continues: str,
+    remaining: int | None,
+    partially: bool,
 ) -> dict[str, Any]:
-    """Returns a list, or one page of it."""
+    """Returns a list, or one page of it; `partially`: of metadata only."""
     metadata: dict[str, Any] = {"resourceVersion": str(version)}
     if continues or not (partially or resource.kind in _TYPED):
         metadata["continue"] = continues
     if remaining is not None:
         metadata["remainingItemCount"] = remaining
-    if partially:
-        kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
-    else:
-        kind, api_version = f"{resource.kind}List", resource.api_version
-    return {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}
+    kind = "PartialObjectMetadataList" if partially else f"{resource.kind}List"
+    render = partial if partially else item
+    return {
+        "kind": kind,
+        "apiVersion": "meta.k8s.io/v1" if partially else resource.api_version,
+        "metadata": metadata,
+        "items": [render(served(resource, obj)) for obj in items],
+    }
 
 
 def is_typed(kind: str) -> bool:

@@ -2,35 +2,28 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from aiohttp import web
 
-from app.core.errors import ClusterError, Unauthorized
 from app.core.kube.seed_api import SeedIdentity
 from app.core.model.shoots import Route
 from app.simulation import manifests
 from app.simulation.builders import World
-from app.simulation.deletion import delete
 from app.simulation.identities import API_SERVER, MASTERS, OPERATOR, WATCHDOG, WEEDER
 from app.simulation.memory import MemoryPlace, MemoryPort, MemoryTlsContext
 from app.simulation.network import SEED, ServerPlace
-from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
 from app.simulation.server.executing import SimulatedCommands
 from app.simulation.server.front import ServerFront
 from app.simulation.server.loopback import HOST, Loopback, Port
 from app.simulation.server.premise import Premise
-from app.simulation.shoot import VERSION, ShootServer
 from app.simulation.store import ObjectKey, Store
-from app.simulation.traffic import ApiServer, ConnectionLoss, Host, SimulatedRequest, Write
+from app.simulation.traffic import ApiServer, ConnectionLoss
 
 # Seconds for which an idle connection is kept; a real API server keeps it for 90 s.
 _KEEP_ALIVE: Final = 100.0
-_NOT_IN_BOOKS: Final = frozenset({"Lease", "Event"})
-PROBE: Final = "dependency-watchdog-probe"
-"""The user of a shoot's token."""
 
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -79,16 +72,20 @@ class Fronts:
         self, name: str, route: Route, loop: asyncio.AbstractEventLoop | None = None
     ) -> tuple[web.Server, ApiServer]:
         """Makes the API server of a shoot, or of the seed, for a route; `loop` None: the one that is running."""
-        shoot = self._world.parts.shoots.get(name)
-        premise = self._seed() if shoot is None else self._shoot(shoot, route)
+        premise = Premise(
+            self._world,
+            self._world.parts.shoots.get(name),
+            route,
+            self._users,
+            self.commands,
+            self._watch_delay,
+        )
         api, watcher = premise.api, self._watcher
         if watcher is not None:
-            premise = replace(premise, api=watcher.api(api))
+            premise.api = watcher.api(api)
         handle: Handle = ServerFront(premise).handle
-        if watcher is not None:
-            handle = watcher.handler(handle)
         return web.Server(
-            handle,
+            handle if watcher is None else watcher.handler(handle),
             handler_cancellation=True,
             access_log=None,
             keepalive_timeout=_KEEP_ALIVE,
@@ -99,79 +96,6 @@ class Fronts:
         """Creates the Namespaces of a shoot, for clients that list them; the stores themselves need none."""
         _make_namespace(self._world.store, name)
         _make_namespace(self._world.parts.shoots[name].store, manifests.LEASES)
-
-    def _seed(self) -> Premise:
-        parts = self._world.parts
-        return Premise(
-            name=SEED,
-            host=Host.SEED,
-            clock=parts.clock,
-            store=parts.store,
-            api=parts.api,
-            catalog=Catalog(SEED_RESOURCES, parts.store),
-            version=VERSION,
-            user_of=self._user_of,
-            allowed=self._allowed,
-            wrote=self._wrote,
-            delete=parts.pods.delete,
-            identities=self._world.identities,
-            commands=self.commands,
-            stalled=parts.watches.stalled,
-            serving=parts.watches.serving,
-            watch_delay=self._watch_delay,
-            unavailable=self._unavailable,
-        )
-
-    def _shoot(self, shoot: ShootServer, route: Route) -> Premise:
-        def user_of(token: str) -> str:
-            if not shoot.accepts(token):
-                raise Unauthorized("Unauthorized", status=401)
-            return PROBE
-
-        return Premise(
-            name=shoot.namespace,
-            host=Host.SHOOT,
-            route=route,
-            clock=self._world.clock,
-            store=shoot.store,
-            api=shoot.api,
-            catalog=Catalog(SHOOT_RESOURCES, shoot.store),
-            version=VERSION,
-            user_of=user_of,
-            allowed=lambda _user, _attributes: True,
-            wrote=lambda _write: None,
-            delete=lambda key, _user, options: delete(
-                shoot.store, key, self._world.clock.now(), options
-            ),
-            advance=shoot.advance,
-            clock_off=lambda: shoot.clock_off,
-        )
-
-    def _user_of(self, token: str) -> str:
-        user = self._users.get(token)
-        if user is None:
-            raise Unauthorized("Unauthorized", status=401)
-        return user
-
-    def _unavailable(self, kind: str, name: str) -> ClusterError | None:
-        """Returns the error of a dependent that a fault makes unavailable."""
-        found = self._world.parts.unavailable.items()
-        return next((error for ref, error in found if (ref.kind, ref.name) == (kind, name)), None)
-
-    def _allowed(self, user: str, attributes: Mapping[str, str]) -> bool:
-        resource = attributes.get("resource", "")
-        if attributes.get("subresource"):
-            resource += f"/{attributes['subresource']}"
-        verb = attributes.get("verb", "")
-        if self._world.parts.api.forbids(SimulatedRequest(Host.SEED, verb, resource)):
-            return False
-        asked = (verb, attributes.get("group", ""), resource, attributes.get("name", ""))
-        denied = {(each.verb, each.group, each.resource, each.name) for each in self._world.denied}
-        return user == OPERATOR or asked not in denied
-
-    def _wrote(self, write: Write) -> None:
-        if write.ref.kind not in _NOT_IN_BOOKS:
-            self._world.journal.add(write)
 
 
 @dataclass(slots=True)

@@ -93,11 +93,6 @@ class StoreWatch:
         self._begin(options)
         store.subscribe(self._heard)
 
-    @property
-    def about(self) -> str:
-        """The plural resource that is watched."""
-        return self._watching.resource.plural
-
     def cut(self) -> None:
         """Breaks the connection; pending changes are lost."""
         self._cut = True
@@ -166,12 +161,10 @@ class StoreWatch:
             return
 
     def _begin(self, options: ListOptions) -> None:
-        if options.version is None or options.version == 0 or options.initial_events:
+        if not options.version:
             for obj in self._store.list(self._kind, self._watching.target.namespace or None):
                 if self._chooses(obj):
                     self._queue("ADDED", obj)
-            if options.initial_events:
-                self._bookmark(initial=True)
             return
         try:
             missed = self._store.since(options.version, [self._kind])
@@ -217,17 +210,14 @@ class StoreWatch:
         self._append(_line(word, self._watching.render(obj)), delay)
         self._known = max(self._known, int(obj["metadata"]["resourceVersion"]))
 
-    def _bookmark(self, *, initial: bool = False) -> None:
+    def _bookmark(self) -> None:
         """Sends a bookmark; as on a real server, only if the client does not know that version yet."""
-        if not (initial or (self._watching.options.bookmarks and self._newest > self._known)):
+        if not (self._watching.options.bookmarks and self._newest > self._known):
             return
-        self._known = self._store.version
-        metadata: dict[str, Any] = {"resourceVersion": str(self._store.version)}
-        if initial:
-            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
-        resource = self._watching.resource
+        self._known, resource = self._store.version, self._watching.resource
+        metadata = {"resourceVersion": str(self._known)}
         kept = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-        self._append(_line("BOOKMARK", kept), 0.0 if initial else self._delay)
+        self._append(_line("BOOKMARK", kept), self._delay)
 
 
 def _last(event: StoreEvent) -> Object:

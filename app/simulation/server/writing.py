@@ -1,6 +1,6 @@
 """Writes to a store: create, replace, patch, delete, and the subresources `status` and `scale`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from app.core.errors import Conflict, Forbidden
@@ -9,10 +9,10 @@ from app.simulation.deletion import POD, DeleteOptions, DeletionState
 from app.simulation.server import checks, rendering
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import RequestedObject
-from app.simulation.server.reading import key_of, not_found
+from app.simulation.server.reading import existing, key_of
 from app.simulation.store import Object, ObjectKey, Store, merge, version_of
 from app.simulation.traffic import Write
-from app.simulation.validation import WrongType, check_count
+from app.simulation.validation import check_count
 from app.simulation.views import ref_of, size_field
 
 _MADE_BY_REPLACING: Final = frozenset({"Event", "Lease"})
@@ -28,11 +28,19 @@ class AlreadyExists(Conflict):
         super().__init__(f'{resource.title} "{name}" already exists', status=409)
 
 
-class Author(NamedTuple):
-    """The user of a write, when it was sent, and how it is to be taken."""
+class WriteRequest(NamedTuple):
+    """What a client wants to be written."""
 
-    name: str
-    now: float
+    verb: str
+    """create, update, patch or delete."""
+    resource: ServedResource
+    target: RequestedObject
+    body: Object
+    by: str
+    """Whose request it is."""
+    sent: float
+    """When it was sent."""
+    dry_run: bool = False
     strict: bool = False
     """Whether fields that are unknown are refused."""
 
@@ -56,35 +64,62 @@ class StoreWriter:
         self._store, self._wrote, self._delete = store, wrote, deleted
         self._named = 0
 
-    def tried(
-        self,
-        resource: ServedResource,
-        target: RequestedObject,
-        body: Object,
-        write: Callable[["StoreWriter"], Object],
-    ) -> Object:
-        """Returns what would come of a write, which changes nothing; raises what it raises."""
-        name = target.name or str(checks.metadata_of(body).get("name") or "")
-        key = ObjectKey(resource.kind, target.namespace, name)
-        made = write(StoreWriter(self._store.trial(key), lambda _: None, self._delete))
+    def write(self, asked: WriteRequest) -> tuple[int, Object]:
+        """Creates, replaces or patches an object, its status or its scale; a dry run changes nothing.
+
+        Returns:
+            The HTTP status, and the object as it is then.
+
+        Raises:
+            NotFound: there is none.
+            Conflict: there is one of this name, or it has another resourceVersion than the one named.
+            Forbidden: the kind is served no longer.
+            Invalid: it is wrong.
+        """
+        if not asked.dry_run:
+            return self._write(asked)
+        name = asked.target.name or str(checks.metadata_of(asked.body).get("name") or "")
+        key = ObjectKey(asked.resource.kind, asked.target.namespace, name)
+        trial = StoreWriter(self._store.trial(key), lambda _: None, self._delete)
+        code, made = trial._write(asked)
         metadata, before = dict(made["metadata"]), self._store.find(key)
         del metadata["resourceVersion"]
         if before is not None:
             metadata["resourceVersion"] = version_of(before)
-        return {**made, "metadata": metadata}
+        return code, {**made, "metadata": metadata}
 
-    def create(
-        self, resource: ServedResource, target: RequestedObject, body: Object, author: Author
-    ) -> Object:
-        """Creates an object; its status is dropped if the kind has a status subresource.
+    def _write(self, asked: WriteRequest) -> tuple[int, Object]:
+        verb, resource, target, body = asked[:4]
+        checks.check_sent(
+            resource, target.name, body, strict=asked.strict, patch=asked.verb == "patch"
+        )
+        if verb == "create":
+            return 201, self._create(asked, body)
+        made_anew = resource.kind in _MADE_BY_REPLACING and not target.part
+        if verb == "update" and made_anew and self._store.find(key_of(resource, target)) is None:
+            checks.check_target(target, body)
+            metadata = dict(checks.metadata_of(body))
+            if metadata.get("uid"):
+                raise Conflict("the object that was to be replaced is gone", status=409)
+            metadata.pop("resourceVersion", None)
+            return 201, self._create(asked, {**body, "metadata": metadata})
+        current = existing(self._store, resource, target)
+        if verb == "patch":
+            checks.check_patch(resource, target, body, current)
+        if target.part == "scale":
+            wanted = merge(rendering.scale(current), body) if verb == "patch" else body
+            return 200, self._scale(asked, current, wanted)
+        if verb == "patch":
+            status = target.part == "status"
+            changed = self._store.patch(key_of(resource, target), body, status=status)
+        else:
+            changed = self._replace(asked, current)
+        self._enter(changed, asked, verb)
+        return 200, changed
 
-        Raises:
-            Forbidden: the kind is served no longer.
-            Conflict: there is one of this name.
-            Invalid: it lacks a name, is of another kind or namespace, or is wrong.
-        """
+    def _create(self, asked: WriteRequest, body: Object) -> Object:
+        resource, target = asked.resource, asked.target
         checks.check_kind(resource, body)
-        checks.check_sent(resource, "", body, strict=author.strict)
         name = self._name_in(body)
         checks.check_new(resource, target, name, body)
         key = ObjectKey(resource.kind, target.namespace, name)
@@ -98,137 +133,45 @@ class StoreWriter:
             whole.pop("status", None)
         if resource.kind == POD:
             whole["status"] = dict(_NEW_POD)
-        made = self._store.create(key, manifests.born(whole, author.now))
-        self._enter(made, {}, author, "create")
+        made = self._store.create(key, manifests.born(whole, asked.sent))
+        self._enter(made, asked._replace(body={}), "create")
         return made
 
-    def replace(
-        self, resource: ServedResource, target: RequestedObject, body: Object, author: Author
-    ) -> Object:
-        """Replaces an object, its status or its scale.
-
-        Raises:
-            NotFound: there is none.
-            Conflict: it has another resourceVersion than the one named.
-            Invalid: it is wrong.
-        """
-        current = self._existing(resource, target)
-        key = key_of(resource, target)
-        checks.check_sent(resource, target.name, body, strict=author.strict)
-        if target.part == "scale":
-            return self._scale(current, key, body, author)
+    def _replace(self, asked: WriteRequest, current: Object) -> Object:
+        resource, target, body = asked.resource, asked.target, asked.body
         checks.check_kind(resource, body)
         checks.check_replacement(resource, target, body, current)
         if target.part == "status":
-            changed = self._store.replace(key, body, status=True)
-        else:
-            whole = {**body, "apiVersion": resource.api_version}
-            if "status" in resource.parts:
-                whole.pop("status", None)
-            if "status" in current:
-                whole["status"] = current["status"]
-            changed = self._store.replace(key, whole)
-        self._enter(changed, body, author, "update")
+            return self._store.replace(key_of(resource, target), body, status=True)
+        whole = {**body, "apiVersion": resource.api_version}
+        if "status" in resource.parts:
+            whole.pop("status", None)
+        if "status" in current:
+            whole["status"] = current["status"]
+        return self._store.replace(key_of(resource, target), whole)
+
+    def _scale(self, asked: WriteRequest, current: Object, wanted: Object) -> Object:
+        replicas = (wanted.get("spec") or {}).get("replicas") or 0
+        check_count("Scale", asked.target.name, "spec.replicas", replicas)
+        patch: dict[str, Any] = {"spec": {size_field(current): replicas}}
+        version = checks.metadata_of(asked.body).get("resourceVersion")
+        patch["metadata"] = {"resourceVersion": version}
+        changed = self._store.patch(key_of(asked.resource, asked.target), patch)
+        self._enter(changed, asked, "scale")
         return changed
 
-    def makes(self, resource: ServedResource, target: RequestedObject) -> bool:
-        """Returns whether replacing an object that does not exist creates it."""
-        missing = self._store.find(key_of(resource, target)) is None
-        return missing and not target.part and resource.kind in _MADE_BY_REPLACING
-
-    def make(
-        self, resource: ServedResource, target: RequestedObject, body: Object, author: Author
-    ) -> Object:
-        """Creates an object that was to be replaced but does not exist.
-
-        Raises:
-            Conflict: it was to be a certain object.
-            Invalid: it is wrong, or of another name.
-        """
-        checks.check_target(target, body)
-        metadata = dict(checks.metadata_of(body))
-        if metadata.get("uid"):
-            raise Conflict("the object that was to be replaced is gone", status=409)
-        metadata.pop("resourceVersion", None)
-        return self.create(resource, target, {**body, "metadata": metadata}, author)
-
-    def patch(
-        self, resource: ServedResource, target: RequestedObject, patch: Object, author: Author
-    ) -> Object:
-        """Merges a patch into an object, its status or its scale.
-
-        Raises:
-            NotFound: there is none.
-            Conflict: it has another resourceVersion than the one named.
-            Invalid: what comes of it is wrong.
-        """
-        current = self._existing(resource, target)
-        try:
-            return self._patch(resource, target, patch, author, current)
-        except WrongType as error:
-            raise error.of_patch() from error
-
-    def _patch(
-        self,
-        resource: ServedResource,
-        target: RequestedObject,
-        patch: Object,
-        author: Author,
-        current: Object,
-    ) -> Object:
-        key = key_of(resource, target)
-        checks.check_sent(resource, target.name, patch, strict=author.strict, whole=False)
-        checks.check_whole(resource, target, patch)
-        checks.check_patch(resource, target, patch, current)
-        if target.part == "scale":
-            return self._scale(current, key, merge(rendering.scale(current), patch), author, patch)
-        changed = self._store.patch(key, patch, status=target.part == "status")
-        self._enter(changed, patch, author, "patch")
-        return changed
-
-    def delete(
-        self,
-        resource: ServedResource,
-        target: RequestedObject,
-        options: DeleteOptions,
-        author: Author,
-    ) -> DeletionState:
+    def delete(self, asked: WriteRequest, options: DeleteOptions) -> DeletionState:
         """Deletes an object, or makes a running pod terminate.
 
         Raises:
             NotFound: there is none.
             Conflict: a precondition does not hold.
         """
-        before = self._existing(resource, target)
-        made = self._delete(key_of(resource, target), author.name, options)
+        before = existing(self._store, asked.resource, asked.target)
+        made = self._delete(key_of(asked.resource, asked.target), asked.by, options)
         if made.gone or (made.object is not before and not options.dry_run):
-            self._enter(before, {}, author, "delete")
+            self._enter(before, asked._replace(body={}), "delete")
         return made
-
-    def _existing(self, resource: ServedResource, target: RequestedObject) -> Object:
-        found = self._store.find(key_of(resource, target))
-        if found is None:
-            raise not_found(resource, target.name)
-        return found
-
-    def _scale(
-        self,
-        current: Object,
-        key: ObjectKey,
-        wanted: Object,
-        author: Author,
-        patch: Object | None = None,
-    ) -> Object:
-        replicas = (wanted.get("spec") or {}).get("replicas") or 0
-        check_count("Scale", key.name, "spec.replicas", replicas)
-        version = _version_in(wanted if patch is None else patch)
-        body = {
-            "metadata": {"resourceVersion": version},
-            "spec": {size_field(current): replicas},
-        }
-        changed = self._store.patch(key, body)
-        self._enter(changed, wanted if patch is None else patch, author, "scale")
-        return changed
 
     def _name_in(self, body: Object) -> str:
         metadata = checks.metadata_of(body)
@@ -241,12 +184,7 @@ class StoreWriter:
             suffix += _DIGITS[digit]
         return f"{metadata['generateName']}{suffix}"
 
-    def _enter(self, obj: Object, body: Mapping[str, Any], author: Author, verb: str) -> None:
-        metadata = obj["metadata"]
+    def _enter(self, obj: Object, asked: WriteRequest, verb: str) -> None:
+        metadata, sent = obj["metadata"], asked.sent
         place = metadata["namespace"] or metadata["name"]
-        self._wrote(Write(author.now, place, ref_of(obj), body, author.name, author.now, verb))
-
-
-def _version_in(body: Object) -> str | None:
-    version = checks.metadata_of(body).get("resourceVersion")
-    return None if version is None else str(version)
+        self._wrote(Write(sent, place, ref_of(obj), asked.body, asked.by, sent, verb))

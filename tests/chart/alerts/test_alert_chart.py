@@ -1,5 +1,6 @@
 """The alerts as values of the chart: what can be chosen, what is refused, and what a clash of values leaves out."""
 
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import yaml
 from tests.chart.alerts.rules import NAMES, PER_SHOOT, RULES, STEPS, alerts, keyed
 from tests.chart.rendering import CHART, Json, Renderer
 from tests.chart.tools import Tool
+from tests.chart.valuesfiles import defaults, nested
 
 pytestmark = pytest.mark.real
 
@@ -36,29 +38,13 @@ def rules(rule: Json) -> dict[str, Json]:
 
 def limits() -> list[tuple[str, str, Any]]:
     """Each limit of each rule, with its default; a second step is `NAME.step`."""
-    chart = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    chart: Values = defaults()["alerts"]["rules"]
     return [
         (key, limit, value)
         for key in alerts()
-        for limit, value in _at(chart["alerts"]["rules"], key).items()
+        for limit, value in reduce(dict.__getitem__, key.split("."), chart).items()
         if limit not in _NO_LIMITS and not isinstance(value, dict)
     ]
-
-
-def _at(values: Values, key: str) -> Values:
-    for each in key.split("."):
-        values = values[each]
-    return values
-
-
-def nested(chosen: dict[str, Values]) -> Values:
-    """The values of rules, for what is chosen for each; a second step is within the first one."""
-    found: Values = {}
-    for key, values in chosen.items():
-        name, _, step = key.partition(".")
-        into = found.setdefault(name, {})
-        (into.setdefault(step, {}) if step else into).update(values)
-    return found
 
 
 def another(value: Any) -> Any:
@@ -115,7 +101,8 @@ def test_each_alert_is_switched_off_by_its_name(render: Renderer):
 
 
 def test_severity_and_patience_can_be_chosen(render: Renderer):
-    chosen = {key: {"severity": "blocker", "for": "42m"} for key in alerts()}
+    chosen = {f"{key}.severity": "blocker" for key in alerts()}
+    chosen |= {f"{key}.for": "42m" for key in alerts()}
     for each in rules(rendered(render, rules=nested(chosen))).values():
         assert each["labels"]["severity"] == "blocker"
         assert each["for"] == "42m"
@@ -127,8 +114,9 @@ def test_every_limit_is_one_that_its_rule_reads(render: Renderer):
     for name, key, value in limits():
         by_alert.setdefault(name, []).append((key, another(value)))
     for number in range(max(len(each) for each in by_alert.values())):
-        chosen = {name: dict([each[number]]) for name, each in by_alert.items() if each[number:]}
-        after = rules(rendered(render, rules=nested(chosen)))
+        chosen = {name: each[number] for name, each in by_alert.items() if each[number:]}
+        others = {f"{name}.{key}": value for name, (key, value) in chosen.items()}
+        after = rules(rendered(render, rules=nested(others)))
         same = {key for key in before if after[key]["expr"] == before[key]["expr"]}
         shared = {f"{name}.{step}" for name, step in STEPS.items() if name in chosen}
         assert same - shared == set(before) - set(chosen) - shared, chosen
@@ -137,9 +125,7 @@ def test_every_limit_is_one_that_its_rule_reads(render: Renderer):
 def test_a_rule_with_other_limits_is_one_that_prometheus_takes(
     render: Renderer, promtool: Tool, tmp_path: Path
 ):
-    chosen: dict[str, Values] = {}
-    for name, key, value in limits():
-        chosen.setdefault(name, {})[key] = another(value)
+    chosen = {f"{name}.{key}": another(value) for name, key, value in limits()}
     check(promtool, tmp_path, rendered(render, rules=nested(chosen)))
 
 
@@ -271,9 +257,6 @@ def test_without_metrics_of_each_shoot_the_alerts_that_need_them_are_left_out_an
 
 @pytest.mark.parametrize("name", sorted(PER_SHOOT))
 def test_an_alert_that_is_wanted_and_cannot_be_is_refused(render: Renderer, name):
-    values = {
-        "metrics": {"perShoot": False},
-        "alerts": {**ON, "rules": {name: {"enabled": True}}},
-    }
-    said = render.refusal(values=values)
+    wanted = {f"alerts.rules.{name}.enabled": True, "metrics.perShoot": False}
+    said = render.refusal(values=nested({**wanted, **{f"alerts.{k}": v for k, v in ON.items()}}))
     assert f"alerts.rules.{name}.enabled: {name} needs the metrics of each shoot" in said

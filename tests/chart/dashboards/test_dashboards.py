@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from typing import Final
 
 import pytest
@@ -45,6 +46,7 @@ VALUES: Final = {
 }
 
 
+@cache
 def documented() -> dict[str, set[str]]:
     """The labels of each metric in docs/metrics.md."""
     page = (ROOT / "docs/metrics.md").read_text()

@@ -25,14 +25,13 @@ from app.core.config.settings import (
     VersionSettings,
     WeederSettings,
 )
-from app.core.config.values import FileKind
+from app.core.config.values import FileKind, LogLevel
 from app.core.errors import ConfigurationError
 
 HERE = Path(__file__).parent
 GOOD = str(HERE / "good/gardener.yaml")
 BAD = str(HERE / "bad/probe-interval-zero.yaml")
 WEEDER = str(HERE / "weeder/good/gardener.yaml")
-BAD_WEEDER = str(HERE / "weeder/bad/operator-unknown.yaml")
 COMMANDS = (
     "prober",
     "weeder",
@@ -90,28 +89,29 @@ def test_files_to_check_are_the_arguments():
     assert (command.rest, command.settings.kind) == (("f", "g"), FileKind.PROBER)
 
 
-def test_the_command_line_of_gardener_gives_a_prober_without_warnings():
-    argv = [
-        "prober",
-        "--config-file=/etc/dependency-watchdog/config/dep-config.yaml",
-        "--kube-api-qps=20.0",
-        "--kube-api-burst=100",
-        "--enable-leader-election=true",
-        "--zap-log-level=INFO",
-    ]
-    command = read(*argv, environ={"PATH": "/bin", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+@pytest.mark.parametrize(
+    "words",
+    [
+        (
+            *("prober", "--kube-api-qps=20.0", "--kube-api-burst=100"),
+            *("--enable-leader-election=true", "--zap-log-level=INFO"),
+        ),
+        ("weeder", "--enable-leader-election=true"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_the_command_lines_of_gardener_are_taken_without_a_word(words):
+    file = "/etc/dependency-watchdog/config/dep-config.yaml"
+    cluster = {"PATH": "/bin", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    command = read(*words, f"--config-file={file}", environ=cluster)
+    found = command.settings
     assert command.warnings == ()
-
-
-def test_the_command_line_of_gardener_gives_a_weeder_without_warnings():
-    argv = [
-        "weeder",
-        "--config-file=/etc/dependency-watchdog/config/dep-config.yaml",
-        "--enable-leader-election=true",
-    ]
-    command = read(*argv, environ={"PATH": "/bin", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
-    assert command.warnings == ()
-    assert command.settings.enable_leader_election
+    assert found.config_file == Path(file)
+    assert found.enable_leader_election
+    assert found.exposure.address.loopback, "it has no certificate"
+    if words[0] == "prober":
+        assert (found.kube_api_qps, found.kube_api_burst) == (20.0, 100)
+        assert found.log_level is LogLevel.INFO
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_program_that_was_never_installed_has_an_unknown_version(monkeypatch):
     def is_absent(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("app.version", is_absent)
+    monkeypatch.setattr("importlib.metadata.version", is_absent)
     assert own_version() == "unknown"
 
 
@@ -255,31 +255,43 @@ def test_a_wrong_file_ends_with_2_and_the_others_are_checked_too():
     )
 
 
-def test_warnings_of_a_file_end_with_0():
-    path = str(HERE / "good/late-scale-down.yaml")
-    code, _, err = checked(path)
-    assert code == 0
-    assert err.startswith(
-        f"{path}: warning: dependentResourceInfos (line 3): leases expire after 30s"
-    )
+@pytest.mark.parametrize(
+    ("kind", "name", "warning"),
+    [
+        ("prober", "good/late-scale-down", "dependentResourceInfos (line 3): leases expire after"),
+        (
+            "weeder",
+            "weeder/good/disjoint-values",
+            "servicesAndDependantSelectors.etcd-main-client.",
+        ),
+    ],
+)
+def test_warnings_of_a_file_end_with_0(kind, name, warning):
+    path = str(HERE / f"{name}.yaml")
+    for words in ((path,), ("--kind", kind, path)):
+        code, out, err = checked(*words)
+        assert (code, out) == (0, f"{path}: the {kind} file is valid\n")
+        assert err.startswith(f"{path}: warning: {warning}")
 
 
-def test_an_unknown_key_is_a_mistake_unless_the_check_is_told_otherwise():
-    path = str(HERE / "good/newer-keys.yaml")
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("good/newer-keys", "probeIntervals (line 3)"),
+        ("weeder/good/keys-of-a-newer-version", "quietHours (line 1)"),
+    ],
+)
+def test_an_unknown_key_is_a_mistake_unless_the_check_is_told_otherwise(name, key):
+    path = str(HERE / f"{name}.yaml")
     assert checked(path)[0] == 2
     code, _, err = checked("--strict-config=false", path)
     assert code == 0
-    assert f"{path}: warning: probeIntervals (line 3): unknown key" in err
+    assert f"{path}: warning: {key}: unknown key" in err
 
 
 def test_each_file_says_by_its_keys_what_it_is():
     valid = f"{GOOD}: the prober file is valid\n{WEEDER}: the weeder file is valid\n"
-    assert checked(GOOD, WEEDER) == (0, valid, "")
-
-
-@pytest.mark.parametrize(("kind", "path"), [("prober", GOOD), ("weeder", WEEDER)])
-def test_it_can_be_said_what_a_file_is(kind, path):
-    assert checked("--kind", kind, path) == (0, f"{path}: the {kind} file is valid\n", "")
+    assert checked(GOOD, WEEDER) == checked("--allow-exec", GOOD, WEEDER) == (0, valid, "")
 
 
 def test_a_file_of_the_other_kind_is_one_clear_mistake():
@@ -293,29 +305,6 @@ def test_a_file_of_the_other_kind_is_one_clear_mistake():
     assert err == f"{GOOD}: line 2: (file): {message}\n"
 
 
-def test_mistakes_of_a_weeder_file_are_named_with_path_and_line():
-    code, out, err = checked(BAD_WEEDER)
-    assert (code, out) == (2, "")
-    path = "servicesAndDependantSelectors.etcd-main-client.podSelectors[0].matchExpressions[0].operator"
-    message = 'must be In, NotIn, Exists or DoesNotExist, not the string "Is"'
-    assert err == f"{BAD_WEEDER}: line 6: {path}: {message}\n"
-
-
-def test_warnings_of_a_weeder_file_end_with_0():
-    path = str(HERE / "weeder/good/disjoint-values.yaml")
-    code, out, err = checked(path)
-    assert (code, out) == (0, f"{path}: the weeder file is valid\n")
-    assert err.startswith(f"{path}: warning: servicesAndDependantSelectors.etcd-main-client.")
-
-
-def test_an_unknown_key_of_a_weeder_file_is_a_mistake_unless_the_check_is_told_otherwise():
-    path = str(HERE / "weeder/good/keys-of-a-newer-version.yaml")
-    assert checked(path)[0] == 2
-    code, _, err = checked("--strict-config=false", path)
-    assert code == 0
-    assert f"{path}: warning: quietHours (line 1): unknown key" in err
-
-
 EXEC = str(HERE / "endpoint/good/one-of-each-handler.yaml")
 
 
@@ -325,11 +314,6 @@ def test_a_file_with_exec_probes_is_wrong_unless_the_check_allows_them():
     assert err == f"{EXEC}: line 40: endpointProbes[3].exec: needs the flag --allow-exec\n"
     assert checked("--allow-exec", EXEC) == (0, f"{EXEC}: the prober file is valid\n", "")
     assert checked("--allow-exec=false", EXEC)[0] == 2
-
-
-def test_a_weeder_file_is_checked_whether_exec_is_allowed_or_not():
-    valid = (0, f"{WEEDER}: the weeder file is valid\n", "")
-    assert checked("--allow-exec", WEEDER) == checked(WEEDER) == valid
 
 
 def test_no_file_is_a_mistake():

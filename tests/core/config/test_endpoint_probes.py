@@ -24,13 +24,10 @@ from app.core.model.endpoints import (
     Scheme,
     TcpSocket,
 )
-from app.core.model.keys import PodSelector
 from app.core.model.policy import ProberPolicy
 from app.core.model.selectors import LabelSelector, Operator, Requirement
 
 HERE = Path(__file__).parent / "endpoint"
-BAD = sorted((HERE / "bad").glob("*.yaml"))
-GOOD = sorted((HERE / "good").glob("*.yaml"))
 API_SERVER = LabelSelector((Requirement("role", Operator.IN, frozenset({"apiserver"})),))
 DEPENDENT = {
     "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kube-controller-manager"},
@@ -46,15 +43,6 @@ HANDLERS = {
     "exec": {"command": ["true"]},
 }
 CANARY = "canary"
-
-
-def name(path):
-    return path.stem
-
-
-def expected(path):
-    lines = path.with_suffix(".txt")
-    return lines.read_text().splitlines() if lines.exists() else []
 
 
 def file_with(*probes, **keys):
@@ -85,39 +73,16 @@ def mistakes_of(**keys):
     return mistakes({"name": "probe"} | keys)
 
 
-@pytest.mark.parametrize("path", BAD, ids=name)
-def test_each_mistake_is_refused_with_its_exact_message(path):
-    with pytest.raises(ConfigurationError) as caught:
-        read_prober_file(path, strict=True, allow_exec=True)
-    assert caught.value.source == str(path)
-    assert [str(each) for each in caught.value.mistakes] == expected(path)
-
-
-def test_every_bad_file_has_its_messages_and_every_message_its_file():
-    assert len(BAD) >= 115
-    assert {path.stem for path in BAD} == {path.stem for path in (HERE / "bad").glob("*.txt")}
-    assert all(expected(path) for path in BAD)
-
-
-@pytest.mark.parametrize("path", BAD, ids=name)
-def test_no_message_shows_what_may_be_a_secret(path):
-    assert not any(CANARY in line for line in expected(path))
-
-
-def test_what_may_be_a_secret_is_in_the_bad_files():
-    named = {path.stem for path in BAD if CANARY in path.read_text()}
+def test_no_message_shows_what_may_be_a_secret():
+    bad = HERE / "bad"
+    assert not [path.stem for path in bad.glob("*.txt") if CANARY in path.read_text()]
+    named = {path.stem for path in bad.glob("*.yaml") if CANARY in path.read_text()}
     assert named == {
         "exec-command-with-a-nul",
         "host-with-userinfo",
         "http-header-value-with-a-line-break",
         "http-header-value-with-a-nul",
     }
-
-
-@pytest.mark.parametrize("path", GOOD, ids=name)
-def test_each_good_file_loads_with_exactly_its_warnings(path):
-    loaded = read_prober_file(path, strict=False, allow_exec=True)
-    assert [str(each) for each in loaded.warnings] == expected(path)
 
 
 def test_each_handler_means_what_it_says():
@@ -189,14 +154,9 @@ def test_exec_is_refused_without_its_flag():
     probe = {"name": "probe", "exec": {"command": ["true"]}} | PODS
     flag = "endpointProbes[0].exec: needs the flag --allow-exec"
     assert mistakes(probe, allow_exec=False) == [flag]
-    assert [each.handler for each in read(probe, allow_exec=True)] == [Exec(("true",))]
-
-
-def test_exec_is_refused_without_its_flag_unless_it_is_allowed_by_the_caller():
     with pytest.raises(ConfigurationError, match="needs the flag --allow-exec"):
-        parse_prober(
-            file_with({"name": "probe", "exec": {"command": ["true"]}} | PODS), "f", strict=False
-        )
+        parse_prober(file_with(probe), "f", strict=False)
+    assert [each.handler for each in read(probe, allow_exec=True)] == [Exec(("true",))]
 
 
 def test_exec_as_a_second_handler_is_refused_without_its_flag_too():
@@ -290,43 +250,6 @@ def test_an_unknown_key_of_a_pod_selector_stops_it_as_more_pods_than_meant_would
     path = "endpointProbes[0].podSelector.matchLabel"
     message = "unknown key; the nearest known key is matchLabels"
     assert mistakes(probe, strict=False) == [f"{path}: {message}"]
-
-
-@pytest.mark.parametrize("key", tuple(keys_of(EndpointProbeSpec)))
-def test_each_key_of_a_probe_is_read(key):
-    found = mistakes({key: 0.5})
-    assert any(each.startswith(f"endpointProbes[0].{key}: must be ") for each in found)
-
-
-@pytest.mark.parametrize(
-    ("handler", "key"),
-    [
-        (handler, key)
-        for handler, keys in (
-            ("httpGet", HttpGet),
-            ("tcpSocket", TcpSocket),
-            ("grpc", Grpc),
-            ("exec", Exec),
-        )
-        for key in keys_of(keys)
-    ],
-)
-def test_each_key_of_a_handler_is_read(handler, key):
-    path = f"endpointProbes[0].{handler}.{key}: must be "
-    assert any(each.startswith(path) for each in mistakes({handler: {key: 0.5}}))
-
-
-@pytest.mark.parametrize("key", tuple(keys_of(HttpHeader)))
-def test_each_key_of_a_header_is_read(key):
-    path = f"endpointProbes[0].httpGet.httpHeaders[0].{key}: must be "
-    found = mistakes({"httpGet": {"httpHeaders": [{key: 7}]}})
-    assert any(each.startswith(path) for each in found)
-
-
-@pytest.mark.parametrize("key", tuple(keys_of(PodSelector)))
-def test_each_key_of_a_pod_selector_is_read(key):
-    path = f"endpointProbes[0].podSelector.{key}: must be "
-    assert any(each.startswith(path) for each in mistakes({"podSelector": {key: 7}}))
 
 
 @given(st.integers(-(2**40), 2**40))

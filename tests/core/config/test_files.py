@@ -1,31 +1,37 @@
-"""The prober file: what loads, what is refused with which words, and that nothing else ever happens."""
+"""The files of prober and weeder: what loads, what is refused with which words, and that nothing else ever happens."""
 
-import os
+import copy
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.config.policy_files import parse_prober, read_prober_file
+from app.core.config.policy_files import (
+    Loaded,
+    parse_prober,
+    parse_weeder,
+    read_prober_file,
+    read_weeder_file,
+)
 from app.core.config.yaml_file import MAX_BYTES, keys_of
 from app.core.errors import ConfigurationError
-from app.core.model.keys import Ref
+from app.core.model.endpoints import EndpointProbeSpec, Exec, HttpGet
+from app.core.model.keys import MatchExpression, PodSelector, Ref
 from app.core.model.policy import DependentPolicy, OnFailure, ProberPolicy, ScalePolicy
+from app.core.model.weeding import PodSelectors, WeederPolicy
 from app.core.model.workloads import ResourceRef
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
-BAD = sorted((HERE / "bad").glob("*.yaml"))
-GOOD = sorted((HERE / "good").glob("*.yaml"))
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
 CA = ResourceRef("apps/v1", "Deployment", "cluster-autoscaler")
-
-
-def name(path):
-    return path.stem
 
 
 def expected(path):
@@ -54,24 +60,40 @@ def file_with(**keys):
     return yaml.safe_dump(top | keys)
 
 
-@pytest.mark.parametrize("path", BAD, ids=name)
-def test_each_mistake_is_refused_with_its_exact_message(path):
+READERS: dict[str, Callable[..., Loaded[Any]]] = {
+    ".": partial(read_prober_file, allow_exec=True),
+    "endpoint": partial(read_prober_file, allow_exec=True),
+    "weeder": read_weeder_file,
+}
+"""What reads the files of a folder, which has good and bad ones, with their warnings and mistakes in a text beside."""
+
+
+def files(kind):
+    found = [(folder, path) for folder in READERS for path in (HERE / folder / kind).glob("*.yaml")]
+    names = [f"{folder}/{path.stem}" for folder, path in found]
+    return pytest.mark.parametrize(("folder", "path"), sorted(found), ids=sorted(names))
+
+
+@files("bad")
+def test_each_mistake_is_refused_with_its_exact_message(folder, path):
     with pytest.raises(ConfigurationError) as caught:
-        read_prober_file(path, strict=True)
+        READERS[folder](path, strict=True)
     assert caught.value.source == str(path)
-    assert [str(each) for each in caught.value.mistakes] == expected(path)
+    assert [str(each) for each in caught.value.mistakes] == expected(path) != []
 
 
-def test_every_bad_file_has_its_messages_and_every_message_its_file():
-    assert len(BAD) >= 45
-    assert {path.stem for path in BAD} == {path.stem for path in (HERE / "bad").glob("*.txt")}
-    assert all(expected(path) for path in BAD)
-
-
-@pytest.mark.parametrize("path", GOOD, ids=name)
-def test_each_good_file_loads_with_exactly_its_warnings(path):
-    loaded = read_prober_file(path, strict=False)
+@files("good")
+def test_each_good_file_loads_with_exactly_its_warnings(folder, path):
+    loaded = READERS[folder](path, strict=False)
     assert [str(each) for each in loaded.warnings] == expected(path)
+
+
+@pytest.mark.parametrize(("folder", "least"), [(".", 45), ("endpoint", 115), ("weeder", 90)])
+def test_no_text_is_without_its_file(folder, least):
+    for kind in ("good", "bad"):
+        texts = {each.stem for each in (HERE / folder / kind).glob("*.txt")}
+        assert texts <= {each.stem for each in (HERE / folder / kind).glob("*.yaml")}
+    assert len(list((HERE / folder / "bad").glob("*.yaml"))) >= least
 
 
 def test_the_file_that_gardener_deploys_means_what_it_says():
@@ -147,32 +169,6 @@ def test_a_wrong_value_stops_the_running_program_too():
     ]
 
 
-@pytest.mark.parametrize("key", tuple(keys_of(ProberPolicy)))
-def test_each_key_of_the_file_is_read(key):
-    assert any(f"{key}: " in each for each in mistakes(file_with(**{key: {"odd": 1}})))
-
-
-@pytest.mark.parametrize("key", tuple(keys_of(DependentPolicy)))
-def test_each_key_of_a_dependent_is_read(key):
-    path = f"dependentResourceInfos[0].{key}: "
-    assert any(path in each for each in mistakes(file_with(dependentResourceInfos=[{key: 7}])))
-
-
-@pytest.mark.parametrize("key", tuple(keys_of(Ref)))
-def test_each_key_of_a_ref_is_read(key):
-    dependent = {"ref": {key: 7}}
-    found = mistakes(file_with(dependentResourceInfos=[dependent]))
-    assert any(f"ref.{key}: must be a string" in each for each in found)
-
-
-@pytest.mark.parametrize("key", tuple(keys_of(ScalePolicy)))
-@pytest.mark.parametrize("direction", ["scaleUp", "scaleDown"])
-def test_each_key_of_a_scaling_is_read(direction, key):
-    dependent = {direction: {key: "odd"}}
-    found = mistakes(file_with(dependentResourceInfos=[dependent]))
-    assert any(f"{direction}.{key}: must be" in each for each in found)
-
-
 def test_a_resource_of_the_core_group_can_be_a_dependent():
     ref = {"apiVersion": "v1", "kind": "ReplicationController", "name": "old.one-2"}
     text = file_with(dependentResourceInfos=[{"ref": ref, "scaleUp": {}, "scaleDown": {}}])
@@ -180,42 +176,24 @@ def test_a_resource_of_the_core_group_can_be_a_dependent():
     assert dependent.ref == ResourceRef("v1", "ReplicationController", "old.one-2")
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match="cannot be read: No such file or directory"):
-        read_prober_file(tmp_path / "nowhere.yaml", strict=False)
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nowhere.yaml", "cannot be read: No such file or directory"),
+        (".", "cannot be read: Is a directory"),
+        ("a\0b", "cannot be read: embedded null byte"),
+        ("/dev/zero", f"is larger than {MAX_BYTES} bytes"),  # and is not read to its end
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused(path, message, tmp_path):
+    with pytest.raises(ConfigurationError, match=message):
+        read_prober_file(tmp_path / path, strict=False)
 
 
-def test_a_directory_is_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match="cannot be read: Is a directory"):
-        read_prober_file(tmp_path, strict=False)
-
-
-def test_a_path_that_cannot_be_one_is_refused():
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        read_prober_file(Path("a\0b"), strict=False)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_that_may_not_be_read_is_refused(tmp_path):
-    path = tmp_path / "secret.yaml"
-    path.write_text("")
-    path.chmod(0)
+def test_a_file_that_may_not_be_read_is_refused(monkeypatch):
+    monkeypatch.setattr(Path, "open", Mock(side_effect=PermissionError(13, "Permission denied")))
     with pytest.raises(ConfigurationError, match="cannot be read: Permission denied"):
-        read_prober_file(path, strict=False)
-
-
-def test_a_failing_read_is_refused(tmp_path, monkeypatch):
-    def fails(*_):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "open", fails)
-    with pytest.raises(ConfigurationError, match="cannot be read: Permission denied"):
-        read_prober_file(tmp_path / "file.yaml", strict=False)
-
-
-def test_an_endless_file_is_not_read_to_its_end():
-    with pytest.raises(ConfigurationError, match=f"is larger than {MAX_BYTES} bytes"):
-        read_prober_file(Path("/dev/zero"), strict=False)
+        read_prober_file(Path("file.yaml"), strict=False)
 
 
 def test_a_byte_order_mark_does_no_harm(tmp_path):
@@ -236,57 +214,102 @@ def test_messages_are_short_and_printable_whatever_the_file_holds():
     assert all(len(each) < 400 and each.isprintable() for each in found)
 
 
-SCALARS = (
+# Nothing else ever happens, whatever a file holds.
+
+
+GOOD = [
+    (folder, yaml.safe_load(path.read_text()))
+    for folder in READERS
+    for path in sorted((HERE / folder / "good").glob("*.yaml"))
+]
+KEYS = [
+    key
+    for each in (
+        *(ProberPolicy, DependentPolicy, Ref, ScalePolicy, EndpointProbeSpec, HttpGet, Exec),
+        *(WeederPolicy, PodSelectors, PodSelector, MatchExpression),
+    )
+    for key in keys_of(each)
+]
+ODD = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
     | st.floats()
+    | st.dates()
     | st.text(max_size=8)
-    | st.sampled_from(["10s", "0s", "-1s", "apps/v1", "Deployment", "probe", "Stop", "1h", 0.5, 1])
-)
-VALUES = st.recursive(
-    SCALARS,
+    | st.sampled_from(["10s", "0s", "-1s", "apps/v1", "Deployment", "Stop", "In", "a/b", "", "~"]),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.text(max_size=5) | st.sampled_from(tuple(keys_of(ScalePolicy))), inner, max_size=3
+            st.text(max_size=5) | st.integers() | st.sampled_from(KEYS), inner, max_size=3
         )
     ),
     max_leaves=8,
 )
 
 
-def loads_or_is_refused(text):
+def places(value, path=()):
+    """Each place in nested mappings and lists, as a path of keys and indexes."""
+    yield path
+    if isinstance(value, dict | list):
+        children = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, child in children:
+            yield from places(child, (*path, key))
+
+
+def changed(value, path, other):
+    if not path:
+        return other
+    result = copy.deepcopy(value)
+    inner = result
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = other
+    return result
+
+
+def loads_or_is_refused(folder, text, *, strict=False):
     try:
-        loaded = parse_prober(text, "file", strict=False)
+        if folder == "weeder":
+            weeder = parse_weeder(text, "file", strict=strict).policy
+            assert weeder.watch_duration > 0
+            assert all(weeder.services.values())
+        else:
+            prober = parse_prober(text, "file", strict=strict, allow_exec=True).policy
+            assert prober.probe_interval > 0
+            assert prober.dependents
     except ConfigurationError:
         return
-    assert isinstance(loaded.policy, ProberPolicy)
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(st.text())
-def test_any_text_gives_a_policy_or_a_configuration_error(text):
-    loads_or_is_refused(text)
+@given(st.data(), st.sampled_from(GOOD), ODD, st.booleans())
+def test_any_value_anywhere_gives_a_policy_or_a_configuration_error(data, good, other, strict):
+    folder, content = good
+    path = data.draw(st.sampled_from(list(places(content))))
+    loads_or_is_refused(folder, yaml.safe_dump(changed(content, path, other)), strict=strict)
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(st.text(alphabet=":-[]{},&*!|>'\"%@`?#~<= \n\tab01.", max_size=60))
-def test_any_yaml_like_text_gives_a_policy_or_a_configuration_error(text):
-    loads_or_is_refused(text)
-    loads_or_is_refused(file_with() + text)
+@given(st.sampled_from(GOOD), st.data(), st.integers(0, 40), st.text(max_size=5))
+def test_any_change_of_the_text_gives_a_policy_or_a_configuration_error(good, data, cut, other):
+    text = yaml.safe_dump(good[1])
+    at = data.draw(st.integers(0, len(text)))
+    loads_or_is_refused(good[0], text[:at] + other + text[at + cut :])
 
 
-@settings(deadline=None)  # the machine may be busy
-@given(st.dictionaries(st.sampled_from(tuple(keys_of(ProberPolicy))), VALUES, max_size=4))
-def test_any_values_give_a_policy_or_a_configuration_error(keys):
-    loads_or_is_refused(file_with(**keys))
+BEFORE = {
+    ".": file_with(),
+    "endpoint": file_with() + "endpointProbes:\n- name: a\n",
+    "weeder": "servicesAndDependantSelectors:\n  etcd:\n    podSelectors:\n",
+}
 
 
 @settings(deadline=None)  # the machine may be busy
 @given(
-    st.dictionaries(st.sampled_from(tuple(keys_of(DependentPolicy))), VALUES),
-    st.dictionaries(st.sampled_from(tuple(keys_of(ScalePolicy))), VALUES),
+    st.sampled_from(list(READERS)),
+    st.text() | st.text(alphabet=":-[]{},&*!|>'\"%@`?#~<= \n\tab01.", max_size=60),
 )
-def test_any_dependents_give_a_policy_or_a_configuration_error(dependent, scaling):
-    loads_or_is_refused(file_with(dependentResourceInfos=[dependent | {"scaleDown": scaling}]))
+def test_any_yaml_like_text_gives_a_policy_or_a_configuration_error(folder, text):
+    loads_or_is_refused(folder, text)
+    loads_or_is_refused(folder, BEFORE[folder] + text)

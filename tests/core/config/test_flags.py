@@ -1,39 +1,56 @@
-"""Flags and environment: Go's spellings, who wins, and what is refused with which words."""
+"""Flags and environment: Go's spellings, who wins, what each command takes, and what is refused with which words."""
 
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from app.commands import parse
-from app.core.config.flags import Read, environment_name, read_flags
+from app.core.config.flags import Read, environment_name, flag_name, read_flags, usage
 from app.core.config.settings import (
+    EVERYWHERE,
+    HERE_ONLY,
     CheckConfigSettings,
     DemoSettings,
     Exposure,
+    ProberOptions,
     ProberSettings,
+    SeedSettings,
     ServeSettings,
+    WeederOptions,
+    WeederSettings,
     own_namespace,
 )
 from app.core.config.values import AuthMode, ListenAddress, LogFormat, LogLevel, address
 from app.core.errors import ConfigurationError
 
-REPOSITORY = Path(__file__).parents[3]
-GARDENER = (
-    "--config-file=/etc/dependency-watchdog/config/dep-config.yaml",
-    "--kube-api-qps=20.0",
-    "--kube-api-burst=100",
-    "--enable-leader-election=true",
-    "--zap-log-level=INFO",
+FILES = {
+    ProberSettings: ("--config-file=f",),
+    WeederSettings: ("--config-file=f",),
+    ServeSettings: ("--prober-config-file=p", "--weeder-config-file=w"),
+}
+LOOPS = pytest.mark.parametrize("model", FILES, ids=lambda model: model.line.split()[1])
+REFUSED = yaml.safe_load((Path(__file__).parent / "refused_flags.yaml").read_text())
+POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+TLS = ("--tls-cert-file=c", "--tls-private-key-file=k")
+PLAIN = ("--allow-plain-http",)
+TOKEN = ("--auth-mode=token", "--auth-token-file=t")
+KUBERNETES = ("--auth-mode=kubernetes",)
+ELSEWHERE = ("--api-bind-addr=10.0.0.1:8443",)
+ADDRESS = ListenAddress("10.0.0.1", 8443)
+OFF = (
+    "the API is on 127.0.0.1:8080 only: there is neither --tls-cert-file with --tls-private-key-file nor "
+    "--allow-plain-http"
 )
 
 
 def read(*words, model=ProberSettings, **environ):
-    return read_flags(model, words, environ, "dwd")
+    return read_flags(model, (*FILES.get(model, ()), *words), environ, "dwd")
 
 
-def settings(*words, **environ):
-    return read("--config-file=f", *words, **environ).settings
+def settings(*words, model=ProberSettings, **environ):
+    return read(*words, model=model, **environ).settings
 
 
 def warnings(*words, **environ):
@@ -44,17 +61,13 @@ def warnings(*words, **environ):
 
 def mistakes(*words, model=ProberSettings, **environ):
     with pytest.raises(ConfigurationError) as caught:
-        read("--config-file=f", *words, model=model, **environ)
+        read(*words, model=model, **environ)
     return [str(each) for each in caught.value.mistakes]
 
 
-def test_the_arguments_that_gardener_deploys_are_accepted_without_a_word():
-    found = read(*GARDENER)
-    assert found.warnings == ()
-    assert found.settings.config_file == Path("/etc/dependency-watchdog/config/dep-config.yaml")
-    assert (found.settings.kube_api_qps, found.settings.kube_api_burst) == (20.0, 100)
-    assert found.settings.enable_leader_election
-    assert found.settings.log_level is LogLevel.INFO
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_wrong_flag_is_refused_with_its_exact_message(words):
+    assert mistakes(*words.split(" ")) == [REFUSED[words]]
 
 
 def test_the_defaults_are_those_of_the_page():
@@ -90,18 +103,11 @@ def test_go_spells_a_value_in_these_ways(words):
     assert settings(*words).kube_api_qps == 7.0
 
 
-@pytest.mark.parametrize(
-    "word", ["--dry-run", "-dry-run", "--dry-run=true", "--dry-run=T", "--dry-run=1"]
-)
-def test_go_spells_true_in_these_ways(word):
-    assert settings(word).dry_run
-
-
-@pytest.mark.parametrize(
-    "word", ["--per-shoot-metrics=false", "-per-shoot-metrics=F", "--per-shoot-metrics=0"]
-)
-def test_go_spells_false_in_these_ways(word):
-    assert not settings(word).per_shoot_metrics
+@pytest.mark.parametrize("word", ["", "=true", "=T", "=1", "=false", "=F", "=0"])
+@pytest.mark.parametrize("dashes", ["-", "--"])
+def test_go_spells_true_and_false_in_these_ways(dashes, word):
+    found = settings(f"{dashes}dry-run{word}", f"{dashes}per-shoot-metrics{word}")
+    assert found.dry_run == found.per_shoot_metrics == (word.lower()[1:2] in {"", "t", "1"})
 
 
 def test_zero_requests_a_second_are_the_default():
@@ -112,14 +118,8 @@ def test_zero_requests_a_second_are_the_default():
 def test_every_flag_is_a_variable_and_the_flag_wins():
     found = settings("--kube-api-qps=7", DWD_KUBE_API_QPS="8", DWD_SCALE_DOWN_QPS="9")
     assert (found.kube_api_qps, found.scale_down_qps) == (7.0, 9.0)
-
-
-def test_a_variable_that_a_flag_overrules_is_not_even_looked_at():
     assert settings("--kube-api-qps=7", DWD_KUBE_API_QPS="junk").kube_api_qps == 7.0
-
-
-def test_an_empty_variable_is_absent():
-    assert settings(DWD_KUBE_API_QPS="").kube_api_qps == 5.0
+    assert settings(DWD_KUBE_API_QPS="").kube_api_qps == 5.0, "an empty variable is absent"
 
 
 def test_the_environment_of_the_process_is_never_read_behind_our_back(monkeypatch):
@@ -157,81 +157,9 @@ def test_variables_that_a_kubelet_sets_for_a_service_of_our_name_are_no_warning(
     assert warnings(**links) == []
 
 
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("--kube-api-qps=-1", "--kube-api-qps: must be 0 or more, not -1"),
-        ("--kube-api-qps=nan", '--kube-api-qps: must be a finite number, not "nan"'),
-        ("--kube-api-qps=inf", '--kube-api-qps: must be a finite number, not "inf"'),
-        ("--kube-api-qps=1_0", '--kube-api-qps: must be a finite number, not "1_0"'),
-        (
-            "--kube-api-burst=1.5",
-            '--kube-api-burst: must be a whole number of at most 2147483647, not "1.5"',
-        ),
-        ("--kube-api-burst=-1", "--kube-api-burst: must be 0 or more, not -1"),
-        ("--scale-down-qps=0", "--scale-down-qps: must be above 0, not 0"),
-        ("--concurrent-reconciles=0", "--concurrent-reconciles: must be 1 or more, not 0"),
-        ("--dry-run=yes", '--dry-run: must be true or false, not "yes"'),
-        ("--metrics-bind-addr=9643", '--metrics-bind-addr: must be HOST:PORT or :PORT, not "9643"'),
-        (
-            "--metrics-bind-addr=:65536",
-            '--metrics-bind-addr: must be HOST:PORT or :PORT, not ":65536"',
-        ),
-        (
-            "--metrics-bind-addr=:http",
-            '--metrics-bind-addr: must be HOST:PORT or :PORT, not ":http"',
-        ),
-        (
-            "--health-bind-addr=example.org:80",
-            '--health-bind-addr: must have an IP address, localhost or nothing as host, not "example.org"',
-        ),
-        (
-            "--health-bind-addr=::1:80",
-            '--health-bind-addr: must have brackets around an IPv6 address only, not "::1:80"',
-        ),
-        (
-            "--log-level=verbose",
-            '--log-level: must be one of debug, info, warning, error, not "verbose"',
-        ),
-        ("--log-format=text", '--log-format: must be one of json, console, not "text"'),
-        (
-            "--leader-election-namespace=a/b",
-            '--leader-election-namespace: must be the name of a namespace, not "a/b"',
-        ),
-        (
-            "--cluster-domain=",
-            '--cluster-domain: must be a domain name such as cluster.local, not ""',
-        ),
-        ("--config-file=", "--config-file: must be the path of a file"),
-        (
-            "--leader-elect-lease-duration=15",
-            '--leader-elect-lease-duration: must be a duration with a unit, such as 30s or 1m40s, not "15"',
-        ),
-        ("--leader-elect-retry-period=0s", "--leader-elect-retry-period: must be above 0s, not 0s"),
-        (
-            "--zap-log-level=loud",
-            '--zap-log-level: must be one of debug, info, warning, error, not "loud"',
-        ),
-        ("--zap-encoder=xml", '--zap-encoder: must be one of json, console, not "xml"'),
-        ("--kube-api-qpm=1", "--kube-api-qpm: unknown flag; the nearest is --kube-api-qps"),
-        ("--kube_api_qps=1", "--kube_api_qps: unknown flag; the nearest is --kube-api-qps"),
-        ("---dry-run", "---dry-run: unknown flag; the nearest is --dry-run"),
-        ("--kube-api-qps", "--kube-api-qps: needs a value"),
-        (
-            "extra",
-            "extra: unexpected argument; a flag's value follows its flag, a boolean's after =",
-        ),
-    ],
-)
-def test_a_wrong_flag_is_refused_with_its_exact_message(word, message):
-    assert mistakes(word) == [message]
-
-
 @pytest.mark.parametrize("model", [ProberSettings, ServeSettings, CheckConfigSettings])
 def test_exec_probes_are_allowed_by_a_flag_or_its_variable_alone(model):
-    files = ("config-file", "prober-config-file", "weeder-config-file")
-    words = [f"--{each}=f" for each in files if each.replace("-", "_") in model.model_fields]
-    words += model.arguments()
+    words = () if model in FILES else ("file.yaml",)
     assert read(*words, model=model).settings.allow_exec is False
     assert read(*words, "--allow-exec", model=model).settings.allow_exec is True
     assert read(*words, model=model, DWD_ALLOW_EXEC="true").settings.allow_exec is True
@@ -259,21 +187,30 @@ def test_all_mistakes_are_said_at_once():
         "--kube-api-qps",
         "--dry-run",
     ]
+    found = mistakes("--auth-mode=x", "--tls-cert-file=c", "--peer-url=x", "--api-bind-addr=y")
+    assert [each.partition(":")[0] for each in found] == [
+        "--api-bind-addr",
+        "--auth-mode",
+        "--tls-private-key-file",
+        "--peer-url",
+    ]
 
 
 def test_the_configuration_file_is_required():
     with pytest.raises(
         ConfigurationError, match=r"--config-file: is required \(or DWD_CONFIG_FILE\)"
     ):
-        read()
-    assert read(DWD_CONFIG_FILE="f").settings.config_file == Path("f")
+        read_flags(ProberSettings, (), {}, "dwd")
+    found = read_flags(ProberSettings, (), {"DWD_CONFIG_FILE": "f"}, "dwd")
+    assert found.settings.config_file == Path("f")
 
 
+@LOOPS
 @pytest.mark.parametrize(
     ("lease", "renew", "retry"),
     [("10s", "10s", "2s"), ("15s", "16s", "2s"), ("15s", "10s", "9s"), ("15s", "2.4s", "2s")],
 )
-def test_times_of_an_election_that_do_not_fit_are_one_clear_mistake(lease, renew, retry):
+def test_times_of_an_election_that_do_not_fit_are_one_clear_mistake(model, lease, renew, retry):
     words = (
         f"--leader-elect-lease-duration={lease}",
         f"--leader-elect-renew-deadline={renew}",
@@ -283,7 +220,7 @@ def test_times_of_an_election_that_do_not_fit_are_one_clear_mistake(lease, renew
         "--leader-elect-retry-period: must fit: --leader-elect-lease-duration > --leader-elect-renew-deadline > "
         f"1.2 × --leader-elect-retry-period, not {lease}, {renew} and {retry}"
     )
-    assert mistakes(*words) == [message]
+    assert mistakes(*words, model=model) == [message]
 
 
 def test_a_lease_shorter_than_a_second_is_refused():
@@ -370,15 +307,20 @@ def test_settings_do_not_change():
         settings().dry_run = True
 
 
-def test_the_own_namespace_is_that_of_the_service_account(tmp_path):
-    mounted = tmp_path / "namespace"
-    assert own_namespace(settings(), mounted) == "garden"
+@LOOPS
+def test_the_own_namespace_is_that_of_the_service_account(model, tmp_path):
+    mounted, found = tmp_path / "namespace", settings("--leader-election-namespace=b", model=model)
+    assert own_namespace(settings(model=model), mounted) == "garden"
+    assert own_namespace(found, mounted) == "b"
     mounted.write_text("watchdogs\n")
-    assert own_namespace(settings(), mounted) == "watchdogs"
+    assert own_namespace(found, mounted) == "watchdogs"
     mounted.write_text("not a namespace")
-    assert own_namespace(settings(), mounted) == "garden"
+    assert own_namespace(found, mounted) == "b"
     mounted.write_bytes(b"\xff")
-    assert own_namespace(settings("--leader-election-namespace=b"), mounted) == "b"
+    assert own_namespace(found, mounted) == "b"
+
+
+# What each command takes, and what it makes of the flags of its sibling.
 
 
 def test_the_demo_stays_on_the_machine():
@@ -387,3 +329,228 @@ def test_the_demo_stays_on_the_machine():
     assert all(each.loopback for each in addresses)
     assert (found.shoots, found.nodes, found.log_format) == (30, 10, LogFormat.CONSOLE)
     assert (found.seed, found.speed, found.scenario) == (1, 1.0, "story")
+
+
+def test_the_weeder_takes_the_flags_that_the_original_shares_between_both():
+    words = (
+        "--kube-api-qps=20.0",
+        "--kube-api-burst=100",
+        "--zap-log-level=INFO",
+        "--zap-encoder=json",
+        "--concurrent-reconciles=2",
+        "--pprof-bind-addr=:1",
+    )
+    found = read(*words, model=WeederSettings)
+    assert (found.settings.kube_api_qps, found.settings.kube_api_burst) == (20.0, 100)
+    assert [str(each) for each in found.warnings] == [
+        "--pprof-bind-addr: is accepted for compatibility and has no effect",
+        "--concurrent-reconciles: has no effect on this command",
+    ]
+
+
+def test_the_defaults_of_the_weeder_are_those_of_the_page():
+    found = read(model=WeederSettings).settings
+    assert found.max_deletions_per_second == 20.0
+    assert (found.kube_api_qps, found.kube_api_burst) == (5.0, 10)
+    assert (found.leader_elect_lease_duration, found.leader_election_namespace) == (15.0, "garden")
+    assert not found.enable_leader_election
+    assert not found.dry_run
+
+
+def test_serve_has_the_flags_of_both_and_a_file_for_each():
+    words = ("--scale-down-qps=7", "--max-deletions-per-second=2.5")
+    found = read(*words, model=ServeSettings)
+    assert found.warnings == ()
+    assert (found.settings.prober_config_file, found.settings.weeder_config_file) == (
+        Path("p"),
+        Path("w"),
+    )
+    assert (found.settings.scale_down_qps, found.settings.max_deletions_per_second) == (7.0, 2.5)
+    assert issubclass(ServeSettings, ProberOptions)
+    assert issubclass(ServeSettings, WeederOptions)
+
+
+@pytest.mark.parametrize("model", FILES, ids=lambda model: model.__name__)
+def test_each_flag_of_either_is_heeded_or_said_to_have_no_effect(model):
+    options = {*ProberOptions.model_fields, *WeederOptions.model_fields}
+    for field in sorted(options - set(SeedSettings.model_fields)):
+        found = read(f"--{flag_name(field)}=1", model=model)
+        heeded = field in model.model_fields
+        assert [each.path for each in found.warnings] == [f"--{flag_name(field)}"] * (not heeded)
+
+
+@pytest.mark.parametrize("model", FILES, ids=lambda model: model.__name__)
+def test_the_description_of_an_election_names_the_lease_of_its_own_command(model):
+    names = {
+        ProberSettings: ["prober"],
+        WeederSettings: ["weeder"],
+        ServeSettings: ["prober", "weeder"],
+    }
+    text = model.model_fields["enable_leader_election"].description
+    found = [name for name in ("prober", "weeder") if f"dwd-{name}-leader-election" in text]
+    assert found == names[model]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("0", "must be above 0, not 0"),
+        ("-1", "must be above 0, not -1"),
+        ("many", 'must be a finite number, not "many"'),
+        ("inf", 'must be a finite number, not "inf"'),
+        ("", 'must be a finite number, not ""'),
+    ],
+)
+@pytest.mark.parametrize("model", [WeederSettings, ServeSettings], ids=["weeder", "serve"])
+def test_a_pace_of_deletions_that_is_none_is_refused(model, word, message):
+    with pytest.raises(ConfigurationError) as caught:
+        read(f"--max-deletions-per-second={word}", model=model)
+    (mistake,) = caught.value.mistakes
+    assert str(mistake) == f"--max-deletions-per-second: {message}"
+
+
+def test_the_demo_takes_none_of_the_originals_flags():
+    with pytest.raises(ConfigurationError, match="--zap-log-level: unknown flag"):
+        read("--zap-log-level=info", model=DemoSettings)
+
+
+# Who may call the API, how safe the way there is, and what others are told of us.
+
+
+@pytest.mark.parametrize(("words", "environ"), [((), POD), (KUBERNETES, {}), (TOKEN, {})])
+def test_where_nothing_safe_is_configured_the_api_is_for_this_machine_and_that_is_said(
+    words, environ
+):
+    found = settings(*words, **environ).exposure
+    assert (found.address, found.tls, found.off) == (HERE_ONLY, False, OFF)
+
+
+@pytest.mark.parametrize("mode", [KUBERNETES, TOKEN], ids=["kubernetes", "token"])
+@pytest.mark.parametrize("way", [TLS, PLAIN], ids=["tls", "plain"])
+@pytest.mark.parametrize(
+    ("where", "expected"), [((), EVERYWHERE), (ELSEWHERE, ADDRESS)], ids=["default", "given"]
+)
+def test_a_safe_way_makes_the_api_reachable(mode, way, where, expected):
+    found = settings(*mode, *way, *where).exposure
+    assert found == Exposure(AuthMode(mode[0].partition("=")[2]), expected, tls=way is TLS)
+
+
+@pytest.mark.parametrize("mode", [KUBERNETES, TOKEN], ids=["kubernetes", "token"])
+@pytest.mark.parametrize("where", ["10.0.0.1:8443", "127.0.0.1:8080", ":8080"])
+def test_an_address_without_a_safe_way_is_a_mistake(mode, where):
+    name = mode[0].partition("=")[2]
+    assert mistakes(*mode, f"--api-bind-addr={where}") == [
+        (
+            f"--allow-plain-http: is required for --api-bind-addr={where} where there is no --tls-cert-file: with "
+            f"--auth-mode={name} tokens are sent there; without --api-bind-addr the API is on 127.0.0.1:8080 only"
+        )
+    ]
+
+
+@pytest.mark.parametrize("where", ["127.0.0.1:1", "127.8.0.1:1", "localhost:1", "[::1]:1"])
+@pytest.mark.parametrize("way", [(), TLS, PLAIN], ids=["", "tls", "plain"])
+def test_without_authentication_the_api_is_on_a_loopback_address(where, way):
+    found = settings(f"--api-bind-addr={where}", "--auth-mode=none", *way).exposure
+    assert found.address.loopback
+    assert (found.mode, found.tls, found.off) == (AuthMode.NONE, way is TLS, None)
+
+
+@pytest.mark.parametrize(
+    "where", [":8080", "0.0.0.0:8080", "10.0.0.1:8080", "[::]:8080", "[::ffff:10.0.0.1]:8080"]
+)
+@pytest.mark.parametrize("way", [(), TLS, PLAIN], ids=["", "tls", "plain"])
+def test_without_authentication_the_api_is_nowhere_else(where, way):
+    message = (
+        "--auth-mode: must be kubernetes or token, not none, as "
+        f"--api-bind-addr={address(where)} is no loopback address"
+    )
+    assert mistakes(f"--api-bind-addr={where}", *way) == [message]
+
+
+def test_in_a_pod_callers_are_reviewed_and_elsewhere_nobody_is_asked():
+    assert settings(**POD).auth_mode is AuthMode.KUBERNETES
+    assert settings("--kubeconfig=f", **POD).auth_mode is AuthMode.KUBERNETES
+    assert settings(KUBERNETES_SERVICE_HOST="").auth_mode is AuthMode.NONE
+    assert settings().auth_mode is AuthMode.NONE
+
+
+def test_what_is_given_wins_over_where_we_are():
+    assert settings("--auth-mode=none", **POD).exposure == Exposure(AuthMode.NONE, HERE_ONLY)
+    found = settings(**POD | {"DWD_AUTH_MODE": "token", "DWD_AUTH_TOKEN_FILE": "t"})
+    assert (found.auth_mode, found.auth_token_file) == (AuthMode.TOKEN, Path("t"))
+
+
+@LOOPS
+def test_every_loop_has_these_flags(model):
+    words = (*TLS, *TOKEN, "--metrics-auth", "--peer-url=http://dwd:8080")
+    assert settings(*words, model=model).exposure == Exposure(AuthMode.TOKEN, EVERYWHERE, tls=True)
+
+
+def test_the_demo_is_for_this_machine_alone_even_in_a_pod():
+    found = read_flags(DemoSettings, (), POD, "dwd").settings
+    assert found.exposure == Exposure(AuthMode.NONE, HERE_ONLY)
+    with pytest.raises(ConfigurationError) as caught:
+        read_flags(DemoSettings, ("--api-bind-addr=:1",), {}, "dwd")
+    assert [str(each) for each in caught.value.mistakes] == [
+        (
+            '--api-bind-addr: must be a loopback address such as 127.0.0.1:8080, not ":1": '
+            "everybody who can reach it may do everything"
+        )
+    ]
+
+
+def test_an_origin_is_written_as_browsers_send_it():
+    words = "--cors-allow-origin=https://A.example.org:443, http://b:80,http://b,https://[2001:DB8::1]:8443"
+    assert settings(words).cors_allow_origin == (
+        "https://a.example.org",
+        "http://b",
+        "https://[2001:db8::1]:8443",
+    )
+    assert settings("--cors-allow-origin=").cors_allow_origin == ()
+
+
+def test_proxies_are_addresses_and_networks():
+    words = "--trusted-proxies=10.0.0.1, 10.1.0.0/16,2001:DB8::/32,"
+    assert [str(each) for each in settings(words).trusted_proxies] == [
+        "10.0.0.1/32",
+        "10.1.0.0/16",
+        "2001:db8::/32",
+    ]
+    assert settings("--trusted-proxies=").trusted_proxies == ()
+
+
+def test_the_peer_is_named_without_a_slash_at_its_end():
+    assert settings("--peer-url=https://dwd-weeder.garden:8443/").peer_url == (
+        "https://dwd-weeder.garden:8443"
+    )
+    assert settings("--peer-url=").peer_url is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("10.1.2.3", "10.1.2.3"), ("2001:DB8:0::1", "2001:db8::1")]
+)
+def test_the_address_of_a_replica_is_that_of_its_pod(text, found):
+    assert settings(f"--advertise-address={text}").advertise_address == found
+    assert settings(POD_IP=text).advertise_address == found
+
+
+def test_the_flag_wins_over_our_variable_and_that_over_the_one_of_the_pod():
+    environ = {"POD_IP": "10.0.0.1", "DWD_ADVERTISE_ADDRESS": "10.0.0.2"}
+    assert settings(**environ).advertise_address == "10.0.0.2"
+    assert settings("--advertise-address=10.0.0.3", **environ).advertise_address == "10.0.0.3"
+    assert settings(POD_IP="").advertise_address is None
+
+
+def test_a_wrong_variable_of_the_pod_is_called_by_its_own_name():
+    assert mistakes(POD_IP="here") == ['POD_IP: must be an IP address, not "here"']
+    assert mistakes(DWD_API_BIND_ADDR="x", DWD_AUTH_MODE="y") == [
+        'DWD_API_BIND_ADDR: must be HOST:PORT or :PORT, not "x"',
+        'DWD_AUTH_MODE: must be one of kubernetes, token, none, not "y"',
+    ]
+
+
+def test_help_says_what_the_defaults_depend_on():
+    text = usage(ProberSettings)
+    assert "(default kubernetes in a cluster, else none)" in " ".join(text.split())
+    assert "(default :8080, or 127.0.0.1:8080)" in " ".join(text.split())
+    assert "  --cors-allow-origin ORIGIN[,ORIGIN…]\n" in text

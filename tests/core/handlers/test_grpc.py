@@ -1,7 +1,6 @@
 """grpc against real servers."""
 
 import asyncio
-import socket
 from contextlib import asynccontextmanager
 
 import grpc
@@ -12,9 +11,7 @@ from grpc_health.v1 import (
     health_pb2_grpc,
 )
 
-from app.core import name_lookup
 from app.core.model.endpoints import Grpc, ProbeOutcome
-from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
 from tests.core.kube.server import until
 
@@ -279,15 +276,3 @@ async def test_a_call_that_is_ended_by_the_target_is_a_failure(said, message):
 async def test_a_service_with_a_name_that_fits_into_no_frame_cannot_be_asked_for():
     found = await ran(Grpc(free_port(), "x" * 20_000))
     assert (found.outcome, found.message) == (ERROR, "the name of the service is too long")
-
-
-async def test_a_name_is_looked_up_by_us_and_its_second_address_is_tried(monkeypatch):
-    found = tuple(IpAddress(socket.AF_INET, text) for text in ("127.0.0.2", "127.0.0.1"))
-    monkeypatch.setattr(name_lookup, "look_up", lambda _: found)
-    async with health_server(Odd()) as port:
-        assert (await ran(Grpc(port), at("two.example"))).outcome is SUCCESS
-
-
-async def test_a_name_that_has_no_address_is_a_failure():
-    found = await ran(Grpc(80), at("no-such-name.invalid"))
-    assert (found.outcome, found.message) == (FAILURE, "the name cannot be resolved")

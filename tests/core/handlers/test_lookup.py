@@ -76,22 +76,6 @@ async def test_a_name_that_has_no_address_is_told_from_one_that_is_slow(resolver
     assert "not resolved" in run.late.message
 
 
-async def test_one_name_is_looked_up_once_for_all_who_wait(resolver):
-    names = Lookup()
-    waiting = [asyncio.ensure_future(addresses(names, "slow", within=5)) for _ in range(20)]
-    await asyncio.sleep(0.05)
-    resolver.silence.set()
-    assert await asyncio.gather(*waiting) == [(HERE,)] * 20
-    assert resolver.asked == ["slow"]
-
-
-async def test_nothing_is_remembered(resolver):
-    names = Lookup()
-    for _ in range(2):
-        await addresses(names, "a")
-    assert resolver.asked == ["a", "a"]
-
-
 async def test_a_lookup_that_was_not_begun_in_time_says_nothing_about_the_target(resolver):
     names = Lookup(threads=2)
     slow = [asyncio.ensure_future(addresses(names, f"slow{n}", within=5)) for n in range(2)]
@@ -106,14 +90,6 @@ async def test_a_lookup_that_was_not_begun_in_time_says_nothing_about_the_target
     assert await addresses(names, "third") == (HERE,)
 
 
-async def test_a_slow_name_holds_its_thread_and_not_who_asked(resolver):
-    names = Lookup(threads=1)
-    with pytest.raises(TimeoutError):
-        await addresses(names, "slow", within=0.2)
-    resolver.silence.set()
-    assert await addresses(names, "a") == (HERE,)
-
-
 async def test_names_that_were_slow_before_fail_again_as_many_as_there_are_threads(
     resolver, monkeypatch
 ):
@@ -126,15 +102,6 @@ async def test_names_that_were_slow_before_fail_again_as_many_as_there_are_threa
     late = (addresses(names, host, run, 0.2) for host, run in zip(hosts, runs, strict=True))
     assert all(await asyncio.gather(*late, return_exceptions=True))
     assert [run.late.outcome for run in runs] == [ProbeOutcome.FAILURE] * 3
-
-
-async def test_a_process_without_threads_has_no_addresses(resolver, monkeypatch):
-    def none(_):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", none)
-    with pytest.raises(NoAddress):
-        await addresses(Lookup(), "a")
 
 
 async def test_silent_resolvers_make_a_failure_of_a_probe_and_leave_the_loop_alone(resolver):

@@ -63,13 +63,6 @@ async def test_a_connection_that_does_not_come_is_a_failure_in_time(swallowing):
     assert (found.outcome, found.message) == (FAILURE, "no connection within 0.3 s")
 
 
-async def test_a_named_port_is_that_of_the_container():
-    async with serving(hears) as target:
-        address = at(ports={"tcp": target.port})
-        assert (await ran(TcpSocket("tcp"), address)).outcome is SUCCESS
-        assert (await ran(TcpSocket("udp"), address)).outcome is ERROR
-
-
 async def test_an_ipv6_address_is_an_address():
     async with serving(hears, host="::1") as target:
         assert (await ran(TcpSocket(target.port), at("::1"))).outcome is SUCCESS

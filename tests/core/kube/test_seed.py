@@ -27,7 +27,7 @@ from app.core.kube.election import LeaseStore, _term
 from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import assumed
 from app.core.kube.reviews import AccessReviewer, permissions_needed
-from app.core.kube.seed import SeedCluster, UnconfiguredScan
+from app.core.kube.seed import SeedCluster
 from app.core.kube.seed_api import Budget, SeedApi, SeedIdentity
 from app.core.limits import Backoff
 from app.core.metrics import Metrics
@@ -294,8 +294,7 @@ async def test_the_scan_for_forgotten_objects_passes_over_a_kind_that_is_not_ser
     forgotten["metadata"]["annotations"] = {ann.MELTDOWN: ""}
     world.lists["deployments"] = ("PartialObjectMetadata", [forgotten])
     async with seed_of(world, started=False) as seed:
-        scan = UnconfiguredScan(seed.api, seed.resources, POLICY)
-        assert await scan() == (f"{NS}/Deployment/forgotten",)
+        assert await seed.unconfigured() == (f"{NS}/Deployment/forgotten",)
 
 
 async def test_the_scan_for_forgotten_objects_passes_over_what_cannot_be_decoded():
@@ -305,8 +304,7 @@ async def test_the_scan_for_forgotten_objects_passes_over_what_cannot_be_decoded
     bad = {"metadata": {"name": "bad", "annotations": {"a": 1}}}
     world.lists["deployments"] = ("PartialObjectMetadata", [bad, forgotten])
     async with seed_of(world, started=False) as seed:
-        scan = UnconfiguredScan(seed.api, seed.resources, POLICY)
-        assert await scan() == (f"{NS}/Deployment/forgotten",)
+        assert await seed.unconfigured() == (f"{NS}/Deployment/forgotten",)
 
 
 class DeepWorld(World):

@@ -458,7 +458,11 @@ async def test_a_pod_that_cannot_be_decoded_hides_no_other(server):
             server.put(A, "a2")
             await asyncio.sleep(1)
             assert seen.names(A) == "a0 a1 a2"
-    assert len(logs) == 2
+            assert len(logs) == 2
+            seen.pods.leave(A)
+            seen.pods.follow(A)
+            await asyncio.sleep(1)
+            assert len(logs) == 4, "each of who has left and is back is complained of again"
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])

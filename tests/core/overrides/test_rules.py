@@ -68,18 +68,11 @@ def test_a_scope_names_the_directions_that_a_pause_forbids(scope, up, down):
     assert (found.pause_against(DOWN) is not None) is down
 
 
-def test_what_is_in_force_changes_when_the_first_of_it_ends():
-    ends_last = request(DONE, ended=20.0, hold=60.0)
-    found = rules.effective([pause(until=90.0)], [pause(until=70.0)], [ends_last], 50.0)
-    assert found.changes_at == 70.0
-
-
 @pytest.mark.parametrize("phase", [PENDING, RUNNING])
 def test_an_open_request_holds_however_long_it_takes(phase):
     hold = rules.hold_of(request(phase, hold=0.0), 9_999.0)
     assert hold is not None
     assert not hold.done
-    assert rules.effective((), (), [request(phase)], 50.0).changes_at is None
 
 
 @pytest.mark.parametrize(

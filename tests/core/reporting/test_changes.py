@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.reporting.changes import ChangeKind, Feed, FollowerTooSlow, Wanted
+from app.core.reporting.changes import ChangeKind, Feed, Follower, FollowerTooSlow, Wanted
 
 SHOOT, OVERRIDE = ChangeKind.SHOOT, ChangeKind.OVERRIDE
 A, B = "shoot--a", "shoot--b"
@@ -176,7 +176,7 @@ async def test_a_reader_misses_nothing_and_hears_nothing_twice_or_learns_that_it
     """Against a list of all that was ever told."""
     feed = Feed("ab", most=6, most_bytes=120)
     everything: dict[int, bytes] = {}
-    broken_at, place, follower = 0, 0, feed.follow(ALL, 0)
+    broken_at, place, follower = 0, 0, Follower(feed, ALL, 0)
     for step in steps:
         if isinstance(step, int):
             body = bytes([step]) * step
@@ -190,7 +190,7 @@ async def test_a_reader_misses_nothing_and_hears_nothing_twice_or_learns_that_it
                 found = feed.resume(feed.id_of(place))
                 if found is None:
                     place = feed.position
-                follower = feed.follow(ALL, place)
+                follower = Follower(feed, ALL, place)
             missed = [n for n in everything if n > place]
             try:
                 taken = follower.take(10_000)
@@ -198,7 +198,7 @@ async def test_a_reader_misses_nothing_and_hears_nothing_twice_or_learns_that_it
                 lost = sum(len(everything[n]) for n in missed)
                 assert broken_at > place or len(missed) > 6 or lost > 120
                 place = feed.position
-                follower = feed.follow(ALL, place)
+                follower = Follower(feed, ALL, place)
             else:
                 assert [each.number for each in taken] == missed
                 assert bodies(taken) == [everything[n] for n in missed]

@@ -149,8 +149,7 @@ async def test_a_body_that_does_not_come_ends_the_connection(serve, hurried):
 async def test_a_caller_that_does_not_read_is_given_up(serve, hurried):
     server = await serve()
     reader, writer = await connect(server, get("/large"))
-    await asyncio.sleep(0.6)
-    assert server.connections == 0
+    await until_gone(server)
     assert len(await rest(reader)) < 8_000_000
     await closed(writer)
 

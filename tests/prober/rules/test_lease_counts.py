@@ -8,7 +8,7 @@ from app.core.model.nodes import NodeReading
 from app.core.model.probing import Exclusion, LeaseCounts, LeaseState, Verdict
 from app.prober.rules import candidates
 from app.prober.rules.candidates import ExclusionMemory
-from app.prober.rules.protection import PendingWrites
+from app.prober.rules.scaling import PendingWrites
 from app.prober.rules.verdict import assess
 from tests.prober.rules.facts import NOW, counted, judgement, judgements, machine, node
 

@@ -17,7 +17,7 @@ from app.core.model.probing import (
 )
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
-from app.prober.rules import decision, paths, verdict
+from app.prober.rules import paths, schedule, verdict
 from app.prober.rules.paths import InternalPath
 from app.prober.rules.verdict import (
     NO_RESULTS,
@@ -182,7 +182,7 @@ def decide(readings, thresholds=THRESHOLDS, gates=None, apart=APART):
         outcome = (
             verdict.decide_failure(reading, consecutive)
             if isinstance(reading, Failure)
-            else verdict.decide(
+            else verdict.decide_assessment(
                 verdict.assess_paths(reading), gates or Preconditions(), thresholds, consecutive, at
             )
         )
@@ -261,7 +261,7 @@ def test_an_outage_is_known_when_as_many_failures_as_needed_could_have_been_seen
     def known_since(direction, count):
         policy = ProberPolicy("kubeconfig", (), failure_threshold=3, suspect_interval=5.0)
         seen = ConsecutiveResults(direction, count, 100.0, 130.0)
-        return decision.known_since(Reading(130.0, 131.0, BROKEN), policy, seen)
+        return schedule.known_since(Reading(130.0, 131.0, BROKEN), policy, seen)
 
     assert known_since(Direction.DOWN, 3) == 110.0
     assert known_since(Direction.DOWN, 2) is None

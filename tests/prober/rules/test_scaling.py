@@ -187,13 +187,19 @@ def test_an_invalid_saved_count_means_1_with_a_warning(saved, count, warned):
 # Found at zero.
 
 
-def test_at_zero_not_ours():
-    assert scaling.at_zero_not_ours(workload(0))
-    assert not scaling.at_zero_not_ours(None)
-    assert not scaling.at_zero_not_ours(workload(1))
-    assert not scaling.at_zero_not_ours(protected())
-    assert not scaling.at_zero_not_ours(workload(0, {ann.REPLICAS: "x"}))
-    assert not scaling.at_zero_not_ours(workload(0, {ann.IGNORE_SCALING: "true"}))
+@pytest.mark.parametrize(
+    ("view", "found"),
+    [
+        (workload(0), True),
+        (None, False),
+        (workload(1), False),
+        (protected(), False),
+        (workload(0, {ann.REPLICAS: "x"}), False),
+        (workload(0, {ann.IGNORE_SCALING: "true"}), False),
+    ],
+)
+def test_found_at_zero_is_what_has_neither_our_keys_nor_ignore_scaling(view, found):
+    assert (decide(view, UP, found_at_zero=True).why is Why.FOUND_AT_ZERO) is found
 
 
 # Step 5.

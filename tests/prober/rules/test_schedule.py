@@ -7,11 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.model.nodes import NodeReading
-from app.core.model.probing import LeaseState, Tally
+from app.core.model.policy import ProberPolicy
+from app.core.model.probing import LeaseState, Reading, Tally
 from app.prober.rules import candidates, schedule
 from app.prober.rules.candidates import counts
 from app.prober.rules.leases import Timings
-from app.prober.rules.schedule import ProbeIntervals, ScheduleInputs
+from app.prober.rules.schedule import (
+    LONGEST_REST,
+    SAVED,
+    SHARE,
+    ProbeIntervals,
+    ScheduleInputs,
+    TimeBalance,
+)
+from app.prober.rules.verdict import NO_RESULTS
 from tests.prober.rules.facts import GRACE, NOW, counted, judgement, judgements, machine, node
 
 PACE = ProbeIntervals(10.0, 0.2, 5.0)
@@ -219,11 +228,18 @@ def test_never_later_than_the_interval_with_jitter_and_never_earlier_than_a_429_
 # Known since, contacts.
 
 
-def test_known_since_is_when_the_lease_that_reaches_the_limit_expired():
-    assert schedule.known_since(counted(4, 6), 0.6) == NOW
-    assert schedule.known_since(counted(4, 6), 0.5) == NOW - 1
-    assert schedule.known_since(counted(5, 5), 0.6) is None
-    assert schedule.known_since(counted(4, 0), 0.6) is None
+@pytest.mark.parametrize(
+    ("leases", "limit", "known"),
+    [
+        (counted(4, 6), 0.6, NOW),
+        (counted(4, 6), 0.5, NOW - 1),
+        (counted(5, 5), 0.6, None),
+        (counted(4, 0), 0.6, None),
+    ],
+)
+def test_known_since_is_when_the_lease_that_reaches_the_limit_expired(leases, limit, known):
+    policy = ProberPolicy("kubeconfig", (), limit=limit)
+    assert schedule.known_since(Reading(NOW, NOW, leases), policy, NO_RESULTS) == known
 
 
 def test_contact_is_made_every_10_seconds_if_the_next_probe_is_more_than_12_away():
@@ -293,3 +309,53 @@ def test_not_before_a_shoot_that_has_used_up_its_share_of_time_has_rested():
 def test_a_rest_that_is_over_brings_no_probe_forward_and_puts_none_off():
     assert due(rests_until=NOW + 5) == (10, "interval")
     assert due(rests_until=NOW - 5) == (10, "interval")
+
+
+# What share of the event loop's time the probes of one shoot may take.
+
+
+FULL = TimeBalance(NOW)
+
+
+def test_whoever_takes_less_than_was_saved_up_never_rests():
+    assert FULL.after(SAVED, NOW).rests_until == NOW
+
+
+def test_what_was_taken_beyond_that_is_earned_first():
+    assert FULL.after(SAVED + 0.5, NOW).rests_until == NOW + 0.5 / SHARE
+
+
+def test_a_twentieth_of_the_time_may_be_taken_for_ever():
+    balance = FULL.after(SAVED, NOW)
+    for second in range(1, 1000):
+        balance = balance.after(SHARE, NOW + second)
+        assert balance.rests_until <= NOW + second + 1e-6
+
+
+def test_no_more_is_saved_up_than_a_minute_of_quiet_earns():
+    assert FULL.after(0.0, NOW + 3600).seconds == SAVED == SHARE * 60
+
+
+def test_the_longest_rest_is_five_minutes_whatever_was_taken():
+    assert FULL.after(10_000.0, NOW).rests_until == NOW + LONGEST_REST == NOW + 300
+
+
+def test_it_is_restored_when_half_of_what_can_be_saved_up_is_there():
+    short = FULL.after(SAVED, NOW)
+    assert not short.restored
+    assert not short.after(0.0, NOW + 29).restored
+    assert short.after(0.0, NOW + 31).restored
+
+
+@given(st.lists(st.tuples(st.floats(0, 30), st.floats(0, 100)), min_size=1))
+def test_over_time_no_more_than_the_share_is_taken_but_for_what_was_saved_and_the_longest_rest(
+    probes,
+):
+    balance, now, taken = FULL, NOW, 0.0
+    for spent, wait in probes:
+        now = max(now, balance.rests_until) + wait
+        most = min(spent, LONGEST_REST * SHARE)
+        balance = balance.after(most, now)
+        taken += most
+    until = max(now, balance.rests_until)
+    assert taken <= SAVED + (until - NOW) * SHARE + 1e-6

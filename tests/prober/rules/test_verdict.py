@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import EffectiveOverrides, Hold, Pause, Scope
+from app.core.model.policy import ProberPolicy
 from app.core.model.probing import (
     Decision,
     Exclusion,
@@ -15,20 +16,28 @@ from app.core.model.probing import (
     Judgement,
     LeaseCounts,
     LeaseState,
+    PathReading,
+    Reading,
+    RequestKind,
     Verdict,
     VerdictReason,
 )
 from app.core.model.workloads import Direction
 from app.core.overrides import rules
-from app.prober.rules import verdict
+from app.prober.rules import scaling, verdict
+from app.prober.rules.candidates import pool_conditions
+from app.prober.rules.leases import Timings
+from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.rules.verdict import (
     NO_RESULTS,
     Assessment,
     ConsecutiveResults,
+    DecisionInputs,
     Preconditions,
+    VerdictOutcome,
     VerdictThresholds,
 )
-from tests.prober.rules.facts import NOW, counted
+from tests.prober.rules.facts import GRACE, KCM, NOW, counted, dependent, protected, workload
 
 UP, DOWN, HOLD = Verdict.SCALE_UP, Verdict.SCALE_DOWN, Verdict.HOLD
 WANTS_UP = Assessment(UP, VerdictReason.LEASES_RENEWED, "all good")
@@ -132,7 +141,7 @@ def test_few_candidates_do_not_matter_without_protection():
 
 
 def decide(assessed, consecutive=NO_RESULTS, needs=ONCE, gates=None, now=NOW):
-    return verdict.decide(assessed, gates or Preconditions(), needs, consecutive, now)
+    return verdict.decide_assessment(assessed, gates or Preconditions(), needs, consecutive, now)
 
 
 def probes(assessed, times, needs, consecutive=NO_RESULTS):
@@ -306,41 +315,55 @@ def test_a_hold_stays_the_hold_that_it_is_whatever_comes_in_between():
     assert verdict.still(outcome, Preconditions(effective=people(pause=WIDE))) == outcome
 
 
-# Ignore-scaling of every dependent that is up.
+# What keeps back a scale-down alone: ignore-scaling of every dependent that is up, and a closed gate.
 
 IGNORED = Preconditions(ignored=True)
+GATED = Preconditions(closed_by="the canary fails at all 2 targets")
+KEPT = pytest.mark.parametrize(
+    ("gates", "reason", "why"),
+    [
+        (IGNORED, VerdictReason.IGNORED, "every dependent that is up has ignore-scaling"),
+        (GATED, VerdictReason.GATED, "the canary fails at all 2 targets"),
+    ],
+)
 
 
-def test_where_all_that_is_up_has_ignore_scaling_nothing_goes_down_and_that_is_said():
-    held = decide(WANTS_DOWN, gates=IGNORED).decision
-    assert (held.verdict, held.reason, held.would_be) == (HOLD, VerdictReason.IGNORED, DOWN)
-    assert held.message == "all bad; not scaled: every dependent that is up has ignore-scaling"
-    assert decide(WANTS_UP, gates=IGNORED).decision.verdict is UP
+@KEPT
+def test_what_keeps_back_a_scale_down_is_said_and_keeps_back_no_scale_up(gates, reason, why):
+    held = decide(WANTS_DOWN, gates=gates).decision
+    assert held == Decision(HOLD, reason, f"all bad; not scaled: {why}", DOWN)
+    assert decide(WANTS_UP, gates=gates).decision.verdict is UP
 
 
-def test_ignore_scaling_is_said_only_where_nothing_else_is_in_the_way():
-    for others, reason in (
-        (replace(IGNORED, effective=people(pause=WIDE)), VerdictReason.PAUSED),
-        (replace(IGNORED, closed_by="the canary fails"), VerdictReason.GATED),
-        (replace(IGNORED, leading=False), VerdictReason.NOT_LEADER),
+@KEPT
+def test_it_is_said_only_where_nothing_else_is_in_the_way(gates, reason, why):
+    for others, first in (
+        (replace(gates, effective=people(pause=WIDE)), VerdictReason.PAUSED),
+        (replace(gates, closed_by="the canary fails"), VerdictReason.GATED),
+        (replace(gates, leading=False), VerdictReason.NOT_LEADER),
+        (replace(gates, synced=False), VerdictReason.NOT_SYNCED),
+        (replace(gates, initial_delay_over=False), VerdictReason.INITIAL_DELAY),
     ):
-        assert decide(WANTS_DOWN, gates=others).decision.reason is reason
-    counting = decide(WANTS_DOWN, needs=replace(ONCE, failure=2), gates=IGNORED)
+        assert decide(WANTS_DOWN, gates=others).decision.reason is first
+    counting = decide(WANTS_DOWN, needs=replace(ONCE, failure=2), gates=gates)
     assert counting.decision.reason is VerdictReason.COUNTING
 
 
-def test_probes_count_under_ignore_scaling_so_that_its_end_is_acted_on_at_once():
+@KEPT
+def test_probes_count_meanwhile_so_that_its_end_is_acted_on_at_once(gates, reason, why):
     needs = replace(ONCE, failure=2)
-    first = decide(WANTS_DOWN, needs=needs, gates=IGNORED)
-    second = decide(WANTS_DOWN, first.consecutive, needs, IGNORED, NOW + 5)
-    assert second.decision.reason is VerdictReason.IGNORED
-    assert decide(WANTS_DOWN, second.consecutive, needs, now=NOW + 10).decision.verdict is DOWN
+    first = decide(WANTS_DOWN, needs=needs, gates=gates)
+    second = decide(WANTS_DOWN, first.consecutive, needs, gates, NOW + 5)
+    assert second.decision.reason is reason
+    assert decide(WANTS_DOWN, second.consecutive, needs, now=NOW + 6).decision.verdict is DOWN
 
 
-def test_ignore_scaling_that_came_in_between_is_heeded():
-    held = verdict.still(decide(WANTS_DOWN), IGNORED)
-    assert (held.decision.reason, held.decision.would_be) == (VerdictReason.IGNORED, DOWN)
-    assert held.consecutive == decide(WANTS_DOWN).consecutive
+@KEPT
+def test_what_came_in_between_is_heeded_and_keeps_the_counts(gates, reason, why):
+    held = verdict.still(decide(WANTS_DOWN), gates)
+    assert (held.decision.reason, held.decision.would_be) == (reason, DOWN)
+    assert held.consecutive == ConsecutiveResults(Direction.DOWN, 1, NOW, NOW)
+    assert verdict.still(decide(WANTS_UP), gates) == decide(WANTS_UP)
 
 
 # What people alone keep back.
@@ -380,16 +403,18 @@ def test_nobody_keeps_anything_back_who_decided_nothing(gates):
 
 def test_a_probe_that_does_not_count_adds_nothing_and_ends_the_other_direction():
     before = ConsecutiveResults(Direction.UP, 3, NOW - 20, NOW - 2)
-    turned = verdict.decide(WANTS_DOWN, Preconditions(), ONCE, before, NOW, counts=False)
+    turned = verdict.decide_assessment(WANTS_DOWN, Preconditions(), ONCE, before, NOW, counts=False)
     assert turned.decision.reason is VerdictReason.COUNTING
     assert turned.consecutive.count == 0
     assert (
-        verdict.decide(
+        verdict.decide_assessment(
             WANTS_DOWN, Preconditions(), ONCE, turned.consecutive, NOW + 1
         ).decision.verdict
         is DOWN
     )
-    same = verdict.decide(WANTS_UP, Preconditions(), PROTECTED, before, NOW, counts=False)
+    same = verdict.decide_assessment(
+        WANTS_UP, Preconditions(), PROTECTED, before, NOW, counts=False
+    )
     assert (same.decision.verdict, same.consecutive) == (UP, before)
 
 
@@ -584,3 +609,169 @@ def test_the_message_says_what_is_not_known_and_what_does_not_count():
 def test_the_message_of_one_lease_and_of_none():
     assert told(counted(0, 1)).startswith("1 of 1 node lease is older")
     assert told(counted()) == "there is no node lease that counts"
+
+
+# How often in a row, and for how long.
+
+
+def test_a_streak_is_reached_by_number_and_by_time():
+    results = NO_RESULTS.add(Direction.UP, NOW, 5).add(Direction.UP, NOW + 5, 5)
+    assert results.reached(2, 5, NOW + 5)
+    assert not results.reached(3, 0, NOW + 5)
+    assert not results.reached(2, 6, NOW + 5)
+
+
+def test_another_direction_starts_at_1():
+    results = NO_RESULTS.add(Direction.UP, NOW, 5).add(Direction.DOWN, NOW + 1, 5)
+    assert (results.direction, results.count, results.first_at) == (Direction.DOWN, 1, NOW + 1)
+
+
+@pytest.mark.parametrize(
+    ("k", "span"), [(0, 0), (1, 0), (2, 30), (3, 60), (4, 120), (5, 240), (6, 300), (50, 300)]
+)
+def test_at_the_kth_protection_within_an_hour_good_probes_must_span(k, span):
+    assert verdict.flapping_span([NOW + 10 * n for n in range(k)]) == span
+
+
+def test_an_hour_is_counted_from_begin_to_begin():
+    assert verdict.flapping_span([NOW, NOW + 3600]) == 30
+    assert verdict.flapping_span([NOW, NOW + 3601]) == 0
+
+
+def test_what_is_over_an_hour_ago_is_forgotten_when_another_protection_begins():
+    assert verdict.began((NOW, NOW + 3600), NOW + 3601) == (NOW + 3600, NOW + 3601)
+
+
+@given(st.lists(st.floats(0, 4000), min_size=1, max_size=300))
+def test_the_memory_of_begins_is_bounded_by_the_hour_and_the_span_by_5_minutes(gaps):
+    now = NOW
+    begins: tuple[float, ...] = ()
+    for gap in gaps:
+        now += gap
+        begins = verdict.began(begins, now)
+        assert all(now - begin <= 3600 for begin in begins)
+        assert 0 <= verdict.flapping_span(begins) <= 300
+
+
+# What a live read of stale facts makes of a decision, and the plan that goes with it.
+
+
+JUDGED = ProbedShoot("shoot--a--b", Timings(GRACE), pool_conditions(()))
+CHANGED = ProbedShoot("shoot--a--b", Timings(2 * GRACE), pool_conditions(()))
+STALE = Failure(VerdictReason.SEED_STALE, "reading live failed", RequestKind.LEASE)
+
+NOTHING = scaling.pending_writes([], {}, NOW)
+
+
+def checked(decided, judged, found, pending=NOTHING):
+    return verdict.checked(decided, judged, found, pending)
+
+
+def outcome(asked):
+    return VerdictOutcome(
+        Decision(asked, VerdictReason.LEASES_EXPIRED, "60 % expired", asked), NO_RESULTS
+    )
+
+
+@pytest.mark.parametrize("asked", [Verdict.SCALE_UP, Verdict.SCALE_DOWN])
+def test_a_shoot_that_is_as_it_was_judged_changes_nothing(asked):
+    assert checked(outcome(asked), JUDGED, JUDGED) == outcome(asked)
+
+
+def test_a_scale_up_is_held_where_the_shoot_is_another_than_was_judged():
+    held = checked(outcome(Verdict.SCALE_UP), JUDGED, CHANGED).decision
+    assert (held.verdict, held.reason) == (Verdict.HOLD, VerdictReason.SEED_STALE)
+    assert held.would_be is Verdict.SCALE_UP
+    assert held.message == "the Shoot has changed; it is judged anew"
+
+
+def test_a_scale_down_goes_on_as_its_confirmation_judges_the_new_facts():
+    found = checked(outcome(Verdict.SCALE_DOWN), JUDGED, CHANGED)
+    assert found == outcome(Verdict.SCALE_DOWN)
+
+
+@pytest.mark.parametrize("asked", [Verdict.SCALE_UP, Verdict.SCALE_DOWN])
+def test_either_is_held_where_the_live_read_failed(asked):
+    held = checked(outcome(asked), JUDGED, STALE).decision
+    assert (held.verdict, held.reason) == (Verdict.HOLD, VerdictReason.SEED_STALE)
+    assert (held.message, held.would_be) == ("reading live failed", asked)
+
+
+def plans(view):
+    return scaling.pending_writes([dependent()], {KCM: view}, NOW)
+
+
+def test_a_decision_goes_with_the_plan_of_its_direction_as_of_now():
+    up, taken_down = plans(workload(1)), plans(protected())
+    found = checked(outcome(Verdict.SCALE_DOWN), JUDGED, JUDGED, up)
+    assert found.plan == up.plans[Direction.DOWN]
+    assert found.writes
+    assert not checked(found, JUDGED, JUDGED, taken_down).writes
+    assert checked(outcome(Verdict.SCALE_UP), JUDGED, JUDGED, taken_down).writes
+
+
+def test_a_decision_that_is_held_has_no_plan():
+    found = checked(outcome(Verdict.SCALE_DOWN), JUDGED, JUDGED, plans(workload(1)))
+    assert verdict.still(found, Preconditions(leading=False)).plan == ()
+    assert checked(found, JUDGED, STALE, plans(workload(1))).plan == ()
+
+
+# The whole way of a probe: decided, and confirmed by a second reading.
+
+
+def read(*counts, at=NOW):
+    return Reading(at, at + 1, counted(*counts))
+
+
+def knowing(view, **changes):
+    """What is known of a shoot with one dependent besides the reading."""
+    facts = {"protected": False, "begins": (), "consecutive": NO_RESULTS, **changes}
+    facts.setdefault("preconditions", Preconditions())
+    policy = ProberPolicy("kubeconfig", ())
+    return DecisionInputs(policy=policy, shoot=JUDGED, pending=plans(view), **facts)
+
+
+def test_a_scale_down_that_would_write_has_to_be_confirmed_and_one_that_would_not_has_not():
+    decided = verdict.decide(read(4, 6), knowing(workload(1)))
+    assert decided.decision.verdict is DOWN
+    assert decided.decision.message.startswith("6 of 10 node leases are older than 30 s")
+    assert verdict.to_confirm(decided, read(4, 6))
+    done = verdict.decide(read(4, 6), knowing(protected(), protected=True))
+    assert not verdict.to_confirm(done, read(4, 6))
+    assert not verdict.to_confirm(verdict.decide(read(10), knowing(workload(0))), read(10))
+
+
+def test_in_endpoint_mode_every_scale_down_has_to_be_confirmed():
+    by_paths = Reading(NOW, NOW + 1, PathReading(Failure(VerdictReason.UNREACHABLE, "no answer")))
+    decided = verdict.decide(by_paths, knowing(protected()))
+    assert decided.decision.verdict is DOWN
+    assert not decided.writes
+    assert verdict.to_confirm(decided, by_paths)
+
+
+def test_a_second_reading_that_agrees_is_what_the_decision_says_with_the_plan_as_of_then():
+    decided = verdict.decide(read(4, 6), knowing(workload(1)))
+    agreed = verdict.confirmed(decided, read(2, 8), knowing(workload(3)))
+    assert agreed.decision.verdict is DOWN
+    assert agreed.decision.message.startswith("8 of 10")
+    assert agreed.plan == plans(workload(3)).plans[Direction.DOWN]
+    assert agreed.consecutive == decided.consecutive
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        (read(5, 5), VerdictReason.NOT_CONFIRMED),
+        (Reading(NOW, NOW, STALE), VerdictReason.SEED_STALE),
+    ],
+)
+def test_one_that_does_not_agree_or_fails_is_a_hold_without_a_plan(second, reason):
+    decided = verdict.decide(read(4, 6), knowing(workload(1)))
+    held = verdict.confirmed(decided, second, knowing(workload(1)))
+    assert (held.decision.verdict, held.decision.reason, held.plan) == (HOLD, reason, ())
+
+
+def test_a_probe_that_failed_is_decided_on_without_a_plan():
+    held = verdict.decide(Reading(NOW, NOW, STALE), knowing(workload(1)))
+    assert (held.decision.verdict, held.decision.reason) == (HOLD, VerdictReason.SEED_STALE)
+    assert held.plan == ()

@@ -74,24 +74,6 @@ async def landscape(*shoots, nodes=3):
         await tasks.stop()
 
 
-async def test_the_seed_and_the_shoot_answer_who_has_their_token():
-    async with landscape() as here:
-        status, clusters, _ = await here.ask("/apis/extensions.gardener.cloud/v1alpha1/clusters")
-        assert (status, clusters["kind"], len(clusters["items"])) == (200, "ClusterList", 1)
-        status, leases, _ = await here.ask(LEASES, here.shoot_config())
-        assert (status, len(leases["items"])) == (200, 3)
-        assert leases["items"][0]["spec"]["holderIdentity"] == "node-0"
-
-
-async def test_a_token_of_somebody_else_is_401_and_none_is_403():
-    async with landscape(SHOOT, "shoot--local--b") as here:
-        config, other = here.shoot_config(), here.shoot_config("shoot--local--b")
-        token = other["users"][0]["user"]["token"]
-        assert (await here.ask(LEASES, config, token=token))[0] == 401
-        assert (await here.ask(LEASES, config, token=""))[0] == 403
-        assert (await here.ask("/healthz", config, token=""))[0] == 200
-
-
 async def test_each_shoot_has_an_authority_of_its_own():
     async with landscape(SHOOT, "shoot--local--b") as here:
         config, other = here.shoot_config(), here.shoot_config("shoot--local--b")
@@ -102,17 +84,6 @@ async def test_each_shoot_has_an_authority_of_its_own():
             await here.ask(LEASES, config)
 
 
-async def test_a_server_that_is_down_refuses_connections_and_comes_back_on_its_port():
-    async with landscape() as here:
-        config = here.shoot_config()
-        with here.world.faults.api_down(SHOOT):
-            await asyncio.sleep(0.05)
-            with pytest.raises(aiohttp.ClientConnectorError):
-                await here.ask("/version", config)
-        await asyncio.sleep(0.05)
-        assert (await here.ask("/version", config))[0] == 200
-
-
 async def test_a_server_that_hangs_answers_when_it_goes_on():
     async with landscape() as here:
         fault = here.world.faults.api_hanging(SHOOT)
@@ -121,16 +92,6 @@ async def test_a_server_that_hangs_answers_when_it_goes_on():
         assert not asking.done()
         fault.lift()
         assert (await asking)[0] == 200
-
-
-async def test_a_rotated_authority_is_shown_at_once_and_the_former_one_is_not_believed():
-    async with landscape() as here:
-        former = here.shoot_config()
-        assert (await here.ask("/version", former))[0] == 200
-        here.world.faults.rotate_ca(SHOOT)
-        with pytest.raises(aiohttp.ClientConnectorCertificateError):
-            await here.ask("/version", former)
-        assert (await here.ask("/version", here.shoot_config()))[0] == 200
 
 
 async def test_the_date_of_a_shoot_is_that_of_its_own_clock():
@@ -199,17 +160,6 @@ async def test_what_changes_nothing_and_what_is_refused_is_in_no_book():
         assert len(world.pod_deletions) == len(world.journal.of(WATCHDOG)) == 1
 
 
-async def test_what_is_tried_is_not_done():
-    async with landscape() as here:
-        path = f"/api/v1/namespaces/{SHOOT}/secrets"
-        body = {"metadata": {"name": "a"}}
-        status, tried, _ = await here.ask(f"{path}?dryRun=All", method="POST", body=body)
-        assert (status, tried["metadata"]["name"]) == (201, "a")
-        assert (await here.ask(f"{path}/a"))[0] == 404
-        status, refusal, _ = await here.ask(f"{path}?dryRun=Yes", method="POST", body=body)
-        assert (status, refusal["reason"]) == (422, "Invalid")
-
-
 async def test_a_watch_of_slices_stalls_when_the_weeders_do_and_not_even_its_end_gets_through():
     async with landscape() as here:
         here.world.add_control_plane(SHOOT)
@@ -222,15 +172,6 @@ async def test_a_watch_of_slices_stalls_when_the_weeders_do_and_not_even_its_end
                 async with asyncio.timeout(1.5):
                     await here.ask(path)
             assert (await here.ask(path))[1]["type"] == "DELETED"
-
-
-async def test_a_refusal_of_some_requests_leaves_the_others_alone():
-    async with landscape() as here:
-        with here.world.faults.pod_watch_cut(PodWatched.SLICES):
-            with pytest.raises(aiohttp.ClientError):
-                await here.ask(SLICES)
-            assert (await here.ask(PODS))[0] == 200
-        assert (await here.ask(SLICES))[0] == 200
 
 
 async def test_what_the_watchdog_may_not_is_denied_in_a_review():
