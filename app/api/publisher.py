@@ -1,7 +1,7 @@
 """The publisher of the event stream: renders what may have changed, and publishes what has, while any stream is open.
 
 A notice, a watch or an override only signals a topic. The publisher reads what is there now, compares it with what was
-published last, and publishes what differs to the feed (`app.core.reporting.changes`), rendered once for all streams.
+published last, and publishes the difference to the feed (`app.core.reporting.changes`), once for all streams.
 
 Signals arrive at any rate; the publisher collects them for a moment, so that changes that belong together, and the
 notice that names their author, are published together. A turn is at most every 0.2 s, whatever the number of signals.
@@ -11,6 +11,7 @@ within that time can resume from its last event.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, assert_never
 
@@ -132,12 +133,18 @@ _UNEVENTFUL: Final[dict[str, Any]] = {
 }
 
 
-def _compared(there: object) -> object:
-    """What stands for a thing where it is compared with the next: of a shoot a digest of its eventful fields."""
-    if not isinstance(there, Shoot):
-        return there
-    eventful = there.model_dump_json(by_alias=True, exclude=_UNEVENTFUL)
-    return blake2b(eventful.encode(), digest_size=16).digest()
+@dataclass(frozen=True, slots=True)
+class _ShownShoot:
+    """A rendered shoot; another one is the same if no eventful field differs."""
+
+    digest: bytes
+    json: str = field(compare=False)
+
+    @classmethod
+    def of(cls, shoot: Shoot) -> "_ShownShoot":
+        eventful = shoot.model_dump_json(by_alias=True, exclude=_UNEVENTFUL)
+        digest = blake2b(eventful.encode(), digest_size=16).digest()
+        return cls(digest, shoot.model_dump_json(by_alias=True))
 
 
 class Change(NamedTuple):
@@ -164,21 +171,20 @@ class Published:
     def changes(self, topic: Topic) -> Iterator[Change]:
         """Read what is there of a topic now; returns what differs from what was last published."""
         before, after = self._known.get(topic, {}), self._there(topic)
-        now = {name: _compared(there) for name, there in after.items()}
-        if now and topic != AUDIT:
-            self._known[topic] = now
+        if after and topic != AUDIT:
+            self._known[topic] = after
         else:
             self._known.pop(topic, None)
         return (
             Change(topic, name, before.get(name), after.get(name))
             for name in {**before, **after}
-            if before.get(name) != now.get(name)
+            if before.get(name) != after.get(name)
         )
 
     def snapshot(self) -> Iterator[StreamEvent]:
-        """An event for everything that exists and is not over."""
+        """An event for everything that exists and is not over, as last published."""
         for topic in sorted(self._known, key=lambda each: _IN_SNAPSHOT.index(each.kind)):
-            for name, there in self._there(topic).items():
+            for name, there in self._known[topic].items():
                 if _lasts(there):
                     yield from rendered(Change(topic, name, None, there), {})
 
@@ -229,7 +235,9 @@ class Published:
                 return {"": AuditChange(time=rfc3339(self._now()))}
             case ChangeKind.SHOOT:
                 status = None if prober is None else prober.shoots.status(namespace or "")
-                return {} if prober is None or status is None else {"": prober.shoot(status)}
+                if prober is None or status is None:
+                    return {}
+                return {"": _ShownShoot.of(prober.shoot(status))}
 
     def _decisions(self, namespace: str | None) -> Mapping[str, Pause | Hold | bool]:
         """Overrides as they are shown: what else changes in an object, such as its resourceVersion, is no event."""
@@ -257,8 +265,8 @@ def rendered(change: Change, authors: Authors) -> Iterator[StreamEvent]:
     match topic.kind, after:
         case ChangeKind.OVERRIDE, _:
             yield _event(topic, EventName.OVERRIDE, _override(change, authors))
-        case _, Shoot():
-            yield _event(topic, EventName.SHOOT, after)
+        case _, _ShownShoot(json=json):
+            yield StreamEvent(topic.kind, topic.namespace, sse_body(EventName.SHOOT, json))
         case ChangeKind.SHOOT, None:
             gone = ShootGone(namespace=topic.namespace or "")
             yield _event(topic, EventName.SHOOT_GONE, gone)
@@ -377,7 +385,7 @@ class Publisher:
         await self._ready.wait()
 
     def snapshot(self, wanted: Wanted) -> list[bytes]:
-        """Events for everything `wanted`, no older than last published; the feed continues it from where it is."""
+        """Events for everything `wanted` as last published; the feed continues it from its current position."""
         known = () if self._published is None else self._published.snapshot()
         return [each.body for each in known if wanted.covers(each.kind, each.namespace)]
 

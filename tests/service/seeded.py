@@ -89,7 +89,7 @@ async def seeded(folder: Path, *flags: str) -> AsyncIterator[Seeded]:
     found = Seeded(world, child, ports)
     try:
         await child.start()
-        await eventually(found.is_ready, "it is ready", within=25)
+        await eventually(found.is_ready, "it is ready", within=60)
         yield found
     finally:
         await child.kill()

@@ -46,7 +46,7 @@ async def test_it_serves_and_ends_as_ever(tmp_path, closed):
 
     await process.start()
     try:
-        await eventually(alive, "it answers", within=20, every=0.25)
+        await eventually(alive, "it answers", within=60, every=0.25)
         process.signal(signal.SIGTERM)
         assert await process.ended(20) == 0
     finally:

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Unreachable
-from app.core.kube import weeder_view
+from app.core.kube import resources
 from app.core.kube.client import ApiRequest
 from app.core.kube.election import SoleOwner
 from app.core.model.pods import PodView
@@ -35,7 +35,7 @@ def _sent_with(*kept: str) -> Any:  # noqa: ANN401  a patch
             more["body"] = {**body, "preconditions": conditions}
         return ApiRequest(*first, **more)
 
-    return patch.object(weeder_view, "ApiRequest", request)
+    return patch.object(resources, "ApiRequest", request)
 
 
 def preconditions_dropped() -> Any:  # noqa: ANN401  a patch

@@ -8,6 +8,7 @@ import pytest
 
 from app.api.auth.authorization import BySeed, Call, DecisionCounter
 from app.api.auth.reviews import ReviewService
+from app.api.context import ProberView
 from app.api.problems import Problem, ProblemType
 from app.api.stream import MOST
 from app.core.clock import Clock
@@ -151,6 +152,15 @@ async def test_a_snapshot_has_what_the_filter_asks_for(harness, shoots, scaling_
     assert client.names == ["gap", "shoot", "override", "snapshot-end"]
     client = await harness.listen("kind=operation", last_id="x")
     assert client.names == ["gap", "operation", "snapshot-end"]
+
+
+async def test_a_snapshot_renders_no_shoot_anew(harness, shoots, monkeypatch):
+    """A thousand of them would keep the event loop from all probes for 0.2 s, for each client."""
+    shoots.add(healthy(), healthy(OTHER))
+    await harness.listen()
+    monkeypatch.setattr(ProberView, "shoot", None)  # whoever calls it fails
+    client = await harness.listen(last_id="x")
+    assert client.names == ["gap", "shoot", "shoot", "snapshot-end"]
 
 
 async def test_a_snapshot_has_nothing_that_is_over(
