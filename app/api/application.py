@@ -28,6 +28,8 @@ _OPEN_METRICS: Final = "application/openmetrics-text"
 # The last line of an OpenMetrics exposition.
 _END: Final = b"# EOF\n"
 
+Schema.build()  # a server builds them as it is imported, before its event loop runs
+
 
 def metrics_router(shown: Metrics) -> APIRouter:
     """The route `/metrics`, in the exposition format that the scraper asks for.
@@ -82,7 +84,6 @@ def create_api(
         middleware: The layers around the application: authentication, limits, audit.
         streams: The source of event streams; None: that feature is off.
     """
-    Schema.build()
     app = FastAPI(
         title="dependency-watchdog",
         description=_ABOUT,

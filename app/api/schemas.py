@@ -112,7 +112,11 @@ class Schema(BaseModel):
 
     @classmethod
     def build(cls) -> None:
-        """Build the validators of all schemas of this base: for a server, which is not to do it within a request."""
+        """Build the validators of all schemas of this base, and read their texts.
+
+        For a server, which does so before its event loop runs: it reads a file, and no request is to wait for it.
+        """
+        _texts(__name__)
         for each in cls.__subclasses__():
             each.model_rebuild()
             each.build()

@@ -77,6 +77,7 @@ def test_a_body_that_is_too_long_is_refused(tmp_path):
         (("shoots", "more"), "more: unexpected argument"),
         (("a b",), "PATH: must be a path of the API"),
         (("shoots", "-X", "TRACE"), "--method: must be one of GET, HEAD"),
+        (("shoots", "-X", "fetch"), 'PATCH, DELETE, not "fetch"'),
         (("shoots", "-X", "GET", "-d", "{}"), "--data: does not go with --method GET"),
         (("shoots", "-o", "wide"), "--output: wide is for tables"),
         (("shoots", "-o", "name"), "--output: name is for "),

@@ -52,6 +52,11 @@ class HttpMethod(StrEnum):
     DELETE = "DELETE"
 
 
+def _method(text: str) -> str:
+    upper = text.upper()
+    return upper if upper in set(HttpMethod) else values.one_of(HttpMethod, text)
+
+
 def _is_resource(word: str) -> bool:
     kind, slash, name = word.rpartition("/")
     return is_subdomain(name) and (not slash or kind.isalnum())
@@ -469,7 +474,7 @@ class ApiCommandSettings(ClientSettings):
 
     method: Annotated[
         HttpMethod | None,
-        AsText("METHOD", lambda text: values.one_of(HttpMethod, text.upper())),
+        AsText("METHOD", _method),
         FlagOnly(),
         Alias("X"),
     ] = Field(
