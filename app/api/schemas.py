@@ -116,8 +116,8 @@ class Schema(BaseModel):
 
         For a server, which does so before its event loop runs: it reads a file, and no request is to wait for it.
         """
-        _texts(__name__)
         for each in cls.__subclasses__():
+            _texts(each.__module__)
             each.model_rebuild()
             each.build()
 
