@@ -17,7 +17,7 @@ from app.core.errors import (
 )
 from app.core.kube import pods, resources
 from app.core.kube.decoding import pod_objects
-from app.core.kube.pods import IDLE_TIMEOUT, MOST_JOINS, START_DELAY
+from app.core.kube.pods import IDLE_TIMEOUT, MOST_JOINS, START_DELAY, NamespacedReplica
 from app.core.kube.seed_api import Budget
 from app.core.ports import WatchState
 from tests.core.kube.podserver import ETCD, ROLE, A, B, C, PodServer, Probed, probed
@@ -592,3 +592,18 @@ async def test_in_the_end_exactly_the_pods_that_there_are_are_seen(server, monke
             for namespace in (A, B, C):
                 assert seen.versions(namespace) == weather.there(namespace)
                 assert seen.synced(namespace) is (namespace in weather.followed)
+
+
+def test_objects_of_other_namespaces_in_a_list_of_one_are_ignored():
+    copy: NamespacedReplica[str] = NamespacedReplica("pods", str, lambda _: None)
+    copy.follow(A)
+    copy.list_begins()
+    _ = copy.replace({(A, "a"): "of all"})
+    copy.follow(B)
+    copy.join(B)
+    assert copy.merge(B, {(B, "b"): "of B", (A, "a"): "strange", (C, "c"): "strange"})
+    assert (dict(copy.of(A)), dict(copy.of(B)), dict(copy.of(C))) == (
+        {"a": "of all"},
+        {"b": "of B"},
+        {},
+    )
