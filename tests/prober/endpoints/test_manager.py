@@ -276,8 +276,9 @@ async def test_what_begins_in_the_same_stretch_of_time_runs_together_in_each_per
     await bench.start()
     await bench.passes(29.9)
     assert len(bench.run_times) == 600
-    # By the clock itself, as the stretches are: the bench may begin anywhere in one. To 10 ms, as `run_times` is.
-    assert {round(run.at, 2) % 0.25 for run in bench.handlers.runs} == {0.0}
+    # By the clock itself, as the stretches are: the bench may begin anywhere in one. A step of virtual time is 10 ms.
+    beside = [run.at % 0.25 for run in bench.handlers.runs]
+    assert [each for each in beside if 0.02 < each < 0.23] == []
     at_once = Counter(bench.run_times)
     assert max(at_once.values()) <= 15  # 5 of each stretch, more or less: no burst
 
