@@ -89,7 +89,11 @@ class Kubelets:
 
     async def _create(self, name: str) -> None:
         now = time.time()
-        await self._api.create(LEASES, lease(name, self._own_time(name, now), self._duration))
+        try:
+            await self._api.create(LEASES, lease(name, self._own_time(name, now), self._duration))
+        except ApiError as error:
+            if error.status != 409:  # it is there, and that is all
+                raise
         self.renewed[name] = now
 
     def _own_time(self, name: str, now: float) -> float:

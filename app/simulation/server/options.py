@@ -92,6 +92,8 @@ class ListOptions:
     timeout: int | None = None
     """The timeout of a watch, in seconds."""
     bookmarks: bool = False
+    initial_events: bool = False
+    """Whether the watch begins with all existing objects and a bookmark (`sendInitialEvents`): `kubectl wait`."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
@@ -106,6 +108,7 @@ class ListOptions:
             watch=_truth(query, "watch"),
             timeout=_whole(query, "timeoutSeconds"),
             bookmarks=_truth(query, "allowWatchBookmarks"),
+            initial_events=_truth(query, "sendInitialEvents"),
         )
 
 

@@ -161,10 +161,12 @@ class StoreWatch:
             return
 
     def _begin(self, options: ListOptions) -> None:
-        if not options.version:
+        if not options.version or options.initial_events:
             for obj in self._store.list(self._kind, self._watching.target.namespace or None):
                 if self._chooses(obj):
                     self._queue("ADDED", obj)
+            if options.initial_events:
+                self._bookmark(initial=True)
             return
         try:
             missed = self._store.since(options.version, [self._kind])
@@ -210,14 +212,16 @@ class StoreWatch:
         self._append(_line(word, self._watching.render(obj)), delay)
         self._known = max(self._known, int(obj["metadata"]["resourceVersion"]))
 
-    def _bookmark(self) -> None:
+    def _bookmark(self, *, initial: bool = False) -> None:
         """Sends a bookmark; as on a real server, only if the client does not know that version yet."""
-        if not (self._watching.options.bookmarks and self._newest > self._known):
+        if not (initial or (self._watching.options.bookmarks and self._newest > self._known)):
             return
         self._known, resource = self._store.version, self._watching.resource
-        metadata = {"resourceVersion": str(self._known)}
+        metadata: dict[str, Any] = {"resourceVersion": str(self._known)}
+        if initial:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         kept = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-        self._append(_line("BOOKMARK", kept), self._delay)
+        self._append(_line("BOOKMARK", kept), 0.0 if initial else self._delay)
 
 
 def _last(event: StoreEvent) -> Object:
