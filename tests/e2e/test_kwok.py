@@ -191,6 +191,7 @@ async def test_kubeconfigs_as_kubectl_and_kubeadm_make_them_work(stage: Stage) -
     group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": admins}
     binding = objects.binding("ClusterRoleBinding", admins, "cluster-admin", "", "")
     await stage.plane.api.create(f"{RBAC}/clusterrolebindings", {**binding, "subjects": [group]})
+    since = time.time()
     for user, config in (
         (admin, admin_conf(stage.plane, admin, admins)),
         (PROBE_USER, await made_by_kubectl(stage, stage.plane.authority.client(PROBE_USER))),

@@ -91,6 +91,19 @@ async def test_a_request_that_is_deleted_while_its_status_cannot_be_written_does
     assert operator.hold() is None
 
 
+async def test_nor_one_that_is_gone_and_only_a_watch_that_lags_shows(lab):
+    """The watch is not stale yet, and the write of the status waits for an answer that would say so."""
+    operator = await with_operator(lab)
+    with operator.faults.seed_trouble(Trouble(silent=True, what=STATUS)):
+        operator.request("Down")
+        await operator.run(1)
+        operator.faults.overrides_watch_stalled()
+        operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
+        await operator.run(30)
+    assert not operator.writes()
+    assert not operator.told("FlowStarted")
+
+
 @pytest.mark.parametrize(("latency", "after"), [(0.2, 0.02), (1.5, 0.5), (6.0, 0.5)])
 @pytest.mark.parametrize("direction", ["Down", "Up"])
 async def test_what_changes_while_the_status_is_written_counts(lab, direction, latency, after):

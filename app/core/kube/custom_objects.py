@@ -262,20 +262,22 @@ class CustomObjects(Generic[T]):
         for each in found.values():
             self._learn(each)
 
-    async def read(self, namespace: str, name: str) -> T | None:
+    async def read(self, namespace: str, name: str, *, urgent: bool = False) -> T | None:
         """Reads an object live; returns None if it does not exist."""
         before = self.of(namespace).get(name)
-        found = await self._get(namespace, name)
+        found = await self._get(namespace, name, Budget.of(urgent=urgent))
         if found is not None:
             return self._learn(found)
         if before is not None:
             self._learn(before, gone=True)
         return None
 
-    async def _get(self, namespace: str, name: str) -> T | None:
-        request = ApiRequest(self._asked("get", namespace), self._path(namespace, name), WITHIN)
+    async def _get(self, namespace: str, name: str, budget: Budget = Budget.NORMAL) -> T | None:
+        request = ApiRequest(
+            self._asked("get", namespace), self._path(namespace, name), budget.within
+        )
         try:
-            return await self._api.call(request, self._kind.decode)
+            return await self._api.call(request, self._kind.decode, budget=budget)
         except NotFound:
             return None
 

@@ -166,6 +166,11 @@ class OverrideCache:
         if self._requests is not None:
             await self._requests.refresh(namespace, urgent=urgent)
 
+    async def confirm(self, request: ScaleRequest) -> None:
+        """Reads this ScaleRequest live, whatever its watch shows: afterwards it is among `requests`, or gone."""
+        if self._requests is not None:
+            _ = await self._requests.read(request.id.namespace, request.id.name, urgent=True)
+
     def covers_all(self, pause: Pause) -> bool:
         """Whether this is a pause of all shoots."""
         return pause.id.namespace == self._home

@@ -352,8 +352,9 @@ class ScaleRequests:
             if self._env.clock.now() < since + BEGIN_WITHIN:
                 return _AGAIN
             wait = self._complain(shoot, request, error)
-            try:  # what is known must at least be what is there
+            try:  # a watch that only lags may not show yet that it is gone, and nothing has refused it
                 await self._env.overrides.refresh(namespace)
+                await self._env.overrides.confirm(request)
             except errors.ClusterError:
                 return wait
         beginning.since = None
