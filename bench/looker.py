@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.core.model import workloads as ann
-from app.core.model.nodes import LeaseReading, NodeReading
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.probing import Failure, Judgement, LeaseState, Tally, Verdict, VerdictReason
+from app.core.model.shoots import LeaseReading, NodeReading
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.prober.rules import candidates, leases, scaling, schedule, verdict
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
