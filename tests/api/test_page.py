@@ -21,7 +21,6 @@ from app.core.errors import ConfigWarning
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
 from app.core.model.endpoints import GateReason
-from app.core.model.pods import OwnerView
 from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
@@ -30,6 +29,7 @@ from app.core.model.weeding import (
     DeletionResult,
     KeepReason,
     KeptPod,
+    OwnerView,
     ServiceKey,
     ServiceStatus,
     WeederPolicy,

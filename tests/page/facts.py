@@ -4,8 +4,6 @@ from dataclasses import replace
 
 from app.core.errors import ConfigWarning
 from app.core.model.endpoints import GateReason
-from app.core.model.nodes import NodeView
-from app.core.model.pods import OwnerView
 from app.core.model.policy import Loop
 from app.core.model.probing import Exclusion, LeaseState, NoticeKind
 from app.core.model.scaling_runs import (
@@ -15,11 +13,13 @@ from app.core.model.scaling_runs import (
     StepPhase,
     Trigger,
 )
+from app.core.model.shoots import NodeView
 from app.core.model.weeding import (
     DeletedPod,
     DeletionResult,
     KeepReason,
     KeptPod,
+    OwnerView,
     ServiceKey,
     ServiceStatus,
 )

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 
 from app.core.config.values import AsText, LogLevel, nearest
 from app.core.errors import ConfigurationError, ConfigWarning, Mistake, trimmed
-from app.core.model.durations import format_duration
+from app.core.model.instants import format_duration
 
 ENV_PREFIX: Final = "DWD_"
 _SHOWN: Final = 60
