@@ -6,7 +6,7 @@ Beside a field stands its example, from which the examples of the OpenAPI docume
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final, Self, get_args, get_origin
@@ -135,32 +135,20 @@ class Order(BaseModel):
 # Types. Instants and durations of a record become text; each text is one line of limited length.
 
 
-def _time(value: Any) -> str:  # noqa: ANN401 - an instant, or its text
-    return value if isinstance(value, str) else rfc3339(value)
-
-
-def _end(value: Any) -> str:  # noqa: ANN401 - an instant, or its text
-    """Rounded up: a part of a second counts as a whole one, as nothing ends before the time that is shown."""
-    return value if isinstance(value, str) else rfc3339(math.ceil(value))
-
-
-def _milliseconds(value: Any) -> Any:  # noqa: ANN401 - seconds, or their text
-    """More decimals of a back-off would be noise, as its start is known in whole seconds only."""
-    return value if isinstance(value, str) else round(value, 3)
-
-
-def _duration(value: Any) -> str:  # noqa: ANN401 - seconds, or their text
-    return value if isinstance(value, str) else format_duration(value)
+def _shown_by(shown: Callable[[float], object]) -> BeforeValidator:
+    """An instant or a duration of a record is shown so; in an answer that is read it is a text already."""
+    return BeforeValidator(lambda value: value if isinstance(value, str) else shown(value))
 
 
 _RFC3339 = Field(description="RFC 3339, UTC", examples=["2026-11-20T14:02:11Z"])
 _MOMENT: Final = Example("2026-11-20T14:10:00Z")
-Time = Annotated[str, _RFC3339, BeforeValidator(_time), _MOMENT]
-EndTime = Annotated[str, _RFC3339, BeforeValidator(_end), _MOMENT]
+Time = Annotated[str, _RFC3339, _shown_by(rfc3339), _MOMENT]
+EndTime = Annotated[str, _RFC3339, _shown_by(lambda end: rfc3339(math.ceil(end))), _MOMENT]
+"""Rounded up: a part of a second counts as a whole one, as nothing ends before the time that is shown."""
 GoDuration = Annotated[
     str,
     Field(description="A Go duration", examples=["30s"]),
-    BeforeValidator(_duration),
+    _shown_by(format_duration),
     Example("30s"),
 ]
 Seconds = Annotated[float, AfterValidator(lambda value: round(value, 3))]
@@ -740,7 +728,8 @@ class WeededPod(Schema):
     container: Annotated[str, Example("kube-scheduler")]
     """The container with the longest remaining back-off."""
     spared_backoff: Annotated[
-        Annotated[GoDuration, BeforeValidator(_milliseconds)] | None,
+        # More decimals would be noise, as the start of a back-off is known in whole seconds only.
+        Annotated[GoDuration, _shown_by(lambda seconds: round(seconds, 3))] | None,
         Example("4m43s"),
         read_from("remaining"),
     ]
