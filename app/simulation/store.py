@@ -110,15 +110,6 @@ class Store:
                 self.delete(ObjectKey(kind, namespace, name))
         self._definitions.pop(kind, None)
 
-    def trial(self, key: ObjectKey) -> "Store":
-        """Returns a store of its own with one object of this one, to see what would come of a write."""
-        tried = Store()
-        tried._definitions, tried._uids = self._definitions, self._uids
-        found = self.find(key)
-        if found is not None:
-            tried._objects = {key.kind: {key.namespace: {key.name: found}}}
-        return tried
-
     def subscribe(self, listener: Listener) -> None:
         """Calls `listener` with each change, before the write returns."""
         self._listeners.append(listener)

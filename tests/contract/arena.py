@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import pytest
 
 from app.core.clock import Clock
-from app.core.kube.election import ElectionTimes
+from app.core.kube.election import ElectionTimes, LeaseElection
 from app.core.kube.reviews import AccessReviewer
 from app.core.kube.seed import SeedCluster
 from app.core.kube.shoot import ShootConnector
@@ -21,7 +21,7 @@ from app.core.model.callers import GROUP
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.model.workloads import ResourceRef
-from app.core.ports import EmitEvent, Permission, SeedChange, Watched
+from app.core.ports import Permission, SeedChange, Watched
 from app.simulation.traffic import ConnectionLoss
 from tests.e2e.objects import KCM as KCM_NAME
 from tests.e2e.objects import SECRET
@@ -121,22 +121,6 @@ class Admin(Protocol):
         ...
 
 
-class Candidate(Protocol):
-    """One who may lead."""
-
-    @property
-    def leading(self) -> bool: ...
-
-    @property
-    def may_probe(self) -> bool: ...
-
-    def subscribe(self, listener: Callable[[], None]) -> None: ...
-
-    async def run(self) -> None: ...
-
-    async def release(self) -> None: ...
-
-
 class ShootArena(Protocol):
     """A shoot: its administrator, its Secret, and what may be wrong with it."""
 
@@ -153,10 +137,6 @@ class ShootArena(Protocol):
         """Our way to it by this route is cut."""
         ...
 
-    def slow(self, route: Route, seconds: float) -> AbstractAsyncContextManager[None]:
-        """Answers by this route come so much later, at least."""
-        ...
-
     def storage_away(self) -> AbstractAsyncContextManager[None]:
         """Its storage does not answer."""
         ...
@@ -167,10 +147,6 @@ class ShootArena(Protocol):
 
     def impostor(self) -> AbstractAsyncContextManager[SecretView]:
         """What answers has a certificate that the Secret's authority did not sign."""
-        ...
-
-    def throttled(self, retry_after: float | None) -> AbstractAsyncContextManager[None]:
-        """429 for us."""
         ...
 
     def forbidden(self) -> AbstractAsyncContextManager[None]:
@@ -208,16 +184,11 @@ class Arena(Protocol):
         """What we may do."""
         ...
 
-    @property
-    def events(self) -> EmitEvent:
-        """Creates Events."""
-        ...
-
     async def shoot(self) -> ShootArena:
         """A shoot without nodes, behind the namespace of the test."""
         ...
 
-    def candidate(self, identity: str) -> Candidate:
+    def candidate(self, identity: str) -> LeaseElection:
         """One more candidate for the same Lease."""
         ...
 

@@ -127,7 +127,7 @@ async def peopling(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     """Pauses and ScaleRequests; they are watched."""
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
     assert isinstance(arena, ServedArena | RealArena)
-    made: Peopling = RealPeopling(arena) if isinstance(arena, RealArena) else ServedPeopling(arena)
+    made = RealPeopling(arena) if isinstance(arena, RealArena) else ServedPeopling(arena)
     async with made.open():
         yield made
 
@@ -136,9 +136,7 @@ async def peopling(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 async def reviewing(arena: Arena) -> AsyncIterator[Reviewing]:
     """A caller, and who asks about her."""
     assert isinstance(arena, ServedArena | RealArena)
-    made: Reviewing = (
-        RealReviewing(arena) if isinstance(arena, RealArena) else ServedReviewing(arena)
-    )
+    made = RealReviewing(arena) if isinstance(arena, RealArena) else ServedReviewing(arena)
     async with made.open():
         yield made
 

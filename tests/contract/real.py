@@ -162,12 +162,6 @@ class RealShoot:
         await way.heal()
 
     @asynccontextmanager
-    async def slow(self, route: Route, seconds: float) -> AsyncIterator[None]:
-        self._ways[route].slow(seconds)
-        yield
-        self._ways[route].slow(0.0)
-
-    @asynccontextmanager
     async def storage_away(self) -> AsyncIterator[None]:
         self._plane.storage.child.pause()
         try:
@@ -181,9 +175,6 @@ class RealShoot:
     @asynccontextmanager
     async def impostor(self) -> AsyncIterator[SecretView]:
         yield self.secret(ca=Authority.create("somebody else").pem)
-
-    def throttled(self, retry_after: float | None):
-        return throttling(self._plane.api, self.user, self._token)
 
     @asynccontextmanager
     async def forbidden(self) -> AsyncIterator[None]:
@@ -235,7 +226,7 @@ class RealArena:
         await self.proxy.start()
         self.adapter = Adapter(self.clock, self.tasks, self.proxy, self.ca, self.token, self.policy)
         self.seed, self.connector = self.adapter.seed, self.adapter.connector
-        self.access, self.events = self.adapter.access, self.adapter.events
+        self.access = self.adapter.access
         self.user = self.api.as_user(self.token)
         try:
             async with self.adapter.open():

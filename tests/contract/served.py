@@ -91,12 +91,6 @@ class ServedShoot:
             yield
         await asyncio.sleep(0.01)
 
-    def slow(self, route: Route, seconds: float):
-        trouble = Trouble(latency=seconds)
-        return self._during(
-            self._world.faults.route_trouble(self._server.namespace, route, trouble)
-        )
-
     @asynccontextmanager
     async def _during(self, fault: Fault) -> AsyncIterator[None]:
         with fault:
@@ -113,9 +107,6 @@ class ServedShoot:
         right = self.secret()
         with self._world.faults.certificate_untrusted(self._server.namespace):
             yield right
-
-    def throttled(self, retry_after: float | None):
-        return self._during(self._world.faults.throttled(self._server.namespace, retry_after))
 
     def forbidden(self):
         return self._during(self._world.faults.forbidden(self._server.namespace, "list", "nodes"))
@@ -160,7 +151,7 @@ class ServedArena:
                 self.clock, self.tasks, self.proxy, self.ca, self.token, self.policy
             )
             self.seed, self.connector = self.adapter.seed, self.adapter.connector
-            self.access, self.events = self.adapter.access, self.adapter.events
+            self.access = self.adapter.access
             async with self.adapter.open():
                 yield
             await self.proxy.close()

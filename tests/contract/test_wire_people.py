@@ -439,41 +439,6 @@ async def test_a_replacement_needs_the_version_that_is_there(arena, wire, part):
     assert failure(answer) == (404, "NotFound")
 
 
-@pytest.mark.parametrize("part", ["", "/status"])
-async def test_a_write_can_be_tried(arena, wire, part):
-    base, tried = at(arena, "Pause"), "?dryRun=All"
-    answer = await wire.ask("POST", base + tried, written("Pause"))
-    assert (answer.status, answer.json["spec"]["scope"]) == (201, "all")
-    assert answer.json["metadata"].keys() - {"managedFields"} == {
-        *("name", "namespace", "uid", "generation", "creationTimestamp")
-    }
-    assert failure(await wire.get(f"{base}/a")) == (404, "NotFound")
-    first = await made(arena, wire)
-    answer = await wire.ask("POST", base + tried, written("Pause"))
-    assert failure(answer) == (409, "AlreadyExists")
-    change = {"spec": {"reason": "x"}, "status": {"until": "2030-01-01T00:00:00Z"}}
-    for method, body, kind in (
-        ("PUT", {**first, **change}, "application/json"),
-        ("PATCH", change, MERGE),
-    ):
-        answer = await wire.ask(method, f"{base}/a{part}{tried}", body, kind=kind)
-        metadata = answer.json["metadata"]
-        assert metadata["resourceVersion"] == first["metadata"]["resourceVersion"]
-        assert (metadata["generation"], "status" in answer.json) == (
-            (1, True) if part else (2, False)
-        )
-        assert answer.json["spec"]["reason"] == ("maintenance" if part else "x")
-    wrong = await wire.ask("PATCH", f"{base}/a{tried}", {"spec": {"reason": None}}, kind=MERGE)
-    assert failure(wrong) == (422, "Invalid")
-    answer = await wire.ask("POST", base + "?dryRun=Some", written("Pause"))
-    assert answer.json["message"] == (
-        'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: '
-        'supported values: "All"'
-    )
-    assert (await wire.ask("DELETE", f"{base}/a{tried}")).status == 200
-    assert (await wire.get(f"{base}/a")).json == first
-
-
 async def test_a_deletion_has_preconditions(arena, wire):
     found = (await made(arena, wire))["metadata"]
     path = at(arena, "Pause", "a")

@@ -37,9 +37,7 @@ _OWN_REASONS: Final = {AlreadyExists: "AlreadyExists", Expired: "Expired"}
 _GROUPS: Final = {
     "": "",
     "Scale": "autoscaling",
-    **dict.fromkeys(
-        ("CreateOptions", "UpdateOptions", "PatchOptions", "DeleteOptions"), "meta.k8s.io"
-    ),
+    **dict.fromkeys(("CreateOptions", "UpdateOptions", "PatchOptions"), "meta.k8s.io"),
 }
 # How problems of a field begin, and what they are called.
 _CAUSES: Final = {
