@@ -165,7 +165,3 @@ def key(arena: Arena, service: str = ETCD) -> ServiceKey:
 def mine(arena: Arena, keys: Iterable[ServiceKey]) -> list[str]:
     """The services of the namespace of the test."""
     return sorted(each.service for each in keys if each.namespace == arena.namespace)
-
-
-def never() -> None:
-    """What is called right before a request is sent, where nothing forbids it."""
