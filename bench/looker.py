@@ -7,8 +7,8 @@ import random
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from app.core.model.nodes import LeaseReading, NodeReading
 from app.core.model.probing import Failure, Judgement, LeaseState, Tally, Verdict, VerdictReason
+from app.core.model.shoots import LeaseReading, NodeReading
 from app.prober.rules import candidates, leases, schedule, verdict
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
 from app.prober.rules.leases import NEVER, READING, Contacts, LeaseHistory, Timings

@@ -29,7 +29,6 @@ from pydantic.alias_generators import to_camel
 from app.core import redaction
 from app.core.config.values import LogLevel
 from app.core.errors import trimmed
-from app.core.model.durations import format_duration, parse_duration
 from app.core.model.endpoints import (
     CachedResult,
     Effect,
@@ -38,7 +37,7 @@ from app.core.model.endpoints import (
     ProbeType,
     Waiting,
 )
-from app.core.model.instants import rfc3339
+from app.core.model.instants import format_duration, parse_duration, rfc3339
 from app.core.model.overrides import LONGEST, Scope
 from app.core.model.probing import LeaseState, NoticeKind, ShootState, Verdict
 from app.core.model.scaling_runs import OperationPhase, ScalingStep, StepPhase, Trigger

@@ -8,7 +8,7 @@ the watchdog, so notes use no word that Kubernetes does not have.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from app.core.model.durations import format_duration
+from app.core.model.instants import format_duration
 from app.core.model.probing import (
     Decision,
     Failure,

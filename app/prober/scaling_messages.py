@@ -4,11 +4,10 @@ from typing import Final
 
 from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import API_VERSION, ScaleRequest
+from app.core.model.overrides import API_VERSION, ScaleRequest, hold_end
 from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OURSELVES, OperationPhase, ScalingRunStatus, ScalingStep
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.overrides.rules import hold_end
 from app.core.reporting.notices import Notice, Severity
 from app.prober.environment import ProberEnvironment
 from app.prober.messages import NODES_AWAY, NODES_BACK, on_each, publish

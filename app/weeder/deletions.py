@@ -19,7 +19,6 @@ from app.core.errors import (
     WatchdogError,
 )
 from app.core.limits import Backoff
-from app.core.model.pods import OwnerView, PodView
 from app.core.model.weeding import (
     Delete,
     DeletedPod,
@@ -27,6 +26,8 @@ from app.core.model.weeding import (
     Keep,
     KeepReason,
     KeptPod,
+    OwnerView,
+    PodView,
     RecoveryStart,
 )
 from app.weeder import messages, rules

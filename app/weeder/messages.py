@@ -6,13 +6,14 @@ from typing import Any, Final
 
 from app.core.errors import ClusterError, trimmed
 from app.core.model.instants import rfc3339
-from app.core.model.pods import OwnerView, PodView
 from app.core.model.probing import NoticeKind
 from app.core.model.weeding import (
     DeletedPod,
     DeletionResult,
     End,
     Keep,
+    OwnerView,
+    PodView,
     RecoveryStart,
     RecoveryStatus,
     ServiceKey,

@@ -14,7 +14,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from app.core.errors import Forbidden
-from app.core.model.pods import PodView
 from app.core.model.weeding import (
     Cause,
     Delete,
@@ -23,6 +22,7 @@ from app.core.model.weeding import (
     Keep,
     KeepReason,
     Phase,
+    PodView,
     RecoveryStart,
     RecoveryStatus,
     ServiceKey,

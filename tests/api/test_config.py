@@ -21,8 +21,8 @@ from app.core.model.endpoints import (
     Scheme,
     TcpSocket,
 )
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.policy import ConfigWarning, Loop
-from app.core.model.selectors import LabelSelector, Operator, Requirement
 from tests.api.facts import POLICY
 from tests.api.fakes import FakeConfigured
 from tests.support.endpointprobes import handled_by

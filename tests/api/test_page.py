@@ -20,7 +20,6 @@ from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
 from app.core.model.endpoints import GateReason
-from app.core.model.pods import OwnerView
 from app.core.model.policy import ConfigWarning, Loop
 from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
@@ -29,6 +28,7 @@ from app.core.model.weeding import (
     DeletionResult,
     KeepReason,
     KeptPod,
+    OwnerView,
     ServiceKey,
     ServiceStatus,
     WeederPolicy,

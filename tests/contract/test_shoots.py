@@ -13,7 +13,7 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.model.instants import rfc3339
-from app.core.model.nodes import LeaseView, NodeView
+from app.core.model.shoots import LeaseView, NodeView
 from tests.contract.arena import REAL_TIME
 from tests.e2e import objects
 

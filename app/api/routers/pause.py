@@ -33,14 +33,13 @@ from app.api.dependencies import (
 from app.api.problems import Problem, ProblemType
 from app.core.errors import FeatureUnavailable, trimmed
 from app.core.model import workloads as ann
-from app.core.model.durations import parse_duration
+from app.core.model.instants import parse_duration
 from app.core.model.names import is_label, is_subdomain
-from app.core.model.overrides import API_PAUSE, Hold, ObjectId, Pause, ScaleRequest, Scope
+from app.core.model.overrides import API_PAUSE, Hold, ObjectId, Pause, ScaleRequest, Scope, ordered
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
 from app.core.model.workloads import WorkloadView
 from app.core.overrides.cache import PAUSES, REQUESTS
-from app.core.overrides.rules import ordered
 from app.prober.rules import scaling
 from app.prober.status import ShootStatus
 

@@ -22,7 +22,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from app.core.config.values import AsText, LogLevel
 from app.core.config.yaml_file import nearest
 from app.core.errors import ConfigurationError, Mistake, trimmed
-from app.core.model.durations import format_duration
+from app.core.model.instants import format_duration
 from app.core.model.policy import ConfigWarning
 
 ENV_PREFIX: Final = "DWD_"

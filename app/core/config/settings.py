@@ -21,7 +21,7 @@ from app.core.config.flags import (
 )
 from app.core.config.values import AuthMode, FileKind, ListenAddress, LogFormat, LogLevel
 from app.core.errors import Mistake
-from app.core.model.durations import format_duration
+from app.core.model.instants import format_duration
 from app.core.model.names import is_label
 
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"

@@ -17,8 +17,8 @@ from pydantic import AfterValidator, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from app.core.errors import trimmed
-from app.core.model.durations import format_duration, parse_duration
 from app.core.model.endpoints import MAX_PORT, NAMESPACE_HOLE
+from app.core.model.instants import format_duration, parse_duration
 from app.core.model.keys import MAX_WHOLE, NUMBER
 from app.core.model.names import is_label, is_subdomain
 

@@ -10,9 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from app.core.model.nodes import MachineView, NodeReading, NodeView
 from app.core.model.probing import Exclusion, Judgement, LeaseCounts, LeaseState, Tally
-from app.core.model.shoots import DEFAULT_NODE_CONDITIONS, WorkerPool
+from app.core.model.shoots import (
+    DEFAULT_NODE_CONDITIONS,
+    MachineView,
+    NodeReading,
+    NodeView,
+    WorkerPool,
+)
 from app.prober.rules.leases import EXCLUSION_MEMORY, NODES_UNDER_PROTECTION
 from app.prober.rules.scaling import PendingWrites
 

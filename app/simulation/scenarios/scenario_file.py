@@ -23,7 +23,7 @@ from app.core.config.yaml_file import (
     read_text,
 )
 from app.core.errors import ConfigurationError, Mistake, trimmed
-from app.core.model.durations import format_duration
+from app.core.model.instants import format_duration
 from app.core.model.keys import (
     KEYS,
     Complete,

@@ -24,7 +24,7 @@ from app.core.kube import weeder_view
 from app.core.kube.seed_api import SeedApi
 from app.core.kube.weeder_view import WeederSeed
 from app.core.metrics import Metrics
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.tasks import Tasks
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_seed import FakeCredentials

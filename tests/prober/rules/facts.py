@@ -1,9 +1,9 @@
 """Short names for the facts that rules are asked about."""
 
 from app.core.model import workloads as ann
-from app.core.model.nodes import LeaseReading, LeaseView, MachineView, NodeView
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import Judgement, LeaseCounts, LeaseState, Tally
+from app.core.model.shoots import LeaseReading, LeaseView, MachineView, NodeView
 from app.core.model.workloads import ResourceRef, WorkloadView
 
 NOW = 1_800_000_000.0

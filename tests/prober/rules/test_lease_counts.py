@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model.nodes import NodeReading
 from app.core.model.probing import Exclusion, LeaseCounts, LeaseState, Verdict
+from app.core.model.shoots import NodeReading
 from app.prober.rules import candidates
 from app.prober.rules.candidates import ExclusionMemory
 from app.prober.rules.scaling import PendingWrites

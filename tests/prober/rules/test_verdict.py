@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.model import overrides
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import EffectiveOverrides, Hold, Pause, Scope
 from app.core.model.policy import ProberPolicy
@@ -23,7 +24,6 @@ from app.core.model.probing import (
     VerdictReason,
 )
 from app.core.model.workloads import Direction
-from app.core.overrides import rules
 from app.prober.rules import scaling, verdict
 from app.prober.rules.candidates import pool_conditions
 from app.prober.rules.leases import Timings
@@ -212,7 +212,7 @@ def people(
 ) -> EffectiveOverrides:
     """What people decided about a shoot."""
     pauses = [each for each in (pause, global_pause) if each is not None]
-    return EffectiveOverrides(pause, global_pause, hold, rules.ordered(pauses, NOW))
+    return EffectiveOverrides(pause, global_pause, hold, overrides.ordered(pauses, NOW))
 
 
 CLOSED = [
