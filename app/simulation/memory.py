@@ -261,18 +261,16 @@ class MemoryTransport(asyncio.Transport):
         if self._inbox and not self._closing:
             self.arrive()
         elif self._ended is not None and not self._paused:
-            self._finish(*self._ended)
+            (why,) = self._ended
+            if why is None and not self._closing:
+                self._protocol.eof_received()
+            self._closing = True
+            self._lose(why)
 
     def _go_on(self) -> None:
         if self._held_up and not self._closing and self.get_write_buffer_size() <= _LOW:
             self._held_up = False
             self._protocol.resume_writing()
-
-    def _finish(self, why: Ending) -> None:
-        if why is None and not self._closing:
-            self._protocol.eof_received()
-        self._closing = True
-        self._lose(why)
 
     def _lose(self, why: Ending) -> None:
         if not self._lost:
@@ -344,7 +342,9 @@ class MemoryPort:
             self._api.requests.refused[self.name, self.route] += 1
             raise _refused()
         if not isinstance(context, MemoryTlsContext) or not context.trusts(self.authority):
-            raise _untrusted()
+            error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+            error.verify_message = "unable to get local issuer certificate"
+            raise error
         loop = asyncio.get_running_loop()
         server = self._serve()
         here, there = MemoryTransport.pair((loop, reader), (self._loop, server), name)
@@ -411,12 +411,6 @@ class MemoryTlsContext(ssl.SSLContext):
     def trusts(self, authority: str) -> bool:
         """Returns whether a certificate of this authority is accepted."""
         return bool(authority) and authority in self.bundle
-
-
-def _untrusted() -> ssl.SSLCertVerificationError:
-    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
-    error.verify_message = "unable to get local issuer certificate"
-    return error
 
 
 class MemoryPlace:

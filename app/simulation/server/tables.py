@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from app.core.model.instants import parse_rfc3339
-from app.simulation.definitions import PrintedColumn
 from app.simulation.server import rendering
 from app.simulation.server.catalog import ServedResource
 from app.simulation.store import Object
@@ -29,14 +28,20 @@ def table(
     continues: str = "",
 ) -> dict[str, Any]:
     """The objects as rows."""
-    columns = _columns(resource)
+    columns: Sequence[Column] = (_NAME, *_COLUMNS.get(resource.kind, ()), _AGE)
+    if resource.kind == "Event":
+        columns = _OF_EVENTS
+    elif resource.definition is not None:
+        printed = resource.definition.columns
+        own = (
+            Column(each.name, each.value, each.priority, each.type == "date") for each in printed
+        )
+        columns = (_NAME, *own)
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": {
-            "resourceVersion": str(version),
-            **({"continue": continues} if continues else {}),
-        },
+        "metadata": {"resourceVersion": str(version)}
+        | ({"continue": continues} if continues else {}),
         "columnDefinitions": [
             {
                 "name": each.name,
@@ -58,18 +63,6 @@ def table(
             for obj in items
         ],
     }
-
-
-def _columns(resource: ServedResource) -> Sequence[Column]:
-    if resource.kind == "Event":
-        return _OF_EVENTS
-    if resource.definition is not None:
-        return (_NAME, *map(_printed, resource.definition.columns))
-    return (_NAME, *_COLUMNS.get(resource.kind, ()), _AGE)
-
-
-def _printed(column: PrintedColumn) -> Column:
-    return Column(column.name, column.value, column.priority, instant=column.type == "date")
 
 
 def _age(since: object, now: float) -> str:
