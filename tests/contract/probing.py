@@ -9,10 +9,10 @@ from typing import Final
 from app.core.kube.pods import ProbedPods
 from app.core.model.endpoints import ProbedPod
 from app.core.model.names import LabelSelector, Operator, Requirement
-from tests.contract.arena import Arena, until
-from tests.contract.real import RealArena
+from tests.contract.arena import until
+from tests.contract.real import Arena, RealArena
 from tests.contract.served import ServedArena
-from tests.contract.weeders import RealWeeding, ServedWeeding
+from tests.contract.weeding import RealWeeding, ServedWeeding
 from tests.contract.wire import Wire
 
 ROLE: Final = "role"
@@ -109,10 +109,9 @@ async def _started(pods: ProbedPods) -> AsyncIterator[None]:
 
 
 Probing = ServedProbing | RealProbing
-"""The port on one cluster; what may happen to it is as in `weeding.Weeding`."""
+"""The port on one cluster; what may happen to it is as in `weeding`."""
 
 
 def probing_of(arena: Arena) -> Probing:
     """That of this cluster."""
-    assert isinstance(arena, ServedArena | RealArena)
     return RealProbing(arena) if isinstance(arena, RealArena) else ServedProbing(arena)

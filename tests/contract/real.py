@@ -21,6 +21,7 @@ from tests.contract.adapter import Adapter
 from tests.contract.arena import ELECTION, KCM, KINDS, NODE_LEASES, POLICY, Json, whole
 from tests.contract.pressure import throttling
 from tests.contract.proxy import Proxy
+from tests.contract.served import ServedArena
 from tests.e2e import objects
 from tests.e2e.api import NODES, Api, all_of
 from tests.e2e.controlplane import ADMIN, ControlPlane, Etcd
@@ -114,7 +115,7 @@ class ApiAdmin:
 
 
 class RealShoot:
-    """The shoot, emptied for each test."""
+    """The shoot, emptied for each test: its administrator, its Secret, and what may be wrong with it."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._plane, self._namespace = plane, namespace
@@ -297,6 +298,10 @@ class RealArena:
 
         await eventually(known, "patches are forbidden", within=10, every=0.02)
         yield missing
+
+
+Arena = ServedArena | RealArena
+"""One cluster, and a control-plane namespace of the test's own in it."""
 
 
 async def compact(storage: Etcd) -> None:
