@@ -17,7 +17,6 @@ from app.simulation.views import ref_of, size_field
 
 _MADE_BY_REPLACING: Final = frozenset({"Event", "Lease"})
 _NEW_POD: Final = {"phase": "Pending", "qosClass": "BestEffort"}
-_DIGITS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class AlreadyExists(Conflict):
@@ -164,11 +163,7 @@ class StoreWriter:
         if metadata.get("name") or not metadata.get("generateName"):
             return str(metadata.get("name") or "")
         self._named += 1
-        number, suffix = self._named * 7919, ""
-        for _ in range(5):
-            number, digit = divmod(number, len(_DIGITS))
-            suffix += _DIGITS[digit]
-        return f"{metadata['generateName']}{suffix}"
+        return f"{metadata['generateName']}{self._named:05}"
 
     def _enter(self, obj: Object, asked: WriteRequest, verb: str) -> None:
         metadata, sent = obj["metadata"], asked.sent
