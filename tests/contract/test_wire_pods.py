@@ -172,8 +172,9 @@ async def test_what_is_not_there_is_not_found_whatever_the_preconditions(arena, 
     "body",
     [
         *(b"{", b"[]", {"kind": "Pod", "apiVersion": "v1"}, {"preconditions": 3}),
-        *({"preconditions": wrong} for wrong in ([], {"uid": 3}, {"resourceVersion": 5})),
-        *({"gracePeriodSeconds": wrong} for wrong in ("x", 1.5)),
+        *({"preconditions": []}, {"preconditions": {"uid": 3}}),
+        {"preconditions": {"resourceVersion": 5}},
+        *({"gracePeriodSeconds": "x"}, {"gracePeriodSeconds": 1.5}),
     ],
     ids=str,
 )
