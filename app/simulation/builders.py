@@ -29,8 +29,7 @@ from app.simulation.handlers import SimulatedHandlers
 from app.simulation.identities import OPERATOR, SimulatedIdentities
 from app.simulation.memory import MemoryPlace
 from app.simulation.network import SeedNetwork, ServerPlace
-from app.simulation.parts import Kubeconfigs, WorldParts
-from app.simulation.people import People
+from app.simulation.parts import Kubeconfigs, People, WorldParts
 from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer
 from app.simulation.store import Object, ObjectKey, Store

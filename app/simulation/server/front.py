@@ -139,7 +139,8 @@ class ServerFront:
         self, request: web.BaseRequest, resource: ServedResource, target: RequestedObject
     ) -> web.StreamResponse:
         options = ListOptions.parse(request.query)
-        error = self._premise.unavailable(resource.kind, target.name or _named(options.fields))
+        _, _, named = options.fields.partition("metadata.name=")
+        error = self._premise.unavailable(resource.kind, target.name or named)
         if error is not None:
             raise error
         if target.name:
@@ -273,8 +274,3 @@ class ServerFront:
     def _place(self, namespace: str) -> str:
         """Returns the namespace under which a request is counted: for a shoot, its control-plane namespace."""
         return namespace if self._premise.host is Host.SEED else self._premise.name
-
-
-def _named(fields: str) -> str:
-    """Returns the name that a field selector asks for; empty if it asks for none."""
-    return fields.removeprefix("metadata.name=") if fields.startswith("metadata.name=") else ""
