@@ -154,7 +154,7 @@ async def test_a_pause_that_is_wrong_is_not_created(arena, wire, spec, wrong):
     ],
 )
 async def test_a_pause_that_is_right_is_created(arena, wire, spec):
-    assert (await made(arena, wire, "Pause", spec))["spec"] == {**spec, "scope": "all"}
+    assert (await made(arena, wire, "Pause", spec))["spec"] == {"scope": "all", **spec}
 
 
 @pytest.mark.parametrize(
