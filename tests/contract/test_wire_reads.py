@@ -250,17 +250,19 @@ async def test_metadata_alone_is_sent_where_it_is_asked_for(arena, wire):
 
 
 async def test_tables_are_sent_where_they_are_asked_for(arena, wire):
-    await several(arena, wire, 2)
+    for name in "ab":
+        await wire.ask("POST", at(arena, "Deployment"), objects.deployment(name, 2))
     for accept in (TABLE, f"{TABLE},application/json"):
-        table = (await wire.get(at(arena, "Lease"), accept=accept)).json
+        table = (await wire.get(at(arena, "Deployment"), accept=accept)).json
         assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
         assert table["metadata"]["resourceVersion"].isdigit()
-        names = [column["name"] for column in table["columnDefinitions"]]
-        assert names == ["Name", "Holder", "Age"]
-        assert [row["cells"][:2] for row in table["rows"]] == [["l0", "x"], ["l1", "x"]]
+        names = [each["name"] for each in table["columnDefinitions"] if each["priority"] == 0]
+        assert names == ["Name", "Ready", "Up-to-date", "Available", "Age"]
+        cells = [["a", "0/2", 0, 0], ["b", "0/2", 0, 0]]
+        assert [row["cells"][:4] for row in table["rows"]] == cells
         assert {row["object"]["kind"] for row in table["rows"]} == {"PartialObjectMetadata"}
-    one = (await wire.get(at(arena, "Lease", "l0"), accept=TABLE)).json
-    version = (await wire.get(at(arena, "Lease", "l0"))).json["metadata"]["resourceVersion"]
+    one = (await wire.get(at(arena, "Deployment", "a"), accept=TABLE)).json
+    version = (await wire.get(at(arena, "Deployment", "a"))).json["metadata"]["resourceVersion"]
     assert one["metadata"] == {"resourceVersion": version}
 
 

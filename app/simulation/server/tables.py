@@ -7,7 +7,7 @@ from app.core.model.instants import parse_rfc3339
 from app.simulation.server import rendering
 from app.simulation.server.catalog import ServedResource
 from app.simulation.store import Object
-from app.simulation.views import ready, terminating
+from app.simulation.views import terminating
 
 
 class Column(NamedTuple):
@@ -117,6 +117,11 @@ def _restarts(pod: Object) -> str:
     return str(sum(int(each.get("restartCount", 0)) for _, each in _statuses(pod)))
 
 
+def _replicas_ready(deployment: Object) -> str:
+    has, wants = deployment.get("status", {}), deployment["spec"]
+    return f"{has.get('readyReplicas', 0)}/{wants.get('replicas', 1)}"
+
+
 _NAME: Final = Column("Name", _at("metadata", "name"))
 _AGE: Final = Column("Age", _at("metadata", "creationTimestamp"), instant=True)
 _OF_EVENTS: Final = (
@@ -136,15 +141,9 @@ _OF_EVENTS: Final = (
     Column("Message", _at("note")),
     _NAME._replace(priority=1),
 )
-_SIZE: Final = Column(
-    "Ready",
-    lambda obj: (
-        f"{_at('status', 'readyReplicas', default=0)(obj)}/{_at('spec', 'replicas', default=1)(obj)}"
-    ),
-)
 _COLUMNS: Final[Mapping[str, Sequence[Column]]] = {
     "Deployment": (
-        _SIZE,
+        Column("Ready", _replicas_ready),
         Column("Up-to-date", _at("status", "replicas", default=0)),
         Column("Available", _at("status", "readyReplicas", default=0)),
     ),
@@ -153,7 +152,4 @@ _COLUMNS: Final[Mapping[str, Sequence[Column]]] = {
         Column("Status", _pod_status),
         Column("Restarts", _restarts),
     ),
-    "StatefulSet": (_SIZE,),
-    "Lease": (Column("Holder", _at("spec", "holderIdentity")),),
-    "Node": (Column("Status", lambda obj: "Ready" if ready(obj) else "NotReady"),),
 }
