@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import middleware as fronts
 from app.api.application import create_api
-from app.api.document import REQUESTS, resolved
+from app.api.document import REQUESTS
 from app.api.health import PATHS as HEALTH
 from app.api.health import Check, Health
 from app.api.limits import Allowance
@@ -46,7 +46,7 @@ from tests.api.fakes import (
     Identified,
     context,
 )
-from tests.api.openapi import document
+from tests.api.openapi import document, resolved
 
 DOCUMENT = document()
 NAMES = {
