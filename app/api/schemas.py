@@ -361,12 +361,12 @@ class GateState(StrEnum):
     CLOSED = "Closed"
 
 
-def _gate_state(value: Any) -> Any:  # noqa: ANN401 - whether it is closed, or the word for that
-    closed = {True: GateState.CLOSED, False: GateState.OPEN}
-    return closed[value] if isinstance(value, bool) else value
-
-
-Closed = Annotated[GateState, BeforeValidator(_gate_state)]
+_CLOSED: Final = {True: GateState.CLOSED, False: GateState.OPEN}
+Closed = Annotated[
+    GateState,
+    BeforeValidator(lambda value: _CLOSED[value] if isinstance(value, bool) else value),
+]
+"""From whether it is closed, or the word for that."""
 
 
 class EndpointTarget(Schema):

@@ -144,9 +144,9 @@ class Plots:
         if notice.kind is NoticeKind.LIFECYCLE and notice.reason == "ShootForgotten":
             self._series.pop(notice.namespace, None)
         elif notice.kind is NoticeKind.LOOK:
-            leases = numbers.get("leases")
-            total = leases["fresh"] + leases["expired"] + leases["unknown"] if leases else 0
-            share = leases["expired"] / total if total else None
+            share, leases = None, numbers.get("leases")
+            if leases and (total := leases["fresh"] + leases["expired"] + leases["unknown"]):
+                share = leases["expired"] / total
             results = (numbers.get("probes") or {}).values()
             way_lost = not leases and any(each != ProbeResult.SUCCESS for each in results)
             failed = Mark.FAILED if numbers.get("failed") or way_lost else Mark(0)
