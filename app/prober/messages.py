@@ -210,8 +210,7 @@ def on_each(
             texts[0],
             severity,
             resource=ref,
-            event=True,
-            note=texts[1],
+            event=texts[1],
         )
 
 

@@ -16,7 +16,7 @@ from app.api.context import Context, ProberView
 from app.api.health import Health
 from app.api.middleware import ApiMiddleware
 from app.core.config.settings import ServiceSettings
-from app.core.errors import FeatureUnavailable, NotFound, Refused
+from app.core.errors import ConfigWarning, FeatureUnavailable, NotFound, Refused
 from app.core.metrics import Metrics
 from app.core.model import overrides
 from app.core.model import workloads as ann
@@ -29,7 +29,7 @@ from app.core.model.overrides import (
     Pause,
     ScaleRequest,
 )
-from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
+from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.scaling_runs import (
     OperationPhase,
     ScaleSpec,

@@ -246,7 +246,7 @@ class OverrideReconciler:
             resource=ResourceRef(API_VERSION, "Pause", pause.id.name),
             resource_uid=pause.id.uid,
             about_namespace=pause.id.namespace,
-            event=True,
+            event=text,
             numbers=numbers if author is None else {**numbers, "author": author},
         )
 
@@ -263,16 +263,17 @@ class OverrideReconciler:
 
     def _lost(self, kind: str, why: str, now: float) -> Notice:
         """A kind is no longer there, or must not be read any more, so that none of it is in force."""
+        text = f"there are no {kind} any more: {why}"
         return Notice(
             NoticeKind.OVERRIDE,
             ALL_SHOOTS,
             now,
             OFF,
-            f"there are no {kind} any more: {why}",
+            text,
             Severity.ERROR,
             resource=ResourceRef("v1", "Namespace", self._home),
             about_namespace=self._home,
-            event=True,
+            event=text,
         )
 
     # Upkeep.
