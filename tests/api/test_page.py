@@ -2,19 +2,15 @@
 
 import re
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from fastapi.testclient import TestClient
 from markdown_it.common.html_re import HTML_TAG_RE
 from starlette.types import ASGIApp
 
-from app.api.application import create_api
 from app.api.auth.authentication import Authentication, SeedAuthenticator
 from app.api.auth.authorization import ByRole, DecisionCounter
 from app.api.auth.reviews import ReviewService
-from app.api.health import Health
-from app.api.middleware import ApiMiddleware
 from app.api.page import site
 from app.core.clock import Clock
 from app.core.errors import ConfigWarning
@@ -36,7 +32,7 @@ from app.core.model.weeding import (
 )
 from app.core.model.workloads import Direction
 from app.core.ports import Permission
-from app.core.reporting.audit import Attempt, AuditLog
+from app.core.reporting.audit import Attempt
 from app.core.reporting.notices import Notice
 from tests.api.facts import (
     HOME,
@@ -503,13 +499,7 @@ def test_a_browser_without_a_token_is_told_how_to_come_in(given):
         authenticator = SeedAuthenticator(ReviewService(None, Clock.system(), metrics))
         return Authentication(app, authenticator=authenticator, decisions=DecisionCounter(metrics))
 
-    middleware = ApiMiddleware(
-        now=lambda: NOW,
-        audit=AuditLog(lambda: NOW),
-        authentication=partial(authentication),
-        local_only=False,
-    )
-    app = create_api(given, health=Health(), metrics=metrics, middleware=middleware)
+    app = application(given, now=lambda: NOW, metrics=metrics, authentication=authentication)
     with TestClient(app) as client:
         for path in PAGES:
             answer = client.get(path, headers=HTML)

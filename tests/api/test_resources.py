@@ -8,33 +8,27 @@ from functools import partial
 import httpx2
 import pytest
 
-from app.api.application import create_api
-from app.api.health import Health
 from app.api.limits import PATIENCE, ReadLocks
-from app.api.middleware import ApiMiddleware
 from app.core.clock import Clock
 from app.core.errors import Refused, Throttled, Unreachable, VersionChanged
-from app.core.metrics import Metrics
 from app.core.model import workloads
 from app.core.model import workloads as ann
 from app.core.model.callers import Caller
 from app.core.model.overrides import IgnoreRequest
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.audit import AuditLog
 from app.prober.scaling.operations import READS_IN_FLIGHT
 from tests.api.facts import (
     CA,
     KCM,
     MCM,
     NAMESPACE,
-    NOW,
     POLICY,
     healthy,
     protected_workload,
     workload,
 )
-from tests.api.fakes import FakeResources, FakeShoots, Identified, context
+from tests.api.fakes import FakeResources, FakeShoots, Identified, application, context
 
 LIST = f"/api/v1/shoots/{NAMESPACE}/resources"
 IGNORE = f"{LIST}/Deployment/{KCM.name}/ignore-scaling"
@@ -307,12 +301,8 @@ async def ask(seed):
     """Asks for the resources as the caller of this name; returns the answer, and how long it took."""
     shoots = FakeShoots()
     shoots.add(healthy())
-    audit = AuditLog(lambda: NOW)
-    middleware = ApiMiddleware(
-        now=Clock.of_loop().now, audit=audit, authentication=ByHeader, local_only=False
-    )
     given = context(shoots, resources=seed)
-    app = create_api(given, health=Health(), metrics=Metrics(), middleware=middleware)
+    app = application(given, now=Clock.of_loop().now, authentication=ByHeader)
     transport = httpx2.ASGITransport(app)
 
     async def asking(client, name):
