@@ -13,6 +13,7 @@ from app.api.dependencies import (
     AnyContext,
     DryRun,
     LeadingProber,
+    Name,
     OptionalReason,
     PageKey,
     PageQuery,
@@ -113,9 +114,7 @@ async def scale_shoot(
 class OperationQuery(PageQuery):
     """The filter of the list of scaling runs."""
 
-    namespace: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
-        None, description="Only scaling runs of this shoot."
-    )
+    namespace: Name | None = Field(None, description="Only scaling runs of this shoot.")
     trigger: Trigger | None = Field(None, description="Only automatic ones, or manual ones.")
     running: bool | None = Field(
         None, description="Only scaling runs that are under way, or that have ended."

@@ -11,7 +11,16 @@ from pydantic import Field, TypeAdapter
 from app.api import presenting, schemas
 from app.api.auditing import drafted
 from app.api.auth.authorization import Call
-from app.api.dependencies import AnyContext, PageKey, PageQuery, allowed, api_router, cut, leads
+from app.api.dependencies import (
+    AnyContext,
+    Name,
+    PageKey,
+    PageQuery,
+    allowed,
+    api_router,
+    cut,
+    leads,
+)
 from app.api.schemas import Example
 from app.core import log, redaction
 from app.core.config.flags import flag_name, shown_type
@@ -202,9 +211,7 @@ class AuditQuery(PageQuery):
     caller: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         None, description="Only attempts of this caller."
     )
-    namespace: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
-        None, description="Only attempts on this shoot."
-    )
+    namespace: Name | None = Field(None, description="Only attempts on this shoot.")
 
 
 @audit_router.get("/api/v1/audit", dependencies=[allowed(Call.READ_AUDIT)])

@@ -12,6 +12,7 @@ from app.api.auth.authorization import Call
 from app.api.dependencies import (
     AnyContext,
     LeadingWeeder,
+    Name,
     PageKey,
     PageQuery,
     allowed,
@@ -32,8 +33,6 @@ _PATH: Final = "/api/v1/weeders"
 _ONE: Final = _PATH + "/{namespace}/{service}"
 # Most pods on one page; rendering more would keep the event loop from prober and weeder for too long.
 _PODS: Final = 2_000
-
-Name = Annotated[str, Field(min_length=1, max_length=253)]
 
 
 class WeederQuery(PageQuery):
