@@ -187,7 +187,9 @@ def test_the_pages_of_each_list_follow_one_another_in_its_order(
         shoots=shoots, scaling_runs=scaling_runs, weeders=weeders, overrides=overrides,
         audit=audit, resources=resources,
     )  # fmt: skip
-    whole, found, token = client.get(path).json(), [], None
+    whole = client.get(path).json()
+    found: list[object] = []
+    token = None
     while not found or token is not None:
         answer = client.get(path, params={"limit": 2} | ({"continue": token} if token else {}))
         page = answer.json()
