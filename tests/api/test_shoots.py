@@ -168,7 +168,9 @@ def some_of_each(*, shoots, scaling_runs, weeders, overrides, audit, resources):
         key = ServiceKey(name, "kube-apiserver")
         found = recovery(key, NOW - number // 3)
         weeders.add(ServiceStatus(key, ready=True, since=NOW, recoveries=(found,)))
-        overrides.add(*(pause(of=of, name=name, seconds=number // 3) for of in (NAMESPACE, HOME)))
+        overrides.add(
+            *(pause(of=of, name=name, seconds=60 + number // 3) for of in (NAMESPACE, HOME))
+        )
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ def some_of_each(*, shoots, scaling_runs, weeders, overrides, audit, resources):
 def test_the_pages_of_each_list_follow_one_another_in_its_order(
     *, client, process, path, shoots, scaling_runs, weeders, overrides, audit, resources
 ):
-    process.loops, overrides.now = tuple(Loop), NOW - 1
+    process.loops = tuple(Loop)
     some_of_each(
         shoots=shoots, scaling_runs=scaling_runs, weeders=weeders, overrides=overrides,
         audit=audit, resources=resources,
