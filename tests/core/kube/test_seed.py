@@ -313,7 +313,11 @@ class DeepWorld(World):
     FIELD = "[" * 1_500 + "]" * 1_500
 
     async def get(self, asked):
-        await self.deep(asked, self.objects[asked.path])
+        if asked.path in self.objects:
+            return await self.deep(asked, self.objects[asked.path])
+        kind, items = self.lists[asked.path.rsplit("/", 1)[1]]
+        meta = {"resourceVersion": "9"}
+        return await self.deep(asked, {"kind": kind + "List", "metadata": meta, "items": items})
 
     async def patch(self, asked):
         await self.deep(asked, thing("thing", 8, kind="Scaler"))
@@ -322,6 +326,16 @@ class DeepWorld(World):
         text = json.dumps(answer).replace('"uid": "u"', f'"deep": {self.FIELD}')
         assert self.FIELD in text
         await asked.answer(text.encode())
+
+
+async def test_a_list_with_a_deep_object_is_read_without_what_lies_too_deep():
+    world = DeepWorld()
+    world.lists = {"machines": ("Machine", [thing("m1", 1), thing("m2", 1)])}
+    async with seed_of(world, started=False) as seed:
+        with structlog.testing.capture_logs() as logs:
+            found = await seed.read_machines(NS)
+    assert [each.name for each in found] == ["m1", "m2"]
+    assert [entry["name"] for entry in logs if "too deeply" in entry["event"]] == ["m1", "m2"]
 
 
 async def test_what_is_nested_too_deeply_and_no_object_at_all_is_a_bad_answer():
