@@ -9,6 +9,8 @@ LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-em
 # Of tests/page the few quick ones in test_smoke.py are in `make test`; without a Chromium they are skipped.
 REAL_TIME := tests/contract tests/scenarios tests/demo tests/page/test_browser.py tests/page/test_demo.py tests/page/test_way.py tests/service tests/bench \
 	tests/core/web/test_serving.py tests/cli/test_page.py tests/cli/test_program.py tests/cli/test_portforward.py tests/prober/test_montecarlo.py tests/prober/test_detection.py
+# Of these, the only tests of much of the program, and quick: they count in the coverage.
+COVERED := tests/core/web/test_serving.py tests/cli/test_page.py tests/cli/test_portforward.py
 # What measures the event loop: nothing else runs beside it.
 ALONE := tests/attack tests/api/test_scrapes.py
 # What is measured in real time may fail because of what else the machine did: those that failed are measured once more,
@@ -59,6 +61,7 @@ check: $(STAMP)  ## format, lint, types, import contracts, coverage
 	$(BIN)/lint-imports
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q $(FAST) $(UNTRACED:%=--ignore=%)
+	$(BIN)/coverage run -m pytest -q --numprocesses=2 $(COVERED) || $(BIN)/coverage run -m pytest -q $(AGAIN) $(COVERED)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=90
 	$(BIN)/coverage report --fail-under=100 --include='app/prober/rules/*,app/weeder/rules.py'

@@ -19,17 +19,8 @@ from typing import Any, Final, TextIO
 
 from app import commands
 from app.core.config.client_settings import ClientSettings
-from app.core.config.flags import WIDTH, CommandSettings, Read
-from app.core.config.settings import (
-    CheckConfigSettings,
-    CompletionSettings,
-    DemoSettings,
-    SeedSettings,
-    Shell,
-    VersionSettings,
-)
+from app.core.config.flags import WIDTH, Read
 from app.core.errors import ConfigurationError, DemoNotInstalled, WatchdogError
-from app.core.model.policy import ConfigWarning
 
 EXIT_DIED: Final = 1
 _UNWRITTEN: Final = "the output cannot be written"
@@ -96,45 +87,41 @@ def _columns() -> int:
 
 def _dispatch(command: Read[Any]) -> int:
     settings = command.settings
+    if isinstance(settings, ClientSettings):
+        gc.disable()  # what is imported is no garbage, and looking for some takes a quarter of the time
+        from app.cli.program import run_client  # noqa: PLC0415 - what serves needs no client
+
+        gc.enable()
+        return run_client(command, os.environ, sys.stdout, sys.stderr)
+    # Imported here: what calls the API needs nothing of it.
+    from app.core.config import settings as kinds  # noqa: PLC0415 - see above
+
     match settings:
-        case VersionSettings():
+        case kinds.VersionSettings():
             return _show(commands.show_version)
-        case DemoSettings(list_scenarios=True):
+        case kinds.DemoSettings(list_scenarios=True):
             return _show(commands.list_scenarios)
-        case CheckConfigSettings():
+        case kinds.CheckConfigSettings():
             return _show(lambda out: commands.check_config(command, out, sys.stderr))
-        case CompletionSettings():
-            return _show(partial(_completion_script, Shell(command.rest[0])))
-        case ClientSettings():
-            gc.disable()  # what is imported is no garbage, and looking for some takes a quarter of the time
-            from app.cli.program import run_client  # noqa: PLC0415 - what serves needs no client
+        case kinds.CompletionSettings():
+            from app.cli import completion  # noqa: PLC0415 - what serves needs none
 
-            gc.enable()
-            return run_client(command, os.environ, sys.stdout, sys.stderr)
+            return _show(partial(_write, completion.SCRIPTS[kinds.Shell(command.rest[0])]))
+        case kinds.DemoSettings() if sys.stdout is None:  # one that nobody can watch has no purpose
+            sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")
+            return EXIT_DIED
         case _:
-            return _serve(settings, command.warnings)
-
-
-def _serve(settings: CommandSettings, warnings: tuple[ConfigWarning, ...]) -> int:
-    # Imported here: the import takes half a second, which would delay every other command.
+            pass
+    # Imported here: it takes half a second, which would delay every other command.
     from app import main as composition  # noqa: PLC0415 - see above
 
     match settings:
-        case SeedSettings():
-            return _run(composition.run_loops(settings, warnings, os.environ))
-        case DemoSettings():
-            if sys.stdout is None:  # a demo that nobody can watch has no purpose
-                sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")
-                return EXIT_DIED
-            return _run(composition.run_demo(settings, warnings, os.environ, sys.stdout))
+        case kinds.SeedSettings():
+            return _run(composition.run_loops(settings, command.warnings, os.environ))
+        case kinds.DemoSettings():
+            return _run(composition.run_demo(settings, command.warnings, os.environ, sys.stdout))
         case _:
             raise AssertionError(settings)  # a command of the table that nobody runs
-
-
-def _completion_script(shell: Shell, out: TextIO) -> int:
-    from app.cli import completion  # noqa: PLC0415 - what serves needs none
-
-    return _write(completion.SCRIPTS[shell], out)
 
 
 def _complete(words: Sequence[str], out: TextIO) -> int:

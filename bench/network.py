@@ -2,8 +2,8 @@
 
 import random
 
-from app.core.model.nodes import LeaseReading
 from app.core.model.probing import Failure, VerdictReason
+from app.core.model.shoots import LeaseReading
 from bench.world import World
 
 LATENCY = 0.02

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from app.core.model.nodes import MachineView, NodeView
+from app.core.model.shoots import MachineView, NodeView
 from bench.looker import Settings, Without
 from bench.spans import Span, Spans
 from bench.world import Kind, NodeClock, Throttling, Weather, World

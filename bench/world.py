@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from app.core.model.nodes import LeaseView, MachineView, NodeView
+from app.core.model.shoots import LeaseView, MachineView, NodeView
 from app.prober.rules.leases import READING
 from bench.spans import Span, Spans
 

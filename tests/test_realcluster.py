@@ -12,8 +12,8 @@ from app.core.kube.custom_objects import CustomObjects
 from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
 from app.core.kube.reviews import Reviewer
 from app.core.model.endpoints import EndpointProbeSpec, HttpGet, ProbeOutcome, TcpSocket
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.policy import ProberPolicy
-from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 from app.realcluster import RealCluster
 from app.service.parts import Core

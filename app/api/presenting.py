@@ -8,11 +8,11 @@ from app.api import schemas
 from app.core.model import workloads
 from app.core.model.endpoints import CachedResult
 from app.core.model.instants import rfc3339
-from app.core.model.nodes import NodeView
 from app.core.model.overrides import EffectiveOverrides, Pause
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.probing import Judgement
 from app.core.model.scaling_runs import OperationPhase, ScalingPlan, ScalingRunStatus, StepPhase
+from app.core.model.shoots import NodeView
 from app.core.model.weeding import ServiceStatus
 from app.core.model.workloads import WorkloadView
 from app.core.reporting.audit import AuditRecord
@@ -51,6 +51,7 @@ def shoot(
     covering = effective.covering
     return schemas.Shoot.of(
         status,
+        probe=status,
         leases=_leases(status, policy),
         resources=[resource(each, status.resources.get(each.ref)) for each in policy.dependents],
         pause=None if covering is None else pause(covering, status.namespace),

@@ -52,9 +52,9 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
     """Return the candidates for the last of `words`, which are all that was typed after the program's name."""
     before, typed = list(words[:-1]), words[-1] if words else ""
     if not before:
-        known = (Candidate(name, model.about) for name, model in commands.COMMANDS.items())
+        known = (Candidate(name, model.about) for name, model in commands.known_commands().items())
         return Candidates(_beginning(typed, known))
-    model, arguments = commands.COMMANDS.get(before[0]), before[1:]
+    model, arguments = commands.known_commands().get(before[0]), before[1:]
     if model is None:
         return Candidates()
     if "--" not in arguments:

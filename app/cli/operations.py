@@ -18,8 +18,7 @@ from app.cli.problems import CommandFailed, Exit, ServerRefused
 from app.cli.session import Session, delete, path
 from app.cli.tables import Cell, Row, change, clock, fields, said, since, table, until
 from app.core.config.client_settings import OperationsSettings, ScaleSettings
-from app.core.model.durations import format_duration
-from app.core.model.instants import rfc3339
+from app.core.model.instants import format_duration, rfc3339
 
 ENDED: Final = frozenset({"Done", "Failed", "Cancelled", "Refused"})
 """Final phases of a scaling run."""

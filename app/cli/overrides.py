@@ -18,8 +18,7 @@ from app.core.config.client_settings import (
     ResumeSettings,
     UnignoreSettings,
 )
-from app.core.model.durations import format_duration
-from app.core.model.instants import parse_rfc3339
+from app.core.model.instants import format_duration, parse_rfc3339
 
 _OF_THE_API: Final = "api"
 

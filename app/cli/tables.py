@@ -10,8 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from app.core.errors import trimmed
-from app.core.model.durations import format_duration
-from app.core.model.instants import parse_rfc3339
+from app.core.model.instants import format_duration, parse_rfc3339
 
 _LONGEST: Final = 1_000
 _GAP: Final = "  "

@@ -8,7 +8,7 @@ the watchdog, so notes use no word that Kubernetes does not have.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from app.core.model.durations import format_duration
+from app.core.model.instants import format_duration
 from app.core.model.probing import (
     Decision,
     Failure,
@@ -210,8 +210,7 @@ def on_each(
             texts[0],
             severity,
             resource=ref,
-            event=True,
-            note=texts[1],
+            event=texts[1],
         )
 
 

@@ -4,11 +4,10 @@ from typing import Final
 
 from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import API_VERSION, ScaleRequest
+from app.core.model.overrides import API_VERSION, ScaleRequest, hold_end
 from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OURSELVES, OperationPhase, ScalingRunStatus, ScalingStep
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.overrides.rules import hold_end
 from app.core.reporting.notices import Notice, Severity
 from app.prober.environment import ProberEnvironment
 from app.prober.messages import NODES_AWAY, NODES_BACK, on_each, publish
@@ -130,7 +129,7 @@ def _request_changed(
         severity,
         resource=ResourceRef(API_VERSION, "ScaleRequest", request.id.name),
         resource_uid=request.id.uid,
-        event=True,
+        event=text,
         numbers={
             "action": "EndOverride" if until is None else "SetOverride",
             "override": "hold",
@@ -184,21 +183,18 @@ def resource_ended(
             f"{run.ref}: {text}",
             Severity.WARNING,
             resource=run.ref,
-            event=True,
-            note=told,
+            event=told,
         )
     why = None if task is None else task.why
-    reason, worth_an_event = _reason(direction, run, why), _worth_an_event(run)
     publish(
         environment,
         NoticeKind.SCALE,
         namespace,
-        reason,
+        _reason(direction, run, why),
         line(direction, run),
         _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO),
         resource=run.ref,
-        event=worth_an_event,
-        note=note(context.order, run) if worth_an_event else None,
+        event=note(context.order, run) if _worth_an_event(run) else None,
         numbers={
             "direction": direction,
             "result": result,

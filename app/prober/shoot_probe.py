@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.core import errors
-from app.core.model.nodes import LeaseReading, MachineView, NodeReading
 from app.core.model.probing import (
     Failure,
     Judgement,
@@ -29,7 +28,7 @@ from app.core.model.probing import (
     Tally,
     VerdictReason,
 )
-from app.core.model.shoots import Route, ShootView
+from app.core.model.shoots import LeaseReading, MachineView, NodeReading, Route, ShootView
 from app.core.ports import Watched
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import candidates, leases, lifecycle, paths, schedule
@@ -513,11 +512,7 @@ class PathProbe(ShootProbe):
 
     async def _internal_path(self, at: float, *, counts: bool) -> PathView:
         seen = await self._attempt(Route.INTERNAL)
-        policy = self._env.policy
-        thresholds = paths.PathThresholds(
-            policy.failure_threshold, policy.success_threshold, policy.suspect_interval
-        )
-        self._internal = self._internal.after(seen.failure, at, thresholds, counts_now=counts)
+        self._internal = self._internal.after(seen.failure, at, self._env.policy, counts_now=counts)
         return seen
 
     async def _attempt(self, route: Route) -> PathView:

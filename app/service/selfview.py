@@ -12,9 +12,9 @@ import structlog
 from app.api.health import Check, Health, listed
 from app.core.clock import Clock
 from app.core.config.settings import ApiSettings
-from app.core.errors import ClusterError, Forbidden
+from app.core.errors import ClusterError, ConfigWarning, Forbidden
 from app.core.metrics import Metrics
-from app.core.model.policy import ConfigWarning, Loop
+from app.core.model.policy import Loop
 from app.core.ports import Permission
 from app.core.reporting.event_writer import FEATURE, EventWriter
 from app.service.parts import (

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from app.core.clock import Clock
-from app.core.model.durations import parse_duration
+from app.core.model.instants import parse_duration
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.tasks import Tasks

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, NamedTuple, Self
 
-from app.core.model.durations import parse_duration
+from app.core.model.instants import parse_duration
 from app.simulation.validation import Problem
 
 Json = Any

@@ -3,8 +3,7 @@
 import random
 from typing import Final
 
-from app.core.model.pods import SliceView
-from app.core.model.weeding import ServiceKey
+from app.core.model.weeding import ServiceKey, SliceView
 from app.simulation import manifests
 from app.simulation.store import Object, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers

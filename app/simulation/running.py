@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from app.core.model.instants import rfc3339
-from app.core.model.pods import CRASH_LOOP
+from app.core.model.weeding import CRASH_LOOP
 from app.simulation.manifests import condition
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import Workload

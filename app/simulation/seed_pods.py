@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from app.core.clock import Clock
 from app.core.model.instants import rfc3339
-from app.core.model.pods import OwnerView, PodView, SliceView
-from app.core.model.weeding import ServiceKey
+from app.core.model.weeding import OwnerView, PodView, ServiceKey, SliceView
 from app.simulation import manifests
 from app.simulation.deletion import DeleteOptions, DeletionState, delete
 from app.simulation.endpoints import EndpointSliceController, serves, service_of

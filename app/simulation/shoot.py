@@ -6,8 +6,7 @@ from typing import Final
 
 from app.core.clock import Clock
 from app.core.model.instants import rfc3339
-from app.core.model.nodes import LeaseView, NodeView
-from app.core.model.shoots import Route
+from app.core.model.shoots import LeaseView, NodeView, Route
 from app.simulation import manifests
 from app.simulation.kubelets import Fleet, Kubelet
 from app.simulation.network import ServerPlace

@@ -5,10 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from app.core.clock import Clock
 from app.core.model import workloads as ann
-from app.core.model.nodes import MachineView
-from app.core.model.pods import PodView, SliceView
-from app.core.model.shoots import DEFAULT_NODE_CONDITIONS
-from app.core.model.weeding import ServiceKey
+from app.core.model.shoots import DEFAULT_NODE_CONDITIONS, MachineView
+from app.core.model.weeding import PodView, ServiceKey, SliceView
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.simulation.actors import MCM
 from app.simulation.kubelets import Kubelet

@@ -12,9 +12,8 @@ import msgspec
 from app.core.errors import NotFound
 from app.core.kube.decoding import pod_objects, seed_objects, shoot_objects
 from app.core.model.endpoints import ProbedPod
-from app.core.model.nodes import LeaseView, MachineView, NodeView
-from app.core.model.pods import PodView, SliceView
-from app.core.model.shoots import ClusterView
+from app.core.model.shoots import ClusterView, LeaseView, MachineView, NodeView
+from app.core.model.weeding import PodView, SliceView
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.simulation.store import Object
 from app.simulation.validation import SIZES

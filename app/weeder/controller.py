@@ -100,7 +100,11 @@ class ReadySince:
             while not self._questions and not self._begun:
                 self._more.clear()
                 await self._more.wait()
-            inquiry = self._next()
+            if self._questions:  # the first pod of every service goes before the second pod of any
+                key, inquiry = self._questions.popitem(last=False)
+                inquiry.pods.extend(rules.pods_behind(self._env.seed.slices(key)))
+            else:
+                inquiry = self._begun.popleft()
             try:
                 goes_on = await self._read_one(inquiry)
             except ClusterError as error:
@@ -110,14 +114,6 @@ class ReadySince:
                 self._go_on(inquiry)
             elif inquiry.since is not None:
                 self._found(inquiry.question, inquiry.since)
-
-    def _next(self) -> _Inquiry:
-        """The inquiry to work on next: the first pod of every service goes before the second pod of any."""
-        if not self._questions:
-            return self._begun.popleft()
-        key, inquiry = self._questions.popitem(last=False)
-        inquiry.pods.extend(rules.pods_behind(self._env.seed.slices(key)))
-        return inquiry
 
     def _go_on(self, inquiry: _Inquiry) -> None:
         self._begun.append(inquiry)

@@ -19,7 +19,6 @@ from app.core.errors import (
     WatchdogError,
 )
 from app.core.limits import Backoff
-from app.core.model.pods import OwnerView, PodView
 from app.core.model.weeding import (
     Delete,
     DeletedPod,
@@ -27,6 +26,8 @@ from app.core.model.weeding import (
     Keep,
     KeepReason,
     KeptPod,
+    OwnerView,
+    PodView,
     RecoveryStart,
 )
 from app.weeder import messages, rules
@@ -328,18 +329,17 @@ class Deletions:
         finally:
             self._sending.pop(pod.uid, None)
             self._on_answer(pod.name)
-        self._note_refusal(error, sent)
-        self._answered(pod, delete, error)
+        self._answered(pod, delete, error, sent)
 
-    def _note_refusal(self, error: ClusterError | None, sent: float) -> None:
+    def _answered(
+        self, pod: PodView, delete: Delete, error: ClusterError | None, sent: float
+    ) -> None:
+        now, found = self._env.clock.now(), answer(error)
         if isinstance(error, Forbidden):
-            if self._refusals.refused(sent, self._env.clock.now()):
+            if self._refusals.refused(sent, now):
                 self.refusal = error
         elif error is None or isinstance(error, NotFound | Conflict):
             self._refusals.allowed()
-
-    def _answered(self, pod: PodView, delete: Delete, error: ClusterError | None) -> None:
-        now, found = self._env.clock.now(), answer(error)
         self._env.records.answered(pod, found)
         if found.next_version:
             self._queue.until_next_version(pod, now)
@@ -349,15 +349,11 @@ class Deletions:
             self._done(pod, delete, found.result)
         else:
             if not found.next_version:
-                self._recovery_log.failed(pod.name, _failure(error), now)
+                forbidden = isinstance(error, Forbidden)
+                reason = KeepReason.FORBIDDEN if forbidden else KeepReason.REFUSED
+                self._recovery_log.failed(pod.name, Keep(reason, str(error)), now)
             messages.not_deleted(self._env, self._begun.key, pod, found.result, error)
 
     def _done(self, pod: PodView, delete: Delete, result: DeletionResult) -> None:
         deletion = self._recovery_log.deleted(pod, delete, result, self._env.clock.now())
         messages.deleted(self._env, self._begun, deletion)
-
-
-def _failure(error: ClusterError) -> Keep:
-    """The reason for which a pod whose deletion failed is still there."""
-    reason = KeepReason.FORBIDDEN if isinstance(error, Forbidden) else KeepReason.REFUSED
-    return Keep(reason, str(error))

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.core.clock import Clock
 from app.core.metrics import Metrics
-from app.core.model.pods import PodView
-from app.core.model.weeding import WeederPolicy
+from app.core.model.weeding import PodView, WeederPolicy
 from app.core.overrides.cache import WeederPauses
 from app.core.ports import Leadership
 from app.core.reporting.notices import NoticeBus

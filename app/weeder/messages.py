@@ -6,13 +6,14 @@ from typing import Any, Final
 
 from app.core.errors import ClusterError, trimmed
 from app.core.model.instants import rfc3339
-from app.core.model.pods import OwnerView, PodView
 from app.core.model.probing import NoticeKind
 from app.core.model.weeding import (
     DeletedPod,
     DeletionResult,
     End,
     Keep,
+    OwnerView,
+    PodView,
     RecoveryStart,
     RecoveryStatus,
     ServiceKey,
@@ -28,7 +29,7 @@ _NAME: Final = 100
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def _tell(  # noqa: PLR0913  a notice has as many parts
+def _tell(
     env: WeederEnvironment,
     key: ServiceKey,
     reason: str,
@@ -36,8 +37,7 @@ def _tell(  # noqa: PLR0913  a notice has as many parts
     *,
     severity: Severity = Severity.INFO,
     about: tuple[ResourceRef, str | None] | None = None,
-    event: bool = False,
-    note: str | None = None,
+    event: str | None = None,
     numbers: Mapping[str, Any] = _NOTHING,
 ) -> None:
     env.notice_bus.publish(
@@ -51,7 +51,6 @@ def _tell(  # noqa: PLR0913  a notice has as many parts
             resource=None if about is None else about[0],
             resource_uid=None if about is None else about[1],
             event=event,
-            note=note,
             numbers={"service": key.service, **numbers},
         )
     )
@@ -75,7 +74,7 @@ def began(env: WeederEnvironment, begun: RecoveryStart) -> None:
     numbers |= {"author": asked.author, "action": "Weed"}
     pods = f"the pods that wait for {begun.key.service} in CrashLoopBackOff"
     note = f"{_who(asked)} requested an immediate restart of {pods}."
-    _tell(env, begun.key, reason, text, about=about, event=True, note=note, numbers=numbers)
+    _tell(env, begun.key, reason, text, about=about, event=note, numbers=numbers)
 
 
 def _occasion(begun: RecoveryStart) -> str:
@@ -113,7 +112,7 @@ def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: DeletedPod) 
     about = _about(deletion.pod, deletion.uid, deletion.owner)
     spared = "an unknown time" if deletion.remaining is None else f"{deletion.remaining:.0f} s"
     waited = f"{deletion.container} would have waited {spared} more"
-    numbers = {"pod": deletion.pod, "result": deletion.result, "action": "Delete"}
+    reason, note = "PodNotWeeded", None
     match deletion.result:
         case DeletionResult.DRY_RUN:
             text = f"would delete pod {deletion.pod} for {key.service}: {waited} (dry run)"
@@ -122,50 +121,32 @@ def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: DeletedPod) 
                 f"pod {deletion.pod} was already gone when it was to be deleted for {key.service}"
             )
         case _:
-            why = f"{key.service} is ready again"
+            reason, why = "PodWeeded", f"{key.service} is ready again"
+            came = f"{key.service}, which it depends on, is ready again"
             if asked is not None:
                 why = f"{_who(asked)} requested weeding for {key.service}"
+                came = f"{_who(asked)} requested that for {key.service}"
             text = f"deleted pod {deletion.pod} as {why}: {waited}"
-    note = f"Pod {deletion.pod} was deleted, so that it starts again at once: "
-    note += f"{_came(key, asked)}, and its container {waited}."
-    event = deletion.result is DeletionResult.DELETED
-    _tell(
-        env,
-        key,
-        "PodWeeded" if event else "PodNotWeeded",
-        text,
-        about=about,
-        event=event,
-        note=note,
-        numbers=numbers,
-    )
-
-
-def _came(key: ServiceKey, asked: WeedRequest | None) -> str:
-    """Why a pod that waits for the service was deleted, in words."""
-    if asked is None:
-        return f"{key.service}, which it depends on, is ready again"
-    return f"{_who(asked)} requested that for {key.service}"
+            note = f"Pod {deletion.pod} was deleted, so that it starts again at once: "
+            note += f"{came}, and its container {waited}."
+    numbers = {"pod": deletion.pod, "result": deletion.result, "action": "Delete"}
+    _tell(env, key, reason, text, about=about, event=note, numbers=numbers)
 
 
 def capped(
     env: WeederEnvironment, key: ServiceKey, pod: PodView, keep: Keep, *, event: bool
 ) -> None:
     """Reports a pod that is kept because of its owner's cap; with an Event if `event` is set."""
-    about = _about(pod.name, pod.uid, pod.owner)
     numbers = {"pod": pod.name, "result": DeletionResult.CAPPED, "action": "Delete"}
-    severity = Severity.WARNING if event else Severity.DEBUG
-    text = f"pod {pod.name}: {keep.message}"
     note = f"Pod {pod.name} waits in CrashLoopBackOff and is left alone: {keep.message}."
     _tell(
         env,
         key,
         "WeedingCapped",
-        text,
-        severity=severity,
-        about=about,
-        event=event,
-        note=note,
+        f"pod {pod.name}: {keep.message}",
+        severity=Severity.WARNING if event else Severity.DEBUG,
+        about=_about(pod.name, pod.uid, pod.owner),
+        event=note if event else None,
         numbers=numbers,
     )
 

@@ -15,7 +15,8 @@ from app.core.clock import Clock
 # For how many namespaces the last turn is remembered; a seed has some hundreds.
 _REMEMBERED: Final = 4096
 NEVER: Final = float("-inf")
-# Pause between two turns of one namespace, as a share of the time that the rate alone puts between two turns.
+# Pause between two turns of one namespace, as a share of the time that the rate alone puts between two turns. Without
+# it the first namespace would take all turns before others that the same outage woke arrive.
 _REST: Final = 0.5
 # Seconds by which instants may differ and count as the same.
 _TICK: Final = 1e-6
@@ -69,7 +70,8 @@ class FairRateLimiter:
     async def turn(self, namespace: str) -> Turn:
         """Waits for a turn of this namespace; a caller that is cancelled leaves the queue, and its turn is not lost."""
         mine: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(namespace, deque()).append(mine)
+        queue = self._waiting.setdefault(namespace, deque())
+        queue.append(mine)
         self._more.set()
         try:
             return await mine
@@ -79,7 +81,10 @@ class FairRateLimiter:
                 self.give_back(mine.result())
             raise
         finally:
-            self._leave(namespace, mine)
+            if mine in queue:
+                queue.remove(mine)
+                if not queue:
+                    del self._waiting[namespace]
 
     def give_back(self, turn: Turn) -> None:
         """Returns a turn that was not used: it does not count to the rate, nor as the namespace's last turn."""
@@ -89,27 +94,24 @@ class FairRateLimiter:
         if self._served.get(turn.namespace) == turn.at:
             self._remember(turn.namespace, turn.before)
 
-    def _leave(self, namespace: str, mine: asyncio.Future[Turn]) -> None:
-        queue = self._waiting.get(namespace)
-        if queue is not None and mine in queue:
-            queue.remove(mine)
-            if not queue:
-                del self._waiting[namespace]
-
     async def run(self) -> None:
         """Hands out turns for ever."""
         while True:
             while not self._waiting:
                 self._more.clear()
                 await self._more.wait()
-            if (wait := self._free_in()) > _TICK:
-                await self._sleep(wait)
-            elif (namespace := self._next()) is None:
-                await self._sleep(min(map(self._rests_for, self._waiting)))
-            else:
-                self._serve(namespace)
+            now = self._clock.now()
+            while self._recent and self._recent[0] + self._window - now <= _TICK:
+                self._recent.popleft()
+            rests = {each: self.served(each) + self._rest - now for each in self._waiting}
+            if len(self._recent) >= self._most:
+                await self._sleep(self._recent[0] + self._window - now)
+            elif rested := [each for each, seconds in rests.items() if seconds <= _TICK]:
+                self._serve(min(rested, key=lambda each: (self._before(each), self.served(each))))
                 # Lets the caller that was served run: it may give the turn back.
                 await self._clock.sleep(0)
+            else:
+                await self._sleep(min(rests.values()))
 
     async def _sleep(self, seconds: float) -> None:
         """Sleeps for so many seconds, or until a turn is given back or a new caller waits."""
@@ -119,30 +121,6 @@ class FairRateLimiter:
             await self._more.wait()
         finally:
             alarm.cancel()
-
-    def _free_in(self) -> float:
-        now = self._clock.now()
-        while self._recent and self._recent[0] + self._window - now <= _TICK:
-            self._recent.popleft()
-        return 0.0 if len(self._recent) < self._most else self._recent[0] + self._window - now
-
-    def _rests_for(self, namespace: str) -> float:
-        """Seconds until the namespace may have a turn again.
-
-        Without that pause, the first namespace would take all turns before others that the same outage woke arrive.
-        """
-        return self.served(namespace) + self._rest - self._clock.now()
-
-    def _next(self) -> str | None:
-        """The namespace to serve next; None if all of them have to pause."""
-        first = min(self._waiting, key=self._rank)
-        if self._rests_for(first) <= _TICK:
-            return first
-        rested = (each for each in self._waiting if self._rests_for(each) <= _TICK)
-        return min(rested, key=self._rank, default=None)
-
-    def _rank(self, namespace: str) -> tuple[float, float]:
-        return (self._before(namespace), self.served(namespace))
 
     def _serve(self, namespace: str) -> None:
         queue = self._waiting[namespace]

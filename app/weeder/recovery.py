@@ -7,6 +7,7 @@ is still queued is dropped, and deletions that were sent are finished.
 """
 
 import asyncio
+import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from app.core.errors import Forbidden
-from app.core.model.pods import PodView
 from app.core.model.weeding import (
     Cause,
     Delete,
@@ -23,6 +23,7 @@ from app.core.model.weeding import (
     Keep,
     KeepReason,
     Phase,
+    PodView,
     RecoveryStart,
     RecoveryStatus,
     ServiceKey,
@@ -47,7 +48,7 @@ class RecoveryRunner:
         self, environment: WeederEnvironment, begun: RecoveryStart, opened: Callable[[], None]
     ) -> None:
         """Prepares the recovery; `opened` is called when its turn to list the pods has come."""
-        self._env, self.begun, self._on_opened = environment, begun, opened
+        self._env, self.begun, self._opened = environment, begun, opened
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
         self._recovery_log = RecoveryLog()
@@ -62,7 +63,7 @@ class RecoveryRunner:
         )
         self._changed_pods: set[str] = set()
         self._awake = asyncio.Event()
-        self._judged_all_at: float | None = None
+        self._judged_all_at = -math.inf
         self._watch: PodWatch | None = None
         self._refusal: Forbidden | None = None
         self._ended: tuple[float, End] | None = None
@@ -118,7 +119,7 @@ class RecoveryRunner:
     async def _admitted(self) -> None:
         await self._env.openings.turn(self.begun.key.namespace)
         if self._phase is Phase.OPENING:
-            self._on_opened()
+            self._opened()
 
     def finish(self, end: End) -> None:
         """Ends the recovery; what is still queued is dropped, and reported. Further calls do nothing."""
@@ -164,33 +165,27 @@ class RecoveryRunner:
 
     def judge_again(self) -> None:
         """Makes the recovery judge all pods again, as a pause or another obstacle has changed."""
-        self._judged_all_at = None
+        self._judged_all_at = -math.inf
         self._awake.set()
 
     async def _work(self, watch: "PodWatch") -> None:
         while not watch.synced:
             await self._sleep(_SYNC_POLL)
-        self._phase, self.failing, self._judged_all_at = Phase.WATCHING, None, None
+        self._phase, self.failing, self._judged_all_at = Phase.WATCHING, None, -math.inf
         found = [pod for pod in watch.pods().values() if rules.selected(pod, self._selectors)]
         self._env.records.opened(self._env.clock.now(), found)
         while True:
             self._judge_pods(watch)
-            wait = self._next_in()
-            if wait > 0:
+            due_at = self._judged_all_at + _JUDGED_AGAIN
+            if (at := self._queue.next_at()) is not None:
+                due_at = min(due_at, max(at, self._deletions.not_before()))
+            if (wait := due_at - self._env.clock.now()) > 0:
                 await self._sleep(wait)
                 continue
             turn = await self._env.deletions.turn(self.begun.key.namespace)
             self._judge_pods(watch)
             if not self._send_first(watch):
                 self._env.deletions.give_back(turn)
-
-    def _next_in(self) -> float:
-        """Seconds until a deletion is due, or all pods are to be judged again."""
-        at = self._queue.next_at()
-        if at is not None:
-            at = max(at, self._deletions.not_before())
-        idle = (self._judged_all_at or 0.0) + _JUDGED_AGAIN
-        return (idle if at is None else min(at, idle)) - self._env.clock.now()
 
     def _judge_pods(self, watch: "PodWatch") -> None:
         """Judges the pods that have changed; from time to time all, those included that are gone without an event.
@@ -203,7 +198,7 @@ class RecoveryRunner:
             raise trouble
         now, pods = self._env.clock.now(), watch.pods()
         names, self._changed_pods = self._changed_pods, set()
-        if self._judged_all_at is None or now - self._judged_all_at >= _JUDGED_AGAIN:
+        if now - self._judged_all_at >= _JUDGED_AGAIN:
             self._judged_all_at = now
             names |= pods.keys() | self._queue.names() | self._recovery_log.names()
         for name in sorted(names):
@@ -390,18 +385,14 @@ class RecoveryRegistry:
         story = self._stories.setdefault(key, _ServiceRecoveries())
         self._stories.move_to_end(key)
         if len(self._stories) > _SERVICES:
-            others = ((each, known) for each, known in self._stories.items() if each != key)
-            idle = (each for each, known in others if not self._counts(known))
-            if (oldest := next(idle, None)) is not None:
-                del self._stories[oldest]
+            # Where a recovery is under way, or counts towards the wait of the next, the service is always kept.
+            now, window = self._env.clock.now(), self._env.policy.watch_duration
+            for each, known in self._stories.items():
+                counts = bool(known.begun) and now - known.begun[-1] < window
+                if each != key and known.running is None and not counts:
+                    del self._stories[each]
+                    break
         return story
-
-    def _counts(self, story: _ServiceRecoveries) -> bool:
-        """Whether a recovery is under way, or counts towards the wait of the next: such services are always kept."""
-        if story.running is not None:
-            return True
-        window = self._env.policy.watch_duration
-        return bool(story.begun) and self._env.clock.now() - story.begun[-1] < window
 
     def _opened(self, story: _ServiceRecoveries, begun: RecoveryStart) -> None:
         """Called when a recovery begins to weed: it counts towards the wait of the next ones, once."""

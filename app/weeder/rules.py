@@ -24,9 +24,20 @@ from app.core.errors import (
     trimmed,
 )
 from app.core.limits import Backoff
-from app.core.model.pods import CRASH_LOOP, ContainerView, PodView, SliceEndpoint, SliceView
-from app.core.model.selectors import LabelSelector
-from app.core.model.weeding import Delete, DeletionResult, Judgement, Keep, KeepReason, WeederPolicy
+from app.core.model.names import LabelSelector
+from app.core.model.weeding import (
+    CRASH_LOOP,
+    ContainerView,
+    Delete,
+    DeletionResult,
+    Judgement,
+    Keep,
+    KeepReason,
+    PodView,
+    SliceEndpoint,
+    SliceView,
+    WeederPolicy,
+)
 
 # Readiness of services. A slice without the label `kubernetes.io/service-name` belongs to no service.
 

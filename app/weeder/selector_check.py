@@ -5,7 +5,7 @@ from typing import Final
 import structlog
 
 from app.core.errors import ClusterError
-from app.core.model.selectors import LabelSelector
+from app.core.model.names import LabelSelector
 from app.weeder.environment import WeederEnvironment
 
 log = structlog.get_logger(__name__)

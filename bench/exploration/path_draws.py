@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from app.core.model.endpoints import Effect, EndpointProbeSpec, TcpSocket
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.policy import ProberPolicy
-from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import Route
 from app.core.ports import Watched
 from app.simulation import manifests

@@ -10,13 +10,13 @@ from app.core.kube import custom_objects, reflector
 from app.core.kube.custom_objects import CustomObjects
 from app.core.kube.election import LeaseElection
 from app.core.kube.reflector import Reflector
+from app.core.model import overrides as overrides_rules
 from app.core.model import workloads as ann
 from app.core.model.overrides import EffectiveOverrides, Hold, Pause, ScaleRequest
 from app.core.model.probing import Decision, Verdict
 from app.core.model.scaling_runs import OperationPhase, ScalingStep
 from app.core.model.workloads import Direction, Patch, WorkloadView
 from app.core.overrides import reconciler
-from app.core.overrides import rules as overrides_rules
 from app.core.overrides.cache import OverrideCache
 from app.core.ports import WatchState
 from app.prober.rules import leases, manual, scaling, verdict

@@ -20,7 +20,7 @@ import looptime
 
 from app.core.clock import Clock
 from app.core.kube.election import SoleOwner
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 from app.core.overrides.cache import WeederPauses
 from app.core.reporting.metering import Metering

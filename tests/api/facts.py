@@ -5,7 +5,6 @@ from typing import Any
 
 from app.core.model import workloads as ann
 from app.core.model.endpoints import CachedResult, Effect, GateReason, ProbeOutcome, ProbeType
-from app.core.model.nodes import NodeView
 from app.core.model.overrides import API_PAUSE, Hold, ObjectId, Pause, ScaleRequest
 from app.core.model.overrides import Scope as PauseScope
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
@@ -21,6 +20,7 @@ from app.core.model.probing import (
     VerdictReason,
 )
 from app.core.model.scaling_runs import OperationPhase, ScaleSpec
+from app.core.model.shoots import NodeView
 from app.core.model.weeding import Cause, End, Phase, RecoveryStatus, ServiceKey
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.endpoints.gates import GateView

@@ -16,8 +16,9 @@ from app.api.context import Context, ProberView
 from app.api.health import Health
 from app.api.middleware import ApiMiddleware
 from app.core.config.settings import ServiceSettings
-from app.core.errors import FeatureUnavailable, NotFound, Refused
+from app.core.errors import ConfigWarning, FeatureUnavailable, NotFound, Refused
 from app.core.metrics import Metrics
+from app.core.model import overrides
 from app.core.model import workloads as ann
 from app.core.model.callers import Caller, Role
 from app.core.model.overrides import (
@@ -28,7 +29,7 @@ from app.core.model.overrides import (
     Pause,
     ScaleRequest,
 )
-from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
+from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.scaling_runs import (
     OperationPhase,
     ScaleSpec,
@@ -46,7 +47,6 @@ from app.core.model.weeding import (
     WeedRequest,
 )
 from app.core.model.workloads import ResourceRef, WorkloadView
-from app.core.overrides import rules
 from app.core.ports import PauseWrite, Permission
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.history import History
@@ -180,12 +180,12 @@ class FakeOverrides:
     # The view.
 
     def effective(self, namespace: str) -> EffectiveOverrides:
-        return rules.effective(
+        return overrides.effective(
             self.pauses(namespace), self.pauses(None), self.requests(namespace), self.now
         )
 
     def global_pause(self) -> Pause | None:
-        return next(iter(rules.ordered(self.pauses(None), self.now)), None)
+        return next(iter(overrides.ordered(self.pauses(None), self.now)), None)
 
     def pauses(self, namespace: str | None) -> list[Pause]:
         where = HOME if namespace is None else namespace

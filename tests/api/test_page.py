@@ -17,11 +17,11 @@ from app.api.health import Health
 from app.api.middleware import ApiMiddleware
 from app.api.page import site
 from app.core.clock import Clock
+from app.core.errors import ConfigWarning
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
 from app.core.model.endpoints import GateReason
-from app.core.model.pods import OwnerView
-from app.core.model.policy import ConfigWarning, Loop
+from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.weeding import (
@@ -29,6 +29,7 @@ from app.core.model.weeding import (
     DeletionResult,
     KeepReason,
     KeptPod,
+    OwnerView,
     ServiceKey,
     ServiceStatus,
     WeederPolicy,

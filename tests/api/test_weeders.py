@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from app.core.errors import Refused
-from app.core.model.pods import OwnerView
 from app.core.model.policy import Loop
 from app.core.model.weeding import (
     DeletedPod,
     DeletionResult,
     KeepReason,
     KeptPod,
+    OwnerView,
     Phase,
     RecoveryStatus,
     ServiceKey,

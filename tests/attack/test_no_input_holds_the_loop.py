@@ -34,8 +34,8 @@ from app.core.kube.resources import Resources
 from app.core.kube.seed_api import SeedApi
 from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
+from app.core.model.names import LabelSelector
 from app.core.model.probing import VerdictReason
-from app.core.model.selectors import LabelSelector
 from app.core.model.shoots import SecretView
 from app.core.model.workloads import REPLICAS, SINCE, ResourceRef
 from app.core.reporting.audit import AuditLog

@@ -10,7 +10,7 @@ from app.core.clock import Clock
 from app.core.errors import LimitExceeded, ServerFault
 from app.core.kube.decoding import pod_objects
 from app.core.kube.weeder_view import ONE_POD
-from app.core.model.pods import SliceEndpoint, SliceView
+from app.core.model.weeding import SliceEndpoint, SliceView
 from app.core.tasks import Tasks
 from app.simulation.workloads import API_SERVER, Workload
 from app.weeder.rules import Ledger

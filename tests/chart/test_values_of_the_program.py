@@ -15,8 +15,8 @@ from app.core.config.policy_files import parse_prober, parse_weeder
 from app.core.config.settings import ProberSettings, ServeSettings, WeederSettings
 from app.core.config.yaml_file import keys_of
 from app.core.model import names
-from app.core.model.durations import parse_duration
 from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, HttpGet, HttpHeader, TcpSocket
+from app.core.model.instants import parse_duration
 from app.core.model.keys import MatchExpression, PodSelector, Ref
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.weeding import PodSelectors, WeederPolicy

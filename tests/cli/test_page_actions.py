@@ -8,7 +8,7 @@ import pytest
 from app.api import presenting
 from app.api.page import actions
 from app.core.model import workloads as ann
-from app.core.model.durations import parse_duration
+from app.core.model.instants import parse_duration
 from app.core.model.policy import Loop
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.weeding import ServiceKey, ServiceStatus, WeederPolicy

@@ -8,7 +8,7 @@ from typing import Final
 
 from app.core.kube.pods import ProbedPods
 from app.core.model.endpoints import ProbedPod
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.names import LabelSelector, Operator, Requirement
 from tests.contract.arena import Arena, until
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena

@@ -5,8 +5,7 @@ import pytest
 from app.core.errors import NotFound
 from app.core.kube.resources import machines
 from app.core.model.instants import rfc3339
-from app.core.model.nodes import MachineView
-from app.core.model.shoots import LastOperation, ShootView, Undecodable, WorkerPool
+from app.core.model.shoots import LastOperation, MachineView, ShootView, Undecodable, WorkerPool
 from app.core.model.workloads import ResourceRef
 from tests.contract.arena import KCM, REAL_TIME, SCALER, until
 from tests.e2e import objects

@@ -14,7 +14,7 @@ from app.core.errors import (
 )
 from app.core.kube.shoot import PAGE
 from app.core.model.instants import rfc3339
-from app.core.model.nodes import LeaseView, NodeView
+from app.core.model.shoots import LeaseView, NodeView
 from tests.contract.arena import REAL_TIME, until
 from tests.e2e import objects
 from tests.e2e.api import all_of

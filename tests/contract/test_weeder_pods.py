@@ -6,7 +6,7 @@ import pytest
 
 from app.core.errors import Forbidden
 from app.core.model.instants import parse_rfc3339
-from app.core.model.pods import CRASH_LOOP, ContainerView, OwnerView
+from app.core.model.weeding import CRASH_LOOP, ContainerView, OwnerView
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import crash_looping, pod, running
 from tests.contract.weeding import none_of, one_of, selecting, watching

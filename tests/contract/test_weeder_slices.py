@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model.pods import SliceEndpoint
+from app.core.model.weeding import SliceEndpoint
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import SERVICE, endpoints, slice_of
 from tests.contract.weeding import API_SERVER, ETCD, key, mine

@@ -7,9 +7,8 @@ from typing import Final, Protocol
 
 from app.core.errors import ClusterError
 from app.core.kube.weeder_view import PodWatch, WeederSeed
-from app.core.model.pods import PodView
-from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.core.model.weeding import ServiceKey
+from app.core.model.names import LabelSelector, Operator, Requirement
+from app.core.model.weeding import PodView, ServiceKey
 from app.core.ports import Admission, Relisted
 from app.core.tasks import Tasks, cancelled
 from tests.contract.arena import Arena, until

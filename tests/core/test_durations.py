@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model.durations import format_duration, parse_duration
+from app.core.model.instants import format_duration, parse_duration
 
 READ = {
     "0": 0.0,

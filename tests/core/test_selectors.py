@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.simulation.server.reading import label_selector
 
 IN, NOT_IN, EXISTS, ABSENT = Operator

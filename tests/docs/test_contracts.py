@@ -24,13 +24,12 @@ PLANTED: Final = {
     ),
     "Inside the core: adapters, then services, then the vocabulary": (
         "app/core/reporting/history.py",
-        "app.core.overrides.rules",
+        "app.core.overrides.cache",
     ),
     "Rules and vocabulary are pure: no IO, no clock, no framework": (
         "app/prober/rules/verdict.py",
         "socket",
     ),
-    "What overrides mean is pure, too": ("app/core/overrides/rules.py", "random"),
     "The client of the API knows what travels, and nothing of the service": (
         "app/cli/session.py",
         "app.core.kube.client",

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
+from app.core.errors import ConfigWarning
 from app.core.model.endpoints import GateReason
-from app.core.model.nodes import NodeView
-from app.core.model.pods import OwnerView
-from app.core.model.policy import ConfigWarning, Loop
+from app.core.model.policy import Loop
 from app.core.model.probing import Exclusion, LeaseState, NoticeKind
 from app.core.model.scaling_runs import (
     OperationPhase,
@@ -14,11 +13,13 @@ from app.core.model.scaling_runs import (
     StepPhase,
     Trigger,
 )
+from app.core.model.shoots import NodeView
 from app.core.model.weeding import (
     DeletedPod,
     DeletionResult,
     KeepReason,
     KeptPod,
+    OwnerView,
     ServiceKey,
     ServiceStatus,
 )

@@ -30,8 +30,7 @@ OURS = re.compile(
 def notes(harness):
     """The notes of all Events, by reason and name."""
     told = [each for each in harness.notices if each.event]
-    assert all(each.note for each in told if each.reason != "OverrideSet")
-    return {(each.reason, each.resource.name): each.note for each in told}
+    return {(each.reason, each.resource.name): each.event for each in told}
 
 
 async def test_an_outage_is_told_in_sentences_that_anybody_understands(lab):
@@ -164,7 +163,7 @@ def told(publish, *args, **more):
     bus = SimpleNamespace(publish=said.append)
     clock = SimpleNamespace(now=lambda: 0.0)
     publish(SimpleNamespace(notice_bus=bus, clock=clock, policy=GARDENER), *args, **more)
-    return said[0].note
+    return said[0].event
 
 
 @pytest.mark.parametrize("result", list(StepResult))

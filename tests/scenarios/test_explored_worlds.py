@@ -13,10 +13,10 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.kube.decoding import overrides as codec
+from app.core.model import overrides
 from app.core.model.endpoints import EndpointProbeSpec, ProbeOutcome, TcpSocket
 from app.core.model.overrides import Scope
 from app.core.model.shoots import Route
-from app.core.overrides import rules
 from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.server.options import RequestedObject
@@ -216,7 +216,7 @@ def test_a_hold_is_reckoned_apart_from_the_product_and_comes_to_the_same(directi
     theirs, mine = codec.scale_request(json.dumps(obj).encode()), wishes.read(obj, NOW).order
     assert mine is not None
     for seconds in (-3_000.0, -1_799.0, 0.1, 1.0, 900.0, 3_599.0, 4_000.0, 100_000.0):
-        held = rules.hold_of(theirs, NOW + seconds) is not None
+        held = overrides.hold_of(theirs, NOW + seconds) is not None
         assert mine.holds(NOW + seconds, surely=True) <= held
         assert held <= mine.holds(NOW + seconds, surely=False)
 

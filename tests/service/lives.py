@@ -11,8 +11,8 @@ from app.core.clock import Clock
 from app.core.config.settings import DemoSettings
 from app.core.kube.election import SoleOwner
 from app.core.metrics import Metrics
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.policy import Loop
-from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.names import LabelSelector, Operator, Requirement
 from tests.simulation.worlds import simulated
 
 A = "shoot--local--a"

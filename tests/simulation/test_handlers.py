@@ -15,7 +15,7 @@ from app.core.model.endpoints import (
     TargetAddress,
     TcpSocket,
 )
-from app.core.model.selectors import LabelSelector
+from app.core.model.names import LabelSelector
 from app.simulation.network import TargetAnswer
 from app.simulation.workloads import PodTimes, Workload
 from tests.simulation.worlds import about, simulated

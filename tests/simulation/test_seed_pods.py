@@ -4,7 +4,7 @@ import pytest
 
 from app.core.errors import NotFound
 from app.core.model.instants import parse_rfc3339
-from app.core.model.pods import CRASH_LOOP
+from app.core.model.weeding import CRASH_LOOP
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import Owner, PodTimes, Workload
 from tests.simulation.worlds import about, simulated

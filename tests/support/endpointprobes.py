@@ -22,8 +22,8 @@ from app.core.model.endpoints import (
     TargetAddress,
     TcpSocket,
 )
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.policy import ProberPolicy
-from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.ports import CountRun, WatchState
 from app.core.reporting.notices import Notice, NoticeBus
 from app.core.tasks import Tasks

@@ -7,10 +7,10 @@ from typing import NamedTuple, cast
 from app.core.clock import Clock
 from app.core.kube.weeder_view import WeederSeed
 from app.core.metrics import Metrics
-from app.core.model.pods import PodView
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.weeding import (
     Phase,
+    PodView,
     RecoveryStatus,
     ServiceKey,
     ServiceStatus,

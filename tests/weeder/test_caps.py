@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model.selectors import LabelSelector
+from app.core.model.names import LabelSelector
 from app.core.model.weeding import End, KeepReason, Phase, WeederPolicy
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble

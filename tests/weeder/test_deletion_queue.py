@@ -2,8 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.pods import PodView
-from app.core.model.weeding import Delete
+from app.core.model.weeding import Delete, PodView
 from app.weeder.deletions import DeletionQueue
 from app.weeder.environment import RetryWaits
 

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.errors import Forbidden
-from app.core.model.selectors import LabelSelector
+from app.core.model.names import LabelSelector
 from app.core.model.weeding import Delete, KeepReason, WeederPolicy
 from app.weeder import rules
 from app.weeder.rules import UNKNOWN, Ledger, answer

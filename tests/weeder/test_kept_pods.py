@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.model.pods import PodView
-from app.core.model.weeding import Delete, DeletionResult, End, Keep, KeepReason
+from app.core.model.weeding import Delete, DeletionResult, End, Keep, KeepReason, PodView
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.weeder.deletions import RecoveryLog

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.core.model.selectors import LabelSelector
+from app.core.model.names import LabelSelector
 from app.core.model.weeding import Cause, End, KeepReason, Phase, ServiceKey, WeederPolicy
 from app.simulation.faults import PodWatched
 from app.simulation.store import ObjectKey

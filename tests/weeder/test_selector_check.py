@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.errors import Unreachable
-from app.core.model.selectors import LabelSelector
+from app.core.model.names import LabelSelector
 from app.core.model.weeding import WeederPolicy
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import Workload

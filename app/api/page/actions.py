@@ -14,10 +14,9 @@ from app.api import schemas
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.core.model.callers import Caller
-from app.core.model.overrides import API_PAUSE
+from app.core.model.overrides import API_PAUSE, ordered
 from app.core.model.scaling_runs import ScalingRunStatus, Trigger
 from app.core.model.weeding import ServiceKey
-from app.core.overrides.rules import ordered
 
 MOST_PAUSES: Final = 50
 """Most pauses in force that a page shows, and offers to end; anybody with kubectl may make any number."""

@@ -28,7 +28,7 @@ from app.api.dependencies import (
 )
 from app.api.problems import Problem, ProblemType
 from app.core.errors import NotKnownYet, OperationGone, trimmed
-from app.core.model.durations import parse_duration
+from app.core.model.instants import parse_duration
 from app.core.model.overrides import Hold
 from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus, Trigger
 from app.prober.status import ShootStatus

@@ -18,9 +18,8 @@ from app.core import log, redaction
 from app.core.config.flags import flag_name, shown_type
 from app.core.config.settings import ServiceSettings
 from app.core.config.values import LogLevel
-from app.core.model.durations import format_duration
 from app.core.model.endpoints import Effect, EndpointProbeSpec, Exec, HttpGet, Scheme
-from app.core.model.instants import rfc3339
+from app.core.model.instants import format_duration, rfc3339
 from app.core.model.policy import DependentPolicy, Loop, ProberPolicy, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.model.weeding import WeederPolicy

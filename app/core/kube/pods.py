@@ -33,7 +33,7 @@ from app.core.kube.reviews import PODS_FEATURE
 from app.core.kube.seed_api import WITHIN, SeedApi
 from app.core.limits import Backoff
 from app.core.model.endpoints import ProbedPod
-from app.core.model.selectors import LabelSelector
+from app.core.model.names import LabelSelector
 from app.core.ports import Frame, WatchState
 from app.core.tasks import Tasks, cancelled, happens, tell
 

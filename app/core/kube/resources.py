@@ -18,10 +18,9 @@ from app.core.kube.decoding.envelope import METADATA_LIST, RawPage, name_if_prot
 from app.core.kube.failures import RequestedRight
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 from app.core.model.endpoints import ProbedPod
-from app.core.model.nodes import MachineView
-from app.core.model.pods import PodView, SliceView
-from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.core.model.shoots import ClusterView, Route, SecretView, Undecodable
+from app.core.model.names import LabelSelector, Operator, Requirement
+from app.core.model.shoots import ClusterView, MachineView, Route, SecretView, Undecodable
+from app.core.model.weeding import PodView, SliceView
 from app.core.model.workloads import ResourceRef, WorkloadView
 
 _METHODS: Final = {

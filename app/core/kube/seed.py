@@ -32,9 +32,8 @@ from app.core.kube.resources import (
     metadata,
 )
 from app.core.kube.seed_api import Budget, SeedApi
-from app.core.model.nodes import MachineView
 from app.core.model.policy import ProberPolicy
-from app.core.model.shoots import ClusterView, Route, SecretView
+from app.core.model.shoots import ClusterView, MachineView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import SeedChange, Starting, Watched, WatchState
 from app.core.tasks import Tasks, cancelled, tell

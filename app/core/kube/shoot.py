@@ -37,8 +37,7 @@ from app.core.kube.kubeconfig import (
 )
 from app.core.kube.seed import SeedCluster
 from app.core.metrics import Metrics
-from app.core.model.nodes import LeaseReading, LeaseView, NodeView
-from app.core.model.shoots import Route, SecretView
+from app.core.model.shoots import LeaseReading, LeaseView, NodeView, Route, SecretView
 from app.core.ports import Watched
 
 T = TypeVar("T")

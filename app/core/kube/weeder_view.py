@@ -11,9 +11,8 @@ from app.core.kube.decoding import envelope, pod_objects
 from app.core.kube.reflector import ObjectKey, Reflector
 from app.core.kube.resources import PODS
 from app.core.kube.seed_api import Budget, SeedApi
-from app.core.model.pods import PodView, SliceView
-from app.core.model.selectors import LabelSelector
-from app.core.model.weeding import ServiceKey
+from app.core.model.names import LabelSelector
+from app.core.model.weeding import PodView, ServiceKey, SliceView
 from app.core.ports import Admission, Relisted, ServiceListener, Starting, WatchState
 from app.core.tasks import Tasks, cancelled, tell
 

@@ -27,8 +27,11 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
-from app.core.model.durations import EXAMPLE, format_duration, parse_duration
+from app.core.model.instants import EXAMPLE, format_duration, parse_duration
 from app.core.model.names import (
+    LabelSelector,
+    Operator,
+    Requirement,
     is_api_version,
     is_kind,
     is_label,
@@ -37,7 +40,6 @@ from app.core.model.names import (
     is_service,
     is_subdomain,
 )
-from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.workloads import ResourceRef
 
 T = TypeVar("T")

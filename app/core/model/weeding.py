@@ -1,10 +1,10 @@
-"""The domain of the weeder: its configuration, decisions and results."""
+"""The domain of the weeder: the pods and EndpointSlices that it reads, its configuration, decisions and results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 from pydantic import AfterValidator, Field, WrapSerializer
 
@@ -19,8 +19,80 @@ from app.core.model.keys import (
     Switch,
     WrittenAs,
 )
-from app.core.model.pods import OwnerView
-from app.core.model.selectors import LabelSelector
+from app.core.model.names import LabelSelector
+
+CRASH_LOOP: Final = "CrashLoopBackOff"
+"""The waiting reason of a container that the kubelet restarts when its back-off is over."""
+
+
+class OwnerView(NamedTuple):
+    """The controller of an object: its owner reference with `controller: true`."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+class ContainerView(NamedTuple):
+    """The status of a container or init container."""
+
+    name: str
+    waiting: str | None = None
+    """`state.waiting.reason`; None if the container is not waiting, empty if it waits without a reason."""
+    restarts: int | None = None
+    """`restartCount`; None if missing."""
+    last_exit: float | None = None
+    """`lastState.terminated.finishedAt`, as an instant; None if missing."""
+    init: bool = False
+
+    @property
+    def crash_loops(self) -> bool:
+        """Whether the container waits in CrashLoopBackOff."""
+        return self.waiting == CRASH_LOOP
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    owner: OwnerView | None = None
+    """None for a bare pod."""
+    terminating: bool = False
+    """Whether it has a deletionTimestamp."""
+    containers: tuple[ContainerView, ...] = ()
+    """Regular and init containers."""
+    ready_since: float | None = None
+    """`lastTransitionTime` of the condition Ready, an instant in whole seconds; None unless its status is True."""
+
+
+class SliceEndpoint(NamedTuple):
+    """One endpoint of an EndpointSlice."""
+
+    ready: bool
+    """`conditions.ready`; a missing value counts as true, as the API defines it."""
+    pod: str | None = None
+    """The name of the pod behind the endpoint (`targetRef`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceView:
+    """An EndpointSlice."""
+
+    namespace: str
+    name: str
+    service: str
+    """Label `kubernetes.io/service-name`; empty if missing, in which case the slice belongs to no service."""
+    resource_version: str
+    endpoints: tuple[SliceEndpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

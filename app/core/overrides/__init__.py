@@ -1,6 +1,5 @@
 """Pauses, ScaleRequests and the holds that follow from them (rules 7).
 
-rules        what is in force at an instant; pure
 cache        `OverrideCache`: the overrides as they are now, for prober, weeder and API
 service      the writes, read back where their outcome is not known
 reconciler   the prober's leader reports Pauses, shows their end, and deletes what is long over

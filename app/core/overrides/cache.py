@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from app.core.clock import Clock
+from app.core.model import overrides
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import EffectiveOverrides, Pause, ScaleRequest, Scope
-from app.core.overrides import rules
 from app.core.tasks import happens
 
 if TYPE_CHECKING:
@@ -131,11 +131,11 @@ class OverrideCache:
         home = self._home
         own = self._pauses.of(namespace).values() if namespace != home else ()
         everywhere = self._pauses.of(home).values()
-        return rules.effective(own, everywhere, self.requests(namespace), self._clock.now())
+        return overrides.effective(own, everywhere, self.requests(namespace), self._clock.now())
 
     def global_pause(self) -> Pause | None:
         """Returns the pause of all shoots that acts now, if any."""
-        found = rules.ordered(self._pauses.of(self._home).values(), self._clock.now())
+        found = overrides.ordered(self._pauses.of(self._home).values(), self._clock.now())
         return next(iter(found), None)
 
     def pauses(self, namespace: str | None) -> Sequence[Pause]:
@@ -193,7 +193,7 @@ class OverrideCache:
                 case Pause(until=until):
                     end: float | None = until
                 case ScaleRequest(open=False) as request:
-                    end = rules.hold_end(request)
+                    end = overrides.hold_end(request)
                 case _:
                     end = None
             if end is not None and end > self._clock.now():

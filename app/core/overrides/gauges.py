@@ -9,8 +9,8 @@ from prometheus_client.registry import Collector
 
 from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.model import overrides
 from app.core.model.overrides import ALL_SHOOTS, Pause
-from app.core.overrides import rules
 from app.core.overrides.cache import OverrideCache
 
 
@@ -61,7 +61,7 @@ class OverrideGauges(Collector):
         pauses = [each for each in self._cache.all_pauses() if each.in_force(now)]
         holds: dict[str, float] = {}
         for each in self._cache.requests():
-            if (hold := rules.hold_of(each, now)) is not None:
+            if (hold := overrides.hold_of(each, now)) is not None:
                 namespace = each.id.namespace
                 holds[namespace] = max(hold.until, holds.get(namespace, hold.until))
         yield self._active(pauses, len(holds))

@@ -12,6 +12,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Conflict, FeatureUnavailable, LeadershipLost
+from app.core.model import overrides
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.overrides import (
     ALL_SHOOTS,
@@ -23,7 +24,6 @@ from app.core.model.overrides import (
 )
 from app.core.model.probing import NoticeKind
 from app.core.model.workloads import ResourceRef
-from app.core.overrides import rules
 from app.core.overrides.cache import PAUSES, OverrideCache
 from app.core.overrides.service import OverrideService
 from app.core.reporting.notices import Notice, NoticeBus, Severity
@@ -68,7 +68,7 @@ def finished(requests: Iterable[ScaleRequest], now: float) -> list[ScaleRequest]
         those.sort(key=lambda each: (-each.created_at, each.id.name))
         for each in those[LAST_KEPT:]:
             ended = each.created_at if each.ended is None else each.ended
-            if (rules.hold_end(each) or ended) + REQUEST_KEPT <= now:
+            if (overrides.hold_end(each) or ended) + REQUEST_KEPT <= now:
                 found.append(each)
     return found
 
@@ -144,7 +144,7 @@ class OverrideReconciler:
             {
                 each.id.uid: (each.id.namespace, hold)
                 for each in self._cache.requests()
-                if (hold := rules.hold_of(each, now)) is not None
+                if (hold := overrides.hold_of(each, now)) is not None
             },
         )
         off = self._cache.gone()
@@ -246,7 +246,7 @@ class OverrideReconciler:
             resource=ResourceRef(API_VERSION, "Pause", pause.id.name),
             resource_uid=pause.id.uid,
             about_namespace=pause.id.namespace,
-            event=True,
+            event=text,
             numbers=numbers if author is None else {**numbers, "author": author},
         )
 
@@ -263,16 +263,17 @@ class OverrideReconciler:
 
     def _lost(self, kind: str, why: str, now: float) -> Notice:
         """A kind is no longer there, or must not be read any more, so that none of it is in force."""
+        text = f"there are no {kind} any more: {why}"
         return Notice(
             NoticeKind.OVERRIDE,
             ALL_SHOOTS,
             now,
             OFF,
-            f"there are no {kind} any more: {why}",
+            text,
             Severity.ERROR,
             resource=ResourceRef("v1", "Namespace", self._home),
             about_namespace=self._home,
-            event=True,
+            event=text,
         )
 
     # Upkeep.

@@ -187,7 +187,7 @@ class EventWriter:
 
     def note(self, notice: Notice) -> None:
         """Queues an Event for `notice` if it needs one; a subscriber of the bus, except in a dry run."""
-        if not notice.event or notice.resource is None or not self._open(notice.kind):
+        if notice.event is None or notice.resource is None or not self._open(notice.kind):
             return
         resource, place = notice.resource, _place(notice)
         if self._repeats.told((place, resource), notice):
@@ -303,7 +303,7 @@ def event(
         "action": str(action),
         "reason": str(notice.reason)[:128],
         "regarding": regarding if uid is None else {**regarding, "uid": uid},
-        "note": _note(notice.message if notice.note is None else notice.note),
+        "note": _note(notice.event or ""),
         "type": "Warning" if troubling and notice.reason not in _NORMAL else "Normal",
     }
 

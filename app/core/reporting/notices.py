@@ -41,10 +41,8 @@ class Notice:
     """UID of `resource` if it is not a configured dependent."""
     about_namespace: str | None = None
     """Namespace of `resource`; None if it is `namespace`."""
-    event: bool = False
-    """Whether it becomes a Kubernetes Event on `resource`."""
-    note: str | None = None
-    """Text of the Event, for the owner of `resource`; None uses `message`."""
+    event: str | None = None
+    """The note of the Kubernetes Event on `resource`, for its owner; None if there is no Event."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """The facts behind it: counts, replicas, levels, seconds."""
 

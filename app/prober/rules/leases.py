@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from app.core.model.nodes import LeaseReading, LeaseView
 from app.core.model.probing import Judgement, LeaseState
+from app.core.model.shoots import LeaseReading, LeaseView
 
 # The constants of rules 3.1, for a shoot's grace g and a lease's duration d (seconds).
 

@@ -4,11 +4,10 @@ from dataclasses import dataclass, replace
 from enum import Enum, unique
 from typing import Final
 
-from app.core.model.overrides import ScaleRequest
+from app.core.model.overrides import ScaleRequest, hold_end
 from app.core.model.probing import Verdict
 from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatus, StepPhase
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.overrides.rules import hold_end
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from app.core.clock import Clock
 from app.core.errors import Refused
-from app.core.model.overrides import ScaleRequest
+from app.core.model.overrides import ScaleRequest, hold_end
 from app.core.model.probing import Verdict
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.core.overrides.rules import hold_end
 from app.core.ports import Watched
 from app.core.tasks import happens
 from app.prober.environment import ProberEnvironment

@@ -374,15 +374,16 @@ class Dependents:
     def _tell(self, order: IgnoreRequest, after: WorkloadView) -> None:
         done = "set" if order.ignored else "removed"
         why = "" if order.reason is None else f": {order.reason}"
+        text = redaction.clean(f"{order.author} {done} ignore-scaling of {order.ref}{why}")
         messages.publish(
             self._env,
             NoticeKind.OVERRIDE,
             order.namespace,
             "OverrideSet" if order.ignored else "OverrideEnded",
-            redaction.clean(f"{order.author} {done} ignore-scaling of {order.ref}{why}"),
+            text,
             resource=order.ref,
             resource_uid=after.uid,
-            event=True,
+            event=text,
             numbers={
                 "action": "SetOverride" if order.ignored else "EndOverride",
                 "override": "ignore-scaling",

@@ -17,7 +17,7 @@ from app.core.config.settings import DemoSettings
 from app.core.config.yaml_file import read_text
 from app.core.errors import ConfigurationError, Mistake, WatchdogError
 from app.core.log import configure_logs
-from app.core.model.durations import format_duration
+from app.core.model.instants import format_duration
 from app.core.tasks import Tasks
 from app.simulation.demo.child import Child, claim, is_as_shipped, prober_file
 from app.simulation.demo.program_api import DemoClient

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from app.core.errors import trimmed
-from app.core.model.durations import format_duration
+from app.core.model.instants import format_duration
 from app.core.model.probing import ShootState
 from app.simulation.demo.gating import Fates, GateOutcome, added_up, is_gated
 from app.simulation.demo.losses import Comparison, Harm, Toll

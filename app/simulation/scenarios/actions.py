@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator
 
-from app.core.config.yaml_file import nearest
+from app.core.config.values import nearest
 from app.core.errors import NotFound
 from app.core.model import workloads as ann
 from app.core.model.keys import (

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from app.core.errors import Expired, Invalid, NotFound
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import ListOptions, RequestedObject, number
 from app.simulation.server.rendering import served

@@ -11,8 +11,15 @@ from app.core.errors import ClusterError, Unreachable
 from app.core.kube import resources
 from app.core.kube.client import ApiRequest
 from app.core.kube.election import SoleOwner
-from app.core.model.pods import PodView
-from app.core.model.weeding import DeletionResult, End, Judgement, Keep, KeepReason, ServiceKey
+from app.core.model.weeding import (
+    DeletionResult,
+    End,
+    Judgement,
+    Keep,
+    KeepReason,
+    PodView,
+    ServiceKey,
+)
 from app.core.ports import Relisted
 from app.weeder import deletions, environment, rules
 from app.weeder.controller import WeederController

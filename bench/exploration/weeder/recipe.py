@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 from app.simulation.workloads import (
     API_SERVER,

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.core.kube.weeder_view import WeederSeed
-from app.core.model.pods import SliceView
-from app.core.model.weeding import ServiceKey
+from app.core.model.weeding import ServiceKey, SliceView
 from app.core.ports import Leadership, Relisted
 
 PACE: Final = 120.0

@@ -24,8 +24,8 @@ from app.core.model.endpoints import (
     Scheme,
     TcpSocket,
 )
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.policy import ProberPolicy
-from app.core.model.selectors import LabelSelector, Operator, Requirement
 
 HERE = Path(__file__).parent / "endpoint"
 API_SERVER = LabelSelector((Requirement("role", Operator.IN, frozenset({"apiserver"})),))

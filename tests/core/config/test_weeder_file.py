@@ -19,7 +19,7 @@ from app.core.config.policy_files import (
 from app.core.config.values import FileKind
 from app.core.config.yaml_file import keys_of
 from app.core.errors import ConfigurationError
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
 
 HERE = Path(__file__).parent

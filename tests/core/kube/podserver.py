@@ -14,7 +14,7 @@ from app.core.errors import BadAnswer, Expired, Unreachable
 from app.core.kube.pods import ProbedPods
 from app.core.kube.seed_api import Budget
 from app.core.metrics import Metrics
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.tasks import Tasks
 
 A, B, C = "shoot--dev--a", "shoot--dev--b", "shoot--dev--c"

@@ -6,8 +6,8 @@ import pytest
 
 from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions
 from app.core.model.endpoints import EndpointProbeSpec, Exec, TcpSocket
+from app.core.model.names import LabelSelector
 from app.core.model.policy import DependentPolicy, ProberPolicy
-from app.core.model.selectors import LabelSelector
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
 

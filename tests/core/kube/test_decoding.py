@@ -15,13 +15,15 @@ from app.core.errors import BadAnswer, LimitExceeded
 from app.core.kube.decoding import envelope, seed_objects, shoot_objects
 from app.core.kube.decoding import overrides as codec
 from app.core.model import workloads as ann
-from app.core.model.nodes import LeaseView, MachineView, NodeView
 from app.core.model.overrides import ObjectId, ScaleRequest, Scope
 from app.core.model.scaling_runs import OperationPhase, ScaleSpec
 from app.core.model.shoots import (
     DEFAULT_NODE_CONDITIONS,
     ClusterView,
     LastOperation,
+    LeaseView,
+    MachineView,
+    NodeView,
     ShootView,
     Undecodable,
     WorkerPool,

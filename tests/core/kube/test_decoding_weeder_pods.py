@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadAnswer
 from app.core.kube.decoding import pod_objects
-from app.core.model.pods import ContainerView, OwnerView, SliceEndpoint
+from app.core.model.weeding import ContainerView, OwnerView, SliceEndpoint
 from tests.core.kube.weeding import NS, a_slice, endpoint, up
 
 

@@ -19,7 +19,7 @@ from app.core.kube.nesting import shallow
 from app.core.kube.reflector import Reflector
 from app.core.kube.resources import Resources
 from app.core.metrics import Metrics
-from app.core.model.selectors import LabelSelector
+from app.core.model.names import LabelSelector
 from app.core.model.shoots import Route, Undecodable
 from app.core.model.workloads import ResourceRef
 

@@ -17,8 +17,8 @@ from app.core.kube.pods import ProbedPods
 from app.core.kube.seed import SeedCluster
 from app.core.kube.weeder_view import WeederSeed
 from app.core.metrics import Metrics
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.policy import DependentPolicy, ProberPolicy
-from app.core.model.selectors import LabelSelector, Operator, Requirement
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.ports import STALE, Watched

@@ -31,8 +31,8 @@ from app.core.kube.seed_api import Budget, SeedApi
 from app.core.limits import Backoff
 from app.core.metrics import Metrics
 from app.core.model import workloads as ann
-from app.core.model.nodes import MachineView
 from app.core.model.policy import DependentPolicy, ProberPolicy
+from app.core.model.shoots import MachineView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView
 from app.core.ports import Permission, SeedChange, Watched
 from app.core.tasks import Tasks

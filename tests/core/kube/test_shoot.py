@@ -20,8 +20,7 @@ from app.core.kube.client import ResponseLimits
 from app.core.kube.kubeconfig import ServerPolicy
 from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
-from app.core.model.nodes import NodeView
-from app.core.model.shoots import SecretView
+from app.core.model.shoots import NodeView, SecretView
 from tests.core.kube.server import AUTHORITY, serving, until
 from tests.support.certs import Authority
 

@@ -21,7 +21,7 @@ from app.core.errors import (
 )
 from app.core.kube import weeder_view
 from app.core.kube.weeder_view import WeederSeed
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.tasks import Tasks
 from tests.core.kube.server import api_of, until
 from tests.core.kube.weeding import NS, SERVICES, listed, pod

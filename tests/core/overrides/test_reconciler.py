@@ -249,7 +249,11 @@ async def test_kinds_that_are_removed_are_reported_once_in_the_own_namespace(lab
     replica.world.faults.crds_removed("ScaleRequest")
     await lab.clock.sleep(200)
     (told,) = replica.told("OverridesOff")
-    assert (told.about_namespace, told.resource.kind, told.event) == (HOME, "Namespace", True)
+    assert (told.about_namespace, told.resource.kind, told.event) == (
+        HOME,
+        "Namespace",
+        told.message,
+    )
     assert told.message.startswith("there are no scalerequests any more: ")
 
 

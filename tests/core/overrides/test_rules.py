@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from app.core.model import overrides
 from app.core.model.overrides import NOTHING, ObjectId, Pause, ScaleRequest, Scope
 from app.core.model.scaling_runs import OperationPhase, ScaleSpec
 from app.core.model.workloads import Direction
-from app.core.overrides import rules
 
 UP, DOWN = Direction.UP, Direction.DOWN
 PENDING, RUNNING, DONE, FAILED, CANCELLED, REFUSED = OperationPhase
@@ -23,11 +23,11 @@ def request(phase=PENDING, direction=DOWN, *, hold=30.0, name="r", **more):
 
 
 def names(*pauses, now=50.0):
-    return [each.id.name for each in rules.ordered(pauses, now)]
+    return [each.id.name for each in overrides.ordered(pauses, now)]
 
 
 def test_without_objects_nothing_is_in_force():
-    assert rules.effective((), (), (), 0.0) is NOTHING
+    assert overrides.effective((), (), (), 0.0) is NOTHING
 
 
 def test_a_pause_is_in_force_until_its_end():
@@ -40,7 +40,7 @@ def test_what_was_deleted_and_waits_for_a_finalizer_is_over():
     for phase in (PENDING, RUNNING, DONE):
         gone = replace(request(phase, ended=40.0), deleting=True)
         assert not gone.open
-        assert rules.hold_of(gone, 50.0) is None
+        assert overrides.hold_of(gone, 50.0) is None
 
 
 def test_the_stricter_pause_acts_then_the_one_that_ends_last():
@@ -54,7 +54,7 @@ def test_the_stricter_pause_acts_then_the_one_that_ends_last():
 
 def test_pauses_of_a_shoot_and_of_all_shoots_count_together():
     own, everywhere = pause("own", Scope.SCALE_DOWN), pause("all", where="garden")
-    found = rules.effective([own], [everywhere], (), 50.0)
+    found = overrides.effective([own], [everywhere], (), 50.0)
     assert (found.pause, found.global_pause, found.covering) == (own, everywhere, everywhere)
     assert len(found.pauses) == 2
 
@@ -63,14 +63,14 @@ def test_pauses_of_a_shoot_and_of_all_shoots_count_together():
     ("scope", "up", "down"), [(Scope.ALL, True, True), (Scope.SCALE_DOWN, False, True)]
 )
 def test_a_scope_names_the_directions_that_a_pause_forbids(scope, up, down):
-    found = rules.effective([pause(scope=scope)], (), (), 50.0)
+    found = overrides.effective([pause(scope=scope)], (), (), 50.0)
     assert (found.pause_against(UP) is not None) is up
     assert (found.pause_against(DOWN) is not None) is down
 
 
 @pytest.mark.parametrize("phase", [PENDING, RUNNING])
 def test_an_open_request_holds_however_long_it_takes(phase):
-    hold = rules.hold_of(request(phase, hold=0.0), 9_999.0)
+    hold = overrides.hold_of(request(phase, hold=0.0), 9_999.0)
     assert hold is not None
     assert not hold.done
 
@@ -92,23 +92,23 @@ def test_after_its_end_a_request_holds_for_spec_hold_unless_nothing_came_of_it(
     phase, direction, holds
 ):
     ended = request(phase, direction, ended=20.0, hold=30.0)
-    assert (rules.hold_of(ended, 49.9) is not None) is holds
-    assert rules.hold_of(ended, 50.0) is None
+    assert (overrides.hold_of(ended, 49.9) is not None) is holds
+    assert overrides.hold_of(ended, 50.0) is None
 
 
 def test_the_end_that_the_status_names_counts():
-    assert rules.hold_of(request(DONE, ended=20.0, hold_until=80.0), 79.0) is not None
+    assert overrides.hold_of(request(DONE, ended=20.0, hold_until=80.0), 79.0) is not None
 
 
 def test_a_request_that_cannot_be_decoded_holds_nothing():
-    assert rules.hold_of(replace(request(), problem="?"), 11.0) is None
+    assert overrides.hold_of(replace(request(), problem="?"), 11.0) is None
 
 
 def test_of_several_holds_the_one_under_way_acts_then_the_one_that_ends_last():
     first, last = (request(DONE, name=n, ended=20.0, hold=h) for n, h in (("a", 60), ("b", 90)))
-    acting = rules.acting_hold([first, last], 50.0)
+    acting = overrides.acting_hold([first, last], 50.0)
     assert acting is not None
     assert acting.operation == "uid of b"
-    acting = rules.acting_hold([first, last, request(name="c")], 50.0)
+    acting = overrides.acting_hold([first, last, request(name="c")], 50.0)
     assert acting is not None
     assert acting.operation == "uid of c"

@@ -68,10 +68,18 @@ class Harness:
         _ = self.tasks.shared(self.writer.run, "events")
 
     def tell(self, reason="ScaledDown", message="scaled", resource=KCM, *, event=True):
-        notice = Notice(
-            NoticeKind.SCALE, NS, self.clock.now(), reason, message, resource=resource, event=event
+        note = message if event else None
+        self.writer.note(
+            Notice(
+                NoticeKind.SCALE,
+                NS,
+                self.clock.now(),
+                reason,
+                message,
+                resource=resource,
+                event=note,
+            )
         )
-        self.writer.note(notice)
 
     def flood(self, number):
         for each in range(number):
@@ -119,6 +127,7 @@ def body_of(message="scaled", severity=Severity.INFO, reason="ScaledDown", **num
         message,
         severity,
         resource=KCM,
+        event=message,
         numbers=numbers,
     )
     return event(notice, KCM, uid=None, identity="x" * 200, number=7)
@@ -415,7 +424,11 @@ OWNER = ResourceRef("apps/v1", "ReplicaSet", "kube-scheduler-5d")
 
 def weeding(harness, reason, message, **more):
     numbers = {"service": "kube-apiserver", "pod": "kube-scheduler-5d-x", "action": "Delete"}
-    facts: dict[str, Any] = {"resource": OWNER, "resource_uid": "uid-of-the-owner", "event": True}
+    facts: dict[str, Any] = {
+        "resource": OWNER,
+        "resource_uid": "uid-of-the-owner",
+        "event": message,
+    }
     facts |= more
     harness.writer.note(
         Notice(NoticeKind.WEED, NS, harness.clock.now(), reason, message, numbers=numbers, **facts)
@@ -448,7 +461,7 @@ async def test_a_cap_that_is_reached_is_a_warning_on_the_owner(harness):
 async def test_each_pod_of_an_owner_is_an_event_of_its_own(harness):
     for pod in "abc":
         weeding(harness, "PodWeeded", f"deleted pod {pod}")
-    weeding(harness, "WeedingCapped", "the next one", event=False)
+    weeding(harness, "WeedingCapped", "the next one", event=None)
     await settle()
     assert harness.sink.reasons == ["PodWeeded"] * 3
 
@@ -472,7 +485,7 @@ async def test_a_storm_of_weeding_takes_no_place_that_scaling_needs(harness):
 async def test_a_standby_writes_of_what_a_person_asked_it_for_and_of_nothing_else(harness):
     harness.leads = False
     for kind, reason in ((NoticeKind.SCALE, "ScaledDown"), (NoticeKind.OVERRIDE, "OverrideSet")):
-        harness.writer.note(Notice(kind, NS, 1.0, reason, "so", resource=KCM, event=True))
+        harness.writer.note(Notice(kind, NS, 1.0, reason, "so", resource=KCM, event="so"))
     await asyncio.sleep(1)
     assert harness.sink.reasons == ["OverrideSet"]
 
@@ -480,7 +493,7 @@ async def test_a_standby_writes_of_what_a_person_asked_it_for_and_of_nothing_els
 async def test_an_override_that_is_set_removed_and_set_again_is_told_each_time(harness):
     for reason in ("OverrideSet", "OverrideEnded", "OverrideSet"):
         notice = Notice(
-            NoticeKind.OVERRIDE, NS, 1.0, reason, f"{reason} by alice", resource=KCM, event=True
+            NoticeKind.OVERRIDE, NS, 1.0, reason, f"{reason} by alice", resource=KCM, event=reason
         )
         harness.writer.note(notice)
         await asyncio.sleep(1)

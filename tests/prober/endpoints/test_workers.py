@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.model.endpoints import CachedResult, Effect, ProbeType, TargetAddress, Waiting
-from app.core.model.selectors import LabelSelector, Operator, Requirement
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
 from app.prober.endpoints.worker import ProbeTarget
 from tests.support.endpointprobes import (

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model.nodes import NodeReading
 from app.core.model.probing import Exclusion, LeaseState
-from app.core.model.shoots import WorkerPool
+from app.core.model.shoots import NodeReading, WorkerPool
 from app.prober.rules import candidates
 from app.prober.rules.candidates import ExclusionMemory
 from tests.prober.rules.facts import NOW, judgement, machine, node

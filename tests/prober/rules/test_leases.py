@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model.nodes import LeaseReading, LeaseView
 from app.core.model.probing import LeaseState
+from app.core.model.shoots import LeaseReading, LeaseView
 from app.prober.rules import leases
 from app.prober.rules.leases import NEVER, Contacts, LeaseHistory, Timings
 from tests.prober.rules.facts import GRACE, NOW, reading

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.model import overrides
 from app.core.model.overrides import ObjectId, ScaleRequest
 from app.core.model.probing import Verdict
 from app.core.model.scaling_runs import (
@@ -19,7 +20,6 @@ from app.core.model.scaling_runs import (
     Trigger,
 )
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.overrides import rules
 from app.prober.rules import manual
 from app.prober.rules.manual import NEVER_STARTED, ManualContext, RequestStep
 from tests.prober.rules.facts import NOW
@@ -255,7 +255,7 @@ def test_a_failure_of_nothing_but_what_is_unavailable_ends_no_hold():
     found = manual.ended(
         going_up(RUNNING), OperationPhase.FAILED, "not served", NOW, only_unavailable=True
     )
-    assert rules.hold_end(found) == NOW + RUNNING.spec.hold
+    assert overrides.hold_end(found) == NOW + RUNNING.spec.hold
 
 
 def test_a_release_is_forced_against_the_verdict_and_ends_with_the_probing():

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model.nodes import NodeReading
 from app.core.model.policy import ProberPolicy
 from app.core.model.probing import LeaseState, Reading, Tally
+from app.core.model.shoots import NodeReading
 from app.prober.rules import candidates, schedule
 from app.prober.rules.candidates import counts
 from app.prober.rules.leases import Timings

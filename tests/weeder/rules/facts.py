@@ -1,6 +1,6 @@
 """Short names for the facts that the weeder's rules are asked about."""
 
-from app.core.model.pods import (
+from app.core.model.weeding import (
     CRASH_LOOP,
     ContainerView,
     OwnerView,

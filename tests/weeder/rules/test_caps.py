@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import NotFound
-from app.core.model.selectors import LabelSelector
+from app.core.model.names import LabelSelector
 from app.core.model.weeding import Delete, WeederPolicy
 from app.weeder import rules
 from app.weeder.rules import UNKNOWN, DeletedBefore, Ledger

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model.pods import CRASH_LOOP, ContainerView
-from app.core.model.selectors import LabelSelector, Operator, Requirement
-from app.core.model.weeding import Delete, Keep, KeepReason, WeederPolicy
+from app.core.model.names import LabelSelector, Operator, Requirement
+from app.core.model.weeding import CRASH_LOOP, ContainerView, Delete, Keep, KeepReason, WeederPolicy
 from app.weeder import rules
 from app.weeder.rules import DeletedBefore
 from tests.weeder.rules.facts import NOW, crashed, pod, running

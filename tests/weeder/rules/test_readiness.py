@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.model.pods import SliceEndpoint
+from app.core.model.weeding import SliceEndpoint
 from app.weeder import rules
 from app.weeder.rules import Readiness, ReadinessChange
 from tests.weeder.rules.facts import NOW, down, piece, pod

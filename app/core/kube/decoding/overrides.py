@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from app.core.errors import BadAnswer, trimmed
 from app.core.kube.decoding.envelope import Few, Raw, expect
-from app.core.model.durations import format_duration, parse_duration
-from app.core.model.instants import parse_rfc3339, rfc3339
+from app.core.model.instants import format_duration, parse_duration, parse_rfc3339, rfc3339
 from app.core.model.overrides import (
     LONGEST,
     UNKNOWN,

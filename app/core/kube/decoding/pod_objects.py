@@ -18,7 +18,7 @@ from app.core.kube.decoding.envelope import FEW, Few, Meta, Raw
 from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
 from app.core.model.names import is_subdomain
-from app.core.model.pods import ContainerView, OwnerView, PodView, SliceEndpoint, SliceView
+from app.core.model.weeding import ContainerView, OwnerView, PodView, SliceEndpoint, SliceView
 
 # Pods as the weeder reads them (owner, waiting containers), and answers to deletions.
 

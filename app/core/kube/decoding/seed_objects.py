@@ -14,13 +14,12 @@ from msgspec import UNSET, Struct, UnsetType
 from app.core.errors import trimmed
 from app.core.kube.decoding.envelope import Few, Meta, Raw, expect, identity
 from app.core.model import workloads as ann
-from app.core.model.durations import parse_duration
-from app.core.model.instants import parse_rfc3339
-from app.core.model.nodes import MachineView
+from app.core.model.instants import parse_duration, parse_rfc3339
 from app.core.model.shoots import (
     DEFAULT_NODE_CONDITIONS,
     ClusterView,
     LastOperation,
+    MachineView,
     Route,
     SecretView,
     ShootView,

@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 from app.core.errors import BadAnswer, LimitExceeded, trimmed
 from app.core.kube.decoding.envelope import Few, ListMeta, RawPage, page
 from app.core.model.instants import parse_rfc3339
-from app.core.model.nodes import LeaseView, NodeView
+from app.core.model.shoots import LeaseView, NodeView
 
 MAX_VERSION_TEXT: Final = 64
 MAX_ITEMS: Final = 10_000
