@@ -15,13 +15,8 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube.seed_api import Budget
-<<<<<<< HEAD
 from app.core.model.names import LabelSelector, Operator, Requirement
 from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, event
-=======
-from app.core.model.names import LabelSelector, Operator, Requirement
-from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, STARTING, event
->>>>>>> main
 from tests.core.kube.weeding import NS, SeedScript, listed, pod, seed_on
 
 SELECTOR = LabelSelector(
