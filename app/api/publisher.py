@@ -454,7 +454,10 @@ class Publisher:
                 everything: dict[Topic, Authors] = {each: {} for each in published.everything()}
                 await self._render(published, everything, publish=False)
                 self._ready.set()
-                while self._going_on():
+                while self._listeners or self._clock.now() - self._idle_since < _LINGER:
+                    if self._leading() != self._led:
+                        self._broken("another instance leads now, or this one does")
+                        break
                     await self._turn(published)
             finally:
                 # The feed must know that it misses changes from here on.
@@ -465,12 +468,6 @@ class Publisher:
     def _leading(self) -> frozenset[Loop]:
         leaders = self._context.process.leaders
         return frozenset(loop for loop, each in leaders.items() if each.leading)
-
-    def _going_on(self) -> bool:
-        if self._leading() != self._led:
-            self._broken("another instance leads now, or this one does")
-            return False
-        return bool(self._listeners) or self._clock.now() - self._idle_since < _LINGER
 
     async def _turn(self, published: Published) -> None:
         if await happens(self._changed, _AGAIN):

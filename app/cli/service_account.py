@@ -30,9 +30,9 @@ from urllib.parse import quote
 import aiohttp
 from multidict import CIMultiDict
 
-from app.cli.client import TokenSource
-from app.cli.portforward import tied_to
 from app.cli.problems import CommandFailed, Exit, NoAnswer
+from app.cli.tokens import TokenSource
+from app.cli.transports import tied_to
 from app.core.clock import Clock
 from app.core.config.client_settings import ClientSettings
 from app.core.config.flags import ENV_PREFIX

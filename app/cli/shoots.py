@@ -60,13 +60,6 @@ async def shoots(session: Session, settings: ShootsSettings, words: tuple[str, .
         session.printer.show(await fetch())
 
 
-async def similar(session: Session, name: str) -> list[str]:
-    """Namespaces of shoots that `name` may stand for, such as `shoot--project--NAME`; none if that very one exists."""
-    _, alike = await session.get_all(Shoot, "shoots", query={"q": name})
-    found = [each.namespace for each in alike]
-    return [] if name in found else [each for each in found if each.endswith(f"--{name}")] or found
-
-
 async def _shoots(session: Session) -> Answer:
     data, found = await session.get_all(Shoot, "shoots")
     lines = listed(found, session.clock.now(), wide=session.printer.wide)

@@ -421,16 +421,6 @@ def test_all_pauses_in_force_are_listed_the_one_that_acts_first(client, override
     assert (shown["pause"]["name"], shown["pauses"]) == ("longer", 4)
 
 
-def test_a_list_of_pauses_has_pages(client, overrides):
-    overrides.add(*(pause(of=HOME, name=f"p-{n}", seconds=600 + n) for n in range(5)))
-    first = client.get(LISTED, params={"limit": 3})
-    token = first.json()["metadata"]["continue"]
-    second = client.get(LISTED, params={"limit": 3, "continue": token})
-    assert names(first) + names(second) == ["p-4", "p-3", "p-2", "p-1", "p-0"]
-    answer = client.get(LISTED_OF_ALL, params={"continue": "x"})
-    assert (answer.status_code, type_of(answer)) == (400, "invalid-page-token")
-
-
 @pytest.mark.parametrize("of", [NAMESPACE, HOME])
 def test_a_pause_is_ended_by_its_name(client, overrides, of, audit):
     overrides.add(pause(of=of), pause(of=of, name="night-shift", author="bob"))

@@ -27,7 +27,10 @@ def sent(api, line, answer, dwd, *words):
 
 
 def test_there_is_something_that_does_each_command():
-    assert set(program.COMMANDS) == set(CLIENT_SETTINGS.values())
+    named = [name for names in program.SUBJECTS.values() for name in names]
+    assert sorted(named) == sorted(CLIENT_SETTINGS)
+    for model in CLIENT_SETTINGS.values():
+        assert callable(program.function_of(model.model_construct()))
 
 
 @pytest.mark.parametrize("name", CLIENT_SETTINGS)
