@@ -328,7 +328,7 @@ class EventStream(Response):
 
 
 def _body(event: EventName, data: Schema) -> bytes:
-    return publisher.sse_body(event, data.model_dump_json(by_alias=True))
+    return publisher.sse_body(event, data.model_dump_json(by_alias=True).encode())
 
 
 async def streams_of(request: Request) -> EventStreams:

@@ -479,6 +479,12 @@ def context(
     )
 
 
+def type_of(answer: Any) -> str:
+    """The type of the problem that an answer is, without what all have in common."""
+    found: str = answer.json()["type"]
+    return found.removeprefix("urn:dependency-watchdog:problem:")
+
+
 TESTER = Caller("tester", Role.ADMIN)
 
 

@@ -8,6 +8,7 @@ from app.core.errors import FeatureUnavailable, Unreachable
 from app.core.model.scaling_runs import OperationPhase
 from app.core.model.workloads import Direction
 from tests.api.facts import NAMESPACE, NOW, healthy, pause, request
+from tests.api.fakes import type_of
 
 PATH = f"/api/v1/shoots/{NAMESPACE}/hold"
 
@@ -16,10 +17,6 @@ PATH = f"/api/v1/shoots/{NAMESPACE}/hold"
 def held(shoots, overrides):
     shoots.add(healthy())
     overrides.add(pause(), request(done=False))
-
-
-def kind(answer):
-    return answer.json()["type"].rpartition(":")[2]
 
 
 def test_the_hold_ends_with_its_request_and_the_pause_stays(client, overrides):
@@ -69,7 +66,7 @@ def test_a_hold_that_cannot_be_ended_stays_and_is_in_the_audit(
 ):
     overrides.breaks = error
     answer = client.delete(PATH)
-    assert (answer.status_code, kind(answer)) == (503, problem)
+    assert (answer.status_code, type_of(answer)) == (503, problem)
     assert len(overrides.orders) == 1
     said = audit.entries()[0].attempt
     assert not said.performed
@@ -80,13 +77,13 @@ def test_where_there_are_no_requests_the_feature_is_off(client, overrides):
     overrides.clear()
     overrides.off = "the right to list scalerequests is missing"
     answer = client.delete(PATH)
-    assert (answer.status_code, kind(answer)) == (503, "feature-off")
+    assert (answer.status_code, type_of(answer)) == (503, "feature-off")
 
 
 def test_right_after_the_start_it_is_not_known_whether_there_is_one(client, overrides):
     overrides.synced = False
     answer = client.delete(PATH)
-    assert (answer.status_code, kind(answer)) == (503, "not-listed")
+    assert (answer.status_code, type_of(answer)) == (503, "not-listed")
     assert len(overrides.orders) == 1
 
 

@@ -63,7 +63,8 @@ def page_of(client, path="/", status=200):
 
 
 def words_of(html):
-    return " ".join(HTML_TAG_RE.sub(" ", line) for line in html.splitlines()).split()
+    """What is read of it."""
+    return " ".join(" ".join(HTML_TAG_RE.sub(" ", line) for line in html.splitlines()).split())
 
 
 def rows_of(html):
@@ -103,7 +104,7 @@ def test_the_shoots_come_worst_first_with_state_sentence_and_numbers(client, sho
     shoots.add(healthy("shoot--a--fine"), protected("shoot--b--cut"), not_probed("shoot--c--off"))
     html = page_of(client)
     assert rows_of(html) == ["shoot--b--cut", "shoot--a--fine", "shoot--c--off"]
-    text = " ".join(words_of(html))
+    text = words_of(html)
     assert "63 of 100 node leases are older than 30 s (limit 60%)" in text
     assert "Protected" in text
     assert 'href="/shoots/shoot--b--cut"' in html
@@ -194,10 +195,10 @@ def test_without_javascript_the_other_pages_are_read_too(
     audit.note(
         Attempt("r1", "PUT", "/x", "10.0.0.1", 200, caller="eve", action="pause", reason="works")
     )
-    run = " ".join(words_of(page_of(client, "/operations")))
+    run = words_of(page_of(client, "/operations"))
     assert "took 3s" in run
     assert "63 of 100 leases" in run
-    assert "became ready" in " ".join(words_of(page_of(client, "/weeders")))
+    assert "became ready" in words_of(page_of(client, "/weeders"))
     assert "eve" in page_of(client, "/audit")
     assert "probeInterval" in page_of(client, "/config")
 
@@ -210,7 +211,7 @@ def test_a_recovery_says_what_was_deleted_and_what_was_left_and_why(client, proc
     key = ServiceKey(NAMESPACE, "kube-apiserver")
     found = recovery(key, deletions=(deleted,), spared=(kept,))
     weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(found,)))
-    text = " ".join(words_of(page_of(client, "/weeders")))
+    text = words_of(page_of(client, "/weeders"))
     assert "1 deleted, 0 wait, 1 left alone" in text
     assert "kcm-1-a ReplicaSet/kcm-1 kcm deleted 4m43.1s" in text
     assert "kcm-1-b not waiting no container waits" in text
@@ -288,7 +289,7 @@ def test_above_the_list_stands_what_deserves_a_look(client, process, overrides):
     process.warnings.append(ConfigWarning("prober.yaml", "the field is unknown", 3))
     process.dry_run = True
     overrides.add(pause(of=HOME, seconds=900, reason="night shift", author="eve"))
-    text = " ".join(words_of(page_of(client)))
+    text = words_of(page_of(client))
     for expected in (
         "this process: dwd-7f9 leads prober, version 1.2.3, started 1h 0m ago",
         "4 things need attention",
@@ -306,7 +307,7 @@ def test_a_row_has_word_and_shape_the_limit_and_what_comes_back(client, shoots):
     shoots.add(protected())
     html = page_of(client)
     row = html[html.index('<tr id="shoot-') :]
-    text = " ".join(words_of(row))
+    text = words_of(row)
     for expected in ("■ Protected", "63 /100 expired, limit 60 %", "kcm 0 of 1 saved"):
         assert expected in text
     assert "mcm 0 of 3 saved" in text
@@ -342,7 +343,7 @@ def test_the_rows_that_were_asked_for_come_with_what_stands_above(client, shoots
 def test_a_shoot_says_why(client, shoots, given):
     shoots.add(protected())
     shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW - 60, "ScaledDown", "it went to 0"))
-    text = " ".join(words_of(page_of(client, f"/shoots/{NAMESPACE}")))
+    text = words_of(page_of(client, f"/shoots/{NAMESPACE}"))
     for expected in (
         "63 of 100 node leases are older than 30 s (limit 60%)",
         "63 of 100 leases that count are expired: 63 %.",
@@ -373,11 +374,11 @@ def test_endpoint_probes_and_gates_say_what_they_found(client, shoots, endpoints
     shoots.add(protected())
     endpoints.found[NAMESPACE] = (endpoint(message="HTTP 503"),)
     endpoints.closing[NAMESPACE] = (gate(reason=GateReason.FAILING),)
-    text = " ".join(words_of(page_of(client, f"/shoots/{NAMESPACE}")))
+    text = words_of(page_of(client, f"/shoots/{NAMESPACE}"))
     assert "gate canary : closed for 30s : the gate canary says Failing" in text
     assert "canary.example.org" in text
     assert "HTTP 503" in text
-    row = " ".join(words_of(page_of(client)))
+    row = words_of(page_of(client))
     assert "gate canary closed" in row
 
 
@@ -438,7 +439,7 @@ def test_a_standby_shows_what_it_knows_and_who_leads(client, process, shoots, ov
     process.leading = False
     overrides.add(pause(reason="maintenance", author="eve"))
     shoots.add(healthy())
-    text = " ".join(words_of(page_of(client)))
+    text = words_of(page_of(client))
     assert "This instance is on standby" in text
     assert "dwd-7f9 leads" in text
     assert "maintenance" in text
@@ -448,7 +449,7 @@ def test_a_standby_shows_what_it_knows_and_who_leads(client, process, shoots, ov
 def test_where_nobody_leads_each_page_says_so(client, process, shoots):
     process.leading = False
     process.leader_identity = None
-    text = " ".join(words_of(page_of(client)))
+    text = words_of(page_of(client))
     assert "The leader is unknown." in text
     assert "no known leader of prober" in text
     for path in ("/operations", f"/shoots/{NAMESPACE}"):
@@ -460,7 +461,7 @@ def test_where_nobody_leads_each_page_says_so(client, process, shoots):
 def test_a_process_without_the_prober_says_where_to_ask(client, process):
     process.loops = (Loop.WEEDER,)
     process.peer_url = "https://prober.example:8080"
-    text = " ".join(words_of(page_of(client)))
+    text = words_of(page_of(client))
     assert "The prober does not run here" in text
     assert "https://prober.example:8080" in text
 

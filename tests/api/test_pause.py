@@ -25,6 +25,7 @@ from tests.api.facts import (
     request,
     workload,
 )
+from tests.api.fakes import type_of
 
 ONE = f"/api/v1/shoots/{NAMESPACE}/pause"
 ALL = "/api/v1/pause"
@@ -35,10 +36,6 @@ DOWN_ONLY = {**REASON, "scope": "scaleDown"}
 @pytest.fixture(autouse=True)
 def one_shoot(shoots):
     shoots.add(healthy())
-
-
-def type_of(answer):
-    return answer.json()["type"].rpartition(":")[2]
 
 
 # What is taken.

@@ -28,7 +28,7 @@ from tests.api.facts import (
     protected_workload,
     workload,
 )
-from tests.api.fakes import FakeResources, FakeShoots, Identified, application, context
+from tests.api.fakes import FakeResources, FakeShoots, Identified, application, context, type_of
 
 LIST = f"/api/v1/shoots/{NAMESPACE}/resources"
 IGNORE = f"{LIST}/Deployment/{KCM.name}/ignore-scaling"
@@ -39,10 +39,6 @@ REASON = {"reason": "I look after it myself"}
 def one_shoot(shoots, resources):
     shoots.add(healthy())
     resources.known[NAMESPACE] = {KCM: workload(KCM, 2), MCM: protected_workload(MCM, 3), CA: None}
-
-
-def type_of(answer):
-    return answer.json()["type"].rpartition(":")[2]
 
 
 # The list.

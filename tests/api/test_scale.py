@@ -30,7 +30,7 @@ from tests.api.facts import (
     request,
     workload,
 )
-from tests.api.fakes import Order
+from tests.api.fakes import Order, type_of
 
 PATH = f"/api/v1/shoots/{NAMESPACE}/scale"
 UP = {"direction": "up", "reason": "the load balancer is back"}
@@ -40,10 +40,6 @@ ORDERED = ScaleSpec(Direction.UP, UP["reason"], "tester", 1_800.0)
 @pytest.fixture(autouse=True)
 def known(shoots):
     shoots.add(healthy())
-
-
-def kind(answer):
-    return answer.json()["type"].rpartition(":")[2]
 
 
 def test_an_order_is_accepted_with_the_operation_and_where_it_is(client, scaling_runs):
@@ -266,5 +262,5 @@ def test_it_waits_no_longer_than_two_seconds_for_the_overrides(
     overrides.synced = False
     scaling_runs.breaks = NotKnownYet("not read since the start")
     answer = client.post(PATH, json=UP)
-    assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (503, "not-listed")
+    assert (answer.status_code, type_of(answer)) == (503, "not-listed")
     assert process.time == pytest.approx(NOW + 2.0, abs=0.2)

@@ -153,7 +153,7 @@ def test_pages_follow_one_another_until_the_last(client, shoots):
 
 
 def some_of_each(*, shoots, scaling_runs, weeders, overrides, audit, resources):
-    """Three and more items in each list."""
+    """Three and more items in each list; of those that are sorted by a time, three have the same."""
     names = [f"shoot--{n}" for n in range(5)]
     shoots.add(*map(healthy, [NAMESPACE, *names]))
     resources.known[NAMESPACE] = {KCM: workload(KCM)}
@@ -162,13 +162,15 @@ def some_of_each(*, shoots, scaling_runs, weeders, overrides, audit, resources):
         audit.note(Attempt(name, "PUT", "/x", "10.0.0.1", 200, caller="alice"))
         scaling_runs.add(
             ScalingRunStatus(
-                name, name, Direction.UP, Trigger.AUTO, OperationPhase.DONE, NOW - number // 2
+                name, name, Direction.UP, Trigger.AUTO, OperationPhase.DONE, NOW - number // 3
             )
         )
         key = ServiceKey(name, "kube-apiserver")
-        found = recovery(key, NOW - number // 2)
+        found = recovery(key, NOW - number // 3)
         weeders.add(ServiceStatus(key, ready=True, since=NOW, recoveries=(found,)))
-        overrides.add(*(pause(of=of, name=name, seconds=number // 2) for of in (NAMESPACE, HOME)))
+        overrides.add(
+            *(pause(of=of, name=name, seconds=60 + number // 3) for of in (NAMESPACE, HOME))
+        )
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ def some_of_each(*, shoots, scaling_runs, weeders, overrides, audit, resources):
 def test_the_pages_of_each_list_follow_one_another_in_its_order(
     *, client, process, path, shoots, scaling_runs, weeders, overrides, audit, resources
 ):
-    process.loops, overrides.now = tuple(Loop), NOW - 1
+    process.loops = tuple(Loop)
     some_of_each(
         shoots=shoots, scaling_runs=scaling_runs, weeders=weeders, overrides=overrides,
         audit=audit, resources=resources,

@@ -59,10 +59,9 @@ async def list_shoots(prober: LeadingProber, query: Annotated[ShootQuery, Query(
     page = cut(chosen, lambda each: sort_key(each, query.sort), query.sort, query)
     items = []
     for each in page.items:
-        namespace, status = each.namespace, prober.shoots.status(each.namespace)
+        status = prober.shoots.status(each.namespace)
         assert status is not None  # noqa: S101 - nothing was awaited since it was chosen
-        effective, endpoints = prober.overrides.effective(namespace), prober.endpoints_of(namespace)
-        items.append(prober.rendered.shoot(status, prober.policy, effective, endpoints))
+        items.append(prober.shoot_json(status).json)
     about = page.metadata.model_dump_json(by_alias=True).encode()
     body = b'{"items":[' + b",".join(items) + b'],"metadata":' + about + b"}"
     return Response(body, media_type="application/json")
