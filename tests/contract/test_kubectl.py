@@ -26,7 +26,7 @@ class Kubectl(ScenarioKubectl):
     def __init__(self, binary: Path, folder: Path, config: str) -> None:
         self._home, file = folder, folder / "config"
         file.write_text(config)
-        self._command = (str(binary), f"--kubeconfig={file}")
+        self._command = (str(binary), f"--kubeconfig={file}", "--namespace=default")
         self._environment = {"HOME": str(folder), "PATH": ""}
 
     @asynccontextmanager
