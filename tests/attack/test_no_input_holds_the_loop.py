@@ -50,8 +50,7 @@ from tests.api.fakes import FakeOverrides, FakeShoots, application, context
 from tests.attack.kubeconfigs import NAMESPACE
 from tests.attack.test_attack import serving_beside
 from tests.attack.watchdog import watched
-from tests.core.kube.server import AUTHORITY, SERVER_PAIR
-from tests.core.kube.test_seed import FakeCredentials
+from tests.core.kube.server import AUTHORITY, SERVER_PAIR, FakeCredentials
 from tests.support.harness import Lab
 
 pytestmark = [

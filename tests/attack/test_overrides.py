@@ -23,7 +23,7 @@ from app.core.tasks import Tasks
 from tests.attack.test_attack import serving_beside
 from tests.attack.test_no_input_holds_the_loop import on_uvloop
 from tests.attack.watchdog import watched
-from tests.core.kube.test_seed import FakeCredentials
+from tests.core.kube.server import FakeCredentials
 
 pytestmark = pytest.mark.looptime(False)
 
