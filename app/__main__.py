@@ -15,21 +15,12 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, NoReturn, TextIO
 
 from app import commands
 from app.core.config.client_settings import ClientSettings
-from app.core.config.flags import WIDTH, CommandSettings, Read
-from app.core.config.settings import (
-    CheckConfigSettings,
-    CompletionSettings,
-    DemoSettings,
-    SeedSettings,
-    Shell,
-    VersionSettings,
-)
+from app.core.config.flags import WIDTH, Read
 from app.core.errors import ConfigurationError, DemoNotInstalled, WatchdogError
-from app.core.model.policy import ConfigWarning
 
 EXIT_DIED: Final = 1
 _UNWRITTEN: Final = "the output cannot be written"
@@ -41,21 +32,20 @@ _WIDEST: Final = 120
 
 def main() -> None:
     """Run the program and exit with its code."""
-    _fill_closed_descriptors()
-    sys.exit(run(sys.argv[1:], commands.called_by(sys.argv[0])))
+    _exit_with(partial(run, sys.argv[1:], commands.called_by(sys.argv[0])))
 
 
 def complete() -> None:
     """Complete a command line of `kubectl dwd`: kubectl runs this as `kubectl_complete-dwd`, and exit with the code."""
-    _fill_closed_descriptors()
-    sys.exit(run([commands.COMPLETE, *sys.argv[1:]]))
+    _exit_with(partial(run, [commands.COMPLETE, *sys.argv[1:]]))
 
 
-def _fill_closed_descriptors() -> None:
-    """Open /dev/null in place of standard streams that the process was started without.
+def _exit_with(work: Callable[[], int]) -> NoReturn:
+    """Do the work of the process and exit with its code.
 
-    Otherwise the event loop gets descriptors 0 to 2, and libuv aborts the process when it closes one of those.
-    `sys.stdout` stays None, so that commands still know that standard output is closed.
+    /dev/null is opened in place of standard streams that the process was started without. Otherwise the event loop
+    gets descriptors 0 to 2, and libuv aborts the process when it closes one of those. `sys.stdout` stays None, so that
+    commands still know that standard output is closed.
     """
     for number in range(3):
         try:
@@ -64,6 +54,10 @@ def _fill_closed_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)  # open(2) returns the lowest free descriptor: this one
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
+    code = work()
+    # Else the interpreter looks for garbage in all that was imported: a fifth of the time of a command that asks.
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(argv: list[str], name: str = "dwd") -> int:
@@ -96,45 +90,41 @@ def _columns() -> int:
 
 def _dispatch(command: Read[Any]) -> int:
     settings = command.settings
+    if isinstance(settings, ClientSettings):
+        gc.disable()  # what is imported is no garbage, and looking for some takes a quarter of the time
+        from app.cli.program import run_client  # noqa: PLC0415 - what serves needs no client
+
+        gc.enable()
+        return run_client(command, os.environ, sys.stdout, sys.stderr)
+    # Imported here: what calls the API needs nothing of it.
+    from app.core.config import settings as kinds  # noqa: PLC0415 - see above
+
     match settings:
-        case VersionSettings():
+        case kinds.VersionSettings():
             return _show(commands.show_version)
-        case DemoSettings(list_scenarios=True):
+        case kinds.DemoSettings(list_scenarios=True):
             return _show(commands.list_scenarios)
-        case CheckConfigSettings():
+        case kinds.CheckConfigSettings():
             return _show(lambda out: commands.check_config(command, out, sys.stderr))
-        case CompletionSettings():
-            return _show(partial(_completion_script, Shell(command.rest[0])))
-        case ClientSettings():
-            gc.disable()  # what is imported is no garbage, and looking for some takes a quarter of the time
-            from app.cli.program import run_client  # noqa: PLC0415 - what serves needs no client
+        case kinds.CompletionSettings():
+            from app.cli import completion  # noqa: PLC0415 - what serves needs none
 
-            gc.enable()
-            return run_client(command, os.environ, sys.stdout, sys.stderr)
+            return _show(partial(_write, completion.SCRIPTS[kinds.Shell(command.rest[0])]))
+        case kinds.DemoSettings() if sys.stdout is None:  # one that nobody can watch has no purpose
+            sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")
+            return EXIT_DIED
         case _:
-            return _serve(settings, command.warnings)
-
-
-def _serve(settings: CommandSettings, warnings: tuple[ConfigWarning, ...]) -> int:
-    # Imported here: the import takes half a second, which would delay every other command.
+            pass
+    # Imported here: it takes half a second, which would delay every other command.
     from app import main as composition  # noqa: PLC0415 - see above
 
     match settings:
-        case SeedSettings():
-            return _run(composition.run_loops(settings, warnings, os.environ))
-        case DemoSettings():
-            if sys.stdout is None:  # a demo that nobody can watch has no purpose
-                sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")
-                return EXIT_DIED
-            return _run(composition.run_demo(settings, warnings, os.environ, sys.stdout))
+        case kinds.SeedSettings():
+            return _run(composition.run_loops(settings, command.warnings, os.environ))
+        case kinds.DemoSettings():
+            return _run(composition.run_demo(settings, command.warnings, os.environ, sys.stdout))
         case _:
             raise AssertionError(settings)  # a command of the table that nobody runs
-
-
-def _completion_script(shell: Shell, out: TextIO) -> int:
-    from app.cli import completion  # noqa: PLC0415 - what serves needs none
-
-    return _write(completion.SCRIPTS[shell], out)
 
 
 def _complete(words: Sequence[str], out: TextIO) -> int:

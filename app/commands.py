@@ -6,12 +6,13 @@ cluster nor an event loop (`check-config`, `version`, help, the list of scenario
 
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from app import own_version
 from app.core.config.client_settings import CLIENT_SETTINGS
@@ -27,19 +28,11 @@ from app.core.config.flags import (
     usage,
     wrapped,
 )
-from app.core.config.settings import (
-    CheckConfigSettings,
-    CompletionSettings,
-    DemoSettings,
-    ProberSettings,
-    ServeSettings,
-    VersionSettings,
-    WeederSettings,
-)
-from app.core.config.values import FileKind
-from app.core.config.yaml_file import nearest
-from app.core.errors import ConfigurationError, DemoNotInstalled, Mistake, trimmed
-from app.core.model.policy import ConfigWarning
+from app.core.config.values import FileKind, nearest
+from app.core.errors import ConfigurationError, ConfigWarning, DemoNotInstalled, Mistake, trimmed
+
+if TYPE_CHECKING:
+    from app.core.config.settings import CheckConfigSettings
 
 EXIT_DONE: Final = 0
 EXIT_WRONG: Final = 2
@@ -75,37 +68,43 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], width: int = WIDTH) -
         ConfigurationError: The command is missing or unknown, or flags or variables are wrong; lists all mistakes.
     """
     if not argv:
-        raise _wrong("command", f"is missing: one of {', '.join(COMMANDS)}; see dwd --help")
+        raise _wrong("command", f"is missing: one of {', '.join(known_commands())}; see dwd --help")
     name, words = argv[0], argv[1:]
     if name in {"-h", "-help", "--help", "help"}:
         return Help(_overview(width))
     if name in {"-version", "--version"}:
         name = "version"
-    if name not in COMMANDS:
-        near = get_close_matches(name[:_LONGEST].lower(), COMMANDS, n=3, cutoff=0.6)
+    model = CLIENT_SETTINGS.get(name) or known_commands().get(name)
+    if model is None:
+        near = get_close_matches(name[:_LONGEST].lower(), known_commands(), n=3, cutoff=0.6)
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise _wrong(trimmed(name, _LONGEST), f"unknown command; {meant}dwd --help lists all")
-    model = COMMANDS[name]
     if take_apart(words, model).help:
         return Help(usage(model, width))
     read = read_flags(model, words, environ, f"dwd {name}")
-    return replace(read, warnings=(*read.warnings, *_unknown_variables(environ)))
+    return replace(read, warnings=(*read.warnings, *_unknown_variables(model, environ)))
 
 
-def _unknown_variables(environ: Mapping[str, str]) -> Iterator[ConfigWarning]:
+def _unknown_variables(
+    model: type[CommandSettings], environ: Mapping[str, str]
+) -> Iterator[ConfigWarning]:
     """Yield a warning for each variable that looks like one of ours and belongs to no command."""
-    known = sorted(
-        {
+
+    def variables(models: Iterable[type[CommandSettings]]) -> set[str]:
+        return {
             environment_name(name)
-            for model in COMMANDS.values()
-            for name, field in model.model_fields.items()
+            for each in models
+            for name, field in each.model_fields.items()
             if not flag_only(field)
         }
-    )
-    for name in sorted(environ):
-        if name.startswith(ENV_PREFIX) and name not in known and not _SERVICE_LINK.fullmatch(name):
-            message = f"unknown variable; the nearest is {nearest(name, known)}"
-            yield ConfigWarning(trimmed(name, _LONGEST), message)
+
+    strange = [name for name in sorted(environ) if name.startswith(ENV_PREFIX)]
+    if strange and not variables([model]).issuperset(strange):
+        known = sorted(variables(known_commands().values()))
+        for name in strange:
+            if name not in known and not _SERVICE_LINK.fullmatch(name):
+                message = f"unknown variable; the nearest is {nearest(name, known)}"
+                yield ConfigWarning(trimmed(name, _LONGEST), message)
 
 
 def _wrong(path: str, message: str) -> ConfigurationError:
@@ -126,14 +125,14 @@ def named(text: str, name: str) -> str:
 _COMMAND_LINE: Final = re.compile(r"\bdwd (?=[a-z]|COMMAND)|(?<=see )dwd (?=--help)")
 
 
-def check_config(command: Read[CheckConfigSettings], out: TextIO, err: TextIO) -> int:
+def check_config(command: "Read[CheckConfigSettings]", out: TextIO, err: TextIO) -> int:
     """Check each file offline and return the exit code; write results to `out`, warnings and mistakes to `err`."""
     err.writelines(f"dwd check-config: warning: {warning}\n" for warning in command.warnings)
     verdicts = [_check_file(Path(name), command.settings, out, err) for name in command.rest]
     return EXIT_DONE if all(verdicts) else EXIT_WRONG
 
 
-def _check_file(path: Path, settings: CheckConfigSettings, out: TextIO, err: TextIO) -> bool:
+def _check_file(path: Path, settings: "CheckConfigSettings", out: TextIO, err: TextIO) -> bool:
     from app.core.config import policy_files, yaml_file  # noqa: PLC0415 - for this command alone
 
     try:
@@ -201,17 +200,22 @@ def show_mistakes(error: ConfigurationError, err: TextIO) -> int:
     return EXIT_WRONG
 
 
-COMMANDS: Final[Mapping[str, type[CommandSettings]]] = {
-    "prober": ProberSettings,
-    "weeder": WeederSettings,
-    "serve": ServeSettings,
-    "demo": DemoSettings,
-    "check-config": CheckConfigSettings,
-    "version": VersionSettings,
-    "completion": CompletionSettings,
-    **CLIENT_SETTINGS,
-}
-"""The commands, by name."""
+@cache
+def known_commands() -> Mapping[str, type[CommandSettings]]:
+    """The settings class of each command, by name."""
+    # Imported here: a command that calls the API needs none of the service's.
+    from app.core.config import settings  # noqa: PLC0415 - see above
+
+    return {
+        "prober": settings.ProberSettings,
+        "weeder": settings.WeederSettings,
+        "serve": settings.ServeSettings,
+        "demo": settings.DemoSettings,
+        "check-config": settings.CheckConfigSettings,
+        "version": settings.VersionSettings,
+        "completion": settings.CompletionSettings,
+        **CLIENT_SETTINGS,
+    }
 
 
 _PURPOSE: Final = "Keeps a Gardener seed from making an outage worse."
@@ -227,7 +231,7 @@ def _overview(width: int) -> str:
     column = " " * 16
     lines = {
         name: wrapped(model.about, width, f"  {name:<13} ", column) + "\n"
-        for name, model in COMMANDS.items()
+        for name, model in known_commands().items()
     }
     asking = "".join(lines.pop(name) for name in CLIENT_SETTINGS)
     return (

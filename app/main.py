@@ -20,12 +20,12 @@ from app.core.config.settings import (
     ServeSettings,
     WeederSettings,
 )
+from app.core.errors import ConfigWarning
 from app.core.kube.seed_api import (
     FileCredentials,
     SeedCredentials,
 )
 from app.core.log import configure_logs
-from app.core.model.policy import ConfigWarning
 from app.realcluster import DEFAULT_SCALE_DOWN_QPS, RealCluster
 from app.service.parts import Configured, Core
 from app.service.service import Service

@@ -132,11 +132,9 @@ class Auditing:
             await self._app(scope, receive, answer.send)
         finally:
             aim = self._aims(scope)
-            self._audit.note(_attempt(scope, draft, answer, aim), self._words(aim))
-
-    def _words(self, aim: Aim) -> str:
-        known = aim.namespace is not None and self._exists(aim.namespace)
-        return f"{aim.call} {aim.namespace}" if known else aim.call
+            known = aim.namespace is not None and self._exists(aim.namespace)
+            alike = f"{aim.call} {aim.namespace}" if known else aim.call
+            self._audit.note(_attempt(scope, draft, answer, aim), alike)
 
 
 class _AnswerSeen:

@@ -222,6 +222,8 @@ def planned(changed: str, before: object, after: object) -> Response:
     return JSONResponse(found.public())
 
 
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+"""A name of the seed, as a filter."""
 DryRun = Annotated[
     bool, Query(alias="dryRun", description="Only show what would change; write nothing.")
 ]
@@ -383,14 +385,13 @@ def cut(
     behind = placed if after is None else [each for each in placed if each[0] > after]
     chosen = heapq.nsmallest(query.limit, behind, key=lambda each: each[0])
     more = len(behind) > len(chosen)
-    following = _write(chosen[-1][0], order) if more and chosen else None
+    following = None
+    if more and chosen:
+        last, _ = chosen[-1]
+        packed = msgspec.json.encode((order, last.rank, last.name))
+        following = base64.urlsafe_b64encode(packed).decode().rstrip("=")
     metadata = ListMetadata(total=len(placed), continue_=following)
     return ListPage([item for _, item in chosen], metadata)
-
-
-def _write(key: PageKey, order: str) -> str:
-    packed = msgspec.json.encode((order, key.rank, key.name))
-    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
 def _read(token: str, order: str) -> PageKey:

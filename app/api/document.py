@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.alias_generators import to_pascal
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from pydantic.json_schema import models_json_schema
 
 from app.api import health, schemas
 from app.api.middleware import MAX_BODY, MAX_HEAD
@@ -331,8 +331,11 @@ def completed(draft: Mapping[str, Any]) -> dict[str, Any]:
         shapes.pop(each, None)
     problem = ProblemDetails.model_json_schema(by_alias=True, ref_template=_REF)
     shapes |= problem.pop("$defs", {}) | {ProblemDetails.__name__: problem}
-    for name, schema in _of_events().items():
-        shapes.setdefault(name, schema)
+    # No answer consists of the data of an event, so that the framework does not know their schemas.
+    _, of_events = models_json_schema(
+        [(each, "serialization") for each in _EVENTS], by_alias=True, ref_template=_REF
+    )
+    shapes = _shapes(of_events["$defs"]) | shapes
     found["components"]["schemas"] = dict(sorted(shapes.items()))
     found["components"]["securitySchemes"] = _SCHEMES
     told = (*GENERAL.values(), NO_TOKEN, NO_BODY)
@@ -344,14 +347,6 @@ def completed(draft: Mapping[str, Any]) -> dict[str, Any]:
             _complete(method, path, operation)
     found["tags"] = [{"name": n, "description": text} for n, text in _TAGS.items() if n in used]
     return found
-
-
-def _of_events() -> dict[str, Any]:
-    """Schemas of the data of events, which the framework does not know, as no answer consists of one."""
-    mode: JsonSchemaMode = "serialization"
-    shapes = [(each, mode) for each in _EVENTS]
-    _, found = models_json_schema(shapes, by_alias=True, ref_template=_REF)
-    return _shapes(found["$defs"])
 
 
 def _shapes(drafted: Mapping[str, Any]) -> dict[str, Any]:
@@ -374,29 +369,41 @@ def _renamed(part: Any) -> Any:  # noqa: ANN401 - any part of a document
             return part
 
 
-def resolved(document: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A response of a call, with a reference to a shared one resolved."""
-    if "$ref" not in answer:
-        return answer
-    found: Mapping[str, Any] = document["components"]["responses"][
-        str(answer["$ref"]).removeprefix(_RESPONSES)
-    ]
-    return found
-
-
 def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
-    name = operation["operationId"]
-    operation["summary"], operation["description"] = _summary(operation.pop("description", ""))
-    for each in operation.get("parameters", ()):
+    name, identified = operation["operationId"], path not in health.PATHS
+    # The summary is the first sentence without its full stop; each paragraph of the description is one line.
+    paragraphs = [" ".join(each.split()) for each in operation.pop("description").split("\n\n")]
+    operation["summary"] = paragraphs[0].partition(". ")[0].removesuffix(".")
+    operation["description"] = "\n\n".join(paragraphs)
+    parameters = operation.get("parameters", ())
+    for each in parameters:
         _complete_parameter(each)
-    answers = {s: a for s, a in operation["responses"].items() if s < "4" or _is_plain(a)}
+    # Of errors the framework knows only those of health, which are plain text and not problems.
+    answers = {
+        status: answer
+        for status, answer in operation["responses"].items()
+        if status < "4" or "text/plain" in answer["content"]
+    }
     for status, answer in answers.items():
         _complete_answer(name, status, answer)
-    for status in sorted(_problems(method, path, operation) - {int(each) for each in answers}):
-        answers[str(status)] = {"$ref": _RESPONSES + _told(status, method, operation).name}
-    operation["responses"] = dict(sorted(answers.items()))
-    if path not in health.PATHS:
+    told, found = dict(GENERAL), _ANYWHERE | _RULES.get(name, frozenset())
+    if identified:
+        found |= _IDENTIFIED
         operation["security"] = [{_BEARER: []}]
+    if "{" in path:
+        found |= {400, 404}
+    if method in _WITH_BODY:
+        found |= {400}
+    else:
+        told[NO_BODY.kind.status] = NO_BODY
+    if path.startswith("/api/"):
+        found |= {422}  # an unknown query parameter
+    if any(each["name"] == "continue" for each in parameters):
+        found |= {400}
+        told[NO_TOKEN.kind.status] = NO_TOKEN
+    for status in found - {int(each) for each in answers}:
+        answers[str(status)] = {"$ref": _RESPONSES + told[status].name}
+    operation["responses"] = dict(sorted(answers.items()))
     if name in REQUESTS:
         operation["requestBody"]["content"][JSON]["example"] = REQUESTS[name]
 
@@ -414,61 +421,15 @@ def _complete_parameter(parameter: dict[str, Any]) -> None:
         parameter["schema"] = {"type": "string"}
 
 
-def _summary(description: str) -> tuple[str, str]:
-    """Summary (the first sentence without its full stop) and description (paragraphs on one line each)."""
-    paragraphs = [" ".join(each.split()) for each in description.split("\n\n")]
-    first, _, _ = paragraphs[0].partition(". ")
-    return first.removesuffix("."), "\n\n".join(paragraphs)
-
-
-def _is_plain(answer: Mapping[str, Any]) -> bool:
-    """Whether an error answer is plain text, as those of health are, and not a problem."""
-    return "text/plain" in answer.get("content", {})
-
-
 def _complete_answer(name: str, status: str, answer: dict[str, Any]) -> None:
     if name in _OTHER_MEDIA:
         answer["content"] = {_OTHER_MEDIA[name]: {"schema": {"type": "string"}}}
     if answer["description"] == "Successful Response":
         answer["description"] = "Accepted" if status == "202" else "Done"
     for media in answer.get("content", {}).values():
-        example = ANSWERS.get(name, {}).get(int(status)) or _example(media["schema"])
+        # Without one of its own it is the example of the schema that the answer refers to; of several the first.
+        (first, *_) = media["schema"].get("anyOf", [media["schema"]])
+        shape = _SCHEMAS.get(str(first.get("$ref", "")).rpartition("/")[2])
+        example = ANSWERS.get(name, {}).get(int(status)) or (shape and shape.example())
         if example is not None:
             media["example"] = example
-
-
-def _example(answer: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The example of the schema that an answer refers to; of several the first. None: it refers to none of ours."""
-    (first, *_) = answer.get("anyOf", [answer])
-    name = str(first.get("$ref", "")).rpartition("/")[2]
-    found = _SCHEMAS.get(name)
-    return None if found is None else found.example()
-
-
-def _problems(method: str, path: str, operation: Mapping[str, Any]) -> frozenset[int]:
-    """The statuses of the problems that a call can answer."""
-    found = _ANYWHERE | _RULES.get(operation["operationId"], frozenset())
-    if path not in health.PATHS:
-        found |= _IDENTIFIED
-    if "{" in path:
-        found |= {400, 404}
-    if method in _WITH_BODY:
-        found |= {400}
-    if path.startswith("/api/"):
-        found |= {422}  # an unknown query parameter
-    if "continue" in _names(operation, "query"):
-        found |= {400}
-    return found
-
-
-def _names(operation: Mapping[str, Any], place: str) -> set[str]:
-    return {each["name"] for each in operation.get("parameters", ()) if each["in"] == place}
-
-
-def _told(status: int, method: str, operation: Mapping[str, Any]) -> ProblemDoc:
-    """The documentation of a status; specific to the call where there is a choice."""
-    if status == NO_TOKEN.kind.status and "continue" in _names(operation, "query"):
-        return NO_TOKEN
-    if status == NO_BODY.kind.status and method not in _WITH_BODY:
-        return NO_BODY
-    return GENERAL[status]

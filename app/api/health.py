@@ -77,21 +77,22 @@ def synced_check(what: str, state: Callable[[], WatchState]) -> Check:
 
 def contact_check(what: str, state: Callable[[], WatchState], clock: Clock) -> Check:
     """An advisory check that warns while a watch is stale (rules 4.1, stale watches)."""
-    return Check(f"{what}-contact", lambda: _contact(state(), clock.now()), advisory=True)
+
+    def trouble() -> str | None:
+        now, seen = clock.now(), state()
+        if not seen.stale(now):
+            return None
+        if seen.last_contact is None:
+            return "no contact yet"
+        return f"no contact for {now - seen.last_contact:.0f}s"
+
+    return Check(f"{what}-contact", trouble, advisory=True)
 
 
 def listed(troubles: Sequence[str]) -> str | None:
     """Join troubles into one line; each is cut to its share of it, so that a long one does not hide the others."""
     most = MAX_MESSAGE // max(len(troubles), 1) - len("; ")
     return "; ".join(trimmed(each, most) for each in troubles) or None
-
-
-def _contact(state: WatchState, now: float) -> str | None:
-    if not state.stale(now):
-        return None
-    if state.last_contact is None:
-        return "no contact yet"
-    return f"no contact for {now - state.last_contact:.0f}s"
 
 
 def health_router(health: Health) -> APIRouter:
@@ -123,7 +124,14 @@ def report(name: str, checks: Sequence[Check], *, verbose: bool) -> PlainTextRes
     failed = any(trouble is not None and not check.advisory for check, trouble in found)
     if not (failed or verbose):
         return PlainTextResponse("ok")
-    lines = [_line(check, trouble) for check, trouble in found]
+    lines = []
+    for check, trouble in found:
+        if trouble is None:
+            lines.append(f"[+]{check.name} ok")
+        elif check.advisory:
+            lines.append(f"[!]{check.name} warning: {trouble}")
+        else:
+            lines.append(f"[-]{check.name} failed: {trouble}")
     lines.append(f"{name} check {'failed' if failed else 'passed'}")
     return PlainTextResponse("\n".join(lines) + "\n", 503 if failed else 200)
 
@@ -135,11 +143,3 @@ def _trouble(check: Check) -> str | None:
         log.exception("a health check failed unexpectedly", check=check.name, exc_info=error)
         return "the check itself failed, see the log"
     return None if trouble is None else trimmed(trouble)
-
-
-def _line(check: Check, trouble: str | None) -> str:
-    if trouble is None:
-        return f"[+]{check.name} ok"
-    if check.advisory:
-        return f"[!]{check.name} warning: {trouble}"
-    return f"[-]{check.name} failed: {trouble}"

@@ -1,14 +1,13 @@
 """The middleware between a port and its application (threats T9, T15, T17): raw ASGI.
 
-`ApiMiddleware` has the layers of the API's port, each with what goes wrong without it in
-docs/architecture.md#one-call-of-the-api; the ports of health and metrics have a part of them.
+The API's port has all layers, each with what goes wrong without it in docs/architecture.md#one-call-of-the-api; the
+ports of health and metrics have a part of them.
 """
 
 import asyncio
 import ipaddress
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -34,7 +33,6 @@ from app.api.limits import (
 from app.api.page.site import Browsers
 from app.api.problems import METHODS, Problem, ProblemType, handle_problems, no_such_method
 from app.core.errors import trimmed
-from app.core.reporting.audit import AuditLog
 
 # Requests that a page of another site makes through a visitor's browser (threat T17). A page of a named origin may read
 # (CORS); no other site may write, whatever the browser sends along.
@@ -164,7 +162,13 @@ class RequestGuard:
             if (early := self._early(scope)) is not None:
                 await early(scope, receive, answer.send)
             else:
-                await self._app(_inner(scope), receive, answer.send)
+                # Nothing reads cookies here, but FastAPI parses them, and Python before 3.11.10 takes half a second
+                # for one with 15,000 backslashes (threat T15).
+                headers = [each for each in scope["headers"] if each[0] != b"cookie"]
+                method = "GET" if scope["method"] == "HEAD" else scope["method"]
+                await self._app(
+                    {**scope, "method": method, "headers": headers}, receive, answer.send
+                )
         except Exception as error:
             log.exception("a request failed unexpectedly", path=_path(scope), exc_info=error)
             if answer.started:
@@ -184,7 +188,8 @@ class RequestGuard:
 
     def _refusal(self, scope: Scope) -> Problem | None:
         headers = scope["headers"]
-        if _head_size(scope) > MAX_HEAD:
+        target = len(scope["path"]) + len(scope["query_string"])
+        if target + sum(len(name) + len(value) for name, value in headers) > MAX_HEAD:
             return Problem(ProblemType.HEADERS_TOO_LARGE, f"more than {MAX_HEAD} bytes")
         if self._local_only and not _is_local(values(headers, b"host")):
             detail = "use localhost, 127.0.0.1 or [::1]: this address is for this machine only"
@@ -206,17 +211,6 @@ class RequestGuard:
             return vary
         allowed = (b"access-control-allow-origin", origin.encode("latin-1"))
         return (*vary, allowed, (b"access-control-expose-headers", _SHOWN.encode()))
-
-
-def _inner(scope: Scope) -> Scope:
-    """The scope for the application: HEAD becomes GET, whose body is dropped, and cookies are removed.
-
-    Nothing reads cookies here, but FastAPI parses them, and Python before 3.11.10 takes half a second for one with
-    15,000 backslashes (threat T15).
-    """
-    method = "GET" if scope["method"] == "HEAD" else scope["method"]
-    headers = [each for each in scope["headers"] if each[0] != b"cookie"]
-    return {**scope, "method": method, "headers": headers}
 
 
 class _OutgoingAnswer:
@@ -253,12 +247,14 @@ def _body_refusal(scope: Scope) -> Problem | None:
     if scope["method"] not in _WITH_BODY:
         return Problem(ProblemType.BODY_NOT_ALLOWED, "send no body", headers=_CLOSE)
     lengths = values(headers, b"content-length")
-    if any(_exceeds(each) for each in lengths):
+    # The HTTP server has already refused a length that is not a number.
+    if any(len(each) > _DIGITS or int(each) > MAX_BODY for each in lengths):
         return too_large()
+    kinds = [each.partition(";")[0].strip().lower() for each in values(headers, b"content-type")]
     detail = None
     if lengths and values(headers, b"transfer-encoding"):
         detail = "the body has two lengths: Content-Length and Transfer-Encoding"
-    elif not _is_json(values(headers, b"content-type")):
+    elif kinds != ["application/json"]:
         detail = "the Content-Type of the body is not application/json"
     elif values(headers, b"content-encoding"):
         detail = "the body is encoded; send it unencoded"
@@ -267,22 +263,8 @@ def _body_refusal(scope: Scope) -> Problem | None:
     return Problem(ProblemType.MALFORMED_REQUEST, detail, headers=_CLOSE)
 
 
-def _exceeds(length: str) -> bool:
-    """Whether a Content-Length is over the limit; the HTTP server has already refused one that is not a number."""
-    return len(length) > _DIGITS or int(length) > MAX_BODY
-
-
-def _is_json(kinds: list[str]) -> bool:
-    return len(kinds) == 1 and kinds[0].partition(";")[0].strip().lower() == "application/json"
-
-
 def _path(scope: Scope) -> str:
     return trimmed(str(scope["path"]), 200)
-
-
-def _head_size(scope: Scope) -> int:
-    target = len(scope["path"]) + len(scope["query_string"])
-    return target + sum(len(name) + len(value) for name, value in scope["headers"])
 
 
 def _is_local(hosts: list[str]) -> bool:
@@ -297,12 +279,8 @@ def _is_local(hosts: list[str]) -> bool:
         name, _, port = host.partition(":")
     if port and not (port.isascii() and port.isdigit()):
         return False
-    return name.lower() == "localhost" or _is_loopback(name)
-
-
-def _is_loopback(name: str) -> bool:
     try:
-        return ipaddress.ip_address(name).is_loopback
+        return name.lower() == "localhost" or ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
 
@@ -382,20 +360,20 @@ def _parsed(body: bytes) -> object:
     Raises:
         Problem: The body is something else.
     """
+
+    def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("the same key twice")
+        return found
+
     try:
         # msgspec is stricter than the standard library about UTF-8, numbers and surrogates, but takes duplicate keys.
         msgspec.json.decode(body)
-        found: object = json.loads(body, object_pairs_hook=_without_duplicates)
+        found: object = json.loads(body, object_pairs_hook=without_duplicates)
     except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         detail = "the body is not JSON, or has the same key twice"
         raise Problem(ProblemType.MALFORMED_REQUEST, detail) from error
-    return found
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("the same key twice")
     return found
 
 
@@ -419,35 +397,27 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 Middleware = Callable[[ASGIApp], ASGIApp]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiMiddleware:
-    """The middleware of the API's port."""
-
-    now: Callable[[], float]
-    """The current instant, as `Clock.now`."""
-    audit: AuditLog
-    authentication: Middleware
-    """Refuses unidentified callers, and puts the `Caller` of others into the state of the request."""
-    local_only: bool
-    """The address is a loopback one: accept only a Host that names this machine."""
-    origins: frozenset[str] = frozenset()
-    """Origins whose pages may read, such as `https://dashboard.example`."""
-
-    def put_before(self, app: FastAPI) -> FastAPI:
-        """Wrap `app`, which must have all its routes, in the layers of the module's docstring."""
-        handle_problems(app)
-        # Starlette calls the middleware that was added last first.
-        app.add_middleware(SerializedRequests, turns=RequestQueue(self.now), who=share_of)
-        app.add_middleware(RateLimits, limiter=Limiter(CALLER, self.now), who=share_of)
-        app.add_middleware(BodyLimit)
-        app.add_middleware(self.authentication)
-        app.add_middleware(Browsers)
-        app.add_middleware(RateLimits, limiter=Limiter(PEER, self.now), who=address_of)
-        app.add_middleware(RequestGuard, local_only=self.local_only, origins=self.origins)
-        app.add_middleware(
-            Auditing, audit=self.audit, aims=Aims(app), exists=app.state.context.has_shoot
-        )
-        return app
+def put_before_api(
+    app: FastAPI,
+    now: Callable[[], float],
+    authentication: Middleware,
+    *,
+    local_only: bool = False,
+    origins: Collection[str] = (),
+) -> FastAPI:
+    """Wrap the application of the API's port, which must have its context and all its routes; for `create_api`."""
+    handle_problems(app)
+    context = app.state.context
+    # Starlette calls the middleware that was added last first.
+    app.add_middleware(SerializedRequests, turns=RequestQueue(now), who=share_of)
+    app.add_middleware(RateLimits, limiter=Limiter(CALLER, now), who=share_of)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(authentication)
+    app.add_middleware(Browsers)
+    app.add_middleware(RateLimits, limiter=Limiter(PEER, now), who=address_of)
+    app.add_middleware(RequestGuard, local_only=local_only, origins=origins)
+    app.add_middleware(Auditing, audit=context.audit, aims=Aims(app), exists=context.has_shoot)
+    return app
 
 
 def put_before_health(app: FastAPI, *, local_only: bool = False) -> FastAPI:

@@ -51,6 +51,7 @@ def shoot(
     covering = effective.covering
     return schemas.Shoot.of(
         status,
+        probe=status,
         leases=_leases(status, policy),
         resources=[resource(each, status.resources.get(each.ref)) for each in policy.dependents],
         pause=None if covering is None else pause(covering, status.namespace),

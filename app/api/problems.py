@@ -234,19 +234,15 @@ def invalid(found: Sequence[Mapping[str, Any]]) -> Problem:
     Args:
         found: The mistakes as pydantic lists them; `loc` and `msg` are read.
     """
-    errors = [
-        {"path": _place(each["loc"]), "message": _words(each)} for each in found[:_MAX_ERRORS]
-    ]
+    errors = []
+    for each in found[:_MAX_ERRORS]:
+        place = each["loc"]
+        if place[0] == "body" and len(place) > 1:
+            place = place[
+                1:
+            ]  # a field of the body has its bare name, others their part, as `query.limit`
+        # pydantic puts the prefix before the messages of our own validators.
+        message = trimmed(str(each["msg"]).removeprefix("Value error, "))
+        errors.append({"path": trimmed(".".join(map(str, place)), 100), "message": message})
     detail = "; ".join(f"{each['path']}: {each['message']}" for each in errors)
     return Problem(ProblemType.INVALID_PARAMETER, detail, errors=errors)
-
-
-def _words(found: Mapping[str, object]) -> str:
-    """The message, without the prefix that pydantic puts before those of our own validators."""
-    return trimmed(str(found["msg"]).removeprefix("Value error, "))
-
-
-def _place(location: Sequence[object]) -> str:
-    """The place of an input: a field of the body by its bare name, others with their part, as `query.limit`."""
-    own = location[1:] if location[0] == "body" and len(location) > 1 else location
-    return trimmed(".".join(str(each) for each in own), 100)

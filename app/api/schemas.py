@@ -1,23 +1,19 @@
 """What travels over the API (docs/api.md): bodies of requests, answers, and the data of events; plain pydantic.
 
 Names are camelCase, times RFC 3339, and a missing value is null. `Schema.of` reads a record of the loops by attribute:
-a field that has the name and the meaning of the record's, or says by `From` what it is there, needs no other code.
+a field that has the name and the meaning of the record's, or says by `read_from` what it is there, needs no other code.
 Beside a field stands its example, from which the examples of the OpenAPI document are made (`example`).
 """
 
-import ast
-import inspect
 import math
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, partial
-from itertools import pairwise
 from typing import Annotated, Any, Final, Self, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
+    AliasPath,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -54,38 +50,20 @@ class Example:
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class From:
-    """The attribute of the record that a field is read from, where it has another name; "" is the record itself."""
-
-    path: str
-
-
-@cache
-def _texts(module: str) -> Mapping[str, Mapping[str, str]]:
-    """The text below each field, by class; read for the document alone, as it takes a while."""
-    found: dict[str, dict[str, str]] = {}
-    for kind in ast.parse(inspect.getsource(sys.modules[module])).body:
-        if isinstance(kind, ast.ClassDef):
-            found[kind.name] = {
-                field.target.id: inspect.cleandoc(text.value.value)
-                for field, text in pairwise(kind.body)
-                if isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-                and isinstance(text.value.value, str)
-            }
-    return found
+def read_from(path: str) -> Any:  # noqa: ANN401 - of a field, as pydantic's own `Field` is
+    """The attribute of the record that a field is read from, where it has another name; null if the path ends early."""
+    path_of = AliasPath(*path.split("."))
+    return Field(validation_alias=path_of, default_factory=lambda: None, validate_default=True)
 
 
-def _described(schema: dict[str, Any], model: type[BaseModel]) -> None:
-    """Describe each field in the JSON schema by the text below it, if it is not described otherwise."""
-    for kind in model.mro():
-        if issubclass(kind, Schema):
-            for name, text in _texts(kind.__module__).get(kind.__name__, {}).items():
-                shown = schema["properties"][model.model_fields[name].alias]
-                shown.setdefault("description", text)
+class _WithFields:
+    """A record of which some attributes are others."""
+
+    def __init__(self, record: object, fields: Mapping[str, object]) -> None:
+        self._record, self._fields = record, fields
+
+    def __getattr__(self, name: str) -> object:
+        return self._fields[name] if name in self._fields else getattr(self._record, name)
 
 
 class Schema(BaseModel):
@@ -97,7 +75,8 @@ class Schema(BaseModel):
         from_attributes=True,
         frozen=True,
         defer_build=True,  # `dwd` imports all of them, and needs few
-        json_schema_extra=_described,
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
     )
 
     @classmethod
@@ -106,17 +85,12 @@ class Schema(BaseModel):
 
         A field of schemas has those of the records that stand there.
         """
-        own = {name: read(record) for name, read in _readers(cls).items() if name not in fields}
-        return cls.model_validate(own | fields)
+        return cls.model_validate(_WithFields(record, fields) if fields else record)
 
     @classmethod
     def build(cls) -> None:
-        """Build the validators of all schemas of this base, and read their texts.
-
-        For a server, which does so before its event loop runs: it reads a file, and no request is to wait for it.
-        """
+        """Build the validators of all schemas of this base: a server does so before its event loop runs."""
         for each in cls.__subclasses__():
-            _texts(each.__module__)
             each.model_rebuild()
             each.build()
 
@@ -133,30 +107,6 @@ class Schema(BaseModel):
             name = field.serialization_alias or ""
             found[name] = own[-1] if own else _example(field.annotation)
         return found | fields
-
-
-@cache
-def _readers(schema: type[Schema]) -> Mapping[str, Callable[[object], object]]:
-    """How each field of a schema is read from a record."""
-    found = {}
-    for name, field in schema.model_fields.items():
-        path = next((each.path for each in field.metadata if isinstance(each, From)), name)
-        kinds = [each for each in (field.annotation, *get_args(field.annotation)) if _is_ours(each)]
-        many = get_origin(field.annotation) is list
-        found[name] = partial(_read, path.split(".") if path else (), kinds, many=many)
-    return found
-
-
-def _is_ours(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Schema)
-
-
-def _read(path: Sequence[str], kinds: Sequence[type[Schema]], record: Any, *, many: bool) -> object:  # noqa: ANN401 - any record
-    for name in path:
-        record = None if record is None else getattr(record, name)
-    if record is None or not kinds or isinstance(record, kinds[0]):
-        return record
-    return [kinds[0].of(each) for each in record] if many else kinds[0].of(record)
 
 
 def _example(annotation: Any) -> object:  # noqa: ANN401 - any type
@@ -184,32 +134,20 @@ class Order(BaseModel):
 # Types. Instants and durations of a record become text; each text is one line of limited length.
 
 
-def _time(value: Any) -> str:  # noqa: ANN401 - an instant, or its text
-    return value if isinstance(value, str) else rfc3339(value)
-
-
-def _end(value: Any) -> str:  # noqa: ANN401 - an instant, or its text
-    """Rounded up: a part of a second counts as a whole one, as nothing ends before the time that is shown."""
-    return value if isinstance(value, str) else rfc3339(math.ceil(value))
-
-
-def _milliseconds(value: Any) -> Any:  # noqa: ANN401 - seconds, or their text
-    """More decimals of a back-off would be noise, as its start is known in whole seconds only."""
-    return value if isinstance(value, str) else round(value, 3)
-
-
-def _duration(value: Any) -> str:  # noqa: ANN401 - seconds, or their text
-    return value if isinstance(value, str) else format_duration(value)
+def _shown_by(shown: Callable[[float], object]) -> BeforeValidator:
+    """An instant or a duration of a record is shown so; in an answer that is read it is a text already."""
+    return BeforeValidator(lambda value: value if isinstance(value, str) else shown(value))
 
 
 _RFC3339 = Field(description="RFC 3339, UTC", examples=["2026-11-20T14:02:11Z"])
 _MOMENT: Final = Example("2026-11-20T14:10:00Z")
-Time = Annotated[str, _RFC3339, BeforeValidator(_time), _MOMENT]
-EndTime = Annotated[str, _RFC3339, BeforeValidator(_end), _MOMENT]
+Time = Annotated[str, _RFC3339, _shown_by(rfc3339), _MOMENT]
+EndTime = Annotated[str, _RFC3339, _shown_by(lambda end: rfc3339(math.ceil(end))), _MOMENT]
+"""Rounded up: a part of a second counts as a whole one, as nothing ends before the time that is shown."""
 GoDuration = Annotated[
     str,
     Field(description="A Go duration", examples=["30s"]),
-    BeforeValidator(_duration),
+    _shown_by(format_duration),
     Example("30s"),
 ]
 Seconds = Annotated[float, AfterValidator(lambda value: round(value, 3))]
@@ -277,6 +215,7 @@ Length = Annotated[
     AfterValidator(_seconds),
 ]
 """Duration of a pause or hold."""
+DryRun = Annotated[StrictBool, Field(description="Only show what would change; write nothing.")]
 
 
 # Errors and lists.
@@ -334,9 +273,7 @@ class PauseOrder(Order):
         default=False,
         description="Even if controllers are at 0, and would stay there (scope all).",
     )
-    dry_run: StrictBool = Field(
-        default=False, description="Only show what would change; write nothing."
-    )
+    dry_run: DryRun = False
 
 
 class IgnoreOrder(Order):
@@ -346,9 +283,7 @@ class IgnoreOrder(Order):
     force: StrictBool = Field(
         default=False, description="Even if it is at 0, and would stay there."
     )
-    dry_run: StrictBool = Field(
-        default=False, description="Only show what would change; write nothing."
-    )
+    dry_run: DryRun = False
 
 
 class PlannedChange(Schema):
@@ -371,7 +306,7 @@ class Changes(Schema):
 class Pause(Schema):
     """A pause that is in force: a Pause of the seed."""
 
-    name: Annotated[str, Example("api"), From("id.name")]
+    name: Annotated[str, Example("api"), read_from("id.name")]
     """Of the Pause, in the control plane's namespace, or in the watchdog's own if it covers all shoots."""
     covers: Annotated[Covers, Example("shoot")]
     scope: Annotated[Scope, Example("all")]
@@ -423,12 +358,12 @@ class GateState(StrEnum):
     CLOSED = "Closed"
 
 
-def _gate_state(value: Any) -> Any:  # noqa: ANN401 - whether it is closed, or the word for that
-    closed = {True: GateState.CLOSED, False: GateState.OPEN}
-    return closed[value] if isinstance(value, bool) else value
-
-
-Closed = Annotated[GateState, BeforeValidator(_gate_state)]
+_CLOSED: Final = {True: GateState.CLOSED, False: GateState.OPEN}
+Closed = Annotated[
+    GateState,
+    BeforeValidator(lambda value: _CLOSED[value] if isinstance(value, bool) else value),
+]
+"""From whether it is closed, or the word for that."""
 
 
 class EndpointTarget(Schema):
@@ -451,14 +386,14 @@ class EndpointProbe(Schema):
     """Whether as many runs in a row as the threshold asks for led to `result`; false for an initial value."""
     since: Annotated[Time | None, Example("2026-11-20T09:12:41Z")]
     """Since when `result` holds."""
-    last_time: Annotated[Time | None, Example("2026-11-20T14:10:03Z"), From("last_run")]
-    last_result: Annotated[ProbeOutcome | None, Example("Success"), From("last_outcome")]
+    last_time: Annotated[Time | None, Example("2026-11-20T14:10:03Z"), read_from("last_run")]
+    last_result: Annotated[ProbeOutcome | None, Example("Success"), read_from("last_outcome")]
     """Of the last run alone; an Error says nothing about the target."""
     message: Annotated[ShortLine, Example("HTTP 200")]
     """Message of the last run."""
     waiting: Waiting | None
     """Why it is not run at present."""
-    gate: Annotated[Closed | None, Example("Open"), From("closed")]
+    gate: Annotated[Closed | None, Example("Open"), read_from("closed")]
     """State of the gate over all targets in this namespace; null if the probe is no gate."""
 
 
@@ -466,7 +401,7 @@ class Gate(Schema):
     """An endpoint probe that can keep a scale-down from starting, over all its targets."""
 
     name: Annotated[str, Example("canary")]
-    state: Annotated[Closed, Example("Open"), From("closed")]
+    state: Annotated[Closed, Example("Open"), read_from("closed")]
     reason: Annotated[GateReason, Example("Passing")]
     message: Annotated[ShortLine, Example("the gate canary is open: well: canary.example.org")]
     since: Annotated[Time, Example("2026-11-20T09:12:41Z")]
@@ -479,24 +414,24 @@ class Condition(Schema):
     status: Annotated[str, Example("True")]
     reason: Annotated[Shown, Example("Answered")]
     message: Annotated[str, Example("the API server answered")]
-    last_transition_time: Annotated[Time, Example("2026-11-20T09:12:40Z"), From("since")]
+    last_transition_time: Annotated[Time, Example("2026-11-20T09:12:40Z"), read_from("since")]
 
 
 class ProbeInfo(Schema):
     """The last probe."""
 
-    last_time: Annotated[Time | None, Example("2026-11-20T14:10:01Z"), From("last_probe")]
-    next_time: Annotated[Time | None, Example("2026-11-20T14:10:06Z"), From("next_probe")]
+    last_time: Annotated[Time | None, Example("2026-11-20T14:10:01Z"), read_from("last_probe")]
+    next_time: Annotated[Time | None, Example("2026-11-20T14:10:06Z"), read_from("next_probe")]
     duration_seconds: Annotated[
         Annotated[float, AfterValidator(lambda value: round(value, 6))] | None,
         Example(0.021),
-        From("probe_seconds"),
+        read_from("probe_seconds"),
     ]
-    verdict: Annotated[Verdict | None, Example("ScaleDown"), From("decision.verdict")]
-    would_be: Annotated[Verdict | None, Example("ScaleDown"), From("decision.would_be")]
+    verdict: Annotated[Verdict | None, Example("ScaleDown"), read_from("decision.verdict")]
+    would_be: Annotated[Verdict | None, Example("ScaleDown"), read_from("decision.would_be")]
     """The verdict by the leases, or by the two paths, alone; differs from `verdict` if something holds it back."""
-    count: Annotated[int, Example(812), From("probes")]
-    consecutive_failures: Annotated[int, From("failures")]
+    count: Annotated[int, Example(812), read_from("probes")]
+    consecutive_failures: Annotated[int, read_from("failures")]
 
 
 class Leases(Schema):
@@ -574,7 +509,7 @@ class Shoot(Schema):
     ]
     since: Annotated[Time, Example("2026-11-20T14:02:11Z")]
     conditions: list[Condition]
-    probe: Annotated[ProbeInfo, From("")]
+    probe: ProbeInfo
     leases: Annotated[Leases | None, Example(Leases.example())]
     """Null before the first reading, and in endpoint mode."""
     resources: list[Resource]
@@ -602,17 +537,17 @@ class Node(Schema):
     """A node and its lease."""
 
     name: Annotated[str, Example("ip-10-250-3-17")]
-    pool: Annotated[str | None, Example("worker-a"), From("node.pool")]
-    zone: Annotated[str | None, Example("eu-central-1a"), From("node.zone")]
+    pool: Annotated[str | None, Example("worker-a"), read_from("node.pool")]
+    zone: Annotated[str | None, Example("eu-central-1a"), read_from("node.zone")]
     candidate: Annotated[bool | None, Example(value=True)]
     reason: str | None
     lease: Annotated[LeaseState | str, Example("Expired")]
     """Fresh, Expired, Unknown or Missing."""
     renew_time: Annotated[
-        Time | None, Example("2026-11-20T14:01:40Z"), From("judgement.renew_time")
+        Time | None, Example("2026-11-20T14:01:40Z"), read_from("judgement.renew_time")
     ]
-    age_seconds: Annotated[Seconds | None, Example(31.2), From("judgement.age")]
-    clock_offset_seconds: Annotated[Seconds | None, Example(0.0), From("judgement.offset")]
+    age_seconds: Annotated[Seconds | None, Example(31.2), read_from("judgement.age")]
+    clock_offset_seconds: Annotated[Seconds | None, Example(0.0), read_from("judgement.offset")]
 
 
 class NodeMetadata(ListMetadata):
@@ -634,8 +569,8 @@ class NodeList(Schema):
 class HistoryEntry(Schema):
     """An entry of the history."""
 
-    time: Annotated[Time, Example("2026-11-20T14:02:11Z"), From("at")]
-    type: Annotated[NoticeKind, Example("Scale"), From("kind")]
+    time: Annotated[Time, Example("2026-11-20T14:02:11Z"), read_from("at")]
+    type: Annotated[NoticeKind, Example("Scale"), read_from("kind")]
     verdict: Annotated[Verdict | None, Example("ScaleDown")]
     reason: Annotated[str, Example("ScaledDown")]
     message: Annotated[str, Example("kube-controller-manager scaled from 1 to 0")]
@@ -784,14 +719,15 @@ class WeededPod(Schema):
     pod: Annotated[str, Example("kube-scheduler-5d9f-x2p7v")]
     owner: Annotated[Shown | None, Example("ReplicaSet/kube-scheduler-5d9f")]
     """Its controller, such as `ReplicaSet/name`; null for a bare pod."""
-    time: Annotated[Time, Example("2026-11-20T14:21:31Z"), From("at")]
+    time: Annotated[Time, Example("2026-11-20T14:21:31Z"), read_from("at")]
     result: Annotated[DeletionResult, Example("deleted")]
     container: Annotated[str, Example("kube-scheduler")]
     """The container with the longest remaining back-off."""
     spared_backoff: Annotated[
-        Annotated[GoDuration, BeforeValidator(_milliseconds)] | None,
+        # More decimals would be noise, as the start of a back-off is known in whole seconds only.
+        Annotated[GoDuration, _shown_by(lambda seconds: round(seconds, 3))] | None,
         Example("4m43s"),
-        From("remaining"),
+        read_from("remaining"),
     ]
     """The remaining back-off of that container; null if it was not known."""
 
@@ -800,7 +736,7 @@ class SparedPod(Schema):
     """A pod that matches a selector and was left alone."""
 
     pod: Annotated[str, Example("etcd-main-0")]
-    time: Annotated[Time, Example("2026-11-20T14:21:31Z"), From("at")]
+    time: Annotated[Time, Example("2026-11-20T14:21:31Z"), read_from("at")]
     """Since when it has been spared for this reason."""
     reason: Annotated[KeepReason, Example("NotWaiting")]
     message: Annotated[Line, Example("none of its 2 containers waits in CrashLoopBackOff")]
@@ -844,8 +780,8 @@ class Recovery(Schema):
 class Weeder(Schema):
     """A service of one control plane with its recoveries, newest first."""
 
-    namespace: Annotated[str, NAMESPACE, From("key.namespace")]
-    service: Annotated[str, Example("kube-apiserver"), From("key.service")]
+    namespace: Annotated[str, NAMESPACE, read_from("key.namespace")]
+    service: Annotated[str, Example("kube-apiserver"), read_from("key.service")]
     ready: Annotated[bool, Example(value=True)]
     since: Annotated[Time | None, Example("2026-11-20T14:21:30Z")]
     """When it became ready, or not ready; null if that is not known."""
@@ -1020,7 +956,7 @@ class NewestRecovery(Schema):
 
     id: int
     cause: Cause
-    author: Annotated[Line | None, From("asked.author")]
+    author: Annotated[Line | None, read_from("asked.author")]
     """The author of a manual recovery; null for an automatic one."""
     phase: Phase
     began: Time
@@ -1038,8 +974,8 @@ class NewestRecovery(Schema):
 class WeederChange(Schema):
     """A service of one control plane with its newest recovery."""
 
-    namespace: Annotated[str, From("key.namespace")]
-    service: Annotated[str, From("key.service")]
+    namespace: Annotated[str, read_from("key.namespace")]
+    service: Annotated[str, read_from("key.service")]
     ready: bool
     since: Time | None
     failing: Line | None

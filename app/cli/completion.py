@@ -9,7 +9,7 @@ flags and values from the settings. Names of shoots and what belongs to them com
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TextIO
 
 from app import commands
@@ -52,9 +52,9 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
     """Return the candidates for the last of `words`, which are all that was typed after the program's name."""
     before, typed = list(words[:-1]), words[-1] if words else ""
     if not before:
-        known = (Candidate(name, model.about) for name, model in commands.COMMANDS.items())
+        known = (Candidate(name, model.about) for name, model in commands.known_commands().items())
         return Candidates(_beginning(typed, known))
-    model, arguments = commands.COMMANDS.get(before[0]), before[1:]
+    model, arguments = commands.known_commands().get(before[0]), before[1:]
     if model is None:
         return Candidates()
     if "--" not in arguments:
@@ -63,7 +63,10 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
         if typed.startswith("-"):
             flag, equals, part = typed.partition("=")
             if not equals:
-                return Candidates(_beginning(typed, _flags(model)))
+                fields = model.model_fields.items()
+                flags = [Candidate(f"--{flag_name(n)}", f.description or "") for n, f in fields]
+                flags.append(Candidate("--help", "Prints the help of this command."))
+                return Candidates(_beginning(typed, flags))
             found, files = _values(model, flag.lstrip("-"), part)
             return Candidates([Candidate(f"{flag}={each.word}") for each in found], files)
     parsed = take_apart(arguments, model)
@@ -75,14 +78,8 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
     return _positional(model, parsed.rest, typed, named)
 
 
-def _beginning(typed: str, found: Iterator[Candidate]) -> list[Candidate]:
+def _beginning(typed: str, found: Iterable[Candidate]) -> list[Candidate]:
     return [each for each in found if each.word.startswith(typed)]
-
-
-def _flags(model: type[CommandSettings]) -> Iterator[Candidate]:
-    for name, field in model.model_fields.items():
-        yield Candidate(f"--{flag_name(name)}", field.description or "")
-    yield Candidate("--help", "Prints the help of this command.")
 
 
 def _awaits_value(model: type[CommandSettings], arguments: Sequence[str]) -> str | None:

@@ -71,6 +71,19 @@ class Mistake:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigWarning:
+    """A setting in a file or flag that is accepted, but probably not what the operator meant."""
+
+    path: str
+    message: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = self.path if self.line is None else f"{self.path} (line {self.line})"
+        return f"{where}: {self.message}"
+
+
 class ConfigurationError(WatchdogError):
     """A file or flag is wrong; `mistakes` has all mistakes."""
 

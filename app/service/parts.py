@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from app.core.clock import Clock
 from app.core.config.settings import ServiceSettings
+from app.core.errors import ConfigWarning
 from app.core.metrics import Metrics
-from app.core.model.policy import ConfigWarning, Loop, ProberPolicy
+from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from app.core.ports import EmitEvent, Leadership, Permission, Preparation
 from app.core.reporting.notices import NoticeBus

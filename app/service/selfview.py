@@ -12,9 +12,9 @@ import structlog
 from app.api.health import Check, Health, listed
 from app.core.clock import Clock
 from app.core.config.settings import ApiSettings
-from app.core.errors import ClusterError, Forbidden
+from app.core.errors import ClusterError, ConfigWarning, Forbidden
 from app.core.metrics import Metrics
-from app.core.model.policy import ConfigWarning, Loop
+from app.core.model.policy import Loop
 from app.core.ports import Permission
 from app.core.reporting.event_writer import FEATURE, EventWriter
 from app.service.parts import (
@@ -114,7 +114,9 @@ class MeltdownScan:
                 await self._clock.sleep(_PAUSE)
             else:
                 self.off = None
-                self._tell()
+                for each in self.found:
+                    said = "carries the meltdown key, is not configured, and is left alone"
+                    log.warning(said, found=each)
                 return
         self._give_up(self.off or "the seed did not answer", log.warning)
 
@@ -122,12 +124,6 @@ class MeltdownScan:
         self.off = why
         self._metrics.feature_off.labels(self.feature).set(1)
         tell("objects with a meltdown key could not be listed", feature=self.feature, error=why)
-
-    def _tell(self) -> None:
-        for each in self.found:
-            log.warning(
-                "carries the meltdown key, is not configured, and is left alone", found=each
-            )
 
 
 # The view.

@@ -11,6 +11,7 @@ from app.core import log
 from app.core.config.flags import read_flags
 from app.core.config.policy_files import parse_prober, parse_weeder
 from app.core.config.settings import DemoSettings, ServeSettings
+from app.core.errors import ConfigWarning
 from app.core.model.endpoints import (
     Effect,
     EndpointProbeSpec,
@@ -22,7 +23,7 @@ from app.core.model.endpoints import (
     TcpSocket,
 )
 from app.core.model.names import LabelSelector, Operator, Requirement
-from app.core.model.policy import ConfigWarning, Loop
+from app.core.model.policy import Loop
 from tests.api.facts import POLICY
 from tests.api.fakes import FakeConfigured
 from tests.support.endpointprobes import handled_by

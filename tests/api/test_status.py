@@ -1,6 +1,7 @@
 """What a process says of itself, and what a standby leaves to the leader."""
 
-from app.core.model.policy import ConfigWarning, Loop
+from app.core.errors import ConfigWarning
+from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
 from app.core.ports import Permission
 from tests.api.facts import healthy, protected

@@ -22,10 +22,11 @@ import pytest
 from aiohttp import web
 
 from app.cli import page_gate, page_proxy
-from app.cli.client import Client, NoToken, Reach, TokenFile
+from app.cli.client import Client
 from app.cli.page_gate import PageGate, belongs_to
 from app.cli.printing import Printer
 from app.cli.session import Session
+from app.cli.tokens import NoToken, TokenFile
 from app.cli.transports import DirectTransport
 from app.core.clock import Clock
 from app.core.config.client_settings import OutputFormat, PageSettings
@@ -94,12 +95,10 @@ async def way(api, tokens=None, **settings):
     """Runs `dwd page --no-browser` against an API."""
     out, err = io.StringIO(), io.StringIO()
     transport = DirectTransport(origin(api.url))
-    reach = Reach(
-        tokens or NoToken(), ssl.create_default_context(), 2.0, "dwd/test", connections=64
-    )
+    tokens, tls = tokens or NoToken(), ssl.create_default_context()
     flags = PageSettings(no_browser=True, output="json", **settings)
     async with (
-        Client(transport, reach) as client,
+        Client(transport, tokens, tls, timeout=2.0, connections=64) as client,
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as browser,
     ):
         printer = Printer(out, err, OutputFormat.JSON, {})

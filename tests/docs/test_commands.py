@@ -26,8 +26,17 @@ PLACEHOLDERS = {
 }
 """What the pages write in capitals, for the reader to fill in."""
 FLAGS = {
-    *(flag_name(name) for model in commands.COMMANDS.values() for name in model.model_fields),
-    *(alias for model in commands.COMMANDS.values() for alias in model.aliases() if len(alias) > 1),
+    *(
+        flag_name(name)
+        for model in commands.known_commands().values()
+        for name in model.model_fields
+    ),
+    *(
+        alias
+        for model in commands.known_commands().values()
+        for alias in model.aliases()
+        if len(alias) > 1
+    ),
     *ORIGINAL_FLAGS,
     "help",
     "version",

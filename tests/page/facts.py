@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from app.core.errors import ConfigWarning
 from app.core.model.endpoints import GateReason
-from app.core.model.policy import ConfigWarning, Loop
+from app.core.model.policy import Loop
 from app.core.model.probing import Exclusion, LeaseState, NoticeKind
 from app.core.model.scaling_runs import (
     OperationPhase,

@@ -7,8 +7,7 @@ import socket
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.errors import Forbidden
-from app.core.model.policy import ConfigWarning
+from app.core.errors import ConfigWarning, Forbidden
 from app.core.ports import Permission
 from app.core.tasks import SharedLoopDied
 from app.core.web.serving import AddressUnavailable

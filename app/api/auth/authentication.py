@@ -100,7 +100,7 @@ class TokenFileAuthenticator:
     async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:  # noqa: ARG002 - the file costs no request
         found = self._file.value.caller(token_of(headers))
         if found is None:
-            raise _unknown("the token is not in the token file")
+            raise nobody("the token is not in the token file", "invalid_token")
         return found
 
 
@@ -117,24 +117,17 @@ class SeedAuthenticator:
 
     async def caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:
         try:
-            return await self._caller(headers, trust, peer)
+            token, audience = token_of(headers), self._audience
+            found = await self._reviews.caller(token, audience=audience, trust=trust, peer=peer)
+            if found is None:
+                detail = f"the seed does not accept the token for {audience or 'its API server'}"
+                raise nobody(detail, "invalid_token")
         except Problem as problem:
             if problem.kind is ProblemType.UNAUTHENTICATED:
                 # Where the seed forbids us reviews, no token could have been accepted: answer 503 instead of 401.
                 await self._reviews.check_possible()
             raise
-
-    async def _caller(self, headers: Headers, trust: Trust, peer: str) -> Caller:
-        token = token_of(headers)
-        found = await self._reviews.caller(token, audience=self._audience, trust=trust, peer=peer)
-        if found is None:
-            made_for = self._audience or "its API server"
-            raise _unknown(f"the seed does not accept the token for {made_for}")
         return found
-
-
-def _unknown(detail: str) -> Exception:
-    return nobody(detail, "invalid_token")
 
 
 OPEN: Final = frozenset(health.PATHS)

@@ -325,7 +325,11 @@ class ReviewService:
             raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=wait(pause)) from error
         except ClusterError as error:
             raise self._problem_away(kind, error) from error
-        self._note_answered(kind)
+        self._rest_until.pop(kind, None)
+        self._answered_at[kind] = self._clock.now()
+        if self._forbidden.pop(kind, None) is not None and not self._forbidden:
+            self._metrics.feature_off.labels(FEATURE).set(0)
+            log.info("callers are reviewed again", feature=FEATURE)
         answers.note(key, value, self._clock.now())
         return value
 
@@ -344,13 +348,6 @@ class ReviewService:
         self._callers.clear()
         self._access.clear()
         self._metrics.feature_off.labels(FEATURE).set(1)
-
-    def _note_answered(self, kind: str) -> None:
-        self._rest_until.pop(kind, None)
-        self._answered_at[kind] = self._clock.now()
-        if self._forbidden.pop(kind, None) is not None and not self._forbidden:
-            self._metrics.feature_off.labels(FEATURE).set(0)
-            log.info("callers are reviewed again", feature=FEATURE)
 
     def _problem_off(self) -> Problem:
         detail = self.off or ""

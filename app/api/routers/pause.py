@@ -1,6 +1,6 @@
 """Pauses, of one shoot or of all, and the end of a hold (rules 7)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Path, Query, Request, Response
@@ -38,7 +38,6 @@ from app.core.model.names import is_label, is_subdomain
 from app.core.model.overrides import API_PAUSE, Hold, ObjectId, Pause, ScaleRequest, Scope, ordered
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
-from app.core.model.workloads import WorkloadView
 from app.core.overrides.cache import PAUSES, REQUESTS
 from app.prober.rules import scaling
 from app.prober.status import ShootStatus
@@ -57,14 +56,13 @@ def stranded(status: ShootStatus) -> tuple[str, ...]:
     views = [each for each in status.resources.values() if each is not None]
     if status.state is ShootState.NOT_PROBED or not scaling.protection_active(views):
         return ()
-    return tuple(str(each.ref) for each in views if _stranded(each))
-
-
-def _stranded(view: WorkloadView) -> bool:
-    if ann.ignore_scaling(view.annotations) is ann.Ignore.YES:
-        return False
-    # The watch does not show the size of some kinds (rules 3.2): with the meltdown key, it may be 0.
-    return view.replicas == 0 or (view.replicas is None and view.protected)
+    scaled = (each for each in views if ann.ignore_scaling(each.annotations) is not ann.Ignore.YES)
+    return tuple(
+        str(each.ref)
+        for each in scaled
+        # The watch does not show the size of some kinds (rules 3.2): with the meltdown key, it may be 0.
+        if each.replicas == 0 or (each.replicas is None and each.protected)
+    )
 
 
 def refuse_to_strand(covered: Iterable[ShootStatus] | None) -> None:
@@ -110,23 +108,20 @@ class PausesOf:
         self._checked: Call | None = None
         """The right that the caller has shown to have."""
 
-    async def settable(self) -> "PausesOf":
-        """Require the right to make the API's Pause, or to replace the one that is there; a dependency of the route."""
-        await self._check_right()
-        await refuse_unknown(self._request)
-        return self
+    async def check_right(self) -> None:
+        """Require the right to make the API's Pause, or to replace the one that is there: these are two rights.
 
-    async def _check_right(self) -> None:
-        """Check it, anew if somebody has made or ended the Pause since the last time: these are two rights."""
-        while (call := self._needed()) is not self._checked:
+        It is checked anew if somebody has made or ended the Pause since the last time.
+        """
+        make, change = Call.PAUSE, Call.CHANGE_PAUSE
+        if self.namespace is None:
+            make, change = Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL
+        while True:
+            call = make if self._context.api_pause(self.namespace) is None else change
+            if call is self._checked:
+                return
             await authorize(self._request, self._context, call, self.namespace or "")
             self._checked = call
-
-    def _needed(self) -> Call:
-        there = self._context.api_pause(self.namespace)
-        if self.namespace is None:
-            return Call.PAUSE_ALL if there is None else Call.CHANGE_PAUSE_ALL
-        return Call.PAUSE if there is None else Call.CHANGE_PAUSE
 
     async def set(self, body: schemas.PauseOrder) -> schemas.Pause | Response:
         """Make the API's Pause or replace it, or say what that would change."""
@@ -150,7 +145,7 @@ class PausesOf:
             ObjectId(context.home if namespace is None else namespace, API_PAUSE),
             verified=True,
         )
-        await self._check_right()
+        await self.check_right()
         if body.dry_run:
             _refuse_if_off(context, PAUSES)
             return planned(_object(wanted), before, self._shown(wanted))
@@ -276,24 +271,28 @@ def _object(found: Pause | ScaleRequest) -> str:
     return f"{type(found).__name__} {found.id.namespace}/{found.id.name}"
 
 
-async def _of_shoot(request: Request, context: AnyContext, namespace: str) -> PausesOf:
+async def of_shoot(request: Request, context: AnyContext, namespace: str) -> PausesOf:
+    """The pauses of the shoot in the path; a dependency."""
     return PausesOf(request, context, namespace)
 
 
-async def _of_all(request: Request, context: AnyContext) -> PausesOf:
+async def of_all(request: Request, context: AnyContext) -> PausesOf:
+    """The pauses of all shoots; a dependency."""
     return PausesOf(request, context, None)
 
 
-OfShoot = Annotated[PausesOf, Depends(_of_shoot)]
-OfAll = Annotated[PausesOf, Depends(_of_all)]
+OfShoot = Annotated[PausesOf, Depends(of_shoot)]
+OfAll = Annotated[PausesOf, Depends(of_all)]
 
 
-async def _settable_of_shoot(pauses: OfShoot) -> PausesOf:
-    return await pauses.settable()
+def settable(pauses_of: Callable[..., Any]) -> Any:  # noqa: ANN401 - a marker of FastAPI's, without a public type
+    """A dependency that requires the right to make the API's Pause, or to replace the one that is there."""
 
+    async def check(pauses: Annotated[PausesOf, Depends(pauses_of)], request: Request) -> None:
+        await pauses.check_right()
+        await refuse_unknown(request)
 
-async def _settable_of_all(pauses: OfAll) -> PausesOf:
-    return await pauses.settable()
+    return Depends(check)
 
 
 # The calls.
@@ -318,10 +317,12 @@ async def _named(
 PauseName = Annotated[str, Depends(_named)]
 
 
-@router.put(_OF_SHOOT, response_model=schemas.Pause | schemas.Changes)
-async def pause_shoot(
-    pauses: Annotated[PausesOf, Depends(_settable_of_shoot)], body: schemas.PauseOrder
-) -> schemas.Pause | Response:
+@router.put(
+    _OF_SHOOT,
+    response_model=schemas.Pause | schemas.Changes,
+    dependencies=[settable(of_shoot)],
+)
+async def pause_shoot(pauses: OfShoot, body: schemas.PauseOrder) -> schemas.Pause | Response:
     """Pause a shoot: it is still probed, but nothing is scaled or weeded until the pause ends.
 
     It makes the Pause `api` in the control plane's namespace, or replaces what that one says; Pauses of other names
@@ -338,10 +339,10 @@ async def resume_shoot(
     return await pauses.end(reason, dry_run=dry_run)
 
 
-@router.put(_OF_ALL, response_model=schemas.Pause | schemas.Changes)
-async def pause_all_shoots(
-    pauses: Annotated[PausesOf, Depends(_settable_of_all)], body: schemas.PauseOrder
-) -> schemas.Pause | Response:
+@router.put(
+    _OF_ALL, response_model=schemas.Pause | schemas.Changes, dependencies=[settable(of_all)]
+)
+async def pause_all_shoots(pauses: OfAll, body: schemas.PauseOrder) -> schemas.Pause | Response:
     """Pause all shoots of the seed: the same as for one, by the Pause `api` in the watchdog's own namespace."""
     return await pauses.set(body)
 

@@ -9,21 +9,17 @@ the flag takes precedence. The exceptions are flags that request an action (`--f
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from app.core.config.values import AsText, LogLevel
-from app.core.config.yaml_file import nearest
-from app.core.errors import ConfigurationError, Mistake, trimmed
+from app.core.config.values import AsText, LogLevel, nearest
+from app.core.errors import ConfigurationError, ConfigWarning, Mistake, trimmed
 from app.core.model.instants import format_duration
-from app.core.model.policy import ConfigWarning
 
 ENV_PREFIX: Final = "DWD_"
 _SHOWN: Final = 60
@@ -108,39 +104,23 @@ def variable(name: str) -> str | None:
     return _environment.get().get(name) or None
 
 
-@contextmanager
-def _reading(environ: Mapping[str, str]) -> Iterator[None]:
-    """Makes settings created in this context read `environ`; settings created elsewhere read no environment."""
-    token = _environment.set(environ)
-    try:
-        yield
-    finally:
-        _environment.reset(token)
+def _variable_of(name: str, field: FieldInfo) -> str | None:
+    """Returns the variable that sets the field `name`, if any does; an empty one does not."""
+    others = (each.variable for each in field.metadata if isinstance(each, AlsoFrom))
+    names = () if flag_only(field) else (environment_name(name), *others)
+    return next(filter(variable, names), None)
 
 
-class _Environment(PydanticBaseSettingsSource):
-    """The source of settings that are variables; an empty one counts as absent."""
-
-    def variable_of(self, name: str, field: FieldInfo) -> str | None:
-        """Returns the variable that sets the field `name`, if any does."""
-        others = (each.variable for each in field.metadata if isinstance(each, AlsoFrom))
-        names = () if flag_only(field) else (environment_name(name), *others)
-        return next(filter(variable, names), None)
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        found = self.variable_of(field_name, field)
-        return found and variable(found), field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        fields = self.settings_cls.model_fields.items()
-        found = {name: self.get_field_value(field, name)[0] for name, field in fields}
-        return {name: value for name, value in found.items() if value is not None}
+def from_environment(model: type[BaseModel]) -> dict[str, Any]:
+    """Returns the text of each field that a variable of the environment sets."""
+    found = {name: _variable_of(name, field) for name, field in model.model_fields.items()}
+    return {name: variable(used) for name, used in found.items() if used}
 
 
-class CommandSettings(BaseSettings):
+class CommandSettings(BaseModel):
     """Base class for the flags of a command."""
 
-    model_config = SettingsConfigDict(frozen=True, defer_build=True)  # one command of many is run
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # one of many is run
 
     line: ClassVar[str] = ""
     """The usage line: `dwd weeders [NAME [SERVICE]] [flags]`; its positional arguments come before its flags."""
@@ -189,17 +169,9 @@ class CommandSettings(BaseSettings):
         }
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Uses flags, then the environment that was passed in; no files, and nothing of the process's own."""
-        del env_settings, dotenv_settings, file_secret_settings
-        return init_settings, _Environment(settings_cls)
+    def of(cls, flags: Mapping[str, Any]) -> Self:
+        """Returns the settings of the texts of flags and, where there is no flag, of the environment."""
+        return cls(**{**from_environment(cls), **flags})
 
 
 S = TypeVar("S", bound=CommandSettings)
@@ -225,17 +197,11 @@ _LEVELS: Final = {"warn": LogLevel.WARNING, "0": LogLevel.INFO} | dict.fromkeys(
 
 def _mapped(flags: Mapping[str, str]) -> dict[str, str]:
     """Translates the original's flags among `flags` into ours; our own flag takes precedence if both are given."""
-    return {
-        ours: _level(flags[theirs]) if ours == "log-level" else flags[theirs]
-        for theirs, ours in _MAPPED.items()
-        if theirs in flags and ours not in flags
-    }
-
-
-def _level(text: str) -> str:
-    """Translates a level of zap: numbers above 0 are levels of verbosity, hence debug."""
-    verbosity = text.isascii() and text.isdigit()
-    return _LEVELS.get(text.lower(), LogLevel.DEBUG if verbosity else text)
+    found = {ours: flags[theirs] for theirs, ours in _MAPPED.items() if theirs in flags}
+    if (level := found.get("log-level")) is not None:
+        verbosity = level.isascii() and level.isdigit()  # above 0, hence debug
+        found["log-level"] = _LEVELS.get(level.lower(), LogLevel.DEBUG if verbosity else level)
+    return found
 
 
 # Words to settings.
@@ -306,19 +272,21 @@ def read_flags(
         ConfigurationError: something is wrong; has all mistakes at once, under the name of `source`.
     """
     found = take_apart(words, model)
-    given = found.flags | _mapped(found.flags)
+    given = _mapped(found.flags) | found.flags
     # Any: pydantic's fields have types of their own, which it makes of the text
     values: dict[str, Any] = {
         name: given[flag_name(name)] for name in model.model_fields if flag_name(name) in given
     }
     mistakes = [*found.mistakes, *model.wrong_words(found.rest)]
-    with _reading(environ):
-        try:
-            settings = model(**values)
-        except ValidationError as error:
-            wrong = error.errors(include_url=False)
-            mistakes += [_mistake(model, each, found.flags) for each in wrong]
-            raise ConfigurationError(source, mistakes) from error
+    token = _environment.set(environ)  # settings that are made elsewhere read none
+    try:
+        settings = model.of(values)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)
+        mistakes += [_mistake(model, each, found.flags) for each in wrong]
+        raise ConfigurationError(source, mistakes) from error
+    finally:
+        _environment.reset(token)
     if not mistakes:
         together = settings.wrong_together(found.rest)
         mistakes = [Mistake(None, name, message) for wrong, name, message in together if wrong]
@@ -338,7 +306,7 @@ def _mistake(
         return Mistake(None, f"--{name}", f"is required{or_variable}")
     theirs = next((each for each, ours in _MAPPED.items() if ours == name), name)
     used = next((each for each in (name, theirs) if each in flags), None)
-    by_variable = _Environment(model).variable_of(field, info) if used is None else None
+    by_variable = _variable_of(field, info) if used is None else None
     cause = error.get("ctx", {}).get("error")
     message = trimmed(str(error["msg"] if cause is None else cause))
     return Mistake(None, by_variable or f"--{used or name}", message)

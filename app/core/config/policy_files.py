@@ -21,11 +21,11 @@ from app.core.config.yaml_file import (
     line_of,
     read_text,
 )
-from app.core.errors import ConfigurationError, Mistake, trimmed
+from app.core.errors import ConfigurationError, ConfigWarning, Mistake, trimmed
 from app.core.model.endpoints import Effect, EndpointProbeSpec, ProbeType
 from app.core.model.instants import format_duration, parse_duration
 from app.core.model.names import LabelSelector, Operator, Requirement, is_port_name
-from app.core.model.policy import ConfigWarning, DependentPolicy, ProberPolicy
+from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.weeding import WeederPolicy
 
 P = TypeVar("P", ProberPolicy, WeederPolicy)

@@ -7,9 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from app.core.config import values
 from app.core.config.flags import (
@@ -17,6 +23,7 @@ from app.core.config.flags import (
     AlsoFrom,
     CommandSettings,
     ShownDefault,
+    from_environment,
     variable,
 )
 from app.core.config.values import AuthMode, FileKind, ListenAddress, LogFormat, LogLevel
@@ -61,8 +68,10 @@ class Exposure:
     """Why the API listens on loopback only although callers are authenticated; None if that is not the case."""
 
 
-class ServiceSettings(CommandSettings):
+class ServiceSettings(CommandSettings, BaseSettings):
     """The flags that all commands with HTTP servers share."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     log_level: values.Level = Field(
         LogLevel.INFO,
@@ -86,6 +95,21 @@ class ServiceSettings(CommandSettings):
             "127.0.0.1:8080 there, and wherever there is neither TLS nor --allow-plain-http.",
         )
     )
+
+    @classmethod
+    def of(cls, flags: Mapping[str, Any]) -> Self:
+        return cls(**flags)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        *_others: Any,  # noqa: ANN401 - the sources of pydantic's own
+        **_more: Any,  # noqa: ANN401 - as above
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Uses flags, then the environment that was passed in; no files, and nothing of the process's own."""
+        return init_settings, InitSettingsSource(settings_cls, from_environment(settings_cls))
 
     @property
     def exposure(self) -> Exposure:

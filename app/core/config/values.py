@@ -6,8 +6,9 @@ A parser raises ValueError for a wrong value; the message continues a sentence t
 import ipaddress
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
@@ -28,6 +29,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _MAX_REASON: Final = 300
 _SHOWN: Final = 100
+_MAX_COMPARED: Final = 100
 _COUNT: Final = re.compile(r"[-+]?[0-9]{1,10}")
 _TRUE: Final = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
@@ -373,6 +375,16 @@ def reason(text: str) -> str:
 def quoted(text: str) -> str:
     """Quotes and shortens `text` for an error message."""
     return f'"{trimmed(text, _SHOWN)}"'
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Returns the element of `known` that is most similar to `word`, ignoring case; the first one of equals.
+
+    Raises:
+        ValueError: `known` is empty.
+    """
+    wanted = word[:_MAX_COMPARED].lower()
+    return max(known, key=lambda each: SequenceMatcher(None, wanted, each.lower()).ratio())
 
 
 def at_least(least: float) -> AfterValidator:

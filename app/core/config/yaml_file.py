@@ -12,7 +12,6 @@ import re
 from collections import abc
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -35,9 +34,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
-from app.core.errors import ConfigurationError, Mistake, trimmed
+from app.core.config.values import nearest
+from app.core.errors import ConfigurationError, ConfigWarning, Mistake, trimmed
 from app.core.model.keys import NUMBER, Complete, Needed, Secretive, Unquoted, WrittenAs
-from app.core.model.policy import ConfigWarning
 
 MAX_BYTES: Final = 1024 * 1024
 """The maximum size of a ConfigMap."""
@@ -49,7 +48,6 @@ T = TypeVar("T")
 Path_ = tuple[str | int, ...]
 
 _SHOWN: Final = 60
-_MAX_COMPARED: Final = 100
 _MAX_DIGITS: Final = 20
 _WHOLE: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|nan)", re.IGNORECASE)
@@ -192,16 +190,6 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         message = f"is not UTF-8 text (byte {error.start})"
         raise _refused(str(path), None, message) from error
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Returns the element of `known` that is most similar to `word`, ignoring case; the first one of equals.
-
-    Raises:
-        ValueError: `known` is empty.
-    """
-    wanted = word[:_MAX_COMPARED].lower()
-    return max(known, key=lambda each: SequenceMatcher(None, wanted, each.lower()).ratio())
 
 
 # What a type says of the YAML that it is made of.

@@ -144,19 +144,6 @@ class ProberPolicy:
         raise KeyError(ref)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigWarning:
-    """A setting in a file or flag that is accepted, but probably not what the operator meant."""
-
-    path: str
-    message: str
-    line: int | None = None
-
-    def __str__(self) -> str:
-        where = self.path if self.line is None else f"{self.path} (line {self.line})"
-        return f"{where}: {self.message}"
-
-
 # The two loops of the watchdog; a process runs one of them, or both.
 
 

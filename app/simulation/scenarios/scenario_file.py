@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, Field, Strict, ValidationInfo
 
+from app.core.config.values import nearest
 from app.core.config.yaml_file import (
     NodeKind,
     YamlFile,
@@ -19,7 +20,6 @@ from app.core.config.yaml_file import (
     describe,
     kind,
     line_of,
-    nearest,
     read_text,
 )
 from app.core.errors import ConfigurationError, Mistake, trimmed
