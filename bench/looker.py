@@ -7,18 +7,29 @@ import random
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from app.core.model import workloads as ann
+from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.probing import Failure, Judgement, LeaseState, Tally, Verdict, VerdictReason
 from app.core.model.shoots import LeaseReading, NodeReading
-from app.prober.rules import candidates, leases, schedule, verdict
+from app.core.model.workloads import ResourceRef, WorkloadView
+from app.prober.rules import candidates, leases, scaling, schedule, verdict
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
 from app.prober.rules.leases import NEVER, READING, Contacts, LeaseHistory, Timings
-from app.prober.rules.scaling import PendingWrites
 from app.prober.rules.schedule import ProbeIntervals, ScheduleInputs
 from app.prober.rules.verdict import NO_RESULTS, ConsecutiveResults
 from bench.network import LATENCY, Network, NoAnswer
 from bench.world import World
 
 _HALF = 0.5
+_KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
+
+
+def _pending(replicas: int, annotations: dict[str, str]) -> scaling.PendingWrites:
+    view = WorkloadView(_KCM, "shoot", "uid", "1", replicas, annotations)
+    return scaling.pending_writes([DependentPolicy(_KCM)], {_KCM: view}, 0.0)
+
+
+_UP, _PROTECTED = _pending(1, {}), _pending(0, {ann.REPLICAS: "1", ann.MELTDOWN: ""})
 
 
 class Without(StrEnum):
@@ -179,15 +190,19 @@ class Looker:
         return verdict.assess(found, self._settings.limit, protected=self._protected)
 
     def _decide(self, assessed: verdict.Assessment, now: float) -> verdict.VerdictOutcome:
-        needed = verdict.VerdictThresholds(
-            failure=1,
-            success=1 if Without.COUNTS in self._settings.without else 3,
-            apart=self._pace.suspect_interval,
-            protected=self._protected,
-            begins=self._memory.begins,
+        policy = ProberPolicy(
+            failure_threshold=1,
+            success_threshold=1 if Without.COUNTS in self._settings.without else 3,
+            suspect_interval=self._pace.suspect_interval,
         )
         return verdict.decide_assessment(
-            assessed, verdict.Preconditions(), needed, self._memory.consecutive, now
+            assessed,
+            policy,
+            verdict.Preconditions(),
+            self._memory.consecutive,
+            now,
+            protected=self._protected,
+            begins=self._memory.begins,
         )
 
     def _scale_down(self, now: float) -> None:
@@ -217,7 +232,7 @@ class Looker:
         memory = self._memory
         counted = candidates.tally_without_nodes(judgements, memory.exclusions, now)
         read_at = None if memory.candidacy is None else memory.candidacy.at
-        pending = PendingWrites(self._protected, not self._protected, self._protected)
+        pending = _PROTECTED if self._protected else _UP
         memory.tally = counted
         if not candidates.nodes_needed(counted, self._settings.limit, pending, read_at, now):
             return now, counted

@@ -16,7 +16,6 @@ from app.api.health import PATHS as HEALTH
 from app.api.health import Health, health_router
 from app.api.middleware import ApiMiddleware, Middleware, put_before_health, put_before_metrics
 from app.api.page.router import router as page_router
-from app.api.pages import pages_router
 from app.api.routers import operations, pause, resources, shoots, status, weeders
 from app.api.schemas import Schema
 from app.api.stream import EventStreams
@@ -108,7 +107,6 @@ def create_api(
     ):
         # Not by `include_router`, which would analyse each route anew for this application: 0.1 s of CPU.
         app.router.routes.extend(router.routes)
-    app.include_router(pages_router(), dependencies=[allowed(Call.LIST)])
     app.include_router(health_router(health))
     app.include_router(metrics_router(metrics), dependencies=[allowed(Call.LIST)])
     complete(app)

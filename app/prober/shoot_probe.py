@@ -512,11 +512,7 @@ class PathProbe(ShootProbe):
 
     async def _internal_path(self, at: float, *, counts: bool) -> PathView:
         seen = await self._attempt(Route.INTERNAL)
-        policy = self._env.policy
-        thresholds = paths.PathThresholds(
-            policy.failure_threshold, policy.success_threshold, policy.suspect_interval
-        )
-        self._internal = self._internal.after(seen.failure, at, thresholds, counts_now=counts)
+        self._internal = self._internal.after(seen.failure, at, self._env.policy, counts_now=counts)
         return seen
 
     async def _attempt(self, route: Route) -> PathView:

@@ -66,7 +66,6 @@ class Adapter:
             probe_timeout=PROBE_TIMEOUT,
         )
         self.access = AccessReviewer(self.api)
-        self.events = self.api.create_event
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:

@@ -21,6 +21,7 @@ from tests.contract.adapter import Adapter
 from tests.contract.arena import ELECTION, KCM, KINDS, NODE_LEASES, POLICY, Json, whole
 from tests.contract.pressure import throttling
 from tests.contract.proxy import Proxy
+from tests.contract.served import ServedArena
 from tests.e2e import objects
 from tests.e2e.api import NODES, Api, all_of
 from tests.e2e.controlplane import ADMIN, ControlPlane, Etcd
@@ -114,7 +115,7 @@ class ApiAdmin:
 
 
 class RealShoot:
-    """The shoot, emptied for each test."""
+    """The shoot, emptied for each test: its administrator, its Secret, and what may be wrong with it."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._plane, self._namespace = plane, namespace
@@ -162,12 +163,6 @@ class RealShoot:
         await way.heal()
 
     @asynccontextmanager
-    async def slow(self, route: Route, seconds: float) -> AsyncIterator[None]:
-        self._ways[route].slow(seconds)
-        yield
-        self._ways[route].slow(0.0)
-
-    @asynccontextmanager
     async def storage_away(self) -> AsyncIterator[None]:
         self._plane.storage.child.pause()
         try:
@@ -181,9 +176,6 @@ class RealShoot:
     @asynccontextmanager
     async def impostor(self) -> AsyncIterator[SecretView]:
         yield self.secret(ca=Authority.create("somebody else").pem)
-
-    def throttled(self, retry_after: float | None):
-        return throttling(self._plane.api, self.user, self._token)
 
     @asynccontextmanager
     async def forbidden(self) -> AsyncIterator[None]:
@@ -235,7 +227,7 @@ class RealArena:
         await self.proxy.start()
         self.adapter = Adapter(self.clock, self.tasks, self.proxy, self.ca, self.token, self.policy)
         self.seed, self.connector = self.adapter.seed, self.adapter.connector
-        self.access, self.events = self.adapter.access, self.adapter.events
+        self.access = self.adapter.access
         self.user = self.api.as_user(self.token)
         try:
             async with self.adapter.open():
@@ -306,6 +298,10 @@ class RealArena:
 
         await eventually(known, "patches are forbidden", within=10, every=0.02)
         yield missing
+
+
+Arena = ServedArena | RealArena
+"""One cluster, and a control-plane namespace of the test's own in it."""
 
 
 async def compact(storage: Etcd) -> None:

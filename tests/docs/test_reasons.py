@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from app.core.model.overrides import EffectiveOverrides, Hold, Pause, Scope
+from app.core.model.policy import ProberPolicy
 from app.core.model.probing import (
     Decision,
     Exclusion,
@@ -24,7 +25,7 @@ from app.core.model.workloads import Direction
 from app.prober.rules import lifecycle, state, verdict
 from app.prober.rules.lifecycle import LifecycleAction
 from app.prober.rules.state import LastDirection, StateInputs
-from app.prober.rules.verdict import NO_RESULTS, Preconditions, VerdictOutcome, VerdictThresholds
+from app.prober.rules.verdict import NO_RESULTS, Preconditions, VerdictOutcome
 
 PAGE: Final = Path(__file__).parents[2] / "docs/api.md"
 UNDER_PROTECTION: Final = "protected"
@@ -107,8 +108,12 @@ def probes() -> Iterator[tuple[Tally | PathReading | Failure, Decision, Precondi
 
 def _judged(assessed: verdict.Assessment) -> Iterator[tuple[Preconditions, Decision]]:
     for clearance, threshold in product(CLEARANCES, (1, 3)):
-        needs = VerdictThresholds(threshold, threshold, 5.0, protected=False, unprotected=threshold)
-        outcome = verdict.decide_assessment(assessed, clearance, needs, NO_RESULTS, NOW)
+        policy = ProberPolicy(
+            external_secret="external", failure_threshold=threshold, success_threshold=threshold
+        )
+        outcome = verdict.decide_assessment(
+            assessed, policy, clearance, NO_RESULTS, NOW, protected=False
+        )
         yield clearance, outcome.decision
         if outcome.decision.verdict is Verdict.SCALE_DOWN:
             again: VerdictOutcome = verdict.unconfirmed(assessed, outcome.decision)

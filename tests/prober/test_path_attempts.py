@@ -11,12 +11,12 @@ import pytest
 from app.core import errors
 from app.core.model.probing import Failure, PathReading, VerdictReason
 from app.core.model.shoots import Route, SecretView
-from app.prober.rules.scaling import PendingWrites
 from app.prober.shoot_probe import PathProbe
+from tests.prober.rules.facts import pending, workload
 from tests.support.doubles import OwnSessions
 from tests.support.harness import GARDENER, SHOOT
 
-STAKES = PendingWrites(up_writes=False, down_writes=True, protected=False)
+STAKES = pending(workload(1))
 
 
 @dataclass

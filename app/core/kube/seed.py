@@ -25,7 +25,7 @@ from app.core.kube.resources import (
     MACHINES,
     SECRETS,
     ApiResource,
-    Page,
+    Items,
     Resources,
     WatchSource,
     each_page,
@@ -70,7 +70,12 @@ class SeedCluster:
         self._running: list[Any] = []
 
         def reflect(what: Watched, source: WatchSource[T]) -> Reflector[T]:
-            return Reflector(source, api, random, self._teller(what))
+            def changed(namespace: str, name: str) -> None:
+                # a Cluster is cluster-scoped; its name is that of the control-plane namespace
+                change = SeedChange(what, name if what is Watched.CLUSTERS else namespace)
+                tell(self._listeners, {"change": str(change)}, change)
+
+            return Reflector(source, api, random, changed)
 
         self._clusters = reflect(Watched.CLUSTERS, resources.clusters())
         self._machine_lists = reflect(Watched.MACHINES, resources.machines())
@@ -112,14 +117,6 @@ class SeedCluster:
     def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
         """Calls `listener` in the event loop after each change of a watched object."""
         self._listeners.append(listener)
-
-    def _teller(self, what: Watched) -> Callable[[str, str], None]:
-        def changed(namespace: str, name: str) -> None:
-            # a Cluster is cluster-scoped; its name is that of the control-plane namespace
-            change = SeedChange(what, name if what is Watched.CLUSTERS else namespace)
-            tell(self._listeners, {"change": str(change)}, change)
-
-        return changed
 
     def watch_state(self, what: Watched) -> WatchState:
         """Returns the state of the watch of `what`; of several watches the worst, apart from unavailable ones.
@@ -264,21 +261,20 @@ class SeedCluster:
     async def _protected(self, resource: ApiResource) -> list[tuple[str, str]]:
         """Decodes the metadata one by one with turns of the event loop in between (threat T18)."""
         source, asked = metadata(resource), RequestedRight("list", resource.plural)
-        clock = self._clock
         found: list[tuple[str, str]] = []
 
-        async def take(page: Page) -> None:
+        async def take(items: Items, _: str | None) -> None:
             size = 0
-            for item in page.items:
+            for item in items:
                 # what cannot be decoded must not hide the others
                 with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                     if (protected := source.decode(item)) is not None:
                         found.append(protected)
                 if (size := size + len(item)) >= DECODED_AT_ONCE:
                     size = 0
-                    await clock.sleep(0)
+                    await self._clock.sleep(0)
 
-        await each_page(source, resource.path(), asked, self._api.call, take, clock)
+        await each_page(source, resource.path(), asked, self._api.call, take)
         return found
 
     # Writes. `starting` is called once the request budget has admitted the write, immediately before it is sent. If it

@@ -18,6 +18,7 @@ from app.core.model.shoots import (
     NodeView,
     WorkerPool,
 )
+from app.core.model.workloads import Direction
 from app.prober.rules.leases import EXCLUSION_MEMORY, NODES_UNDER_PROTECTION
 from app.prober.rules.scaling import PendingWrites
 
@@ -209,12 +210,15 @@ def nodes_needed(
         now: the present instant.
     """
     possible = scale_down_possible(tally.candidates, limit)
-    if pending.down_writes and possible:
+    if pending.writes(Direction.DOWN) and possible:
         return True
     due = nodes_read_at is None or now - nodes_read_at >= NODES_UNDER_PROTECTION - _SHORT_OF
     if not pending.protected:
         to_be_told = pending.ignored and possible and due
-        return to_be_told or (pending.up_writes and _scale_up_possible(tally.candidates, limit))
+        # Some subset of these leases would ask for a scale-up as soon as one is fresh.
+        found = tally.candidates
+        up_possible = found.expired + found.unknown < found.total and limit > 0
+        return to_be_told or (up_possible and pending.writes(Direction.UP))
     # Under protection: before a verdict that leases alone would change, and every 30 s.
     return due or tally.candidates.doubtful_fraction < limit
 
@@ -224,8 +228,3 @@ def scale_down_possible(found: LeaseCounts, limit: float) -> bool:
     if found.total < 2:  # noqa: PLR2004 - one lease never takes anything down
         return False
     return found.expired >= 2 or (found.expired == 1 and limit <= 1 / 2)  # noqa: PLR2004 - as above
-
-
-def _scale_up_possible(found: LeaseCounts, limit: float) -> bool:
-    """Whether some subset of these leases would ask for a scale-up: one fresh lease alone does."""
-    return found.expired + found.unknown < found.total and limit > 0

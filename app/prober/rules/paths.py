@@ -4,8 +4,9 @@ The results of the external path are counted with the verdict (`rules.verdict`).
 """
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
+from app.core.model.policy import ProberPolicy
 from app.core.model.probing import Failure, VerdictReason
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
@@ -15,15 +16,6 @@ ATTEMPT: Final = 5.0
 """Seconds that one attempt may take: in the usual outage a load balancer swallows packets, and no answer comes."""
 # Reasons that mean an HTTP answer which is no version.
 _NO_VERSION: Final = frozenset({VerdictReason.BAD_ANSWER, VerdictReason.TOO_LARGE})
-
-
-class PathThresholds(NamedTuple):
-    """How many results in a row make the internal path healthy or unhealthy."""
-
-    failure: int
-    success: int
-    apart: float
-    """Attempts that count are at least this many seconds apart."""
 
 
 def counts(route: Route, reason: VerdictReason) -> bool:
@@ -47,33 +39,26 @@ class InternalPath:
     """True from `successThreshold` answers in a row until `failureThreshold` failures in a row."""
 
     def after(
-        self, failure: Failure | None, at: float, thresholds: PathThresholds, *, counts_now: bool
+        self, failure: Failure | None, at: float, policy: ProberPolicy, *, counts_now: bool
     ) -> "InternalPath":
         """Adds the result of an attempt; a failure that says nothing about the path leaves its health unchanged.
 
         Args:
             failure: why the attempt failed; None if it got a version.
             at: when the probe began.
-            thresholds: how many results in a row it takes, and how many seconds apart.
+            policy: how many results in a row it takes, and how many seconds apart.
             counts_now: whether this attempt may count towards a threshold.
         """
-        consecutive = self._counted(failure, at, thresholds.apart, counts_now=counts_now)
-        if consecutive.direction is Direction.UP and consecutive.reached(
-            thresholds.success, 0.0, at
-        ):
-            return InternalPath(consecutive, healthy=True)
-        failed = consecutive.direction is Direction.DOWN
-        if failed and consecutive.reached(thresholds.failure, 0.0, at):
-            return InternalPath(consecutive, healthy=False)
-        return InternalPath(consecutive, self.healthy)
-
-    def _counted(
-        self, failure: Failure | None, at: float, apart: float, *, counts_now: bool
-    ) -> ConsecutiveResults:
         if failure is not None and not counts(Route.INTERNAL, failure.reason):
-            return self.consecutive if failure.reason is VerdictReason.THROTTLED else NO_RESULTS
-        direction = Direction.UP if failure is None else Direction.DOWN
-        return self.consecutive.add(direction, at, apart, counts=counts_now)
+            throttled = failure.reason is VerdictReason.THROTTLED
+            return InternalPath(self.consecutive if throttled else NO_RESULTS, self.healthy)
+        direction, threshold = Direction.UP, policy.success_threshold
+        if failure is not None:
+            direction, threshold = Direction.DOWN, policy.failure_threshold
+        results = self.consecutive.add(direction, at, policy.suspect_interval, counts=counts_now)
+        if results.reached(threshold, 0.0, at):
+            return InternalPath(results, healthy=failure is None)
+        return InternalPath(results, self.healthy)
 
     def missing(self, threshold: int) -> str | None:
         """What the path, which has just answered, lacks to be healthy; None if it is."""

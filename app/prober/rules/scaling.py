@@ -8,7 +8,7 @@ plans of both directions as far as the watch shows the dependents: one of them g
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -81,38 +81,32 @@ def decide(
         return Task(ScalingStep.FAILED, Why.NOT_FOUND)
     ignore = ann.ignore_scaling(view.annotations)
     if ignore is ann.Ignore.YES:
-        return _ignored(view)
+        # It is left to people: without the meltdown key gardenlet manages it again; the saved count stays.
+        if not view.protected:
+            return Task(ScalingStep.SKIP, Why.IGNORED)
+        patch = Patch(view.resource_version, None, _removed(view, (ann.MELTDOWN, ann.SINCE)))
+        why = Why.LEFT_AT_ZERO if view.replicas == 0 else Why.IGNORED
+        return Task(ScalingStep.TIDY, why, patch, view.replicas, view.replicas)
     warnings = ("InvalidIgnoreScalingAnnotation",) if ignore is ann.Ignore.INVALID else ()
     if direction is Direction.DOWN:
         return _down(view, warnings, now)
     return _up(view, warnings, found_at_zero=found_at_zero)
 
 
-def _ignored(view: WorkloadView) -> Task:
-    """Leaves it to people: removes the meltdown key, so that gardenlet manages it again; keeps the saved count."""
-    if not view.protected:
-        return Task(ScalingStep.SKIP, Why.IGNORED)
-    patch = Patch(view.resource_version, None, _removed(view, (ann.MELTDOWN, ann.SINCE)))
-    why = Why.LEFT_AT_ZERO if view.replicas == 0 else Why.IGNORED
-    return Task(ScalingStep.TIDY, why, patch, view.replicas, view.replicas)
-
-
 def _down(view: WorkloadView, warnings: tuple[str, ...], now: float) -> Task:
     current = 1 if view.replicas is None else view.replicas
     if current == 0:
         return Task(ScalingStep.NOTHING, Why.ALREADY, warnings=warnings)
+    # A renewed scale-down keeps when protection began, and of the saved and the current count the larger one
+    # (rules 4.3, step 3).
     saved = ann.saved_count(view.annotations) if view.protected else None
-    # A renewed scale-down finds a saved count: the larger of that and the current count is kept (rules 4.3, step 3).
+    since = view.annotations.get(ann.SINCE) if view.protected else None
+    if since is None or parse_rfc3339(since) is None:
+        since = rfc3339(now)
     keep = current if saved is None else max(saved, current)
-    keys = {ann.REPLICAS: str(keep), ann.MELTDOWN: "", ann.SINCE: _since(view, now)}
+    keys = {ann.REPLICAS: str(keep), ann.MELTDOWN: "", ann.SINCE: since}
     patch = Patch(view.resource_version, 0, keys)
     return Task(ScalingStep.WRITE, Why.SCALED_DOWN, patch, current, 0, warnings)
-
-
-def _since(view: WorkloadView, now: float) -> str:
-    """When protection began; a renewed scale-down keeps the time that is there."""
-    known = view.annotations.get(ann.SINCE) if view.protected else None
-    return rfc3339(now) if known is None or parse_rfc3339(known) is None else known
 
 
 def _up(view: WorkloadView, warnings: tuple[str, ...], *, found_at_zero: bool) -> Task:
@@ -240,17 +234,16 @@ def could_go_down(
 class PendingWrites:
     """What a scaling run of either direction would write now."""
 
-    up_writes: bool
-    """A scale-up would write something."""
-    down_writes: bool
-    """A scale-down would write something."""
+    plans: Mapping[Direction, Plan]
     protected: bool
-    exposed: bool = False
+    exposed: bool
     """A dependent is up that a scale-down would take down: it has no ignore-scaling."""
-    ignored: bool = False
+    ignored: bool
     """Nothing was taken down, and every dependent that is up has ignore-scaling."""
-    plans: Mapping[Direction, Plan] = field(default_factory=dict, compare=False)
-    """What that follows from: the plan of each direction."""
+
+    def writes(self, direction: Direction) -> bool:
+        """Whether a run in this direction would write something."""
+        return writes(self.plans[direction])
 
 
 def pending_writes(
@@ -260,27 +253,24 @@ def pending_writes(
 
     A resource at 0 without our keys counts as one that a scale-up would write, as the second such verdict writes it.
     """
-    up = [view for view in views.values() if view is not None and _is_up(view)]
+    # If only its `scale` shows replicas, a resource without the meltdown key counts as up.
+    up = [
+        view
+        for view in views.values()
+        if view is not None and (not view.protected if view.replicas is None else view.replicas > 0)
+    ]
     ignored = [view for view in up if ann.ignore_scaling(view.annotations) is ann.Ignore.YES]
     protected, exposed = protection_active(views.values()), len(up) > len(ignored)
 
     def planned(way: Direction) -> Plan:
         return plan(dependents, lambda ref: assumed(views.get(ref), way), way, now)
 
-    plans = {way: planned(way) for way in Direction}
     return PendingWrites(
-        writes(plans[Direction.UP]),
-        writes(plans[Direction.DOWN]),
+        {way: planned(way) for way in Direction},
         protected,
         exposed,
         ignored=bool(ignored) and not exposed and not protected,
-        plans=plans,
     )
-
-
-def _is_up(view: WorkloadView) -> bool:
-    """Whether the resource is not at 0; if only its `scale` shows replicas, whether it has no meltdown key."""
-    return not view.protected if view.replicas is None else view.replicas > 0
 
 
 def assumed(view: WorkloadView | None, direction: Direction) -> WorkloadView | None:

@@ -58,14 +58,16 @@ def assess(tally: Tally, limit: float, *, protected: bool) -> Assessment:
         limit: `nodeLeaseFailureFraction`, 0.6 unless configured.
         protected: protection is active.
     """
-    found = tally.candidates
+    found, machines = tally.candidates, tally.with_machine
     if found.total < QUORUM:
-        return _assess_few(tally, limit) if protected else _assess_unprotected_few(found)
+        return _assess_few(tally, limit, protected=protected)
     if found.expired_fraction >= limit:
         return Assessment(Verdict.SCALE_DOWN, VerdictReason.LEASES_EXPIRED)
     if found.doubtful_fraction >= limit:
         return Assessment(Verdict.HOLD, VerdictReason.UNKNOWN_LEASES)
-    if protected and _most_are_excluded(tally) and not _machines_agree(tally, limit):
+    most_are_excluded = machines is None or found.total < machines.total / 2
+    machines_agree = machines is not None and machines.doubtful_fraction < limit
+    if protected and most_are_excluded and not machines_agree:
         return Assessment(Verdict.HOLD, VerdictReason.FEW_CANDIDATES)
     return _renewed(found)
 
@@ -75,33 +77,18 @@ def _renewed(found: LeaseCounts) -> Assessment:
     return Assessment(Verdict.SCALE_UP, some)
 
 
-def _assess_unprotected_few(found: LeaseCounts) -> Assessment:
-    if found.total == 0:
-        return Assessment(Verdict.HOLD, VerdictReason.NO_CANDIDATES)
-    if found.expired + found.unknown:
-        return Assessment(Verdict.HOLD, VerdictReason.ONE_CANDIDATE)
-    return Assessment(Verdict.SCALE_UP, VerdictReason.LEASES_RENEWED)
-
-
-def _assess_few(tally: Tally, limit: float) -> Assessment:
-    """At most one candidate under protection: the leases of nodes with a machine decide, or that there are no nodes."""
-    effective = tally.with_machine
-    if effective is not None and effective.total == 0 and tally.nodes_read:
-        return Assessment(Verdict.SCALE_UP, VerdictReason.NO_NODES)
-    if effective is not None and effective.total and effective.doubtful_fraction < limit:
-        return _renewed(effective)
-    none = tally.candidates.total == 0
-    return Assessment(
-        Verdict.HOLD, VerdictReason.NO_CANDIDATES if none else VerdictReason.ONE_CANDIDATE
-    )
-
-
-def _most_are_excluded(tally: Tally) -> bool:
-    return tally.with_machine is None or tally.candidates.total < tally.with_machine.total / 2
-
-
-def _machines_agree(tally: Tally, limit: float) -> bool:
-    return tally.with_machine is not None and tally.with_machine.doubtful_fraction < limit
+def _assess_few(tally: Tally, limit: float, *, protected: bool) -> Assessment:
+    """At most one candidate: a fresh one is up; under protection the leases of nodes with a machine decide instead."""
+    found, machines = tally.candidates, tally.with_machine
+    if not protected and found.total and not found.expired + found.unknown:
+        return Assessment(Verdict.SCALE_UP, VerdictReason.LEASES_RENEWED)
+    if protected and machines is not None:
+        if machines.total == 0 and tally.nodes_read:
+            return Assessment(Verdict.SCALE_UP, VerdictReason.NO_NODES)
+        if machines.total and machines.doubtful_fraction < limit:
+            return _renewed(machines)
+    few = VerdictReason.ONE_CANDIDATE if found.total else VerdictReason.NO_CANDIDATES
+    return Assessment(Verdict.HOLD, few)
 
 
 def assess_paths(reading: PathReading) -> Assessment:
@@ -197,21 +184,6 @@ class Preconditions:
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictThresholds:
-    """How many results in a row a verdict needs, from the configuration and the shoot's recent past."""
-
-    failure: int
-    success: int
-    apart: float
-    """Probes that count begin at least this many seconds apart."""
-    protected: bool
-    begins: Sequence[float] = ()
-    """When this process began protections of this shoot by itself, within the last hour."""
-    unprotected: int = 1
-    """The threshold of SCALE UP while protection is not active; `success` is the one under protection."""
-
-
-@dataclass(frozen=True, slots=True)
 class VerdictOutcome:
     """A decision with its plan, and the counts that the next probe continues."""
 
@@ -250,21 +222,25 @@ def decide_failure(failure: Failure, consecutive: ConsecutiveResults) -> Verdict
 
 def decide_assessment(
     assessed: Assessment,
+    policy: ProberPolicy,
     preconditions: Preconditions,
-    thresholds: VerdictThresholds,
     consecutive: ConsecutiveResults,
     now: float,
     *,
+    protected: bool,
+    begins: Sequence[float] = (),
     counts: bool = True,
 ) -> VerdictOutcome:
     """Decides on a probe that ended in a reading.
 
     Args:
         assessed: what the reading asks for.
+        policy: how many results in a row it takes, and how far apart.
         preconditions: what else must hold.
-        thresholds: how many results in a row it takes.
         consecutive: the counts after the probe before.
         now: when the probe began.
+        protected: protection is active.
+        begins: when this process began protections of this shoot by itself, within the last hour.
         counts: False where the probe may not count towards a threshold.
     """
     wanted = assessed.verdict.direction
@@ -278,10 +254,26 @@ def decide_assessment(
         return VerdictOutcome(
             _hold_decision(assessed, *closed), _remaining_counts(consecutive, wanted, closed[0])
         )
-    counted = consecutive.add(wanted, now, thresholds.apart, counts=counts)
-    if (missing := _still_counting(counted, thresholds, now)) is not None:
+    counted = consecutive.add(wanted, now, policy.suspect_interval, counts=counts)
+    span = 0.0
+    if wanted is Direction.DOWN:
+        threshold = policy.failure_threshold
+    elif protected:
+        threshold, span = policy.success_threshold, flapping_span(begins)
+    else:
+        # In lease mode one good reading is enough while nothing is scaled down (rules 4.1); in endpoint mode a path
+        # is healthy only after `successThreshold` of them (rules 4.2).
+        threshold = policy.success_threshold if policy.endpoint_mode else 1
+    if not counted.reached(threshold, span, now):
+        missing = f"{counted.count} of {threshold} probes in a row"
+        if counted.count >= threshold:
+            lasted = now - counted.first_at
+            missing = (
+                f"good for {lasted:.0f} s of {span:.0f} s, "
+                "as this protection is not the first within an hour"
+            )
         return VerdictOutcome(_hold_decision(assessed, VerdictReason.COUNTING, missing), counted)
-    if (kept := _gated(preconditions, wanted) or _ignored(preconditions, wanted)) is not None:
+    if (kept := _not_begun(preconditions, wanted)) is not None:
         return VerdictOutcome(_hold_decision(assessed, *kept), counted)
     decision = Decision(assessed.verdict, assessed.reason, assessed.message, assessed.verdict)
     return VerdictOutcome(decision, counted)
@@ -330,11 +322,7 @@ def _hold_decision(assessed: Assessment, reason: VerdictReason, why: str) -> Dec
 
 
 def _obstacle(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
-    return (
-        _first_obstacle(preconditions, direction)
-        or _gated(preconditions, direction)
-        or _ignored(preconditions, direction)
-    )
+    return _first_obstacle(preconditions, direction) or _not_begun(preconditions, direction)
 
 
 def _first_obstacle(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
@@ -353,38 +341,19 @@ def _first_obstacle(preconditions: Preconditions, direction: Direction) -> Obsta
     return None
 
 
-def _gated(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
-    """The closed gate that keeps a scale-down from starting; a scale-up is never gated."""
-    if direction is not Direction.DOWN or preconditions.closed_by is None:
+def _not_begun(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
+    """What keeps a scale-down, and no scale-up, from starting although probes count: a closed gate, ignore-scaling."""
+    if direction is not Direction.DOWN:
         return None
-    return VerdictReason.GATED, f"not scaled: {preconditions.closed_by}"
-
-
-def _ignored(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
-    if direction is not Direction.DOWN or not preconditions.ignored:
-        return None
-    return VerdictReason.IGNORED, "not scaled: every dependent that is up has ignore-scaling"
+    if preconditions.closed_by is not None:
+        return VerdictReason.GATED, f"not scaled: {preconditions.closed_by}"
+    if preconditions.ignored:
+        return VerdictReason.IGNORED, "not scaled: every dependent that is up has ignore-scaling"
+    return None
 
 
 def _named(override: Pause | Hold) -> str:
     return f"{rfc3339(override.until)} by {override.author} ({override.reason})"
-
-
-def _still_counting(
-    consecutive: ConsecutiveResults, thresholds: VerdictThresholds, now: float
-) -> str | None:
-    """What is missing to the threshold of the counted direction, in words; None if it is reached."""
-    if consecutive.direction is Direction.DOWN:
-        threshold, span = thresholds.failure, 0.0
-    else:
-        threshold = thresholds.success if thresholds.protected else thresholds.unprotected
-        span = flapping_span(thresholds.begins) if thresholds.protected else 0.0
-    if consecutive.reached(threshold, span, now):
-        return None
-    if consecutive.count < threshold:
-        return f"{consecutive.count} of {threshold} probes in a row"
-    lasted = now - consecutive.first_at
-    return f"good for {lasted:.0f} s of {span:.0f} s, as this protection is not the first within an hour"
 
 
 def explain(tally: Tally, limit: float, expiry: float) -> str:
@@ -397,7 +366,12 @@ def explain(tally: Tally, limit: float, expiry: float) -> str:
     if found.unknown:
         text += f", {found.unknown} not known yet"
     if found.expired or found.unknown:
-        return text + _excluded(tally) + _spread(tally.judgements) + _fresh(tally.judgements)
+        text += _excluded(tally) + _spread(tally.judgements)
+        fresh = [each.name for each in tally.judgements if each.state is LeaseState.FRESH]
+        if not fresh or len(fresh) == len(tally.judgements):
+            return text
+        more = f" and {len(fresh) - _NAMES} more" if len(fresh) > _NAMES else ""
+        return f"{text}; still fresh: {', '.join(fresh[:_NAMES])}{more}"
     return text + _excluded(tally)
 
 
@@ -421,14 +395,6 @@ def _spread(judgements: Sequence[Judgement]) -> str:
     return (
         f"; their last renewals lie {'all within' if spread < _MINUTE else 'over'} {_span(spread)}"
     )
-
-
-def _fresh(judgements: Sequence[Judgement]) -> str:
-    fresh = [each.name for each in judgements if each.state is LeaseState.FRESH]
-    if not fresh or len(fresh) == len(judgements):
-        return ""
-    more = f" and {len(fresh) - _NAMES} more" if len(fresh) > _NAMES else ""
-    return f"; still fresh: {', '.join(fresh[:_NAMES])}{more}"
 
 
 def _span(seconds: float) -> str:
@@ -461,24 +427,15 @@ def decide(reading: Reading, inputs: DecisionInputs) -> VerdictOutcome:
     """Decides on the reading of a probe, or on its failure."""
     if isinstance(reading.result, Failure):
         return decide_failure(reading.result, inputs.consecutive)
-    policy = inputs.policy
-    thresholds = VerdictThresholds(
-        policy.failure_threshold,
-        policy.success_threshold,
-        policy.suspect_interval,
-        inputs.protected,
-        inputs.begins,
-        # In lease mode one good reading is enough while nothing is scaled down (rules 4.1); in endpoint mode a path
-        # is healthy only after `successThreshold` of them (rules 4.2).
-        unprotected=policy.success_threshold if policy.endpoint_mode else 1,
-    )
     outcome = decide_assessment(
         _assess(reading.result, inputs),
+        inputs.policy,
         inputs.preconditions,
-        thresholds,
         inputs.consecutive,
         # The distance of probes is that of their begins, as for the schedule: a slow probe must not lose a count.
         reading.started,
+        protected=inputs.protected,
+        begins=inputs.begins,
         counts=inputs.counts,
     )
     return _planned(outcome, inputs.pending)
@@ -489,7 +446,7 @@ def _planned(outcome: VerdictOutcome, pending: PendingWrites) -> VerdictOutcome:
     direction = outcome.decision.verdict.direction
     if direction is None:
         return outcome
-    return replace(outcome, plan=pending.plans.get(direction, ()))
+    return replace(outcome, plan=pending.plans[direction])
 
 
 def _assess(result: Tally | PathReading, inputs: DecisionInputs) -> Assessment:

@@ -124,10 +124,8 @@ async def test_a_reading_in_pages_is_as_old_as_its_first_page():
         await api(leases=1200)(asked)
 
     async with serving(slow) as server, connecting() as connector:
-        begun = Clock.system().now()
         reading = await (await connector.connect(secret(server))).leases()
-        assert reading.sent - begun < 0.05
-        assert reading.received - reading.sent >= 0.15
+        assert reading.received - reading.sent >= 0.15, "three pages of 50 ms each"
 
 
 async def test_a_contact_is_one_lease_read_consistently():

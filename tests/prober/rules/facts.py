@@ -5,6 +5,7 @@ from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import Judgement, LeaseCounts, LeaseState, Tally
 from app.core.model.shoots import LeaseReading, LeaseView, MachineView, NodeView
 from app.core.model.workloads import ResourceRef, WorkloadView
+from app.prober.rules import scaling
 
 NOW = 1_800_000_000.0
 GRACE = 40.0
@@ -69,3 +70,12 @@ def protected(replicas=0, saved="3", since=SINCE, **more):
 
 def dependent(ref=KCM, up=0, down=0, *, optional=False):
     return DependentPolicy(ref, ScalePolicy(up), ScalePolicy(down), optional)
+
+
+def ignored(replicas, **annotations):
+    return workload(replicas, {ann.IGNORE_SCALING: "true", **annotations})
+
+
+def pending(view):
+    """What a scaling run would write where `view` is the only dependent."""
+    return scaling.pending_writes([dependent()], {KCM: view}, NOW)

@@ -8,13 +8,22 @@ from app.core.model.probing import Exclusion, LeaseCounts, LeaseState, Verdict
 from app.core.model.shoots import NodeReading
 from app.prober.rules import candidates
 from app.prober.rules.candidates import ExclusionMemory
-from app.prober.rules.scaling import PendingWrites
 from app.prober.rules.verdict import assess
-from tests.prober.rules.facts import NOW, counted, judgement, judgements, machine, node
+from tests.prober.rules.facts import (
+    NOW,
+    counted,
+    ignored,
+    judgement,
+    judgements,
+    machine,
+    node,
+    pending,
+    protected,
+    workload,
+)
 
-QUIET = PendingWrites(up_writes=False, down_writes=True, protected=False)
-PROTECTED = PendingWrites(up_writes=True, down_writes=False, protected=True)
-NOTHING = PendingWrites(up_writes=False, down_writes=False, protected=False)
+QUIET, NOTHING, IGNORED = pending(workload(1)), pending(None), pending(ignored(1))
+AT_ZERO, PROTECTED, AGAIN = pending(workload(0)), pending(protected()), pending(protected(1))
 
 
 def needed(found, pending=QUIET, read_at=NOW, now=NOW, limit=0.6):
@@ -103,18 +112,16 @@ def test_nodes_are_not_read_where_nothing_would_be_written():
 
 
 def test_where_ignore_scaling_alone_keeps_a_scale_down_from_being_written_they_are_read_every_30_s():
-    ignored = PendingWrites(up_writes=False, down_writes=False, protected=False, ignored=True)
     some = counted(fresh=98, expired=2)
-    assert needed(some, ignored, read_at=None)
-    assert not needed(some, ignored, now=NOW + 28.9)
-    assert needed(some, ignored, now=NOW + 30)
-    assert not needed(counted(fresh=9), ignored, read_at=None)
+    assert needed(some, IGNORED, read_at=None)
+    assert not needed(some, IGNORED, now=NOW + 28.9)
+    assert needed(some, IGNORED, now=NOW + 30)
+    assert not needed(counted(fresh=9), IGNORED, read_at=None)
 
 
 def test_nodes_are_read_before_a_scale_up_that_would_write():
-    up = PendingWrites(up_writes=True, down_writes=False, protected=False)
-    assert needed(counted(fresh=1, expired=8), up)
-    assert not needed(counted(expired=5, unknown=4), up)
+    assert needed(counted(fresh=1, expired=8), AT_ZERO)
+    assert not needed(counted(expired=5, unknown=4), AT_ZERO)
 
 
 def test_under_protection_nodes_are_read_every_30_seconds():
@@ -133,9 +140,7 @@ def test_under_protection_nodes_are_read_before_a_verdict_that_leases_alone_woul
 
 
 def test_under_protection_nodes_are_read_where_a_scale_down_would_write_again():
-    assert needed(
-        counted(expired=9), PendingWrites(up_writes=True, down_writes=True, protected=True)
-    )
+    assert needed(counted(expired=9), AGAIN)
 
 
 @given(
@@ -156,8 +161,7 @@ def test_nodes_are_read_whenever_a_verdict_that_writes_could_differ_because_of_t
     if assess(some, limit, protected=False).verdict is Verdict.SCALE_DOWN:
         assert needed(whole, limit=limit)
     if assess(some, limit, protected=False).verdict is Verdict.SCALE_UP:
-        up = PendingWrites(up_writes=True, down_writes=False, protected=False)
-        assert needed(whole, up, limit=limit)
+        assert needed(whole, AT_ZERO, limit=limit)
 
 
 @pytest.mark.parametrize("state", LeaseState)

@@ -1,7 +1,5 @@
 """Endpoint mode: what counts as a failure of a path, what is counted, and what both paths ask for."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +21,6 @@ from app.prober.rules.verdict import (
     NO_RESULTS,
     ConsecutiveResults,
     Preconditions,
-    VerdictThresholds,
 )
 
 INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL
@@ -31,7 +28,6 @@ NOW, APART = 1000.0, 5.0
 REFUSED = Failure(
     VerdictReason.UNREACHABLE, "no connection: Connection refused", RequestKind.EXTERNAL
 )
-THRESHOLDS = VerdictThresholds(failure=3, success=1, apart=APART, protected=False, unprotected=1)
 WELL, BROKEN = PathReading(), PathReading(external=REFUSED)
 
 NEITHER = (
@@ -68,12 +64,21 @@ def test_an_answer_that_is_no_version_is_a_failure_of_the_internal_path_only(rea
 # The internal path, counted.
 
 
+def policy(failure=3, success=3):
+    return ProberPolicy(
+        external_secret="external",
+        failure_threshold=failure,
+        success_threshold=success,
+        suspect_interval=APART,
+    )
+
+
 def path(*results, apart=APART, start=NO_RESULTS, counts_now=True, failure=3, success=3):
     """The internal path after attempts `apart` seconds from each other; None = a version came."""
     found = InternalPath(start)
     for number, result in enumerate(results):
-        at, needed = NOW + number * apart, paths.PathThresholds(failure, success, APART)
-        found = found.after(result, at, needed, counts_now=counts_now)
+        at = NOW + number * apart
+        found = found.after(result, at, policy(failure, success), counts_now=counts_now)
     return found
 
 
@@ -175,7 +180,7 @@ def test_an_internal_path_that_is_not_healthy_yet_holds():
 # Counted as in lease mode.
 
 
-def decide(readings, thresholds=THRESHOLDS, gates=None, apart=APART):
+def decide(readings, apart=APART, success=1):
     consecutive, outcomes = NO_RESULTS, []
     for number, reading in enumerate(readings):
         at = NOW + number * apart
@@ -183,7 +188,12 @@ def decide(readings, thresholds=THRESHOLDS, gates=None, apart=APART):
             verdict.decide_failure(reading, consecutive)
             if isinstance(reading, Failure)
             else verdict.decide_assessment(
-                verdict.assess_paths(reading), gates or Preconditions(), thresholds, consecutive, at
+                verdict.assess_paths(reading),
+                policy(success=success),
+                Preconditions(),
+                consecutive,
+                at,
+                protected=False,
             )
         )
         consecutive = outcome.consecutive
@@ -236,8 +246,7 @@ def test_failures_that_come_too_soon_after_each_other_are_one():
 
 
 def test_the_success_threshold_holds_without_protection_too():
-    twice = replace(THRESHOLDS, success=2, unprotected=2)
-    assert decide([WELL, WELL], twice) == [COUNTING, UP]
+    assert decide([WELL, WELL], success=2) == [COUNTING, UP]
 
 
 @given(st.lists(st.sampled_from([WELL, BROKEN, *map(failed, NEITHER)]), max_size=30))
@@ -259,9 +268,8 @@ def test_nothing_is_taken_down_without_three_failures_and_nothing_else_but_429_a
 
 def test_an_outage_is_known_when_as_many_failures_as_needed_could_have_been_seen():
     def known_since(direction, count):
-        policy = ProberPolicy("kubeconfig", (), failure_threshold=3, suspect_interval=5.0)
         seen = ConsecutiveResults(direction, count, 100.0, 130.0)
-        return schedule.known_since(Reading(130.0, 131.0, BROKEN), policy, seen)
+        return schedule.known_since(Reading(130.0, 131.0, BROKEN), policy(), seen)
 
     assert known_since(Direction.DOWN, 3) == 110.0
     assert known_since(Direction.DOWN, 2) is None

@@ -11,8 +11,8 @@ from app.core.model.policy import DependentPolicy
 from app.core.model.scaling_runs import ScalingStep
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.rules import scaling
-from app.prober.rules.scaling import PendingWrites, Why
-from tests.prober.rules.facts import CA, KCM, MCM, NOW, dependent, protected, workload
+from app.prober.rules.scaling import Why
+from tests.prober.rules.facts import CA, KCM, MCM, NOW, dependent, ignored, protected, workload
 
 
 def names(dependents, direction):
@@ -178,69 +178,67 @@ def pending(**views):
     return scaling.pending_writes(dependents, {KCM: views.get("kcm"), CA: views.get("ca")}, NOW)
 
 
-def test_what_is_up_could_be_written_down_only():
-    assert pending(kcm=workload(1)) == PendingWrites(False, True, False, exposed=True)
+def at_stake(found):
+    """What holds of the writes that are pending."""
+    holds = {
+        "up": found.writes(UP),
+        "down": found.writes(DOWN),
+        "protected": found.protected,
+        "exposed": found.exposed,
+        "ignored": found.ignored,
+    }
+    return {each for each, it_does in holds.items() if it_does}
 
 
-def test_what_is_protected_could_be_written_up_only():
-    assert pending(kcm=protected()) == PendingWrites(True, False, True)
-
-
-def test_what_is_gone_has_nothing_to_write():
-    assert pending() == PendingWrites(False, False, False)
-
-
-def test_what_is_at_0_without_our_keys_may_be_written_up():
-    assert pending(kcm=workload(0)) == PendingWrites(True, False, False)
-
-
-def test_what_is_left_of_our_keys_is_to_be_written_up():
-    assert pending(kcm=workload(1), ca=workload(2, {ann.REPLICAS: "2"})) == PendingWrites(
-        True, True, False, True
-    )
-
-
-def ignored(replicas, **annotations):
-    return workload(replicas, {ann.IGNORE_SCALING: "true", **annotations})
-
-
-def test_what_is_up_and_ignored_is_not_exposed_and_that_it_all_is_is_known():
-    assert pending(kcm=ignored(1)) == PendingWrites(False, False, False, ignored=True)
-    assert pending(kcm=ignored(1), ca=ignored(2)) == PendingWrites(
-        False, False, False, ignored=True
-    )
-    assert pending(kcm=ignored(1), ca=workload(0)) == PendingWrites(
-        True, False, False, ignored=True
-    )
-
-
-def test_what_is_ignored_does_not_matter_where_something_else_is_up_or_was_taken_down():
-    assert pending(kcm=ignored(1), ca=workload(2)) == PendingWrites(
-        False, True, False, exposed=True
-    )
-    assert pending(kcm=ignored(1), ca=protected()) == PendingWrites(True, False, True)
-    assert pending(kcm=ignored(0), ca=ignored(0)) == PendingWrites(False, False, False)
-
-
-def test_of_a_protection_that_is_not_complete_what_is_up_is_exposed():
-    assert pending(kcm=workload(1), ca=protected()) == PendingWrites(True, True, True, exposed=True)
+@pytest.mark.parametrize(
+    ("views", "expected"),
+    [
+        pytest.param({"kcm": workload(1)}, {"down", "exposed"}, id="up"),
+        pytest.param({"kcm": protected()}, {"up", "protected"}, id="scaled down"),
+        pytest.param({}, set(), id="gone"),
+        pytest.param({"kcm": workload(0)}, {"up"}, id="at 0 without our keys"),
+        pytest.param(
+            {"kcm": workload(1), "ca": workload(2, {ann.REPLICAS: "2"})},
+            {"up", "down", "exposed"},
+            id="up with a key of ours left",
+        ),
+        pytest.param({"kcm": ignored(1)}, {"ignored"}, id="up and ignored"),
+        pytest.param({"kcm": ignored(1), "ca": ignored(2)}, {"ignored"}, id="all up and ignored"),
+        pytest.param(
+            {"kcm": ignored(1), "ca": workload(0)}, {"up", "ignored"}, id="ignored beside one at 0"
+        ),
+        pytest.param(
+            {"kcm": ignored(1), "ca": workload(2)}, {"down", "exposed"}, id="ignored beside one up"
+        ),
+        pytest.param(
+            {"kcm": ignored(1), "ca": protected()},
+            {"up", "protected"},
+            id="ignored beside one scaled down",
+        ),
+        pytest.param({"kcm": ignored(0), "ca": ignored(0)}, set(), id="all ignored at 0"),
+        pytest.param(
+            {"kcm": workload(1), "ca": protected()},
+            {"up", "down", "protected", "exposed"},
+            id="protection that is not complete",
+        ),
+    ],
+)
+def test_what_a_scaling_run_would_write_and_what_is_exposed(views, expected):
+    assert at_stake(pending(**views)) == expected
 
 
 def test_a_key_that_is_dropped_from_an_ignored_dependent_at_0_exposes_nothing():
     found = pending(kcm=ignored(0, **{ann.MELTDOWN: ""}), ca=protected())
-    assert (found.down_writes, found.exposed, found.ignored) == (True, False, False)
+    assert at_stake(found) == {"up", "down", "protected"}
 
 
 def test_replicas_that_only_scale_knows_are_asked_for_wherever_there_may_be_something_to_write():
     """The key alone does not say that it is at 0: a process may have been killed between the two."""
     up = workload(None, ref=OTHER)
     down = protected(None, ref=OTHER)
-    assert scaling.pending_writes([dependent(OTHER)], {OTHER: up}, NOW) == PendingWrites(
-        False, True, False, exposed=True
-    )
-    assert scaling.pending_writes([dependent(OTHER)], {OTHER: down}, NOW) == PendingWrites(
-        True, True, True
-    )
+    for view, expected in ((up, {"down", "exposed"}), (down, {"up", "down", "protected"})):
+        found = scaling.pending_writes([dependent(OTHER)], {OTHER: view}, NOW)
+        assert at_stake(found) == expected
     for direction in Direction:
         assert scaling.assumed(None, direction) is None
         assert scaling.assumed(workload(2, ref=MCM), direction) == workload(2, ref=MCM)

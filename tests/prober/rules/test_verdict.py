@@ -35,16 +35,13 @@ from app.prober.rules.verdict import (
     DecisionInputs,
     Preconditions,
     VerdictOutcome,
-    VerdictThresholds,
 )
-from tests.prober.rules.facts import GRACE, KCM, NOW, counted, dependent, protected, workload
+from tests.prober.rules.facts import GRACE, NOW, counted, pending, protected, workload
 
 UP, DOWN, HOLD = Verdict.SCALE_UP, Verdict.SCALE_DOWN, Verdict.HOLD
 WANTS_UP = Assessment(UP, VerdictReason.LEASES_RENEWED, "all good")
 WANTS_DOWN = Assessment(DOWN, VerdictReason.LEASES_EXPIRED, "all bad")
 WANTS_NOTHING = Assessment(HOLD, VerdictReason.UNKNOWN_LEASES, "not sure")
-ONCE = VerdictThresholds(failure=1, success=3, apart=5, protected=False)
-PROTECTED = replace(ONCE, protected=True)
 
 
 def asks(*counts, limit=0.6, protected=False, **more):
@@ -140,45 +137,59 @@ def test_few_candidates_do_not_matter_without_protection():
 # Counts and thresholds.
 
 
-def decide(assessed, consecutive=NO_RESULTS, needs=ONCE, gates=None, now=NOW):
-    return verdict.decide_assessment(assessed, gates or Preconditions(), needs, consecutive, now)
+def decide(
+    assessed,
+    consecutive=NO_RESULTS,
+    gates=None,
+    now=NOW,
+    failure=1,
+    success=3,
+    protected=False,
+    **more,
+):
+    policy = ProberPolicy(failure_threshold=failure, success_threshold=success)
+    more["protected"] = protected
+    return verdict.decide_assessment(
+        assessed, policy, gates or Preconditions(), consecutive, now, **more
+    )
 
 
-def probes(assessed, times, needs, consecutive=NO_RESULTS):
-    """What each look at NOW + t led to."""
+def probes(assessed, times, consecutive=NO_RESULTS, **more):
+    """What each probe at NOW + t led to."""
     found = []
     for at in times:
-        outcome = decide(assessed, consecutive, needs, now=NOW + at)
+        outcome = decide(assessed, consecutive, now=NOW + at, **more)
         consecutive = outcome.consecutive
         found.append((outcome.decision.verdict, outcome.decision.reason))
     return found
 
 
 def test_without_protection_one_good_probe_is_a_scale_up():
-    assert probes(WANTS_UP, [0], ONCE) == [(UP, VerdictReason.LEASES_RENEWED)]
+    assert probes(WANTS_UP, [0]) == [(UP, VerdictReason.LEASES_RENEWED)]
 
 
 def test_while_protection_is_active_a_scale_up_needs_three_good_probes_in_a_row():
-    assert [v for v, _ in probes(WANTS_UP, [0, 5, 10], PROTECTED)] == [HOLD, HOLD, UP]
+    assert [v for v, _ in probes(WANTS_UP, [0, 5, 10], protected=True)] == [HOLD, HOLD, UP]
 
 
 def test_a_probe_that_counts_towards_a_threshold_not_yet_reached_is_counting():
-    decision = decide(WANTS_UP, needs=PROTECTED).decision
+    decision = decide(WANTS_UP, protected=True).decision
     assert (decision.reason, decision.would_be) == (VerdictReason.COUNTING, UP)
     assert decision.message == "all good; 1 of 3 probes in a row"
 
 
 def test_probes_that_count_are_at_least_suspect_probe_interval_apart():
-    assert [v for v, _ in probes(WANTS_UP, [0, 1, 2, 5, 9, 10], PROTECTED)] == [HOLD] * 5 + [UP]
+    found = probes(WANTS_UP, [0, 1, 2, 5, 9, 10], protected=True)
+    assert [v for v, _ in found] == [HOLD] * 5 + [UP]
 
 
 def test_a_failure_threshold_of_two_needs_two_bad_probes():
-    assert [v for v, _ in probes(WANTS_DOWN, [0, 5], replace(ONCE, failure=2))] == [HOLD, DOWN]
+    assert [v for v, _ in probes(WANTS_DOWN, [0, 5], failure=2)] == [HOLD, DOWN]
 
 
 def test_a_probe_of_the_other_direction_sets_counts_to_0():
-    bad = decide(WANTS_DOWN, ConsecutiveResults(Direction.UP, 2, NOW, NOW), PROTECTED)
-    assert decide(WANTS_UP, bad.consecutive, PROTECTED, now=NOW + 5).consecutive.count == 1
+    bad = decide(WANTS_DOWN, ConsecutiveResults(Direction.UP, 2, NOW, NOW), protected=True)
+    assert decide(WANTS_UP, bad.consecutive, now=NOW + 5, protected=True).consecutive.count == 1
 
 
 def test_a_hold_of_the_leases_sets_counts_to_0():
@@ -188,15 +199,15 @@ def test_a_hold_of_the_leases_sets_counts_to_0():
 
 
 def test_a_protection_that_is_not_the_first_needs_its_good_probes_to_last():
-    again = replace(PROTECTED, begins=(NOW - 600, NOW - 60))
-    found = probes(WANTS_UP, [0, 5, 10, 29.9, 30], again)
+    again = {"protected": True, "begins": (NOW - 600, NOW - 60)}
+    found = probes(WANTS_UP, [0, 5, 10, 29.9, 30], **again)
     assert [v for v, _ in found] == [HOLD] * 4 + [UP]
-    outcome = decide(WANTS_UP, ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5), again)
+    outcome = decide(WANTS_UP, ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5), **again)
     assert "good for 10 s of 30 s" in outcome.decision.message
 
 
 def test_flapping_holds_nothing_back_without_protection():
-    assert probes(WANTS_UP, [0], replace(ONCE, begins=(NOW - 600, NOW - 60)))[0][0] is UP
+    assert probes(WANTS_UP, [0], begins=(NOW - 600, NOW - 60))[0][0] is UP
 
 
 # Clearance.
@@ -345,17 +356,17 @@ def test_it_is_said_only_where_nothing_else_is_in_the_way(gates, reason, why):
         (replace(gates, initial_delay_over=False), VerdictReason.INITIAL_DELAY),
     ):
         assert decide(WANTS_DOWN, gates=others).decision.reason is first
-    counting = decide(WANTS_DOWN, needs=replace(ONCE, failure=2), gates=gates)
+    counting = decide(WANTS_DOWN, failure=2, gates=gates)
     assert counting.decision.reason is VerdictReason.COUNTING
 
 
 @KEPT
 def test_probes_count_meanwhile_so_that_its_end_is_acted_on_at_once(gates, reason, why):
-    needs = replace(ONCE, failure=2)
-    first = decide(WANTS_DOWN, needs=needs, gates=gates)
-    second = decide(WANTS_DOWN, first.consecutive, needs, gates, NOW + 5)
+    first = decide(WANTS_DOWN, failure=2, gates=gates)
+    second = decide(WANTS_DOWN, first.consecutive, gates, NOW + 5, failure=2)
     assert second.decision.reason is reason
-    assert decide(WANTS_DOWN, second.consecutive, needs, now=NOW + 6).decision.verdict is DOWN
+    third = decide(WANTS_DOWN, second.consecutive, now=NOW + 6, failure=2)
+    assert third.decision.verdict is DOWN
 
 
 @KEPT
@@ -403,18 +414,11 @@ def test_nobody_keeps_anything_back_who_decided_nothing(gates):
 
 def test_a_probe_that_does_not_count_adds_nothing_and_ends_the_other_direction():
     before = ConsecutiveResults(Direction.UP, 3, NOW - 20, NOW - 2)
-    turned = verdict.decide_assessment(WANTS_DOWN, Preconditions(), ONCE, before, NOW, counts=False)
+    turned = decide(WANTS_DOWN, before, counts=False)
     assert turned.decision.reason is VerdictReason.COUNTING
     assert turned.consecutive.count == 0
-    assert (
-        verdict.decide_assessment(
-            WANTS_DOWN, Preconditions(), ONCE, turned.consecutive, NOW + 1
-        ).decision.verdict
-        is DOWN
-    )
-    same = verdict.decide_assessment(
-        WANTS_UP, Preconditions(), PROTECTED, before, NOW, counts=False
-    )
+    assert decide(WANTS_DOWN, turned.consecutive, now=NOW + 1).decision.verdict is DOWN
+    same = decide(WANTS_UP, before, protected=True, counts=False)
     assert (same.decision.verdict, same.consecutive) == (UP, before)
 
 
@@ -510,13 +514,15 @@ def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
         st.booleans(),
         st.booleans(),
     ),
-    st.builds(
-        VerdictThresholds,
-        st.integers(1, 4),
-        st.integers(1, 4),
-        st.just(5.0),
-        st.booleans(),
-        st.lists(st.floats(-3000, 0), max_size=4).map(lambda ago: sorted(NOW + a for a in ago)),
+    st.fixed_dictionaries(
+        {
+            "failure": st.integers(1, 4),
+            "success": st.integers(1, 4),
+            "protected": st.booleans(),
+            "begins": st.lists(st.floats(-3000, 0), max_size=4).map(
+                lambda ago: sorted(NOW + a for a in ago)
+            ),
+        }
     ),
     st.lists(st.floats(0.1, 30), min_size=1, max_size=8),
 )
@@ -524,7 +530,7 @@ def test_no_hold_ever_scales_and_each_has_a_reason(assessed, gates, needs, gaps)
     consecutive, now = NO_RESULTS, NOW
     for gap in gaps:
         now += gap
-        outcome = decide(assessed, consecutive, needs, gates, now)
+        outcome = decide(assessed, consecutive, gates, now, **needs)
         consecutive, found = outcome.consecutive, outcome.decision
         if found.verdict is HOLD:
             assert found.verdict.direction is None
@@ -660,11 +666,12 @@ JUDGED = ProbedShoot("shoot--a--b", Timings(GRACE), pool_conditions(()))
 CHANGED = ProbedShoot("shoot--a--b", Timings(2 * GRACE), pool_conditions(()))
 STALE = Failure(VerdictReason.SEED_STALE, "reading live failed", RequestKind.LEASE)
 
+
 NOTHING = scaling.pending_writes([], {}, NOW)
 
 
-def checked(decided, judged, found, pending=NOTHING):
-    return verdict.checked(decided, judged, found, pending)
+def checked(decided, judged, found, known=NOTHING):
+    return verdict.checked(decided, judged, found, known)
 
 
 def outcome(asked):
@@ -697,12 +704,8 @@ def test_either_is_held_where_the_live_read_failed(asked):
     assert (held.message, held.would_be) == ("reading live failed", asked)
 
 
-def plans(view):
-    return scaling.pending_writes([dependent()], {KCM: view}, NOW)
-
-
 def test_a_decision_goes_with_the_plan_of_its_direction_as_of_now():
-    up, taken_down = plans(workload(1)), plans(protected())
+    up, taken_down = pending(workload(1)), pending(protected())
     found = checked(outcome(Verdict.SCALE_DOWN), JUDGED, JUDGED, up)
     assert found.plan == up.plans[Direction.DOWN]
     assert found.writes
@@ -711,9 +714,9 @@ def test_a_decision_goes_with_the_plan_of_its_direction_as_of_now():
 
 
 def test_a_decision_that_is_held_has_no_plan():
-    found = checked(outcome(Verdict.SCALE_DOWN), JUDGED, JUDGED, plans(workload(1)))
+    found = checked(outcome(Verdict.SCALE_DOWN), JUDGED, JUDGED, pending(workload(1)))
     assert verdict.still(found, Preconditions(leading=False)).plan == ()
-    assert checked(found, JUDGED, STALE, plans(workload(1))).plan == ()
+    assert checked(found, JUDGED, STALE, pending(workload(1))).plan == ()
 
 
 # The whole way of a probe: decided, and confirmed by a second reading.
@@ -728,7 +731,7 @@ def knowing(view, **changes):
     facts = {"protected": False, "begins": (), "consecutive": NO_RESULTS, **changes}
     facts.setdefault("preconditions", Preconditions())
     policy = ProberPolicy("kubeconfig", ())
-    return DecisionInputs(policy=policy, shoot=JUDGED, pending=plans(view), **facts)
+    return DecisionInputs(policy=policy, shoot=JUDGED, pending=pending(view), **facts)
 
 
 def test_a_scale_down_that_would_write_has_to_be_confirmed_and_one_that_would_not_has_not():
@@ -754,7 +757,7 @@ def test_a_second_reading_that_agrees_is_what_the_decision_says_with_the_plan_as
     agreed = verdict.confirmed(decided, read(2, 8), knowing(workload(3)))
     assert agreed.decision.verdict is DOWN
     assert agreed.decision.message.startswith("8 of 10")
-    assert agreed.plan == plans(workload(3)).plans[Direction.DOWN]
+    assert agreed.plan == pending(workload(3)).plans[Direction.DOWN]
     assert agreed.consecutive == decided.consecutive
 
 
