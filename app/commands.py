@@ -4,7 +4,6 @@
 cluster nor an event loop (`check-config`, `version`, help, the list of scenarios) are implemented here.
 """
 
-import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -189,6 +188,8 @@ def list_scenarios(out: TextIO) -> int:
 
 def show_version(out: TextIO) -> int:
     """Write the versions of program, Python and platform, and return the exit code."""
+    import platform  # noqa: PLC0415 - for this command alone
+
     python = f"{platform.python_implementation()} {platform.python_version()}"
     out.write(f"dependency-watchdog {own_version()} ({python}, {platform.platform()})\n")
     return EXIT_DONE
