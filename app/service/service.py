@@ -29,7 +29,6 @@ from app.api.application import create_api, create_health_app, create_metrics_ap
 from app.api.auth.gate import AccessGate, open_gate
 from app.api.context import Context
 from app.api.health import Check, Health
-from app.api.middleware import ApiMiddleware
 from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.config.settings import ApiSettings
@@ -212,19 +211,14 @@ class Service:
         )
         if context.prober is not None:
             core.notice_bus.subscribe(context.prober.plots.note)
-        middleware = ApiMiddleware(
-            now=core.clock.now,
-            audit=self._audit,
-            authentication=gate.around_api,
-            local_only=exposure.address.loopback,
-            origins=frozenset(ours.cors_allow_origin if ours else ()),
-        )
         self._streams = self._event_streams(context)
         api = create_api(
             context,
             health=checks,
             metrics=core.metrics,
-            middleware=middleware,
+            authentication=gate.around_api,
+            local_only=exposure.address.loopback,
+            origins=ours.cors_allow_origin if ours else (),
             streams=self._streams,
         )
         # The document is cached on the application. Generating it takes a tenth of a second, for which a request would

@@ -14,7 +14,7 @@ from app.api.application import create_api
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.api.health import Health
-from app.api.middleware import ApiMiddleware, Middleware
+from app.api.middleware import Middleware
 from app.api.stream import EventStreams
 from app.core.config.settings import ServiceSettings
 from app.core.errors import ConfigWarning, FeatureUnavailable, NotFound, Refused
@@ -515,18 +515,16 @@ def application(
     origins: Collection[str] = (),
 ) -> FastAPI:
     """The application of the API's port; without an `authentication`, every request to it is made by `caller`."""
+    given = given or context()
     return create_api(
-        given or context(),
+        given if audit is None else replace(given, audit=audit),
         health=health or Health(),
         metrics=metrics or Metrics(),
+        authentication=authentication or partial(Identified, caller=caller),
+        local_only=local_only,
+        origins=origins,
         streams=streams,
-        middleware=ApiMiddleware(
-            now=now,
-            audit=audit or AuditLog(now),
-            authentication=authentication or partial(Identified, caller=caller),
-            local_only=local_only,
-            origins=frozenset(origins),
-        ),
+        now=now,
     )
 
 
