@@ -12,10 +12,10 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, NoReturn
 
 from app import commands
 from app.core.config.client_settings import ClientSettings
@@ -32,21 +32,20 @@ _WIDEST: Final = 120
 
 def main() -> None:
     """Run the program and exit with its code."""
-    _fill_closed_descriptors()
-    sys.exit(run(sys.argv[1:], commands.called_by(sys.argv[0])))
+    _exit_with(partial(run, sys.argv[1:], commands.called_by(sys.argv[0])))
 
 
 def complete() -> None:
     """Complete a command line of `kubectl dwd`: kubectl runs this as `kubectl_complete-dwd`, and exit with the code."""
-    _fill_closed_descriptors()
-    sys.exit(run([commands.COMPLETE, *sys.argv[1:]]))
+    _exit_with(partial(run, [commands.COMPLETE, *sys.argv[1:]]))
 
 
-def _fill_closed_descriptors() -> None:
-    """Open /dev/null in place of standard streams that the process was started without.
+def _exit_with(work: Callable[[], int]) -> NoReturn:
+    """Do the work of the process and exit with its code.
 
-    Otherwise the event loop gets descriptors 0 to 2, and libuv aborts the process when it closes one of those.
-    `sys.stdout` stays None, so that commands still know that standard output is closed.
+    /dev/null is opened in place of standard streams that the process was started without. Otherwise the event loop
+    gets descriptors 0 to 2, and libuv aborts the process when it closes one of those. `sys.stdout` stays None, so that
+    commands still know that standard output is closed.
     """
     for number in range(3):
         try:
@@ -55,22 +54,27 @@ def _fill_closed_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)  # open(2) returns the lowest free descriptor: this one
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
+    code = work()
+    # Else the interpreter looks for garbage in all that was imported: a fifth of the time of a command that asks.
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(argv: list[str], name: str = "dwd") -> int:
     """Run the command in `argv` and return the exit code; `name` is that by which people call the program."""
     try:
         if argv[:1] == [commands.COMPLETE]:
-            return _show(partial(_complete, argv[1:]))
+            from app.cli import completion  # noqa: PLC0415 - what serves needs none
+
+            names = completion.names_of_api
+            return _show(completion.shown(completion.candidates(argv[1:], os.environ, names)))
         command = commands.parse(argv, os.environ, _columns())
         if isinstance(command, commands.Help):
-            return _show(partial(_write, commands.named(command.text, name)))
+            return _show(commands.named(command.text, name))
         return _dispatch(command)
     except ConfigurationError as error:
-        mistakes = io.StringIO()
-        code = commands.show_mistakes(error, mistakes)
-        sys.stderr.write(commands.named(mistakes.getvalue(), name))
-        return code
+        sys.stderr.write(commands.named(f"{error}\n", name))
+        return commands.EXIT_WRONG
     except DemoNotInstalled as error:
         sys.stderr.write(f"dwd: {error}\n")
         return EXIT_DIED
@@ -98,15 +102,17 @@ def _dispatch(command: Read[Any]) -> int:
 
     match settings:
         case kinds.VersionSettings():
-            return _show(commands.show_version)
+            return _show(commands.versions())
         case kinds.DemoSettings(list_scenarios=True):
-            return _show(commands.list_scenarios)
+            return _show(commands.scenarios())
         case kinds.CheckConfigSettings():
-            return _show(lambda out: commands.check_config(command, out, sys.stderr))
+            out = io.StringIO()
+            code = commands.check_config(command, out, sys.stderr)
+            return _show(out.getvalue(), code)
         case kinds.CompletionSettings():
             from app.cli import completion  # noqa: PLC0415 - what serves needs none
 
-            return _show(partial(_write, completion.SCRIPTS[kinds.Shell(command.rest[0])]))
+            return _show(completion.SCRIPTS[kinds.Shell(command.rest[0])])
         case kinds.DemoSettings() if sys.stdout is None:  # one that nobody can watch has no purpose
             sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")
             return EXIT_DIED
@@ -124,26 +130,12 @@ def _dispatch(command: Read[Any]) -> int:
             raise AssertionError(settings)  # a command of the table that nobody runs
 
 
-def _complete(words: Sequence[str], out: TextIO) -> int:
-    from app.cli import completion  # noqa: PLC0415 - what serves needs none
-
-    completion.write(completion.candidates(words, os.environ, completion.names_of_api), out)
-    return commands.EXIT_DONE
-
-
-def _write(text: str, out: TextIO) -> int:
-    out.write(text)
-    return commands.EXIT_DONE
-
-
-def _show(command: Callable[[TextIO], int]) -> int:
-    """Run a command that only prints; report on standard error if the output cannot be written."""
-    text = io.StringIO()
-    code = command(text)
+def _show(text: str, code: int = commands.EXIT_DONE) -> int:
+    """Write the text of a command that only prints; report on standard error if the output cannot be written."""
     try:
         if sys.stdout is None:  # the process was started with standard output closed
             raise OSError(errno.EBADF, _CLOSED)  # noqa: TRY301 - as if it had been written to
-        sys.stdout.write(text.getvalue())
+        sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
         # Otherwise the interpreter's flush at exit fails, and complains, a second time.

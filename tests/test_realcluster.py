@@ -18,8 +18,7 @@ from app.core.model.weeding import WeederPolicy
 from app.realcluster import RealCluster
 from app.service.parts import Core
 from tests.core.handlers import targets
-from tests.core.kube.server import serving, until
-from tests.core.kube.test_seed import FakeCredentials
+from tests.core.kube.server import FakeCredentials, serving, until
 
 pytestmark = pytest.mark.looptime(False)
 

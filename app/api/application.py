@@ -1,6 +1,6 @@
 """The three FastAPI applications: the API (with health and metrics), and health and metrics on ports of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -14,9 +14,13 @@ from app.api.dependencies import allowed, operation_id
 from app.api.document import complete
 from app.api.health import PATHS as HEALTH
 from app.api.health import Health, health_router
-from app.api.middleware import ApiMiddleware, Middleware, put_before_health, put_before_metrics
+from app.api.middleware import (
+    Middleware,
+    put_before_api,
+    put_before_health,
+    put_before_metrics,
+)
 from app.api.page.router import router as page_router
-from app.api.pages import pages_router
 from app.api.routers import operations, pause, resources, shoots, status, weeders
 from app.api.schemas import Schema
 from app.api.stream import EventStreams
@@ -72,8 +76,11 @@ def create_api(
     *,
     health: Health,
     metrics: Metrics,
-    middleware: ApiMiddleware,
+    authentication: Middleware,
+    local_only: bool = False,
+    origins: Collection[str] = (),
     streams: EventStreams | None = None,
+    now: Callable[[], float] | None = None,
 ) -> FastAPI:
     """Create the application of the API's port, health and metrics included.
 
@@ -81,8 +88,11 @@ def create_api(
         context: The process and the loops that run in it.
         health: The checks of liveness and readiness.
         metrics: The metrics that `/metrics` shows; requests are counted there.
-        middleware: The layers around the application: authentication, limits, audit.
+        authentication: Refuses unidentified callers, and puts the `Caller` of others into the state of the request.
+        local_only: The address is a loopback one: accept only a Host that names this machine.
+        origins: Origins whose pages may read, such as `https://dashboard.example`.
         streams: The source of event streams; None: that feature is off.
+        now: The current instant for the limits; by default that of the process.
     """
     app = FastAPI(
         title="dependency-watchdog",
@@ -108,7 +118,6 @@ def create_api(
     ):
         # Not by `include_router`, which would analyse each route anew for this application: 0.1 s of CPU.
         app.router.routes.extend(router.routes)
-    app.include_router(pages_router(), dependencies=[allowed(Call.LIST)])
     app.include_router(health_router(health))
     app.include_router(metrics_router(metrics), dependencies=[allowed(Call.LIST)])
     complete(app)
@@ -119,7 +128,9 @@ def create_api(
         excluded_handlers=[f"^{path}$" for path in (*HEALTH, PATH)],
         registry=metrics.registry,
     ).instrument(app)
-    return middleware.put_before(app)
+    return put_before_api(
+        app, now or context.process.now, authentication, local_only=local_only, origins=origins
+    )
 
 
 def create_health_app(health: Health, *, local_only: bool = False) -> FastAPI:

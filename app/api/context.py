@@ -5,7 +5,8 @@ Only `ManualScaling` where it plans and acts, and `Dependents`, send requests to
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
 
 from app.api import presenting, schemas
 from app.api.auth.authorization import AccessAuthority, Call
@@ -27,21 +28,32 @@ from app.weeder.controller import WeederController
 if TYPE_CHECKING:
     from app.service.selfview import SelfView
 
-# Shoots as JSON. A shoot changes with each probe and hardly ever between two, so that one rendering serves all readers.
+# Shoots as JSON. A shoot changes with each probe and hardly ever between two, so that one rendering serves all readers
+# of lists, and all streams of events.
+
+# Fields that may change with each probe or endpoint probe; a change of these alone is no event.
+_UNEVENTFUL: Final[dict[str, Any]] = {
+    "probe": {"last_time", "next_time", "duration_seconds", "count"},
+    "leases": {"as_of", "candidates_as_of"},
+    "endpoint_probes": {"__all__": {"last_time", "last_result", "message"}},
+    "gates": {"__all__": {"message"}},
+}
 
 
-class _Rendered(NamedTuple):
-    status: ShootStatus
-    effective: EffectiveOverrides
-    endpoints: Endpoints
-    body: bytes
+@dataclass(frozen=True, slots=True)
+class RenderedShoot:
+    """A shoot as JSON; another one is the same if no eventful field differs."""
+
+    digest: bytes
+    json: bytes = field(compare=False)
 
 
 class RenderedShoots:
     """Cache of the last rendering of each shoot that somebody asked for; some 2 KiB for each."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Rendered] = {}
+        self._known: dict[str, tuple[tuple[object, ...], RenderedShoot]] = {}
+        """With what each was rendered from."""
 
     def shoot(
         self,
@@ -49,15 +61,22 @@ class RenderedShoots:
         policy: ProberPolicy,
         effective: EffectiveOverrides,
         endpoints: Endpoints = NOTHING,
-    ) -> bytes:
+    ) -> RenderedShoot:
         """The JSON of a shoot as `schemas.Shoot`; rendered only if its inputs differ from the last time."""
         known, facts = self._known.get(status.namespace), (status, effective, endpoints)
-        if known is None or known[:-1] != facts:
-            body = presenting.shoot(status, policy, effective, endpoints).model_dump_json(
-                by_alias=True
-            )
-            known = self._known[status.namespace] = _Rendered(*facts, body.encode())
-        return known.body
+        if known is not None and known[0] == facts:
+            return known[1]
+        shoot = presenting.shoot(status, policy, effective, endpoints)
+        # To build it takes ten times as long as to write it as JSON, so that it is written a second time to compare.
+        eventful = shoot.model_dump_json(by_alias=True, exclude=_UNEVENTFUL)
+        digest = blake2b(eventful.encode(), digest_size=16).digest()
+        found = RenderedShoot(digest, shoot.model_dump_json(by_alias=True).encode())
+        self._known[status.namespace] = facts, found
+        return found
+
+    def forget(self, namespace: str) -> None:
+        """Drop a shoot that is gone."""
+        self._known.pop(namespace, None)
 
     def keep(self, shoots: Sequence[ShootSummary]) -> None:
         """Drop shoots that are gone, if there are more in the cache than in `shoots`."""
@@ -91,6 +110,12 @@ class ProberView:
         if probes is None:
             return NOTHING
         return Endpoints(probes.views(namespace), probes.gates(namespace))
+
+    def shoot_json(self, status: ShootStatus) -> RenderedShoot:
+        """A shoot as `shoot` has it, as JSON; rendered once for all readers."""
+        effective = self.overrides.effective(status.namespace)
+        endpoints = self.endpoints_of(status.namespace)
+        return self.rendered.shoot(status, self.policy, effective, endpoints)
 
     def shoot(self, status: ShootStatus) -> schemas.Shoot:
         """A shoot as it is shown, with the overrides and the results of endpoint probes that it has now."""

@@ -222,6 +222,8 @@ def planned(changed: str, before: object, after: object) -> Response:
     return JSONResponse(found.public())
 
 
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+"""A name of the seed, as a filter."""
 DryRun = Annotated[
     bool, Query(alias="dryRun", description="Only show what would change; write nothing.")
 ]

@@ -369,16 +369,6 @@ def _renamed(part: Any) -> Any:  # noqa: ANN401 - any part of a document
             return part
 
 
-def resolved(document: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A response of a call, with a reference to a shared one resolved."""
-    if "$ref" not in answer:
-        return answer
-    found: Mapping[str, Any] = document["components"]["responses"][
-        str(answer["$ref"]).removeprefix(_RESPONSES)
-    ]
-    return found
-
-
 def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
     name, identified = operation["operationId"], path not in health.PATHS
     # The summary is the first sentence without its full stop; each paragraph of the description is one line.

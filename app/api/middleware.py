@@ -1,14 +1,13 @@
 """The middleware between a port and its application (threats T9, T15, T17): raw ASGI.
 
-`ApiMiddleware` has the layers of the API's port, each with what goes wrong without it in
-docs/architecture.md#one-call-of-the-api; the ports of health and metrics have a part of them.
+The API's port has all layers, each with what goes wrong without it in docs/architecture.md#one-call-of-the-api; the
+ports of health and metrics have a part of them.
 """
 
 import asyncio
 import ipaddress
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -34,7 +33,6 @@ from app.api.limits import (
 from app.api.page.site import Browsers
 from app.api.problems import METHODS, Problem, ProblemType, handle_problems, no_such_method
 from app.core.errors import trimmed
-from app.core.reporting.audit import AuditLog
 
 # Requests that a page of another site makes through a visitor's browser (threat T17). A page of a named origin may read
 # (CORS); no other site may write, whatever the browser sends along.
@@ -399,35 +397,27 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 Middleware = Callable[[ASGIApp], ASGIApp]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiMiddleware:
-    """The middleware of the API's port."""
-
-    now: Callable[[], float]
-    """The current instant, as `Clock.now`."""
-    audit: AuditLog
-    authentication: Middleware
-    """Refuses unidentified callers, and puts the `Caller` of others into the state of the request."""
-    local_only: bool
-    """The address is a loopback one: accept only a Host that names this machine."""
-    origins: frozenset[str] = frozenset()
-    """Origins whose pages may read, such as `https://dashboard.example`."""
-
-    def put_before(self, app: FastAPI) -> FastAPI:
-        """Wrap `app`, which must have all its routes, in the layers of the module's docstring."""
-        handle_problems(app)
-        # Starlette calls the middleware that was added last first.
-        app.add_middleware(SerializedRequests, turns=RequestQueue(self.now), who=share_of)
-        app.add_middleware(RateLimits, limiter=Limiter(CALLER, self.now), who=share_of)
-        app.add_middleware(BodyLimit)
-        app.add_middleware(self.authentication)
-        app.add_middleware(Browsers)
-        app.add_middleware(RateLimits, limiter=Limiter(PEER, self.now), who=address_of)
-        app.add_middleware(RequestGuard, local_only=self.local_only, origins=self.origins)
-        app.add_middleware(
-            Auditing, audit=self.audit, aims=Aims(app), exists=app.state.context.has_shoot
-        )
-        return app
+def put_before_api(
+    app: FastAPI,
+    now: Callable[[], float],
+    authentication: Middleware,
+    *,
+    local_only: bool = False,
+    origins: Collection[str] = (),
+) -> FastAPI:
+    """Wrap the application of the API's port, which must have its context and all its routes; for `create_api`."""
+    handle_problems(app)
+    context = app.state.context
+    # Starlette calls the middleware that was added last first.
+    app.add_middleware(SerializedRequests, turns=RequestQueue(now), who=share_of)
+    app.add_middleware(RateLimits, limiter=Limiter(CALLER, now), who=share_of)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(authentication)
+    app.add_middleware(Browsers)
+    app.add_middleware(RateLimits, limiter=Limiter(PEER, now), who=address_of)
+    app.add_middleware(RequestGuard, local_only=local_only, origins=origins)
+    app.add_middleware(Auditing, audit=context.audit, aims=Aims(app), exists=context.has_shoot)
+    return app
 
 
 def put_before_health(app: FastAPI, *, local_only: bool = False) -> FastAPI:

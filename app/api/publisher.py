@@ -11,12 +11,10 @@ within that time can resume from its last event.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any, Final, NamedTuple, assert_never
 
 from app.api import presenting
-from app.api.context import Context
+from app.api.context import Context, RenderedShoot
 from app.api.schemas import (
     AuditChange,
     EventName,
@@ -26,7 +24,6 @@ from app.api.schemas import (
     OverrideKind,
     Pause,
     Schema,
-    Shoot,
     ShootGone,
     WeederChange,
 )
@@ -48,12 +45,12 @@ from app.core.tasks import happens
 MEDIA_TYPE: Final = "text/event-stream"
 
 
-def sse_body(event: str, json: str) -> bytes:
+def sse_body(event: str, json: bytes) -> bytes:
     """An event without its id.
 
     One `data` line is enough: compact JSON has no line breaks, as those in strings are escaped.
     """
-    return f"event: {event}\ndata: {json}\n\n".encode()
+    return f"event: {event}\ndata: ".encode() + json + b"\n\n"
 
 
 def with_id(name: str, event: bytes) -> bytes:
@@ -122,29 +119,6 @@ class StreamEvent(NamedTuple):
     kind: ChangeKind
     namespace: str | None
     body: bytes
-
-
-# Fields that may change with each probe or endpoint probe; a change of these alone is no event.
-_UNEVENTFUL: Final[dict[str, Any]] = {
-    "probe": {"last_time", "next_time", "duration_seconds", "count"},
-    "leases": {"as_of", "candidates_as_of"},
-    "endpoint_probes": {"__all__": {"last_time", "last_result", "message"}},
-    "gates": {"__all__": {"message"}},
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _ShownShoot:
-    """A rendered shoot; another one is the same if no eventful field differs."""
-
-    digest: bytes
-    json: str = field(compare=False)
-
-    @classmethod
-    def of(cls, shoot: Shoot) -> "_ShownShoot":
-        eventful = shoot.model_dump_json(by_alias=True, exclude=_UNEVENTFUL)
-        digest = blake2b(eventful.encode(), digest_size=16).digest()
-        return cls(digest, shoot.model_dump_json(by_alias=True))
 
 
 class Change(NamedTuple):
@@ -234,10 +208,13 @@ class Published:
                 # feed.
                 return {"": AuditChange(time=rfc3339(self._now()))}
             case ChangeKind.SHOOT:
-                status = None if prober is None else prober.shoots.status(namespace or "")
-                if prober is None or status is None:
+                if prober is None or namespace is None:
                     return {}
-                return {"": _ShownShoot.of(prober.shoot(status))}
+                status = prober.shoots.status(namespace)
+                if status is None:
+                    prober.rendered.forget(namespace)
+                    return {}
+                return {"": prober.shoot_json(status)}
 
     def _decisions(self, namespace: str | None) -> Mapping[str, Pause | Hold | bool]:
         """Overrides as they are shown: what else changes in an object, such as its resourceVersion, is no event."""
@@ -265,7 +242,7 @@ def rendered(change: Change, authors: Authors) -> Iterator[StreamEvent]:
     match topic.kind, after:
         case ChangeKind.OVERRIDE, _:
             yield _event(topic, EventName.OVERRIDE, _override(change, authors))
-        case _, _ShownShoot(json=json):
+        case _, RenderedShoot(json=json):
             yield StreamEvent(topic.kind, topic.namespace, sse_body(EventName.SHOOT, json))
         case ChangeKind.SHOOT, None:
             gone = ShootGone(namespace=topic.namespace or "")
@@ -282,7 +259,7 @@ def rendered(change: Change, authors: Authors) -> Iterator[StreamEvent]:
 
 
 def _event(topic: Topic, event: EventName, data: Schema) -> StreamEvent:
-    body = sse_body(event, data.model_dump_json(by_alias=True))
+    body = sse_body(event, data.model_dump_json(by_alias=True).encode())
     return StreamEvent(topic.kind, topic.namespace, body)
 
 
@@ -454,7 +431,10 @@ class Publisher:
                 everything: dict[Topic, Authors] = {each: {} for each in published.everything()}
                 await self._render(published, everything, publish=False)
                 self._ready.set()
-                while self._going_on():
+                while self._listeners or self._clock.now() - self._idle_since < _LINGER:
+                    if self._leading() != self._led:
+                        self._broken("another instance leads now, or this one does")
+                        break
                     await self._turn(published)
             finally:
                 # The feed must know that it misses changes from here on.
@@ -465,12 +445,6 @@ class Publisher:
     def _leading(self) -> frozenset[Loop]:
         leaders = self._context.process.leaders
         return frozenset(loop for loop, each in leaders.items() if each.leading)
-
-    def _going_on(self) -> bool:
-        if self._leading() != self._led:
-            self._broken("another instance leads now, or this one does")
-            return False
-        return bool(self._listeners) or self._clock.now() - self._idle_since < _LINGER
 
     async def _turn(self, published: Published) -> None:
         if await happens(self._changed, _AGAIN):

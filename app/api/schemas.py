@@ -215,6 +215,7 @@ Length = Annotated[
     AfterValidator(_seconds),
 ]
 """Duration of a pause or hold."""
+DryRun = Annotated[StrictBool, Field(description="Only show what would change; write nothing.")]
 
 
 # Errors and lists.
@@ -272,9 +273,7 @@ class PauseOrder(Order):
         default=False,
         description="Even if controllers are at 0, and would stay there (scope all).",
     )
-    dry_run: StrictBool = Field(
-        default=False, description="Only show what would change; write nothing."
-    )
+    dry_run: DryRun = False
 
 
 class IgnoreOrder(Order):
@@ -284,9 +283,7 @@ class IgnoreOrder(Order):
     force: StrictBool = Field(
         default=False, description="Even if it is at 0, and would stay there."
     )
-    dry_run: StrictBool = Field(
-        default=False, description="Only show what would change; write nothing."
-    )
+    dry_run: DryRun = False
 
 
 class PlannedChange(Schema):
@@ -361,12 +358,12 @@ class GateState(StrEnum):
     CLOSED = "Closed"
 
 
-def _gate_state(value: Any) -> Any:  # noqa: ANN401 - whether it is closed, or the word for that
-    closed = {True: GateState.CLOSED, False: GateState.OPEN}
-    return closed[value] if isinstance(value, bool) else value
-
-
-Closed = Annotated[GateState, BeforeValidator(_gate_state)]
+_CLOSED: Final = {True: GateState.CLOSED, False: GateState.OPEN}
+Closed = Annotated[
+    GateState,
+    BeforeValidator(lambda value: _CLOSED[value] if isinstance(value, bool) else value),
+]
+"""From whether it is closed, or the word for that."""
 
 
 class EndpointTarget(Schema):

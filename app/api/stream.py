@@ -27,6 +27,7 @@ from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import (
     AnyContext,
+    Name,
     allowed,
     api_router,
     caller_of,
@@ -327,7 +328,7 @@ class EventStream(Response):
 
 
 def _body(event: EventName, data: Schema) -> bytes:
-    return publisher.sse_body(event, data.model_dump_json(by_alias=True))
+    return publisher.sse_body(event, data.model_dump_json(by_alias=True).encode())
 
 
 async def streams_of(request: Request) -> EventStreams:
@@ -371,7 +372,7 @@ class EventQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    namespace: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
+    namespace: Name | None = Field(
         None, description="Only events of this control plane, and those that concern all."
     )
     kind: list[ChangeKind] = Field(

@@ -1,12 +1,13 @@
 """The command line's client: commands that call the REST API of a running watchdog, and depend only on its schemas.
 
-    program     one command from start to end: streams, signals, exit code; the table of commands
+    program     one command from start to end: files, streams, signals, exit code; the table of commands
     shoots, overrides, operations, weeders, process, events, api
                 the commands of one subject: each a function that asks and prints, and what people see
     page_proxy  `dwd page`; whom it serves is decided in page_gate
     session     what every command needs: answers that are read, complete lists, repeated display (`--watch`)
-    client      requests and answers; the source of the token (service_account); redirection to the leader or the peer
-    transports  the ways to a server: `--server`, or `kubectl port-forward` (portforward); where a token may be sent
+    client      requests and answers; redirection to the leader or the peer
+    tokens      the source of the token; service_account makes one of a ServiceAccount
+    transports  the ways to a server: `--server`, or `kubectl port-forward`; where a token may be sent
     answers     reads JSON into the API's schemas, whatever the version of the server
     problems    exit codes, and the errors that carry them, such as a problem in answer to a request
     tables      lines, tables and fields for people

@@ -77,14 +77,10 @@ def _lenient(schema: type[BaseModel]) -> type[BaseModel]:
         if name == _REQUIRED.get(schema):
             fields[name] = (kind, Field(alias=field.alias))
         else:
-            empty = None if kind is Any or type(None) in get_args(kind) else _empty(kind)
+            optional = kind is Any or type(None) in get_args(kind)
+            empty = None if optional else (get_origin(kind) or kind)()  # which pydantic copies
             fields[name] = (kind, Field(default=_UNSAID.get(name, empty), alias=field.alias))
     return create_model(schema.__name__, __config__=_CONFIG, **fields)
-
-
-def _empty(kind: Any) -> object:  # noqa: ANN401 - an annotation
-    """The empty value of a type; pydantic copies lists and mappings for each answer."""
-    return (get_origin(kind) or kind)()
 
 
 def _accepted(kind: Any) -> Any:  # noqa: ANN401 - an annotation

@@ -4,7 +4,6 @@ import json
 import sys
 from typing import Final
 
-import aiohttp
 from rich.text import Text
 
 from app.cli import answers
@@ -67,7 +66,9 @@ async def api(session: Session, settings: ApiCommandSettings, words: tuple[str, 
     call = ApiCall(method, path, body=body, headers=headers)
     async with session.client.answered(call, SILENCE) as response:
         if settings.include:
-            _show_head(session, response)
+            lines = [f"HTTP {response.status} {response.reason or ''}".rstrip()]
+            lines += [f"{name}: {value}" for name, value in response.headers.items()]
+            session.printer.lines([*(Text(trimmed(line, 1_000)) for line in lines), Text()])
         if response.content_type == EVENT_STREAM:
             async for line in response.content:
                 session.printer.lines([Text(printable(line.decode("utf-8", "replace").rstrip()))])
@@ -80,9 +81,3 @@ async def api(session: Session, settings: ApiCommandSettings, words: tuple[str, 
     elif text:
         lines = printable(text.decode("utf-8", "replace")).splitlines()
         session.printer.lines([Text(line) for line in lines])
-
-
-def _show_head(session: Session, response: aiohttp.ClientResponse) -> None:
-    lines = [f"HTTP {response.status} {response.reason or ''}".rstrip()]
-    lines += [f"{name}: {value}" for name, value in response.headers.items()]
-    session.printer.lines([*(Text(trimmed(line, 1_000)) for line in lines), Text()])

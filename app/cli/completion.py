@@ -9,8 +9,8 @@ flags and values from the settings. Names of shoots and what belongs to them com
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TextIO
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from app import commands
 from app.core.config.client_settings import ClientSettings
@@ -63,7 +63,10 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
         if typed.startswith("-"):
             flag, equals, part = typed.partition("=")
             if not equals:
-                return Candidates(_beginning(typed, _flags(model)))
+                fields = model.model_fields.items()
+                flags = [Candidate(f"--{flag_name(n)}", f.description or "") for n, f in fields]
+                flags.append(Candidate("--help", "Prints the help of this command."))
+                return Candidates(_beginning(typed, flags))
             found, files = _values(model, flag.lstrip("-"), part)
             return Candidates([Candidate(f"{flag}={each.word}") for each in found], files)
     parsed = take_apart(arguments, model)
@@ -75,14 +78,8 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
     return _positional(model, parsed.rest, typed, named)
 
 
-def _beginning(typed: str, found: Iterator[Candidate]) -> list[Candidate]:
+def _beginning(typed: str, found: Iterable[Candidate]) -> list[Candidate]:
     return [each for each in found if each.word.startswith(typed)]
-
-
-def _flags(model: type[CommandSettings]) -> Iterator[Candidate]:
-    for name, field in model.model_fields.items():
-        yield Candidate(f"--{flag_name(name)}", field.description or "")
-    yield Candidate("--help", "Prints the help of this command.")
 
 
 def _awaits_value(model: type[CommandSettings], arguments: Sequence[str]) -> str | None:
@@ -145,12 +142,14 @@ def _positional(
     return Candidates(_beginning(typed, (Candidate(each) for each in named(argument))))
 
 
-def write(found: Candidates, out: TextIO) -> None:
-    """Write candidates as the scripts read them."""
-    for word, about in found.found:
-        if word.isprintable() and not re.search(r"\s", word):
-            out.write(f"{word}\t{trimmed(about, _ABOUT)}\n")
-    out.write(":0\n" if found.files else ":4\n")
+def shown(found: Candidates) -> str:
+    """Candidates as the scripts read them."""
+    lines = [
+        f"{word}\t{trimmed(about, _ABOUT)}\n"
+        for word, about in found.found
+        if word.isprintable() and not re.search(r"\s", word)
+    ]
+    return "".join([*lines, ":0\n" if found.files else ":4\n"])
 
 
 def names_of_api(

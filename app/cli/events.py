@@ -1,6 +1,6 @@
 """`dwd events`: changes as they happen, in words; after a broken connection it resumes from the last complete event."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -11,7 +11,6 @@ from rich.text import Text
 from app.api.schemas import (
     Gap,
     Hold,
-    NewestRecovery,
     Operation,
     OverrideChange,
     OverrideKind,
@@ -63,8 +62,15 @@ async def events(session: Session, settings: EventsSettings, words: tuple[str, .
                 connected = True
                 async with aclosing(_lines(stream)) as lines:
                     async for line in lines:
-                        if (event := reader.feed(line)) is not None:
-                            _show(session, event, reader.last_id)
+                        if (event := reader.feed(line)) is None:
+                            continue
+                        data = answers.decode(event.data)
+                        line_for_people = told(
+                            event.name, data, rfc3339(session.clock.now())[11:19]
+                        )
+                        shown = {"id": reader.last_id, "event": event.name, "data": data}
+                        answer = Answer(shown, [] if line_for_people is None else [line_for_people])
+                        session.printer.show(answer, one_of_many=True)
             trouble = "the stream has ended"
         except CommandFailed as error:
             if not (error.passing and connected):
@@ -123,7 +129,9 @@ class EventReader:
             CommandFailed: The event is longer than `MAX_EVENT`.
         """
         if not line:
-            return self._complete()
+            self.last_id, event, data = self._id, self._name, self._data
+            self.broken()
+            return Event(event or "message", b"\n".join(data)) if data else None
         name, _, value = line.partition(b":")
         self._take(name, value.removeprefix(b" "))
         return None
@@ -152,20 +160,8 @@ class EventReader:
             case _:
                 pass  # a comment, or a field of a newer format
 
-    def _complete(self) -> Event | None:
-        self.last_id, name, data = self._id, self._name, self._data
-        self.broken()
-        return Event(name or "message", b"\n".join(data)) if data else None
-
 
 # The events in words.
-
-
-def _show(session: Session, event: Event, last_id: str | None) -> None:
-    data = answers.decode(event.data)
-    line = told(event.name, data, rfc3339(session.clock.now())[11:19])
-    shown = {"id": last_id, "event": event.name, "data": data}
-    session.printer.show(Answer(shown, [] if line is None else [line]), one_of_many=True)
 
 
 class EventText(NamedTuple):
@@ -187,33 +183,34 @@ def told(name: str, data: object, clock: str) -> Text | None:
     """
     if name == "snapshot-end":
         return None
-    words = _TELLERS[name](data) if name in _TELLERS else EventText(name, _UNKNOWN, "dim")
+    words = _words(name, data)
     line = Text.assemble((clock, "dim"), "  ", (said(words.subject), "bold"), "  ")
     line.append(said(words.text), words.style)
     return line
 
 
-_UNKNOWN: Final = "(unknown to this version of dwd)"
-
-
-def _shoot(data: object) -> EventText:
-    shoot = answers.of(Shoot, data)
-    probes = shoots.endpoint_summary(shoot)
-    text = "; ".join(filter(None, (f"{shoot.state} ({shoot.reason}): {shoot.message}", probes)))
-    return EventText(shoot.namespace, text, shoots.STYLES.get(shoot.state, ""))
-
-
-def _gone(data: object) -> EventText:
-    return EventText(answers.of(ShootGone, data).namespace or "?", "is gone", "dim")
-
-
-def _gap(data: object) -> EventText:
-    reason = answers.of(Gap, data).reason
-    return EventText("gap", f"{reason}; the current state follows", "yellow")
-
-
-def _end(data: object) -> EventText:
-    return EventText("end", answers.of(StreamEnd, data).reason, "yellow")
+def _words(name: str, data: object) -> EventText:
+    match name:
+        case "shoot":
+            shoot = answers.of(Shoot, data)
+            state = f"{shoot.state} ({shoot.reason}): {shoot.message}"
+            text = "; ".join(filter(None, (state, shoots.endpoint_summary(shoot))))
+            return EventText(shoot.namespace, text, shoots.STYLES.get(shoot.state, ""))
+        case "shoot-gone":
+            return EventText(answers.of(ShootGone, data).namespace or "?", "is gone", "dim")
+        case "operation":
+            return _operation(data)
+        case "weeder":
+            return _service(data)
+        case "override":
+            return _override(data)
+        case "gap":
+            why = f"{answers.of(Gap, data).reason}; the current state follows"
+            return EventText("gap", why, "yellow")
+        case "end":
+            return EventText("end", answers.of(StreamEnd, data).reason, "yellow")
+        case _:
+            return EventText(name, "(unknown to this version of dwd)", "dim")
 
 
 def _operation(data: object) -> EventText:
@@ -230,18 +227,14 @@ def _operation(data: object) -> EventText:
 
 def _service(data: object) -> EventText:
     service = answers.of(WeederChange, data)
-    ready = "is ready" if service.ready else "is not ready"
-    found = [ready, f"failing: {service.failing}" if service.failing else ""]
-    if service.recovery is not None:
-        found.append(_recovery(service.recovery))
-    return EventText(f"{service.namespace}/{service.service}", "; ".join(filter(None, found)))
-
-
-def _recovery(recovery: NewestRecovery) -> str:
-    how = recovery.end or recovery.phase
-    counts = f"{recovery.deletions} deleted, {recovery.queued} wait, {recovery.spared} spared"
-    trouble = f", {recovery.trouble}" if recovery.trouble else ""
-    return f"recovery {how}: {counts}{trouble}"
+    found = ["is ready" if service.ready else "is not ready"]
+    if service.failing:
+        found.append(f"failing: {service.failing}")
+    if (newest := service.recovery) is not None:
+        counts = f"{newest.deletions} deleted, {newest.queued} wait, {newest.spared} spared"
+        trouble = f", {newest.trouble}" if newest.trouble else ""
+        found.append(f"recovery {newest.end or newest.phase}: {counts}{trouble}")
+    return EventText(f"{service.namespace}/{service.service}", "; ".join(found))
 
 
 def _override(data: Any) -> EventText:  # noqa: ANN401 - JSON
@@ -263,14 +256,3 @@ def _override(data: Any) -> EventText:  # noqa: ANN401 - JSON
     shown = f" {kind}" if kind else ""
     text = f"{what}{shown}{by} until {decision.until}: {decision.reason}{name}"
     return EventText(whom, text, "yellow")
-
-
-_TELLERS: Final[Mapping[str, Callable[[object], EventText]]] = {
-    "shoot": _shoot,
-    "shoot-gone": _gone,
-    "operation": _operation,
-    "weeder": _service,
-    "override": _override,
-    "gap": _gap,
-    "end": _end,
-}

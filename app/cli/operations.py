@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from http import HTTPStatus
 from shlex import quote
 from typing import Any, Final
@@ -40,36 +39,32 @@ async def operations(
     session: Session, settings: OperationsSettings, words: tuple[str, ...]
 ) -> None:
     """`dwd operations`: all scaling runs, or one; cancel it, or show it repeatedly until it has ended."""
-    fetch = partial(_operation, session, words[0]) if words else partial(_operations, session)
+
+    async def fetch() -> Answer:
+        if words:
+            data, _ = await session.get(Operation, "operations", words[0])
+            return _shown(session, data)
+        data, found = await session.get_all(Operation, "operations")
+        lines = listed(found, session.clock.now(), wide=session.printer.wide)
+        return Answer(data, lines, [each.id for each in found])
+
+    def has_ended(shown: Answer) -> bool:
+        return bool(words) and answers.of(Operation, shown.data).phase in ENDED
+
     if settings.cancel:
         body = await session.client.ask(delete("operations", words[0], reason=settings.reason))
         cancelled = Answer(None, [Text(f"{words[0]} is being cancelled")], [words[0]])
         session.printer.show(_shown(session, answers.decode(body)) if body else cancelled)
     elif settings.watch:
         title = f"{' '.join(words) or 'all operations'} at {settings.server}"
-        await session.watch(fetch, title, _has_ended if words else lambda _shown: False)
+        await session.watch(fetch, title, has_ended)
     else:
         session.printer.show(await fetch())
-
-
-async def _operations(session: Session) -> Answer:
-    data, found = await session.get_all(Operation, "operations")
-    lines = listed(found, session.clock.now(), wide=session.printer.wide)
-    return Answer(data, lines, [each.id for each in found])
-
-
-async def _operation(session: Session, name: str) -> Answer:
-    data, _ = await session.get(Operation, "operations", name)
-    return _shown(session, data)
 
 
 def _shown(session: Session, data: object, *more: Text) -> Answer:
     found = answers.of(Operation, data)
     return Answer(data, [*detailed(found, session.clock.now()), *more], [found.id])
-
-
-def _has_ended(shown: Answer) -> bool:
-    return answers.of(Operation, shown.data).phase in ENDED
 
 
 async def scale(session: Session, settings: ScaleSettings, words: tuple[str, ...]) -> None:

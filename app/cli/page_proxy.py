@@ -117,19 +117,16 @@ def _open(url: str, printer: Printer) -> None:
     """Open the browser; some come back only when they are closed, so nothing waits for it."""
 
     def opened() -> None:
-        if not _opened(url):
+        # Without a screen webbrowser would start a text browser, which takes the terminal.
+        is_open = sys.platform != "linux" or any(map(os.environ.get, _SCREENS))
+        try:
+            is_open = is_open and webbrowser.open(url)
+        except webbrowser.Error:
+            is_open = False
+        if not is_open:
             printer.tell("dwd page: could not start a browser; open the address yourself")
 
     threading.Thread(target=opened, name="browser", daemon=True).start()
-
-
-def _opened(url: str) -> bool:
-    if sys.platform == "linux" and not any(map(os.environ.get, _SCREENS)):
-        return False  # webbrowser would start a text browser, which takes the terminal
-    try:
-        return webbrowser.open(url)
-    except webbrowser.Error:
-        return False
 
 
 _SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
@@ -240,13 +237,11 @@ class LeaderLink:
             self.moves += 1
             return again
         await transport.reset()
-        self._note(f"connected to a standby, and its leader is unreachable: {trouble}")
-        return refused
-
-    def _note(self, sentence: str) -> None:
+        sentence = f"connected to a standby, and its leader is unreachable: {trouble}"
         if sentence != self._noted:
             self._noted = sentence
             self._session.printer.tell(f"dwd page: {sentence}")
+        return refused
 
     async def keep(self) -> None:
         """Look after the way for ever: check it when something has failed, and mend it."""
@@ -439,8 +434,9 @@ async def _relay(
             for name in _FORWARDED_RESPONSE_HEADERS
             if name in response.headers
         }
-        if "Location" in headers:
-            headers["Location"] = _path_of(headers["Location"])
+        if "Location" in headers:  # points there on our own host
+            parts = urlsplit(headers["Location"])
+            headers["Location"] = f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}"
         answer = web.StreamResponse(status=response.status, headers=headers)
         await answer.prepare(request)
         with contextlib.suppress(ConnectionError):  # the browser has gone
@@ -463,12 +459,6 @@ async def _chunks(
         way.failed()
         if request.transport is not None:
             request.transport.abort()
-
-
-def _path_of(location: str) -> str:
-    """Where an answer points, on our own host."""
-    parts = urlsplit(location)
-    return f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}"
 
 
 def _sentence(request: web.BaseRequest, refused: Refused) -> web.StreamResponse:

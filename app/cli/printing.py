@@ -202,13 +202,13 @@ def as_json(data: object, indent: int | None = None) -> str:
 
 def printable(text: str) -> str:
     """A text with everything escaped that a terminal might interpret, line ends apart (threat T13)."""
-    return "".join(each if each.isprintable() or each == "\n" else _escaped(each) for each in text)
 
+    def escaped(character: str) -> str:
+        """The escape sequence of JSON: four hexadecimal digits for each unit of UTF-16."""
+        units = character.encode("utf-16-be", "surrogatepass").hex()
+        return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
-def _escaped(character: str) -> str:
-    """The escape sequence of JSON: four hexadecimal digits for each unit of UTF-16."""
-    units = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    return "".join(each if each.isprintable() or each == "\n" else escaped(each) for each in text)
 
 
 def as_yaml(data: object) -> str:

@@ -127,9 +127,13 @@ class ServerRefused(CommandFailed):
         self.status, self.problem = status, problem
         code = _CODES.get(HTTPStatus(status), Exit.FAILED) if status in _KNOWN else Exit.FAILED
         passing = status == HTTPStatus.TOO_MANY_REQUESTS or status >= _SERVER_SIDE
-        super().__init__(
-            code, _line(status, problem), _notes(problem, retry_after), passing=passing
-        )
+        line = ": ".join(filter(None, (problem.title, problem.detail)))
+        notes = [f"{each.path}: {each.message}" for each in (problem.errors or [])[:_MOST_ERRORS]]
+        if problem.operation:
+            notes.append(f"see dwd operations {problem.operation.rpartition('/')[2]}")
+        if retry_after and retry_after.isdigit():
+            notes.append(f"try again in {retry_after}s")
+        super().__init__(code, line or f"the answer is {status}", notes, passing=passing)
 
 
 _KNOWN: Final = frozenset(HTTPStatus)
@@ -146,17 +150,3 @@ def refusal(status: int, kind: str, body: bytes, retry_after: str | None = None)
             pass  # reported below like any other unreadable answer
     detail = f"the answer is {status}, not one of this API"
     return ServerRefused(status, ProblemBody(detail=detail), retry_after)
-
-
-def _line(status: int, problem: ProblemBody) -> str:
-    parts = [each for each in (problem.title, problem.detail) if each]
-    return ": ".join(parts) or f"the answer is {status}"
-
-
-def _notes(problem: ProblemBody, retry_after: str | None) -> list[str]:
-    found = [f"{each.path}: {each.message}" for each in (problem.errors or [])[:_MOST_ERRORS]]
-    if problem.operation:
-        found.append(f"see dwd operations {problem.operation.rpartition('/')[2]}")
-    if retry_after and retry_after.isdigit():
-        found.append(f"try again in {retry_after}s")
-    return found

@@ -7,7 +7,6 @@ from rich.text import Text
 from app.api.schemas import (
     AuditEntry,
     AuditList,
-    ConfigFinding,
     LogLevelNow,
     MissingPermission,
     Status,
@@ -63,13 +62,22 @@ def told(found: Status, now: float) -> list[Text]:
         address = f" at {leader.address}" if leader.address else ""
         known = f"led by {leader.identity}{address}" if leader.identity else "no leader"
         facts.append((loop, known))
-    facts.append(("shoots", _counts(found)))
+    there = {state: number for state, number in (found.counts or {}).items() if number}
+    counts = ", ".join(f"{number} {state}" for state, number in there.items()) or "none"
+    if found.counts is None:
+        counts = "only the prober's leader knows"
+    facts.append(("shoots", counts))
     if found.pause is not None:
         facts.append(("pause", Cell(paused(found.pause, now), _LOUD)))
     troubles = {
         "off": [f"{each.feature}: {each.reason}" for each in found.features_off],
         "no right": [_right(each) for each in found.missing_permissions],
-        "warning": [_finding(each) for each in found.config_warnings],
+        "warning": [
+            ": ".join(
+                filter(None, (each.path, f"line {each.line}" if each.line else None, each.message))
+            )
+            for each in found.config_warnings
+        ],
         "unknown": [
             f"{each} carries the meltdown key but is not configured"
             for each in found.found_unconfigured
@@ -80,18 +88,6 @@ def told(found: Status, now: float) -> list[Text]:
     }
     facts += [(name, Cell(text, _LOUD)) for name, texts in troubles.items() for text in texts]
     return [head, *fields(facts)]
-
-
-def _counts(found: Status) -> str:
-    if found.counts is None:
-        return "only the prober's leader knows"
-    there = {state: number for state, number in found.counts.items() if number}
-    return ", ".join(f"{number} {state}" for state, number in there.items()) or "none"
-
-
-def _finding(found: ConfigFinding) -> str:
-    line = "" if found.line is None else f"line {found.line}"
-    return ": ".join(filter(None, (found.path, line, found.message)))
 
 
 def _right(lacking: MissingPermission) -> str:

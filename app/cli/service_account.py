@@ -30,9 +30,9 @@ from urllib.parse import quote
 import aiohttp
 from multidict import CIMultiDict
 
-from app.cli.client import TokenSource
-from app.cli.portforward import tied_to
 from app.cli.problems import CommandFailed, Exit, NoAnswer
+from app.cli.tokens import TokenSource
+from app.cli.transports import tied_to
 from app.core.clock import Clock
 from app.core.config.client_settings import ClientSettings
 from app.core.config.flags import ENV_PREFIX
@@ -277,7 +277,11 @@ async def _logged_in(
     """
     command, version = str(plugin.get("command") or ""), str(plugin.get("apiVersion") or "")
     name = trimmed(command, 100)
-    program = _program(command, found.user_folder, environ)
+    # From PATH, or relative to the kubeconfig that names it.
+    if os.sep in command:
+        program = shutil.which(found.user_folder / command)
+    else:
+        program = shutil.which(command, path=environ.get("PATH")) if command else None
     if program is None:
         hint = plugin.get("installHint")
         raise CommandFailed(
@@ -310,13 +314,6 @@ async def _logged_in(
         message = f"the login plugin {name} failed with exit code {process.returncode}"
         raise CommandFailed(Exit.FAILED, message)
     return _credentials(said, version, name)
-
-
-def _program(command: str, folder: Path, environ: Mapping[str, str]) -> str | None:
-    """The plugin's file: from PATH, or relative to the kubeconfig that names it."""
-    if os.sep in command:
-        return shutil.which(folder / command)
-    return shutil.which(command, path=environ.get("PATH")) if command else None
 
 
 async def _output(process: asyncio.subprocess.Process) -> bytes:

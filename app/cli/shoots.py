@@ -1,7 +1,6 @@
 """`dwd shoots` and `dwd probe`: all shoots in a table, one with all that is known about it, its nodes and history."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Final
 
 from rich.text import Text
@@ -53,24 +52,18 @@ STYLES: Final = {
 
 async def shoots(session: Session, settings: ShootsSettings, words: tuple[str, ...]) -> None:
     """`dwd shoots`: all shoots, or one; repeatedly with `--watch`."""
-    fetch = partial(_shoot, session, settings, words[0]) if words else partial(_shoots, session)
+
+    async def fetch() -> Answer:
+        if words:
+            return await _shoot(session, settings, words[0])
+        data, found = await session.get_all(Shoot, "shoots")
+        lines = listed(found, session.clock.now(), wide=session.printer.wide)
+        return Answer(data, lines, [each.namespace for each in found])
+
     if settings.watch:
         await session.watch(fetch, f"{' '.join(words) or 'all shoots'} at {settings.server}")
     else:
         session.printer.show(await fetch())
-
-
-async def similar(session: Session, name: str) -> list[str]:
-    """Namespaces of shoots that `name` may stand for, such as `shoot--project--NAME`; none if that very one exists."""
-    _, alike = await session.get_all(Shoot, "shoots", query={"q": name})
-    found = [each.namespace for each in alike]
-    return [] if name in found else [each for each in found if each.endswith(f"--{name}")] or found
-
-
-async def _shoots(session: Session) -> Answer:
-    data, found = await session.get_all(Shoot, "shoots")
-    lines = listed(found, session.clock.now(), wide=session.printer.wide)
-    return Answer(data, lines, [each.namespace for each in found])
 
 
 async def _shoot(session: Session, settings: ShootsSettings, name: str) -> Answer:
@@ -131,7 +124,14 @@ def listed(found: Sequence[Shoot], now: float, *, wide: bool = False) -> list[Te
             each.reason,
             since(each.since, now),
         ]
-        row += [_expired(each), _at_zero(each.resources), _overrides(each, now)]
+        leases, expired = each.leases, "-"  # where the last probe could not read the leases
+        if leases is not None and not _are_old(leases, probed):
+            unknown = f", {leases.unknown} unknown" if leases.unknown else ""
+            expired = f"{leases.expired}/{leases.candidates} expired{unknown}"
+        there = [it.replicas.spec for it in each.resources if it.replicas.spec is not None]
+        zero = there.count(0)
+        at_zero = Cell(f"{zero}/{len(there)}" if there else "-", _LOUD if zero else "")
+        row += [expired, at_zero, _overrides(each, now)]
         if wide:
             row += [since(probed.last_time, now), clock(probed.next_time)]
             row += [str(probed.consecutive_failures), ", ".join(map(_sized, each.resources))]
@@ -145,25 +145,9 @@ def _word(text: str) -> Cell:
     return Cell(text, STYLES.get(text, ""))
 
 
-def _expired(shoot: Shoot) -> str:
-    """Such as `63/100 expired, 2 unknown`; `-` if the last probe could not read the leases."""
-    leases = shoot.leases
-    if leases is None or _are_old(leases, shoot.probe):
-        return "-"
-    unknown = f", {leases.unknown} unknown" if leases.unknown else ""
-    return f"{leases.expired}/{leases.candidates} expired{unknown}"
-
-
 def _are_old(leases: Leases, probe: ProbeInfo) -> bool:
     """Whether a later probe could not read the leases."""
     return leases.as_of not in {None, probe.last_time}
-
-
-def _at_zero(resources: Sequence[Resource]) -> Cell:
-    """The number of existing resources at 0, such as `2/3`."""
-    there = [each for each in resources if each.replicas.spec is not None]
-    zero = sum(each.replicas.spec == 0 for each in there)
-    return Cell(f"{zero}/{len(there)}" if there else "-", _LOUD if zero else "")
 
 
 def _overrides(shoot: Shoot, now: float) -> Cell:
@@ -219,7 +203,11 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
     lines = [head, Text(said(shoot.message)), Text(), *fields(facts)]
     lines += [Text(), *_resources(shoot.resources)]
     if shoot.endpoint_probes:
-        lines += [Text(), *_endpoint_probes(shoot, now)]
+        heads = ("PROBE", "TARGET", "TYPE", "RESULT", "FOR", "LAST RUN", "NOTES")
+        probes = [_endpoint_probe(each, now) for each in shoot.endpoint_probes]
+        lines += [Text(), *table(heads, probes)]
+        if (more := shoot.endpoint_probes_total - len(probes)) > 0:
+            lines.append(Text(f"and {more} more, which are no worse"))
     return [*lines, Text(), *_conditions(shoot.conditions, now)]
 
 
@@ -272,13 +260,6 @@ def _resources(resources: Sequence[Resource]) -> list[Text]:
 
 def _those_that_apply(notes: Mapping[str, bool | None]) -> str:
     return ", ".join(note for note, applies in notes.items() if applies)
-
-
-def _endpoint_probes(shoot: Shoot, now: float) -> list[Text]:
-    heads = ("PROBE", "TARGET", "TYPE", "RESULT", "FOR", "LAST RUN", "NOTES")
-    lines = table(heads, [_endpoint_probe(each, now) for each in shoot.endpoint_probes])
-    more = shoot.endpoint_probes_total - len(shoot.endpoint_probes)
-    return [*lines, Text(f"and {more} more, which are no worse")] if more > 0 else lines
 
 
 def _endpoint_probe(probe: EndpointProbe, now: float) -> Row:

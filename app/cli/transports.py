@@ -3,25 +3,39 @@
 A standby names the leader's address and identity, a process with one loop the peer that runs the other. From outside
 the cluster neither address is usually reachable; then `--port-forward` goes to the leader's pod or the peer's Service.
 A redirection never leads from https to plain http.
+
+kubectl is a child process that does not outlive this one: if this process is killed, the kernel kills the child (on
+Linux). Only a process that a wrapper of kubectl has started is left then; a regular `stop` ends that one, too.
 """
 
 import asyncio
+import contextlib
+import ctypes
 import ipaddress
+import os
+import re
+import signal
+import sys
 from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from pathlib import Path
+from typing import Final, Self
 
-from app.cli.portforward import Kubectl, PortForward
 from app.cli.problems import (
     LOOP_NOT_HERE,
     NOT_THE_LEADER,
     CommandFailed,
     Exit,
     KnownLeader,
+    NoAnswer,
     ProblemBody,
     ServerRefused,
 )
-from app.core.config.values import Origin, origin
+from app.core.config.flags import ENV_PREFIX
+from app.core.config.values import NamespacedName, Origin, origin
+from app.core.errors import trimmed
 from app.core.model.names import is_label, is_subdomain
 
 # Addresses that may be followed, and names of pods and Services in them; pure.
@@ -41,7 +55,11 @@ def of_leader(asked: Origin, address: str) -> Origin | None:
     Returns:
         None if it is not an address, or leads from https to plain http.
     """
-    text = address if "://" in address else f"{asked.scheme}://{_bracketed(address)}"
+    text = address
+    if "://" not in address:
+        with contextlib.suppress(ValueError):
+            text = f"[{ipaddress.IPv6Address(address)}]"
+        text = f"{asked.scheme}://{text}"
     try:
         found = origin(text)
     except ValueError:
@@ -50,13 +68,6 @@ def of_leader(asked: Origin, address: str) -> Origin | None:
         return None
     named = "://" in address or ":" in text.partition("://")[2].rpartition("]")[2]
     return found if named else Origin(found.scheme, found.host, asked.port)
-
-
-def _bracketed(address: str) -> str:
-    try:
-        return f"[{ipaddress.IPv6Address(address)}]"
-    except ValueError:
-        return address
 
 
 def of_peer(asked: Origin, url: str) -> Origin | None:
@@ -128,7 +139,7 @@ class Transport(ABC):
 
     @abstractmethod
     async def reset(self) -> None:
-        """Direct further requests to the first server again, as the one that was followed may be gone."""
+        """Direct further requests to the first server again, as the one that was followed may be gone; ends kubectl."""
 
     @abstractmethod
     def remedies(self, problem: ProblemBody) -> list[str]:
@@ -143,10 +154,6 @@ class Transport(ABC):
     def hints(self) -> tuple[str, ...]:
         """Notes with alternatives if the connection is refused."""
         return ()
-
-    async def close(self) -> None:
-        """End child processes."""
-        await self.reset()
 
 
 class DirectTransport(Transport):
@@ -184,6 +191,172 @@ class DirectTransport(Transport):
 
     async def reset(self) -> None:
         self._now = self._asked
+
+
+def _named(asked: Origin, problem: ProblemBody) -> Origin | None:
+    """The origin of the server that a problem names."""
+    if problem.type == LOOP_NOT_HERE:
+        return of_peer(asked, problem.peer or "")
+    address = (problem.leader or KnownLeader()).address
+    return None if not address else of_leader(asked, address)
+
+
+# kubectl port-forward.
+
+
+# PR_SET_PDEATHSIG of prctl(2).
+_SET_DEATH_SIGNAL: Final = 1
+
+
+def tied_to(parent: int) -> Callable[[], None] | None:
+    """Make a `preexec_fn` that has the kernel kill the child when the process `parent` ends in any way.
+
+    Returns:
+        None on systems other than Linux, which have no such signal.
+    """
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+
+    def tie() -> None:
+        prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != parent:  # the parent ended before prctl: the signal would never come
+            os._exit(1)
+
+    return tie
+
+
+# Seconds from SIGTERM to SIGKILL.
+_PATIENCE: Final = 1.0
+# Seconds within which kubectl must listen.
+_LISTENING: Final = 20.0
+_LAST_LINES: Final = 3
+_MAX_LINE: Final = 4096
+_FORWARDING: Final = re.compile(rb"Forwarding from 127\.0\.0\.1:([0-9]{1,5}) -> ")
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """How to call kubectl."""
+
+    path: str
+    deployment: NamespacedName
+    """The first target; later targets are in the same namespace."""
+    port: int
+    """Port of the target."""
+    environ: Mapping[str, str]
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
+class PortForward:
+    """A running `kubectl port-forward`; create it with `start`."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._draining: asyncio.Future[None] | None = None
+        self.port = 0
+        """The local port."""
+
+    @classmethod
+    async def start(cls, kubectl: Kubectl, target: str) -> Self:
+        """Start kubectl and wait until it listens.
+
+        It gets a session of its own, so that Ctrl-C reaches this process alone, which then ends kubectl in order.
+
+        Raises:
+            NoAnswer: kubectl cannot be started, ends before it listens, or takes too long.
+        """
+        chosen = [] if kubectl.kubeconfig is None else [f"--kubeconfig={kubectl.kubeconfig}"]
+        chosen += [] if kubectl.context is None else [f"--context={kubectl.context}"]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                kubectl.path,
+                "port-forward",
+                "--address=127.0.0.1",
+                f"--namespace={kubectl.deployment.namespace}",
+                *chosen,
+                target,
+                f":{kubectl.port}",
+                env={k: v for k, v in kubectl.environ.items() if not k.startswith(ENV_PREFIX)},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                limit=_MAX_LINE,
+                start_new_session=True,
+                preexec_fn=tied_to(os.getpid()),
+            )
+        except OSError as error:
+            trouble = f"{kubectl.path} cannot be started: {error.strerror}"
+            raise NoAnswer(trouble, sent=False) from error
+        found = cls(process)
+        try:
+            async with asyncio.timeout(_LISTENING):
+                found.port = await found._listens(target)
+        except BaseException as error:
+            await found.stop()
+            if isinstance(error, TimeoutError):
+                trouble = f"kubectl port-forward to {target} takes too long"
+                raise NoAnswer(trouble, sent=False) from error
+            raise
+        found._drain()
+        return found
+
+    async def _listens(self, target: str) -> int:
+        """Read kubectl's output until it says on which port it listens."""
+        assert self._process.stdout is not None  # noqa: S101 - it was asked for
+        said: deque[str] = deque(maxlen=_LAST_LINES)
+        while True:
+            try:
+                line = await self._process.stdout.readline()
+            except ValueError:  # longer than any line of kubectl's own
+                line = b"(a very long line)\n"
+            if not line:
+                break
+            if (found := _FORWARDING.match(line)) is not None:
+                return int(found[1])
+            said.append(trimmed(line.decode("utf-8", "replace")))
+        trouble = "; ".join(said) or "it has ended"
+        raise NoAnswer(f"kubectl port-forward to {target} fails: {trouble}", sent=False)
+
+    def _drain(self) -> None:
+        """Read on until all who have kubectl's output have ended: it writes a line for each connection."""
+
+        async def read(output: asyncio.StreamReader) -> None:
+            while await output.read(_MAX_LINE):
+                pass
+
+        if self._draining is None and self._process.stdout is not None:
+            self._draining = asyncio.ensure_future(read(self._process.stdout))
+
+    @property
+    def ended(self) -> bool:
+        """Whether kubectl has ended."""
+        return self._process.returncode is not None
+
+    async def stop(self) -> None:
+        """End kubectl and its own children, by SIGTERM, and after `_PATIENCE` by SIGKILL.
+
+        The signals go to the whole process group: the kubectl in PATH may be a wrapper that runs the real one.
+        """
+        self._drain()
+        self._signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self._gone()
+        except TimeoutError:
+            self._signal(signal.SIGKILL)
+            await self._gone()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    async def _gone(self) -> None:
+        """Wait until kubectl has ended, and no process has its output open any more."""
+        await self._process.wait()
+        if self._draining is not None:
+            await asyncio.wait([self._draining])
 
 
 class ForwardedTransport(Transport):
@@ -238,11 +411,3 @@ class ForwardedTransport(Transport):
             if running is not None:
                 await running.stop()
             self._target, self._port = target, port
-
-
-def _named(asked: Origin, problem: ProblemBody) -> Origin | None:
-    """The origin of the server that a problem names."""
-    if problem.type == LOOP_NOT_HERE:
-        return of_peer(asked, problem.peer or "")
-    address = (problem.leader or KnownLeader()).address
-    return None if not address else of_leader(asked, address)

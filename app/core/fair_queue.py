@@ -173,7 +173,7 @@ _Queues = OrderedDict[str, deque[asyncio.Future[None]]]
 class RoundRobin(abc.ABC):
     """Waiters take turns: round robin by key, then by the parts of a key, however many waiters each of them has.
 
-    What a turn takes is said by `missing`, `given` and `returned`.
+    What a turn takes is said by `missing`, `given` and `returned`; `following` may prefer another key.
     """
 
     def __init__(self) -> None:
@@ -185,12 +185,16 @@ class RoundRobin(abc.ABC):
         """Returns the seconds until a turn may be given; None: not before `give` is called again."""
 
     @abc.abstractmethod
-    def given(self) -> None:
+    def given(self, key: str) -> None:
         """Counts a turn that is given now."""
 
     @abc.abstractmethod
-    def returned(self) -> None:
+    def returned(self, key: str) -> None:
         """Takes a turn back, from a waiter that was cancelled as it came or does not need it any more."""
+
+    def following(self) -> str:
+        """Returns the key whose turn is next: that whose last turn is the longest ago."""
+        return next(iter(self._waiting))
 
     def waiting(self, key: str, part: str = "") -> int:
         """Returns how many wait."""
@@ -213,7 +217,7 @@ class RoundRobin(abc.ABC):
                 self._leave(key, part, turn)
                 raise
             if isinstance(ended, asyncio.CancelledError):
-                self.returned()
+                self.returned(key)
                 raise
             # the turn came in the very moment in which the time was over
 
@@ -225,11 +229,12 @@ class RoundRobin(abc.ABC):
                     loop = asyncio.get_running_loop()
                     self._timer = loop.call_later(seconds, self._time_has_come)
                 return
-            key, parts = next(iter(self._waiting.items()))
+            key = self.following()
+            parts = self._waiting[key]
             part, queue = next(iter(parts.items()))
             turn = queue.popleft()
             if not turn.done():  # otherwise its waiter was cancelled, and must not cost a turn
-                self.given()
+                self.given(key)
                 turn.set_result(None)
                 self._waiting.move_to_end(key)
                 parts.move_to_end(part)

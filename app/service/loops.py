@@ -250,6 +250,10 @@ class ProberLoop:
 
     def show(self) -> None:
         """Add the metrics of shoots and dependents to the registry."""
+
+        def is_unavailable(resource: str) -> bool:
+            return resource in map(str, self._unavailable())
+
         registry = self.prober.registry
         led = _Led(registry, self._adapters.leadership)
         metrics = self._core.metrics
@@ -265,15 +269,12 @@ class ProberLoop:
         metrics.sliced.append(series)
         for resource in {str(each.ref) for each in self._policy.dependents}:
             unavailable = metrics.dependents_unavailable.labels(resource)
-            unavailable.set_function(partial(self._is_unavailable, resource))
+            unavailable.set_function(partial(is_unavailable, resource))
 
     def _unavailable(self) -> Mapping[ResourceRef, str]:
         """Dependents whose kind is not served or may not be listed, so that each scaling run fails, with the reason."""
         refs = (each.ref for each in self._policy.dependents)
         return {ref: why for ref in refs if (why := self._adapters.seed.unavailable(ref))}
-
-    def _is_unavailable(self, resource: str) -> bool:
-        return any(str(ref) == resource for ref in self._unavailable())
 
     def uid_of(self, namespace: str, ref: ResourceRef) -> str | None:
         """The uid of a configured dependent; None for any other resource, and for one that does not exist."""

@@ -114,7 +114,9 @@ class MeltdownScan:
                 await self._clock.sleep(_PAUSE)
             else:
                 self.off = None
-                self._tell()
+                for each in self.found:
+                    said = "carries the meltdown key, is not configured, and is left alone"
+                    log.warning(said, found=each)
                 return
         self._give_up(self.off or "the seed did not answer", log.warning)
 
@@ -122,12 +124,6 @@ class MeltdownScan:
         self.off = why
         self._metrics.feature_off.labels(self.feature).set(1)
         tell("objects with a meltdown key could not be listed", feature=self.feature, error=why)
-
-    def _tell(self) -> None:
-        for each in self.found:
-            log.warning(
-                "carries the meltdown key, is not configured, and is left alone", found=each
-            )
 
 
 # The view.

@@ -18,7 +18,7 @@ Stop, in two seconds at most:
 import asyncio
 import gc
 import platform
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable
 from ssl import SSLContext
 from typing import Final
 
@@ -29,7 +29,6 @@ from app.api.application import create_api, create_health_app, create_metrics_ap
 from app.api.auth.gate import AccessGate, open_gate
 from app.api.context import Context
 from app.api.health import Check, Health
-from app.api.middleware import ApiMiddleware
 from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.config.settings import ApiSettings
@@ -40,7 +39,6 @@ from app.core.reporting.event_writer import EventWriter
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice, journal
-from app.core.tasks import SharedLoopDied
 from app.core.web.peers import Network
 from app.core.web.serving import HttpServer
 from app.service.loops import OverrideFeature, ProberLoop, RunningLoop, WeederLoop
@@ -126,17 +124,18 @@ class Service:
 
     def _subscribe(self) -> None:
         subscribers = [journal, self._metering.note]
+
+        def forget(notice: Notice) -> None:
+            """Drop the history of a shoot whose Cluster is gone."""
+            if notice.kind is NoticeKind.LIFECYCLE and notice.reason == "ShootForgotten":
+                self._history.forget(notice.namespace)
+
         if self.prober is not None:  # the history is that of shoots, which only the prober knows
-            subscribers += [self._history.note, self._forget]
+            subscribers += [self._history.note, forget]
         for subscriber in subscribers:
             self._core.notice_bus.subscribe(subscriber)
         if self._events is not None:
             self._core.notice_bus.subscribe(self._events.note)
-
-    def _forget(self, notice: Notice) -> None:
-        """Drop the history of a shoot whose Cluster is gone."""
-        if notice.kind is NoticeKind.LIFECYCLE and notice.reason == "ShootForgotten":
-            self._history.forget(notice.namespace)
 
     def _prepare_metrics(self) -> None:
         metrics = self._core.metrics
@@ -189,7 +188,12 @@ class Service:
             "loops", lambda: "a loop that serves all shoots has ended" if self._dead else None
         )
         loops = [check for loop in self._loops for check in loop.checks()]
-        files = Check("files", lambda: _listed(gate.troubles()), advisory=True)
+
+        def troubles() -> str | None:
+            found = gate.troubles().items()
+            return "; ".join(f"{what}: {text}" for what, text in found) or None
+
+        files = Check("files", troubles, advisory=True)
         return health(view, self._cluster, [alive], [*loops, *self._decisions.checks(), files])
 
     def _serve_api(self, view: SelfView, checks: Health, gate: AccessGate) -> None:
@@ -207,19 +211,14 @@ class Service:
         )
         if context.prober is not None:
             core.notice_bus.subscribe(context.prober.plots.note)
-        middleware = ApiMiddleware(
-            now=core.clock.now,
-            audit=self._audit,
-            authentication=gate.around_api,
-            local_only=exposure.address.loopback,
-            origins=frozenset(ours.cors_allow_origin if ours else ()),
-        )
         self._streams = self._event_streams(context)
         api = create_api(
             context,
             health=checks,
             metrics=core.metrics,
-            middleware=middleware,
+            authentication=gate.around_api,
+            local_only=exposure.address.loopback,
+            origins=ours.cors_allow_origin if ours else (),
             streams=self._streams,
         )
         # The document is cached on the application. Generating it takes a tenth of a second, for which a request would
@@ -283,19 +282,14 @@ class Service:
         Raises:
             SharedLoopDied: A loop that serves all shoots has ended.
         """
-        waiting = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(self._died())]
+        died = asyncio.ensure_future(self._core.tasks.died())
+        waiting = [asyncio.ensure_future(stop.wait()), died]
         done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        self._dead = died in done
         for each in pending:
             each.cancel()
         for each in done:
             await each
-
-    async def _died(self) -> None:
-        try:
-            await self._core.tasks.died()
-        except SharedLoopDied:
-            self._dead = True
-            raise
 
     # Stop.
 
@@ -318,10 +312,6 @@ class Service:
         await _within(_CLOSE_CLUSTER, self._cluster.close(), "connections")
         self._audit.flush()
         log.info("stopped")
-
-
-def _listed(troubles: Mapping[str, str]) -> str | None:
-    return "; ".join(f"{what}: {text}" for what, text in troubles.items()) or None
 
 
 async def _within(seconds: float, work: Awaitable[None], what: str) -> None:

@@ -99,7 +99,8 @@ class KubeControllerManager:
         for node in nodes:
             overdue = now - self._seen[node["metadata"]["name"]].at > self._grace
             if overdue and ready(node):
-                self._mark(node)
+                patch = self._plane.shoot.mark_not_ready(node["metadata"]["name"])
+                self._plane.wrote(node, patch, KCM)
 
     def _able(self, now: float) -> bool:
         if not self._plane.runs(KCM):
@@ -120,10 +121,6 @@ class KubeControllerManager:
         if before is None or before.renewed < renewed:
             return _Seen(renewed, now)
         return before
-
-    def _mark(self, node: Object) -> None:
-        patch = self._plane.shoot.mark_not_ready(node["metadata"]["name"])
-        self._plane.wrote(node, patch, KCM)
 
 
 class MachineControllerManager:

@@ -29,8 +29,7 @@ from app.simulation.handlers import SimulatedHandlers
 from app.simulation.identities import OPERATOR, SimulatedIdentities
 from app.simulation.memory import MemoryPlace
 from app.simulation.network import SeedNetwork, ServerPlace
-from app.simulation.parts import Kubeconfigs, WorldParts
-from app.simulation.people import People
+from app.simulation.parts import Kubeconfigs, People, WorldParts
 from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer
 from app.simulation.store import Object, ObjectKey, Store
@@ -90,7 +89,8 @@ class World(WorldTruth):
         self.requests = RequestCount()
         self.denied: set[Permission] = set()
         """What the watchdog may not do in the seed, whatever its roles say."""
-        self._tasks = tasks
+        self.tasks = tasks
+        """Those of the world's actors."""
         self._seed = seed
         self._latency = latency
         self._controllers: dict[str, list[asyncio.Task[None]]] = {}
@@ -111,22 +111,12 @@ class World(WorldTruth):
         if external_secret_name is not None:
             parts.secret_names = {**parts.secret_names, Route.EXTERNAL: external_secret_name}
         super().__init__(parts)
-        self.people = People(self._parts)
+        self.people = People(self.parts)
         self.identities = SimulatedIdentities()
-        self.handlers = SimulatedHandlers(self._parts)
-        self.faults = Faults(self._parts, self._rng("faults"))
-        _ = tasks.shared(self._parts.deployments.run, "simulated deployment controller")
-        _ = tasks.shared(self._parts.pods.run, "simulated pods")
-
-    @property
-    def tasks(self) -> Tasks:
-        """The tasks of the world's actors."""
-        return self._tasks
-
-    @property
-    def parts(self) -> WorldParts:
-        """The parts of the world."""
-        return self._parts
+        self.handlers = SimulatedHandlers(self.parts)
+        self.faults = Faults(self.parts, self._rng("faults"))
+        _ = tasks.shared(self.parts.deployments.run, "simulated deployment controller")
+        _ = tasks.shared(self.parts.pods.run, "simulated pods")
 
     def _api(
         self, clock: Clock, host: Host, name: str, network: SeedNetwork | None = None
@@ -163,7 +153,7 @@ class World(WorldTruth):
         Returns:
             Its API server, with its nodes.
         """
-        now, parts = self.clock.now(), self._parts
+        now, parts = self.clock.now(), self.parts
         since = now - 3600 if since is None else since
         shoot = parts.shoots[namespace] = ShootServer(
             namespace,
@@ -200,21 +190,21 @@ class World(WorldTruth):
         mcm = MachineControllerManager(plane, rng, health_timeout=health_timeout)
         kcm.settle(self.clock.now())
         self._controllers[name] = [
-            self._tasks.shared(kcm.run, f"simulated kcm of {name}"),
-            self._tasks.shared(mcm.run, f"simulated mcm of {name}"),
+            self.tasks.shared(kcm.run, f"simulated kcm of {name}"),
+            self.tasks.shared(mcm.run, f"simulated mcm of {name}"),
         ]
 
     def remove_shoot(self, namespace: str) -> None:
         """Removes a shoot with its Cluster, its servers and its whole control plane; no fault of it may be left."""
         for controller in self._controllers.pop(namespace):
             controller.cancel()
-        self._parts.pods.remove(namespace)
+        self.parts.pods.remove(namespace)
         for kind in ("Cluster", "Namespace"):
             key = ObjectKey(kind, "", namespace)
             if self.store.find(key) is not None:
                 self.store.delete(key)
-        self._parts.shoots.pop(namespace).api.close()
-        self._parts.place.forget(namespace)
+        self.parts.shoots.pop(namespace).api.close()
+        self.parts.place.forget(namespace)
 
     def add_dependent(self, namespace: str, which: str | ResourceRef, replicas: int) -> None:
         """Adds a dependent all of whose pods are ready; a plain name means a Deployment."""
@@ -231,7 +221,7 @@ class World(WorldTruth):
             workload: describes the pods.
             since: when the pods became Ready; None for an hour ago.
         """
-        self._parts.pods.add(workload, since=since)
+        self.parts.pods.add(workload, since=since)
 
     def add_control_plane(
         self,
@@ -256,7 +246,7 @@ class World(WorldTruth):
     def patch(self, namespace: str, which: str | ResourceRef, patch: Mapping[str, Any]) -> None:
         """Patches a dependent as the operator."""
         ref = reference(which)
-        self._parts.write(ObjectKey(ref.kind, namespace, ref.name), patch, OPERATOR)
+        self.parts.write(ObjectKey(ref.kind, namespace, ref.name), patch, OPERATOR)
 
     def delete(self, namespace: str, which: str | ResourceRef) -> None:
         """Deletes a dependent as the operator."""
@@ -265,7 +255,7 @@ class World(WorldTruth):
 
     def patch_cluster(self, namespace: str, patch: Mapping[str, Any]) -> None:
         """Patches the Shoot embedded in the Cluster."""
-        self._parts.write(ObjectKey("Cluster", "", namespace), {"spec": {"shoot": patch}}, OPERATOR)
+        self.parts.write(ObjectKey("Cluster", "", namespace), {"spec": {"shoot": patch}}, OPERATOR)
 
     def patch_node(self, namespace: str, node: str, patch: Mapping[str, Any]) -> None:
         """Patches the status of a Node if `patch` has one, otherwise its metadata."""
@@ -276,7 +266,7 @@ class World(WorldTruth):
     def machine_phase(self, namespace: str, machine: str, phase: str) -> None:
         """Sets the phase of a Machine."""
         patch = {"status": manifests.machine_phase(phase, self.clock.now())}
-        self._parts.write(ObjectKey("Machine", namespace, machine), patch, OPERATOR, status=True)
+        self.parts.write(ObjectKey("Machine", namespace, machine), patch, OPERATOR, status=True)
 
     def delete_machine(self, namespace: str, machine: str) -> None:
         """Deletes a Machine but not its node."""

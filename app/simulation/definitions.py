@@ -36,18 +36,9 @@ _MEANING: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
         lambda value, _: _HOLD.fullmatch(value) is not None and parse_duration(value) <= _DAY
     ),
 }
-_NO_DURATION: Final = (
-    "\"string\": type conversion error from 'string' to 'google.protobuf.Duration' evaluating rule"
-)
 # Beside these problems, the rules in CEL are not evaluated.
-_BLOCKING: Final = re.compile(r"Required|Unsupported|Too |.* in body must be of type", re.DOTALL)
-_NOT_EVALUATED: Final = Problem(
-    "<nil>",
-    "Invalid value: null: some validation rules were not checked because the object was invalid; "
-    "correct the existing errors to complete validation",
-)
+_BLOCKING: Final = re.compile(r"Required|Unsupported|Too |.* must be of type", re.DOTALL)
 _TYPES: Final = {str: "string", bool: "boolean", int: "integer", list: "array", dict: "object"}
-_GO_TYPES: Final = {"integer": "int64", "number": "float64", "boolean": "bool"}
 _CLOCK: Final = re.compile(r"([01]\d|2[0-3])(:[0-5]\d){2}(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -93,7 +84,11 @@ class Definition:
         names, (version,) = spec["names"], spec["versions"]
         (short,) = names["shortNames"]
         schema = version["schema"]["openAPIV3Schema"]
-        _check_understood(schema)
+        for each in _all(schema):
+            rules = {rule["rule"] for rule in each.get(_RULES, ())}
+            strange = (each.keys() - _UNDERSTOOD) | (rules - _MEANING.keys())
+            if strange or each.get("format") not in (None, "date-time"):
+                raise ValueError(f"not understood in a schema: {sorted(strange) or each['format']}")
         return cls(
             spec["group"],
             version["name"],
@@ -123,20 +118,17 @@ class Definition:
     def problems(self, body: Schema, before: Schema | None) -> list[Problem]:
         """Returns what is wrong with an object that is new, or replaces `before`.
 
-        If only the status was written, only that is judged, and its fields are called by shorter names.
+        If only the status was written, only that is judged.
         """
-        judged, root = (self.schema, body, before), ""
+        schema, value, former, root = self.schema, body, before, ""
         if before is not None and body.get("spec") == before.get("spec"):
             if body.get("status") in (None, before.get("status")):
                 return []
-            status = self.schema["properties"]["status"]
-            judged, root = (status, body["status"], before.get("status")), "status"
-        schema, value, former = judged
-        found = list(_Check(len(root) + bool(root)).problems(schema, value, root))
-        if not any(_RULES in each for each in _all(self.schema)):
-            return found
+            root, schema = "status", self.schema["properties"]["status"]
+            value, former = body["status"], before.get("status")
+        found = list(_problems(schema, value, root))
         if any(_BLOCKING.match(each.text) for each in found):
-            return [*found, _NOT_EVALUATED]
+            return found
         return [*found, *_broken(schema, value, former, root)]
 
 
@@ -146,14 +138,6 @@ def _all(schema: Schema) -> Iterator[Schema]:
     members = [*schema.get("properties", {}).values(), *filter(None, [schema.get("items")])]
     for each in members:
         yield from _all(each)
-
-
-def _check_understood(schema: Schema) -> None:
-    for each in _all(schema):
-        rules = {rule["rule"] for rule in each.get(_RULES, ())}
-        strange = (each.keys() - _UNDERSTOOD) | (rules - _MEANING.keys())
-        if strange or each.get("format") not in (None, "date-time"):
-            raise ValueError(f"not understood in a schema: {sorted(strange) or each['format']}")
 
 
 def _completed(schema: Schema, value: Json, path: str, unknown: list[str]) -> Json:
@@ -176,57 +160,47 @@ def _under(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-class _Check(NamedTuple):
-    """Checks values by their schemas, in the words of a kube-apiserver."""
+def _problems(schema: Schema, value: Json, path: str) -> Iterator[Problem]:
+    """Yields what is wrong with a value by its schema; reasons and fields are those of a kube-apiserver."""
+    found, wanted = _TYPES.get(type(value), "null"), schema.get("type")
+    if isinstance(value, float):
+        found = "integer" if value.is_integer() else "number"
+    if "format" in schema:
+        wanted = found if _is_time(value) else "date-time"
+    if wanted not in (None, found):
+        yield Problem(path, f"Invalid value: {json.dumps(value)}: must be of type {wanted}")
+    else:
+        yield from _of_value(schema, value, path)
+    if value not in schema.get("enum", (value,)):
+        supported = ", ".join(map(json.dumps, schema["enum"]))
+        text = f"Unsupported value: {json.dumps(value)}: supported values: {supported}"
+        yield Problem(path, text)
 
-    skipped: int
-    """So many letters of each path are left out of the sentences."""
 
-    def problems(self, schema: Schema, value: Json, path: str) -> Iterator[Problem]:
-        found, wanted = _type_of(value), schema.get("type")
-        if "format" in schema:
-            if not _is_time(value):
-                yield self._of_type(path, "date-time", _GO_TYPES.get(found, value))
-            return
-        if wanted not in (None, found):
-            yield self._of_type(path, wanted, found)
-        else:
-            yield from self._of_value(schema, value, path)
-        if value not in schema.get("enum", (value,)):
-            supported = ", ".join(map(json.dumps, schema["enum"]))
-            text = f"Unsupported value: {json.dumps(value)}: supported values: {supported}"
+def _of_value(schema: Schema, value: Json, path: str) -> Iterator[Problem]:
+    match value:
+        case str():
+            if len(value) < (least := schema.get("minLength", 0)):
+                text = f"Invalid value: {json.dumps(value)}: should be at least {least} chars long"
+                yield Problem(path, text)
+            if len(value) > (most := schema.get("maxLength", len(value))):
+                yield Problem(path, f"Too long: may not be more than {most} bytes")
+        case int() if value < (least := schema.get("minimum", value)):
+            text = f"Invalid value: {value}: should be greater than or equal to {least}"
             yield Problem(path, text)
-
-    def _of_type(self, path: str, wanted: object, found: object) -> Problem:
-        return self._invalid(path, found, f"must be of type {wanted}: {json.dumps(found)}")
-
-    def _invalid(self, path: str, value: object, problem: str) -> Problem:
-        return Problem(
-            path, f"Invalid value: {json.dumps(value)}: {path[self.skipped :]} in body {problem}"
-        )
-
-    def _of_value(self, schema: Schema, value: Json, path: str) -> Iterator[Problem]:
-        match value:
-            case str():
-                if len(value) < (least := schema.get("minLength", 0)):
-                    yield self._invalid(path, value, f"should be at least {least} chars long")
-                if len(value) > (most := schema.get("maxLength", len(value))):
-                    yield Problem(path, f"Too long: may not be more than {most} bytes")
-            case int() if value < (least := schema.get("minimum", value)):
-                yield self._invalid(path, value, f"should be greater than or equal to {least}")
-            case list():
-                if len(value) > (most := schema.get("maxItems", len(value))):
-                    yield Problem(path, f"Too many: {len(value)}: must have at most {most} items")
-                for number, each in enumerate(value):
-                    yield from self.problems(schema["items"], each, f"{path}[{number}]")
-            case Mapping():
-                for name, each in schema.get("properties", {}).items():
-                    if name in value:
-                        yield from self.problems(each, value[name], _under(path, name))
-                    elif name in schema.get("required", ()):
-                        yield Problem(_under(path, name), "Required value")
-            case _:
-                return
+        case list():
+            if len(value) > (most := schema.get("maxItems", len(value))):
+                yield Problem(path, f"Too many: {len(value)}: must have at most {most} items")
+            for number, each in enumerate(value):
+                yield from _problems(schema["items"], each, f"{path}[{number}]")
+        case Mapping():
+            for name, each in schema.get("properties", {}).items():
+                if name in value:
+                    yield from _problems(each, value[name], _under(path, name))
+                elif name in schema.get("required", ()):
+                    yield Problem(_under(path, name), "Required value")
+        case _:
+            return
 
 
 def _broken(schema: Schema, value: Json, before: Json, path: str) -> Iterator[Problem]:
@@ -237,8 +211,8 @@ def _broken(schema: Schema, value: Json, before: Json, path: str) -> Iterator[Pr
         shown = f"{json.dumps(value)}: " if isinstance(value, str) else ""
         try:
             holds = _MEANING[rule["rule"]](value, before)
-        except ValueError:
-            holds, shown = False, f"{_NO_DURATION}: "
+        except ValueError:  # no duration at all
+            holds = False
         if not holds:
             yield Problem(path, f"Invalid value: {shown}{rule['message']}")
     if isinstance(value, Mapping):
@@ -246,12 +220,6 @@ def _broken(schema: Schema, value: Json, before: Json, path: str) -> Iterator[Pr
             if name in value:
                 former = (before or {}).get(name)
                 yield from _broken(inner, value[name], former, _under(path, name))
-
-
-def _type_of(value: object) -> str:
-    if isinstance(value, float):
-        return "integer" if value.is_integer() else "number"
-    return _TYPES.get(type(value), "null")
 
 
 def _is_time(value: object) -> bool:

@@ -21,8 +21,6 @@ class DeleteOptions(NamedTuple):
     """Precondition: the resourceVersion of the object."""
     grace: int | None = None
     """Seconds that a pod has to stop; None for the pod's own value."""
-    dry_run: bool = False
-    """Whether to answer without deleting anything."""
 
 
 class DeletionState(NamedTuple):
@@ -61,7 +59,7 @@ def delete(
         store: where it is.
         key: its name.
         now: the instant of the deletion.
-        options: preconditions, grace, dry run.
+        options: preconditions and grace.
 
     Raises:
         NotFound: there is none.
@@ -71,16 +69,13 @@ def delete(
     current = store.get(key)
     check_preconditions(current, options)
     if key.kind != POD:
-        return DeletionState(
-            current if options.dry_run else store.delete(key), gone=not options.dry_run
-        )
+        return DeletionState(store.delete(key), gone=True)
     mark = _mark(current, options.grace, now)
-    if options.dry_run:
-        return DeletionState(merge(current, mark), gone=False)
     marked = store.patch(key, mark) if mark else current
     if mark and marked["metadata"]["deletionGracePeriodSeconds"] == 0:
         store.delete(key)
-        return DeletionState(merge(marked, _versioned(store)), gone=True)
+        versioned = {"metadata": {"resourceVersion": str(store.version)}}
+        return DeletionState(merge(marked, versioned), gone=True)
     return DeletionState(marked, gone=False)
 
 
@@ -124,7 +119,3 @@ def _grace(pod: Object, wanted: int | None) -> int:
 def _terminating(at: float, period: int) -> dict[str, Any]:
     times = {"deletionTimestamp": rfc3339(at), "deletionGracePeriodSeconds": period}
     return {"metadata": times}
-
-
-def _versioned(store: Store) -> dict[str, Any]:
-    return {"metadata": {"resourceVersion": str(store.version)}}

@@ -47,7 +47,10 @@ class EndpointSliceController:
             case "EndpointSlice":
                 self._plan(service_of(event.object))
             case _:
-                self._plan_services_of(event)
+                labels = event.object["metadata"].get("labels") or {}
+                for name, selector in self._selectors.get(event.key.namespace, {}).items():
+                    if selector.items() <= labels.items():
+                        self._plan(ServiceKey(event.key.namespace, name))
 
     def _learn(self, key: ObjectKey, obj: Object) -> None:
         services = self._selectors.setdefault(key.namespace, {})
@@ -57,30 +60,24 @@ class EndpointSliceController:
             services[key.name] = dict(selector)
         self._plan(ServiceKey(key.namespace, key.name))
 
-    def _plan_services_of(self, event: StoreEvent) -> None:
-        labels = event.object["metadata"].get("labels") or {}
-        for name, selector in self._selectors.get(event.key.namespace, {}).items():
-            if selector.items() <= labels.items():
-                self._plan(ServiceKey(event.key.namespace, name))
-
     def _plan(self, key: ServiceKey) -> None:
         if key not in self._planned and key.service in self._selectors.get(key.namespace, {}):
             self._planned.add(key)
-            self._timers.after(self._rng.uniform(*_SOON), lambda: self._due(key))
+            self._timers.after(self._rng.uniform(*_SOON), lambda: self.sync(key, planned=True))
 
-    def _due(self, key: ServiceKey) -> None:
-        self._planned.discard(key)
-        self.sync(key)
-
-    def sync(self, key: ServiceKey) -> None:
-        """Reconciles the slices of a service now."""
+    def sync(self, key: ServiceKey, *, planned: bool = False) -> None:
+        """Reconciles the slices of a service now; `planned`: as it was due to be."""
+        if planned:
+            self._planned.discard(key)
         owner = self._seed.find(ObjectKey("Service", key.namespace, key.service))
         names = self._names.setdefault(key, [])
         shares = [] if owner is None or key in self.away else self._shares(key)
         while len(names) < len(shares):
             names.append(f"{key.service}-{self._rng.randrange(16**5):05x}")
         while len(names) > len(shares):
-            self._drop(ObjectKey("EndpointSlice", key.namespace, names.pop()))
+            gone = ObjectKey("EndpointSlice", key.namespace, names.pop())
+            if self._seed.find(gone) is not None:
+                self._seed.delete(gone)
         for name, share in zip(names, shares, strict=True):
             if owner is not None:
                 self._write(ObjectKey("EndpointSlice", key.namespace, name), owner, share)
@@ -93,26 +90,18 @@ class EndpointSliceController:
         else:
             self._seed.replace(key, body)
 
-    def _drop(self, key: ObjectKey) -> None:
-        if self._seed.find(key) is not None:
-            self._seed.delete(key)
-
     def _shares(self, key: ServiceKey) -> list[list[Object]]:
         """Distributes the endpoints over the slices."""
-        found = self._endpoints(key)
-        number = max(self.slices.get(key, 1), -(-len(found) // MOST))
-        return [found[first::number] for first in range(number)]
-
-    def _endpoints(self, key: ServiceKey) -> list[Object]:
         selector = self._selectors.get(key.namespace, {}).get(key.service)
-        if selector is None:
-            return []
-        return [
+        found = [
             pod
             for pod in self._seed.list("Pod", key.namespace)
-            if selector.items() <= (pod["metadata"].get("labels") or {}).items()
+            if selector is not None
+            and selector.items() <= (pod["metadata"].get("labels") or {}).items()
             and pod["status"].get("podIP")
         ]
+        number = max(self.slices.get(key, 1), -(-len(found) // MOST))
+        return [found[first::number] for first in range(number)]
 
 
 def service_of(obj: Object) -> ServiceKey:

@@ -49,8 +49,9 @@ class SimulatedHandlers:
         """Returns the result of one run, within `timeoutSeconds`."""
         target = f"{address.pod}/{address.container}" if address.pod else address.host
         self.runs[RunOf(probe.name, address.namespace, target)] += 1
-        if (missing := _missing_port(probe, address)) is not None:
-            return Ran(ProbeOutcome.ERROR, f"the container has no port named {missing}")
+        port = probe.handler.port if isinstance(probe.handler, HttpGet | TcpSocket) else None
+        if isinstance(port, str) and port not in address.ports:
+            return Ran(ProbeOutcome.ERROR, f"the container has no port named {port}")
         self.running += 1
         try:
             async with asyncio.timeout(probe.timeout):
@@ -62,7 +63,9 @@ class SimulatedHandlers:
 
     async def _asked(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         manner = self._manner(probe, address)
-        if not address.pod and _outside(address.host):
+        # names without a dot, or with the suffix of Services, are inside of the seed
+        outside = "." in address.host and not address.host.endswith(_INSIDE)
+        if not address.pod and outside:
             await self._parts.network.through()
         await self._parts.clock.sleep(LATENCY + manner.after)
         match manner.answer:
@@ -97,16 +100,3 @@ class SimulatedHandlers:
         if address.container not in running:
             return TargetAnswer.ERRS if isinstance(probe.handler, Exec) else TargetAnswer.REFUSES
         return TargetAnswer.WELL if ready(found) else TargetAnswer.UNWELL
-
-
-def _missing_port(probe: EndpointProbeSpec, address: TargetAddress) -> str | None:
-    """Returns the port name that the target must have."""
-    if not isinstance(probe.handler, HttpGet | TcpSocket):
-        return None
-    port = probe.handler.port
-    return port if isinstance(port, str) and port not in address.ports else None
-
-
-def _outside(host: str) -> bool:
-    """Returns whether a host is outside the seed: names without a dot or with the suffix of Services are inside."""
-    return "." in host and not host.endswith(_INSIDE)

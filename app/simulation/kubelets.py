@@ -175,20 +175,19 @@ class Fleet:
     def _step(self, kubelet: Kubelet, at: float) -> None:
         if kubelet.lost:
             return self._failed(kubelet, at)
-        match self._outcome(kubelet):
+        begun = at if kubelet.begun is None else kubelet.begun
+        cut = any(cut.hits(kubelet) for cut in self._cuts)
+        match Renewal.LOST if cut else self._meets(self._rng):
             case Renewal.ANSWERED:
                 return self._success(kubelet, at)
-            case Renewal.FAILED:
-                return self._failed(kubelet, at)
             case Renewal.LOST:
-                return self._lose(kubelet, at)
-            case Renewal.HELD:
-                return self._hold(kubelet, at)
-
-    def _outcome(self, kubelet: Kubelet) -> Renewal:
-        if any(cut.hits(kubelet) for cut in self._cuts):
-            return Renewal.LOST
-        return self._meets(self._rng)
+                kubelet.lost = True
+                return self._later(kubelet, begun + self._interval)
+            case Renewal.HELD if at < begun + self._interval:
+                kubelet.begun = begun
+                return self._later(kubelet, min(at + _LISTEN, begun + self._interval))
+            case Renewal.HELD | Renewal.FAILED:
+                return self._failed(kubelet, at)
 
     def _success(self, kubelet: Kubelet, at: float) -> None:
         sent = at if kubelet.begun is None else kubelet.begun
@@ -198,17 +197,6 @@ class Fleet:
         kubelet.tries, kubelet.pause, kubelet.begun = 0, FIRST_PAUSE, None
         self._renewed(kubelet, sent)
         self._later(kubelet, at + self._period())
-
-    def _lose(self, kubelet: Kubelet, at: float) -> None:
-        kubelet.lost = True
-        begun = at if kubelet.begun is None else kubelet.begun
-        self._later(kubelet, begun + self._interval)
-
-    def _hold(self, kubelet: Kubelet, at: float) -> None:
-        kubelet.begun = at if kubelet.begun is None else kubelet.begun
-        if at >= kubelet.begun + self._interval:
-            return self._failed(kubelet, at)
-        return self._later(kubelet, min(at + _LISTEN, kubelet.begun + self._interval))
 
     def _failed(self, kubelet: Kubelet, at: float) -> None:
         kubelet.lost, kubelet.begun = False, None

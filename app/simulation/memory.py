@@ -114,10 +114,13 @@ class MemoryTransport(asyncio.Transport):
         self, loop: asyncio.AbstractEventLoop, protocol: asyncio.Protocol, wire: Wire, name: str
     ) -> None:
         super().__init__()
-        self._loop, self._protocol, self._wire = loop, protocol, wire
+        self._loop, self._protocol = loop, protocol
+        self.wire = wire
+        """The network between the two ends."""
         self._name = name
         """Of the client, to which process it belongs."""
-        self._peer: MemoryTransport
+        self.peer: MemoryTransport
+        """The other end."""
         self._inbox: deque[bytes] = deque()
         self._waiting = 0
         """Bytes in the inbox."""
@@ -145,19 +148,9 @@ class MemoryTransport(asyncio.Transport):
         """Makes both ends of a connection; their protocols do not know them yet."""
         wire = Wire()
         here, there = cls(*client, wire, name), cls(*server, wire, name)
-        here._peer, there._peer = there, here
+        here.peer, there.peer = there, here
         wire.ends = (here, there)
         return here, there
-
-    @property
-    def wire(self) -> Wire:
-        """The network between the two ends."""
-        return self._wire
-
-    @property
-    def peer(self) -> "MemoryTransport":
-        """The other end."""
-        return self._peer
 
     # What protocols call.
 
@@ -176,7 +169,7 @@ class MemoryTransport(asyncio.Transport):
         self.arrive()
 
     def get_write_buffer_size(self) -> int:
-        return self._peer._waiting  # noqa: SLF001 - the other end of this very connection
+        return self.peer._waiting  # noqa: SLF001 - the other end of this very connection
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Sends bytes; those written after the end are lost."""
@@ -186,7 +179,7 @@ class MemoryTransport(asyncio.Transport):
             self.tap.sending(self, bytes(data))
         if self.silenced:
             return
-        self._peer._take(bytes(data))  # noqa: SLF001 - the other end of this very connection
+        self.peer._take(bytes(data))  # noqa: SLF001 - the other end of this very connection
         if self.tap is not None:
             self.tap.sent(self)
         if not self._held_up and self.get_write_buffer_size() > _HIGH:
@@ -206,7 +199,7 @@ class MemoryTransport(asyncio.Transport):
 
     def reset(self) -> None:
         """Both ends hear that the connection is gone; what is on its way is lost."""
-        for end in self._wire.ends:
+        for end in self.wire.ends:
             end._forget()  # noqa: SLF001 - the two ends of this very connection
         self._end(_reset(), here=_reset())
 
@@ -219,60 +212,58 @@ class MemoryTransport(asyncio.Transport):
             return
         self._closing = self._given_up = True
         self._loop.call_soon(self._lose, here)
-        self._peer._hear_end(why)  # noqa: SLF001 - the other end of this very connection
+        self.peer._hear_end(why)  # noqa: SLF001 - the other end of this very connection
 
     # What the other end does.
 
     def _take(self, data: bytes) -> None:
-        if self._wire.dead or self._lost:
+        if self.wire.dead or self._lost:
             return
-        left = self._wire.cut_after if self is self._wire.ends[0] else None
+        left = self.wire.cut_after if self is self.wire.ends[0] else None
         if left is not None:
-            self._wire.cut_after = max(left - len(data), 0)
+            self.wire.cut_after = max(left - len(data), 0)
         self._inbox.append(data[:left])
         self._waiting += len(self._inbox[-1])
         self.arrive()
         if left is not None and len(data) > left:
-            self._peer.close()
+            self.peer.close()
 
     def _hear_end(self, why: Ending) -> None:
-        if not self._wire.dead and self._ended is None:
+        if not self.wire.dead and self._ended is None:
             self._ended = (why,)
             self.arrive()
 
     def arrive(self) -> None:
         """Lets what is in the inbox arrive at the next turn of the event loop, if it may."""
-        if not self._scheduled and not self._wire.held and (self._inbox or self._ended):
+        if not self._scheduled and not self.wire.held and (self._inbox or self._ended):
             self._scheduled = True
             self._loop.call_soon(self._deliver)
 
     def _deliver(self) -> None:
         self._scheduled = False
-        if self._lost or self._paused or self._wire.held:
+        if self._lost or self._paused or self.wire.held:
             return
         if self._inbox and not self._closing:
             data = self._inbox.popleft() if len(self._inbox) == 1 else b"".join(self._inbox)
             self._inbox.clear()
             self._waiting = 0
-            self._peer._go_on()  # noqa: SLF001 - the other end of this very connection
+            self.peer._go_on()  # noqa: SLF001 - the other end of this very connection
             if self.tap is not None:
                 self.tap.received(self, data)
             self._protocol.data_received(data)
         if self._inbox and not self._closing:
             self.arrive()
         elif self._ended is not None and not self._paused:
-            self._finish(*self._ended)
+            (why,) = self._ended
+            if why is None and not self._closing:
+                self._protocol.eof_received()
+            self._closing = True
+            self._lose(why)
 
     def _go_on(self) -> None:
         if self._held_up and not self._closing and self.get_write_buffer_size() <= _LOW:
             self._held_up = False
             self._protocol.resume_writing()
-
-    def _finish(self, why: Ending) -> None:
-        if why is None and not self._closing:
-            self._protocol.eof_received()
-        self._closing = True
-        self._lose(why)
 
     def _lose(self, why: Ending) -> None:
         if not self._lost:
@@ -344,7 +335,9 @@ class MemoryPort:
             self._api.requests.refused[self.name, self.route] += 1
             raise _refused()
         if not isinstance(context, MemoryTlsContext) or not context.trusts(self.authority):
-            raise _untrusted()
+            error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+            error.verify_message = "unable to get local issuer certificate"
+            raise error
         loop = asyncio.get_running_loop()
         server = self._serve()
         here, there = MemoryTransport.pair((loop, reader), (self._loop, server), name)
@@ -411,12 +404,6 @@ class MemoryTlsContext(ssl.SSLContext):
     def trusts(self, authority: str) -> bool:
         """Returns whether a certificate of this authority is accepted."""
         return bool(authority) and authority in self.bundle
-
-
-def _untrusted() -> ssl.SSLCertVerificationError:
-    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
-    error.verify_message = "unable to get local issuer certificate"
-    return error
 
 
 class MemoryPlace:

@@ -1,15 +1,19 @@
-"""The parts of a world that faults act on, the kubeconfig Secrets among them, and the `Fault` that undoes an action."""
+"""The parts of a world that faults act on, the `Fault` that undoes an action, and who writes into the seed.
+
+Gardenlet writes the kubeconfig Secrets of shoots, people write Pauses and ScaleRequests.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from app.core.clock import Clock
-from app.core.errors import ClusterError
+from app.core.errors import ClusterError, NotFound
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.simulation import manifests
+from app.simulation.identities import OPERATOR
 from app.simulation.network import Hosts, SeedNetwork, ServerPlace
 from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer
@@ -138,3 +142,57 @@ class Kubeconfigs:
         """Writes a correct kubeconfig into each Secret of the shoot."""
         for route in self.routes:
             self.write(namespace, route)
+
+
+# Pauses and ScaleRequests, written as a person with kubectl would.
+
+
+class People:
+    """People who write immediately and unaffected by faults; `by` names them in the journal."""
+
+    def __init__(self, parts: WorldParts) -> None:
+        self._parts = parts
+
+    def create(
+        self, kind: str, namespace: str, name: str, *, by: str = OPERATOR, **spec: object
+    ) -> Object:
+        """Creates an object.
+
+        Raises:
+            NotFound: the kind is not served.
+            Conflict: there is one of this name.
+            Rejected: `spec` is wrong.
+        """
+        key, body = self._key(kind, namespace, name), {"spec": spec}
+        known = self._parts.store.definitions[kind]
+        whole = {"apiVersion": f"{known.group}/{known.version}", **body}
+        made = self._parts.store.create(key, manifests.born(whole, self._parts.clock.now()))
+        self._enter(made, body, by, "create")
+        return made
+
+    def edit(
+        self, kind: str, namespace: str, name: str, *, by: str = OPERATOR, **spec: object
+    ) -> None:
+        """Changes some fields of the spec; None removes one.
+
+        Raises:
+            NotFound: there is no such object.
+            Rejected: what would come of it is wrong.
+        """
+        self._parts.write(self._key(kind, namespace, name), {"spec": spec}, by)
+
+    def delete(self, kind: str, namespace: str, name: str, *, by: str = OPERATOR) -> None:
+        """Deletes an object.
+
+        Raises:
+            NotFound: there is no such object.
+        """
+        self._enter(self._parts.store.delete(self._key(kind, namespace, name)), {}, by, "delete")
+
+    def _key(self, kind: str, namespace: str, name: str) -> ObjectKey:
+        if kind not in self._parts.store.definitions:
+            raise NotFound(f"the server doesn't have a resource type {kind}", status=404)
+        return ObjectKey(kind, namespace, name)
+
+    def _enter(self, obj: Object, body: Mapping[str, Any], by: str, verb: str) -> None:
+        self._parts.journal.enter(self._parts.clock.now(), obj, body, by, verb)

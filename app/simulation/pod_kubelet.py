@@ -202,19 +202,17 @@ class PodKubelet:
         """Lets the active container check its dependency: it completes, becomes Ready, or crashes."""
         now, active = self._clock.now(), pod.active
         if not self._good(pod):
-            self._miss(pod)
+            broken = pod.workload.key in self.broken
+            if not pod.fit or broken or pod.workload.crashes_when_lost:
+                self._crash(pod)
+            else:
+                self._settle_ready(pod, fit=False)
+                self._tell(pod)
         elif active.init:
             active.finish(now)
             self._start(pod)
         elif self._settle_ready(pod, fit=True):
             self._tell(pod)
-
-    def _miss(self, pod: RunningPod) -> None:
-        if pod.fit and pod.workload.key not in self.broken and not pod.workload.crashes_when_lost:
-            self._settle_ready(pod, fit=False)
-            self._tell(pod)
-        else:
-            self._crash(pod)
 
     def _crash(self, pod: RunningPod) -> None:
         now = self._clock.now()

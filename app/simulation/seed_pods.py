@@ -2,7 +2,6 @@
 
 import random
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from app.core.clock import Clock
@@ -89,7 +88,9 @@ class Owners:
         owner = self._seed.find(key)
         if owner is None:
             return
-        has = [pod for pod in self._seed.list("Pod", key.namespace) if _owned(pod, owner)]
+        uid = owner["metadata"]["uid"]
+        pods = self._seed.list("Pod", key.namespace)
+        has = [pod for pod in pods if (controller_of(pod) or {}).get("uid") == uid]
         wanted = owner["spec"]["replicas"]
         match workload.owner:
             case Owner.REPLICA_SET:
@@ -134,11 +135,6 @@ class Owners:
 
 def _key(pod: Object) -> ObjectKey:
     return ObjectKey("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
-
-
-def _owned(pod: Object, owner: Object) -> bool:
-    found = controller_of(pod)
-    return found is not None and found["uid"] == owner["metadata"]["uid"]
 
 
 _OWNERS: Final = frozenset({"ReplicaSet", "StatefulSet"})
@@ -210,13 +206,11 @@ class SeedPods:
             made = self._seed.create(key, {**body, "metadata": {**body["metadata"], **born}})
             self.kubelet.settle(key, made["metadata"]["uid"], workload, since=since)
         if workload.service is not None:
-            self._serve(workload, ServiceKey(workload.namespace, workload.service), born)
-
-    def _serve(self, workload: Workload, service: ServiceKey, born: Mapping[str, str]) -> None:
-        self.behind[service].append(workload)
-        key = ObjectKey("Service", service.namespace, service.service)
-        self._seed.create(key, {**manifests.service(workload), "metadata": born})
-        self.endpoints.sync(service)
+            service = ServiceKey(workload.namespace, workload.service)
+            self.behind[service].append(workload)
+            key = ObjectKey("Service", service.namespace, service.service)
+            self._seed.create(key, {**manifests.service(workload), "metadata": born})
+            self.endpoints.sync(service)
 
     def remove(self, namespace: str) -> None:
         """Removes all objects of a namespace, pods and workloads among them, at once."""

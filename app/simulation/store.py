@@ -6,7 +6,7 @@ a real server answers 410.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count, takewhile
@@ -109,15 +109,6 @@ class Store:
             for name in tuple(objects):
                 self.delete(ObjectKey(kind, namespace, name))
         self._definitions.pop(kind, None)
-
-    def trial(self, key: ObjectKey) -> "Store":
-        """Returns a store of its own with one object of this one, to see what would come of a write."""
-        tried = Store()
-        tried._definitions, tried._uids = self._definitions, self._uids
-        found = self.find(key)
-        if found is not None:
-            tried._objects = {key.kind: {key.namespace: {key.name: found}}}
-        return tried
 
     def subscribe(self, listener: Listener) -> None:
         """Calls `listener` with each change, before the write returns."""
@@ -245,11 +236,14 @@ class Store:
         forgotten = max([self._compacted, *(self._forgotten.get(kind, 0) for kind in chosen)])
         if version < forgotten:
             raise Expired(f"too old resource version: {version} ({forgotten})", status=410)
-        newer = [event for kind in chosen for event in self._newest_first(kind, version)]
+        newer = [
+            event
+            for kind in chosen
+            for event in takewhile(
+                lambda each: each.version > version, reversed(self._logs.get(kind, ()))
+            )
+        ]
         return tuple(sorted(newer, key=lambda event: event.version))
-
-    def _newest_first(self, kind: str, version: int) -> Iterator[StoreEvent]:
-        return takewhile(lambda event: event.version > version, reversed(self._logs.get(kind, ())))
 
     def compact(self, kind: str | None = None) -> None:
         """Clears the log of one kind or of all: watching from any older version raises Expired."""
@@ -271,7 +265,11 @@ class Store:
     def _put(
         self, happened: Happened, key: ObjectKey, body: dict[str, Any], before: Object | None = None
     ) -> Object:
-        self._validate(key, body, before)
+        known = self._definitions.get(key.kind)
+        if known is None:
+            validate(key.kind, key.name, body)
+        elif problems := known.problems(body, before):
+            raise Rejected(key.kind, key.name, *problems[0], *problems[1:])
         self._version += 1
         body["metadata"] = {**body["metadata"], "resourceVersion": str(self._version)}
         self._objects.setdefault(key.kind, {}).setdefault(key.namespace, {})[key.name] = body
@@ -281,13 +279,6 @@ class Store:
     def _completed(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         known = self._definitions.get(kind)
         return completed(kind, body) if known is None else known.completed(body)
-
-    def _validate(self, key: ObjectKey, body: Object, before: Object | None) -> None:
-        known = self._definitions.get(key.kind)
-        if known is None:
-            validate(key.kind, key.name, body)
-        elif problems := known.problems(body, before):
-            raise Rejected(key.kind, key.name, *problems[0], *problems[1:])
 
     def _tell(self, event: StoreEvent) -> None:
         log = self._logs.setdefault(event.key.kind, deque(maxlen=self._history))

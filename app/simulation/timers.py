@@ -52,8 +52,5 @@ class Timers:
             now = self._clock.now()
             while self._due and self._due[0][0] <= now + _TICK:
                 heapq.heappop(self._due)[2]()
-            await self._until_next()
-
-    async def _until_next(self) -> None:
-        seconds = self._due[0][0] - self._clock.now() if self._due else None
-        await happens(self._sooner, seconds)
+            seconds = self._due[0][0] - self._clock.now() if self._due else None
+            await happens(self._sooner, seconds)

@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeVar
 from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
-    ClusterError,
     Forbidden,
     ServerFault,
     Throttled,
@@ -298,10 +297,14 @@ class ApiServer:
         if self.network is not None and request.route is Route.EXTERNAL:
             await self.network.through()
         await self._travel(request)
-        await self._while_troubled(request, _says_nothing)
+        await self._while_troubled(
+            request, lambda each: each.silent or each.lost is ConnectionLoss.SWALLOWED
+        )
         self._refuse(request)
         if consistent:
-            await self._reach_storage(request)
+            if any(trouble.storage is Storage.FAILS for trouble in self._suffered(request)):
+                raise ServerFault("etcdserver: request timed out", status=500)
+            await self._while_troubled(request, lambda each: each.storage is Storage.HANGS)
         answer = serve()
         await self._travel(request)
         return answer
@@ -370,7 +373,9 @@ class ApiServer:
             if trouble.lost is ConnectionLoss.RESET:
                 raise Unreachable("connection reset")
             if trouble.page is not None:
-                raise _page(trouble.page)
+                failed = trouble.page >= HTTPStatus.INTERNAL_SERVER_ERROR
+                error = ServerFault if failed else BadAnswer
+                raise error("an HTML page, and no API server", status=trouble.page)
             if trouble.forbidden:
                 raise Forbidden(f"forbidden: cannot {request.verb} {request.what}", status=403)
             if trouble.throttled:
@@ -378,22 +383,8 @@ class ApiServer:
             if self.rng.random() < trouble.error_rate:
                 raise ServerFault("internal error", status=500)
 
-    async def _reach_storage(self, request: SimulatedRequest) -> None:
-        if any(trouble.storage is Storage.FAILS for trouble in self._suffered(request)):
-            raise ServerFault("etcdserver: request timed out", status=500)
-        await self._while_troubled(request, lambda trouble: trouble.storage is Storage.HANGS)
-
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
         for listener in self._listeners:
             listener()
-
-
-def _says_nothing(trouble: Trouble) -> bool:
-    return trouble.silent or trouble.lost is ConnectionLoss.SWALLOWED
-
-
-def _page(status: int) -> ClusterError:
-    error = ServerFault if status >= HTTPStatus.INTERNAL_SERVER_ERROR else BadAnswer
-    return error("an HTML page, and no API server", status=status)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from app.core.clock import Clock
 from app.core.model import workloads as ann
 from app.core.model.shoots import DEFAULT_NODE_CONDITIONS, MachineView
 from app.core.model.weeding import PodView, ServiceKey, SliceView
@@ -14,8 +13,7 @@ from app.simulation.parts import WorldParts
 from app.simulation.pod_kubelet import BecameReady
 from app.simulation.seed_pods import PodDeletion
 from app.simulation.shoot import ShootServer
-from app.simulation.store import Object, ObjectKey, Store
-from app.simulation.traffic import Journal
+from app.simulation.store import Object, ObjectKey
 from app.simulation.views import (
     machine_view,
     pod_view,
@@ -75,26 +73,15 @@ class WorldTruth:
     """The true state of a world."""
 
     def __init__(self, parts: WorldParts) -> None:
-        self._parts = parts
-
-    @property
-    def clock(self) -> Clock:
-        """The time line of the world."""
-        return self._parts.clock
-
-    @property
-    def store(self) -> Store:
-        """The objects of the seed."""
-        return self._parts.store
-
-    @property
-    def journal(self) -> Journal:
+        self.parts = parts
+        self.clock, self.store = parts.clock, parts.store
+        """The time line of the world, and the objects of the seed."""
+        self.journal = parts.journal
         """All accepted writes."""
-        return self._parts.journal
 
     def shoot(self, namespace: str) -> ShootServer:
         """Returns the API server of a shoot, with its nodes."""
-        return self._parts.shoots[namespace]
+        return self.parts.shoots[namespace]
 
     def dependent(self, namespace: str, which: str | ResourceRef) -> WorkloadView:
         """Returns a dependent, from the store.
@@ -186,7 +173,7 @@ class WorldTruth:
 
     def pods(self, namespace: str, workload: str | None = None) -> tuple[PodView, ...]:
         """Returns the pods of a namespace, or of one workload in it, ordered by name."""
-        found = (pod_view(obj) for obj in self._parts.store.list("Pod", namespace))
+        found = (pod_view(obj) for obj in self.parts.store.list("Pod", namespace))
         return tuple(pod for pod in found if workload in (None, pod.labels.get("app")))
 
     def pod(self, namespace: str, name: str) -> PodView:
@@ -195,16 +182,16 @@ class WorldTruth:
         Raises:
             NotFound: there is none.
         """
-        return pod_view(self._parts.store.get(ObjectKey("Pod", namespace, name)))
+        return pod_view(self.parts.store.get(ObjectKey("Pod", namespace, name)))
 
     def slices(self, namespace: str, service: str) -> tuple[SliceView, ...]:
         """Returns the EndpointSlices of a service, ordered by name."""
-        found = (slice_view(obj) for obj in self._parts.store.list("EndpointSlice", namespace))
+        found = (slice_view(obj) for obj in self.parts.store.list("EndpointSlice", namespace))
         return tuple(each for each in found if each.service == service)
 
     def served(self, namespace: str, service: str) -> bool:
         """Returns whether a service is ready according to its EndpointSlices."""
-        return self._parts.pods.serves(ServiceKey(namespace, service))
+        return self.parts.pods.serves(ServiceKey(namespace, service))
 
     def restarts(self, namespace: str, workload: str) -> int:
         """Returns the total number of container restarts in a workload's pods."""
@@ -221,17 +208,17 @@ class WorldTruth:
 
     def starts_again(self, namespace: str, pod: str) -> float | None:
         """Returns the exact instant at which a waiting container will be restarted; None if none waits."""
-        found = self._parts.pods.kubelet.find(ObjectKey("Pod", namespace, pod))
+        found = self.parts.pods.kubelet.find(ObjectKey("Pod", namespace, pod))
         return None if found is None else found.active.due
 
     def became_ready(self, namespace: str) -> tuple[BecameReady, ...]:
         """Returns when pods became Ready, in order; pods that were Ready from the start are not included."""
-        return tuple(self._parts.pods.kubelet.became_ready.get(namespace, ()))
+        return tuple(self.parts.pods.kubelet.became_ready.get(namespace, ()))
 
     @property
     def pod_deletions(self) -> tuple[PodDeletion, ...]:
         """All deletions of pods by any author, in order."""
-        return tuple(self._parts.pods.deletions)
+        return tuple(self.parts.pods.deletions)
 
     # Changes to pods by others than the watchdog.
 
@@ -241,7 +228,7 @@ class WorldTruth:
         Raises:
             NotFound: there is none.
         """
-        self._parts.pods.delete(ObjectKey("Pod", namespace, name), by)
+        self.parts.pods.delete(ObjectKey("Pod", namespace, name), by)
 
     def delete_slice(self, namespace: str, name: str) -> None:
         """Deletes an EndpointSlice, which its controller soon writes again.
@@ -249,13 +236,13 @@ class WorldTruth:
         Raises:
             NotFound: there is none.
         """
-        self._parts.store.delete(ObjectKey("EndpointSlice", namespace, name))
+        self.parts.store.delete(ObjectKey("EndpointSlice", namespace, name))
 
     def split_service(self, namespace: str, service: str, slices: int) -> None:
         """Distributes the endpoints of a service over this number of slices from now on."""
         key = ServiceKey(namespace, service)
-        self._parts.pods.endpoints.slices[key] = slices
-        self._parts.pods.endpoints.sync(key)
+        self.parts.pods.endpoints.slices[key] = slices
+        self.parts.pods.endpoints.sync(key)
 
     def crash_looped(
         self, namespace: str, workload: str, restarts: int, *, exited: float | None = None
@@ -268,10 +255,10 @@ class WorldTruth:
             restarts: the number of restarts of each pod.
             exited: the instant of the last exit; None for now.
         """
-        at = self._parts.clock.now() if exited is None else exited
-        for pod in self._parts.pods.kubelet.of((namespace, workload)):
+        at = self.parts.clock.now() if exited is None else exited
+        for pod in self.parts.pods.kubelet.of((namespace, workload)):
             if not pod.ending:
-                self._parts.pods.kubelet.crash_looped(pod, restarts, exited=at)
+                self.parts.pods.kubelet.crash_looped(pod, restarts, exited=at)
 
     def _dependent(self, namespace: str, which: str | ResourceRef) -> Object:
         ref = reference(which)

@@ -27,8 +27,8 @@ def bookmark_taken_for_event() -> Any:  # noqa: ANN401  a patch
     """A bookmark is taken for the deletion of what the copy knows last."""
     original = Reflector._take  # noqa: SLF001  a defect in its very midst
 
-    async def take(self: Reflector[Any], event: envelope.WatchEvent, *, cut: bool) -> str | None:
-        version = await original(self, event, cut=cut)
+    async def take(self: Reflector[Any], event: envelope.WatchEvent) -> str | None:
+        version = await original(self, event)
         if event.type == "BOOKMARK":
             known = [(ns, name) for ns, each in self._replica._objects.items() for name in each]  # noqa: SLF001
             if known and self._replica.remove(known[-1]):

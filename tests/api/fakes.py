@@ -14,7 +14,8 @@ from app.api.application import create_api
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.api.health import Health
-from app.api.middleware import ApiMiddleware
+from app.api.middleware import Middleware
+from app.api.stream import EventStreams
 from app.core.config.settings import ServiceSettings
 from app.core.errors import ConfigWarning, FeatureUnavailable, NotFound, Refused
 from app.core.metrics import Metrics
@@ -46,14 +47,28 @@ from app.core.model.weeding import (
     WeederPolicy,
     WeedRequest,
 )
-from app.core.model.workloads import ResourceRef, WorkloadView
+from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.core.ports import PauseWrite, Permission
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.history import History
 from app.prober.endpoints.gates import GateView
 from app.prober.endpoints.worker import EndpointResultView
 from app.prober.status import ShootStatus
-from tests.api.facts import CA, HOME, KCM, MCM, NAMESPACE, NOW, POLICY
+from tests.api.facts import (
+    CA,
+    HOME,
+    KCM,
+    MCM,
+    NAMESPACE,
+    NOW,
+    POLICY,
+    SERVICE,
+    healthy,
+    not_probed,
+    pause,
+    protected,
+    workload,
+)
 
 
 @dataclass
@@ -464,6 +479,12 @@ def context(
     )
 
 
+def type_of(answer: Any) -> str:
+    """The type of the problem that an answer is, without what all have in common."""
+    found: str = answer.json()["type"]
+    return found.removeprefix("urn:dependency-watchdog:problem:")
+
+
 TESTER = Caller("tester", Role.ADMIN)
 
 
@@ -484,21 +505,54 @@ def application(
     given: Context | None = None,
     *,
     metrics: Metrics | None = None,
+    health: Health | None = None,
+    streams: EventStreams | None = None,
+    now: Callable[[], float] = time.monotonic,
     local_only: bool = False,
     caller: Caller = TESTER,
+    authentication: Middleware | None = None,
     audit: AuditLog | None = None,
     origins: Collection[str] = (),
 ) -> FastAPI:
-    """The application of the API's port; every request to it is made by `caller`."""
+    """The application of the API's port; without an `authentication`, every request to it is made by `caller`."""
+    given = given or context()
     return create_api(
-        given or context(),
-        health=Health(),
+        given if audit is None else replace(given, audit=audit),
+        health=health or Health(),
         metrics=metrics or Metrics(),
-        middleware=ApiMiddleware(
-            now=time.monotonic,
-            audit=audit or AuditLog(time.monotonic),
-            authentication=partial(Identified, caller=caller),
-            local_only=local_only,
-            origins=frozenset(origins),
-        ),
+        authentication=authentication or partial(Identified, caller=caller),
+        local_only=local_only,
+        origins=origins,
+        streams=streams,
+        now=now,
     )
+
+
+class World:
+    """All fakes together, in which all is well, with a little of everything."""
+
+    def __init__(self) -> None:
+        self.process = FakeProcess(loops=tuple(Loop))
+        self.shoots, self.weeders = FakeShoots(), FakeWeeders()
+        self.scaling_runs, self.resources = FakeFlows(), FakeResources()
+        self.overrides, self.authority = FakeOverrides(), FakeAuthority()
+        self.shoots.add(healthy(), protected("shoot--b"), not_probed("shoot--c"))
+        self.overrides.add(*(pause(of=of, name=KCM.name) for of in (NAMESPACE, HOME)))
+        self.weeders.add(ServiceStatus(SERVICE, ready=True, since=NOW))
+        for name, trigger in (("op-1", Trigger.MANUAL), ("op-2", Trigger.AUTO)):
+            phase = OperationPhase.RUNNING
+            self.scaling_runs.add(
+                ScalingRunStatus(name, NAMESPACE, Direction.UP, trigger, phase, NOW, author="bob")
+            )
+        self.resources.known[NAMESPACE] = {KCM: workload(KCM)}
+
+    def context(self) -> Context:
+        return context(
+            self.shoots,
+            self.process,
+            self.weeders,
+            scaling_runs=self.scaling_runs,
+            resources=self.resources,
+            overrides=self.overrides,
+            authority=self.authority,
+        )

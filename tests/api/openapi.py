@@ -20,5 +20,13 @@ def text() -> str:
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 
+def resolved(whole: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """A response of a call, with a reference to a shared one resolved."""
+    if "$ref" not in answer:
+        return answer
+    found: dict[str, Any] = whole["components"]["responses"][answer["$ref"].rpartition("/")[2]]
+    return found
+
+
 if __name__ == "__main__":
     sys.stdout.write(text())

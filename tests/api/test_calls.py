@@ -88,13 +88,6 @@ def test_who_may_not_is_refused_before_anything_else_is_said(client, authority, 
     assert authority.asked == [("tester", call, namespace)]
 
 
-@pytest.mark.parametrize(("method", "path"), sorted(OPEN))
-def test_health_is_open(client, authority, method, path):
-    authority.refuses = Problem(ProblemType.FORBIDDEN, "may not")
-    assert asked(client, method, path).status_code == 200
-    assert authority.asked == []
-
-
 def test_what_changes_something_is_never_a_viewers():
     for (method, path), call in TABLE.items():
         assert call.writes == (method != "GET"), path

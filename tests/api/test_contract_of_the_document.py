@@ -1,6 +1,5 @@
 """What the API does is what its document says: requests made up from the document, held against it."""
 
-import time
 from typing import Any
 
 import hypothesis
@@ -17,26 +16,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from app.api import middleware as fronts
-from app.api.application import create_api
-from app.api.health import Health
 from app.api.limits import Allowance
-from app.api.middleware import ApiMiddleware
-from app.core.metrics import Metrics
-from app.core.model.policy import Loop
-from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
-from app.core.model.weeding import ServiceKey, ServiceStatus
-from app.core.model.workloads import Direction
-from app.core.reporting.audit import AuditLog
-from tests.api.facts import KCM, NAMESPACE, NOW, healthy, not_probed, protected, workload
-from tests.api.fakes import (
-    FakeFlows,
-    FakeProcess,
-    FakeResources,
-    FakeShoots,
-    FakeWeeders,
-    Identified,
-    context,
-)
+from tests.api.facts import KCM, NAMESPACE
+from tests.api.fakes import World, application
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -51,40 +33,13 @@ CHECKS = [
 KNOWN = {"namespace": NAMESPACE, "service": "kube-apiserver", "kind": KCM.kind, "name": KCM.name}
 
 
-def flow(name, trigger):
-    return ScalingRunStatus(name, NAMESPACE, Direction.UP, trigger, OperationPhase.RUNNING, NOW)
-
-
-def world():
-    """A little of everything."""
-    shoots, weeders, scaling_runs, resources = (
-        FakeShoots(),
-        FakeWeeders(),
-        FakeFlows(),
-        FakeResources(),
-    )
-    shoots.add(healthy(), protected("shoot--b"), not_probed("shoot--c"))
-    weeders.add(ServiceStatus(ServiceKey(NAMESPACE, "kube-apiserver"), ready=True, since=NOW))
-    scaling_runs.add(flow("op-1", Trigger.MANUAL), flow("op-2", Trigger.AUTO))
-    resources.known[NAMESPACE] = {KCM: workload(KCM)}
-    process = FakeProcess(loops=tuple(Loop))
-    return context(shoots, process, weeders, scaling_runs=scaling_runs, resources=resources)
-
-
-def application():
-    now = time.monotonic
-    middleware = ApiMiddleware(
-        now=now, audit=AuditLog(now), authentication=Identified, local_only=False
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        for each in ("CALLER", "PEER"):
-            patch.setattr(fronts, each, Allowance(rate=1e9, burst=1e9, at_once=1_000))
-        return create_api(world(), health=Health(), metrics=Metrics(), middleware=middleware)
-
-
+with pytest.MonkeyPatch.context() as patch:
+    for limit in ("CALLER", "PEER"):
+        patch.setattr(fronts, limit, Allowance(rate=1e9, burst=1e9, at_once=1_000))
+    APPLICATION = application(World().context())
 WITHOUT_TOKENS = schemathesis.Config.from_dict({"generation": {"with-security-parameters": False}})
 """Who calls is a fake's word here."""
-SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", application(), config=WITHOUT_TOKENS)
+SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APPLICATION, config=WITHOUT_TOKENS)
 
 
 @SCHEMA.hook

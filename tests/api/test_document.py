@@ -3,17 +3,16 @@
 import re
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import jsonschema_rs
 import pytest
 
 from app.api import document as documents
-from app.api.document import JSON, resolved
+from app.api.document import JSON
 from app.api.health import PATHS as HEALTH
-from app.api.pages import body
+from app.api.page.router import reference
 from app.api.problems import MEDIA_TYPE, ProblemType
-from tests.api.openapi import document, text
+from tests.api.openapi import document, resolved, text
 
 COPY = Path(__file__).parents[2] / "docs" / "openapi.json"
 DOCUMENT = document()
@@ -22,63 +21,7 @@ OPERATIONS = {
     for path, methods in DOCUMENT["paths"].items()
     for method, operation in methods.items()
 }
-CONTRACT = {
-    "GET /api/v1/status",
-    "GET /api/v1/shoots",
-    "GET /api/v1/shoots/{namespace}",
-    "GET /api/v1/shoots/{namespace}/nodes",
-    "GET /api/v1/shoots/{namespace}/history",
-    "POST /api/v1/shoots/{namespace}/probe",
-    "PUT /api/v1/shoots/{namespace}/pause",
-    "DELETE /api/v1/shoots/{namespace}/pause",
-    "PUT /api/v1/pause",
-    "DELETE /api/v1/pause",
-    "GET /api/v1/pauses",
-    "DELETE /api/v1/pauses/{name}",
-    "GET /api/v1/shoots/{namespace}/pauses",
-    "DELETE /api/v1/shoots/{namespace}/pauses/{name}",
-    "DELETE /api/v1/shoots/{namespace}/hold",
-    "GET /api/v1/shoots/{namespace}/resources",
-    "PUT /api/v1/shoots/{namespace}/resources/{kind}/{name}/ignore-scaling",
-    "DELETE /api/v1/shoots/{namespace}/resources/{kind}/{name}/ignore-scaling",
-    "POST /api/v1/shoots/{namespace}/scale",
-    "GET /api/v1/operations",
-    "GET /api/v1/operations/{id}",
-    "DELETE /api/v1/operations/{id}",
-    "GET /api/v1/weeders",
-    "GET /api/v1/weeders/{namespace}/{service}",
-    "POST /api/v1/weeders/{namespace}/{service}",
-    "GET /api/v1/events",
-    "GET /api/v1/audit",
-    "GET /api/v1/config",
-    "PUT /api/v1/config/log-level",
-    "GET /livez",
-    "GET /readyz",
-    "GET /healthz",
-    "GET /metrics",
-}
-NAMES = """
-Asked AuditChange AuditEntry AuditList AuditMetadata ChangeKind Changes Condition Config ConfigFinding Covers
-DeletionResult DependentResourceInfo Direction EndpointProbe EndpointProbeInfo EndpointTarget
-ExecAction FeatureOff FieldError Gap Gate GateReason GateState GrpcAction HistoryEntry
-HistoryList HistoryType Hold HttpGetAction HttpHeader HttpScheme IgnoreOrder Leader LeaseState
-Leases ListMetadata LiveResource LogLevel LogLevelNow LogLevelOrder Look MatchExpression
-MissingPermission NewestRecovery Node NodeList NodeMetadata OnFailure Operation OperationList
-OperationPhase OperationStep OperationTrigger OverrideChange OverrideKind Pause PauseList PauseOrder
-PauseScope Plan PlannedAction PlannedChange PlannedLevel PlannedStep PodSelector PodSelectors ProbeEffect
-ProbeInfo ProbeOutcome ProbeResult ProbeType ProbeWaiting ProberFile ProblemDetails Recovery
-RecoveryCause RecoveryEnd RecoveryPhase Ref Replicas Resource ResourceList ScaleInfo
-ScaleOrder SelectorOperator Shoot ShootGone ShootList ShootOrder ShootState SnapshotEnd
-SparedPod SparedReason Status StepPhase StreamEnd TcpSocketAction Verdict WeedOrder WeededPod
-Weeder WeederChange WeederFile WeederList
-"""
-SHAPES = set(NAMES.split())
-"""The names of all shapes: a contract, as generated clients have classes of these names."""
 each_operation = pytest.mark.parametrize("name", OPERATIONS)
-
-
-def test_it_has_every_call_of_the_contract_and_no_other():
-    assert {f"{m.upper()} {p}" for m, p, _ in OPERATIONS.values()} == CONTRACT
 
 
 @each_operation
@@ -140,29 +83,15 @@ def test_every_shared_answer_is_one_of_some_call():
     assert used == DOCUMENT["components"]["responses"].keys()
 
 
-def test_shapes_have_their_public_names_and_no_others():
-    assert DOCUMENT["components"]["schemas"].keys() == SHAPES
-
-
-def test_the_title_of_a_shape_is_its_name():
+def test_a_shape_has_its_public_name_also_as_its_title():
     shapes = DOCUMENT["components"]["schemas"]
-    assert {name: each["title"] for name, each in shapes.items()} == {each: each for each in SHAPES}
+    assert shapes.keys().isdisjoint(documents._NAMES)
+    assert {name: each["title"] for name, each in shapes.items()} == {each: each for each in shapes}
 
 
 def test_every_reference_leads_somewhere():
     for found in set(re.findall(r"'#/components/(\w+)/(\w+)'", str(DOCUMENT))):
         assert found[1] in DOCUMENT["components"][found[0]]
-
-
-def test_nothing_of_the_frameworks_own_errors_is_left():
-    assert "HTTPValidationError" not in str(DOCUMENT)
-
-
-def test_the_draft_is_left_as_it_is():
-    draft: dict[str, Any] = {"components": {"schemas": {}}, "paths": {}}
-    before = deepcopy(draft)
-    documents.completed(draft)
-    assert draft == before
 
 
 # Examples.
@@ -247,6 +176,6 @@ def test_texts_are_escaped_on_the_page():
     for methods in hostile["paths"].values():
         for operation in methods.values():
             operation["description"] = "<script>"
-    page = body(hostile)
+    page = bytes(reference(hostile).body).decode()
     assert "<script" not in page
     assert "&lt;script&gt;<code>&lt;b&gt;</code>" in page

@@ -17,7 +17,7 @@ from app.core.model.endpoints import (
 )
 from app.core.model.overrides import NOTHING
 from app.prober.status import ConditionStatus, ShootCondition
-from tests.api.facts import NAMESPACE, NOW, POLICY, container, endpoint, gate, healthy, not_probed
+from tests.api.facts import NAMESPACE, NOW, POLICY, container, endpoint, gate, healthy
 
 LIST = "/api/v1/shoots"
 PATH = f"{LIST}/{NAMESPACE}"
@@ -178,25 +178,6 @@ def test_a_gate_says_why_it_is_closed_and_one_without_targets_is_there_too(shown
 
 
 # Lists.
-
-
-def test_an_item_of_the_list_has_the_probes_of_its_own_shoot(client, shoots, endpoints):
-    shoots.add(healthy("shoot--a"), healthy("shoot--b"), not_probed("shoot--c"))
-    endpoints.found["shoot--b"] = (endpoint(),)
-    found = {each["namespace"]: each for each in client.get(LIST).json()["items"]}
-    assert [len(each["endpointProbes"]) for _, each in sorted(found.items())] == [0, 1, 0]
-    for name, shoot in found.items():
-        assert shoot == client.get(f"{LIST}/{name}").json()
-
-
-def test_the_next_run_is_in_the_next_list(client, shoots, endpoints):
-    shoots.add(healthy())
-    endpoints.found[NAMESPACE] = (endpoint(),)
-    first = client.get(LIST).json()
-    endpoints.found[NAMESPACE] = (endpoint(result=CachedResult.FAILURE),)
-    second = client.get(LIST).json()
-    results = [each["items"][0]["endpointProbes"][0]["result"] for each in (first, second)]
-    assert results == ["Success", "Failure"]
 
 
 def test_what_is_the_same_is_not_drawn_again_and_a_gate_alone_is_another_picture():

@@ -13,12 +13,11 @@ from fastapi.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import middleware as fronts
-from app.api.application import create_api
-from app.api.document import REQUESTS, resolved
+from app.api.document import REQUESTS
 from app.api.health import PATHS as HEALTH
 from app.api.health import Check, Health
 from app.api.limits import Allowance
-from app.api.middleware import MAX_BODY, MAX_HEAD, ApiMiddleware
+from app.api.middleware import MAX_BODY, MAX_HEAD
 from app.api.problems import Problem, ProblemType
 from app.core.errors import (
     EntryChanged,
@@ -27,26 +26,12 @@ from app.core.errors import (
     RunInProgress,
     VersionChanged,
 )
-from app.core.metrics import Metrics
-from app.core.model.policy import Loop
 from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
-from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.model.workloads import Direction
-from app.core.reporting.audit import AuditLog
 from tests.api import fakes
-from tests.api.facts import HOME, KCM, NAMESPACE, NOW, POLICY, healthy, pause, workload
-from tests.api.fakes import (
-    FakeAuthority,
-    FakeFlows,
-    FakeOverrides,
-    FakeProcess,
-    FakeResources,
-    FakeShoots,
-    FakeWeeders,
-    Identified,
-    context,
-)
-from tests.api.openapi import document
+from tests.api.facts import KCM, NAMESPACE, NOW, POLICY
+from tests.api.fakes import Identified, World, application
+from tests.api.openapi import document, resolved
 
 DOCUMENT = document()
 NAMES = {
@@ -104,47 +89,22 @@ class Nobody:
             await problem.response(scope["path"])(scope, receive, send)
 
 
-class Scene:
-    """A world in which all is well, until something is made to go wrong in it."""
+class Scene(World):
+    """A world in which something is made to go wrong."""
 
     def __init__(self) -> None:
-        self.process = FakeProcess(loops=tuple(Loop))
-        self.shoots, self.weeders = FakeShoots(), FakeWeeders()
-        self.scaling_runs, self.resources = FakeFlows(), FakeResources()
-        self.overrides, self.authority = FakeOverrides(), FakeAuthority()
-        self.shoots.add(healthy())
-        self.overrides.add(*(pause(of=of, name=NAMES["name"]) for of in (NAMESPACE, HOME)))
-        key = ServiceKey(NAMESPACE, "kube-apiserver")
-        self.weeders.add(ServiceStatus(key, ready=True, since=NOW))
-        phase = OperationPhase.RUNNING
-        self.scaling_runs.add(
-            ScalingRunStatus(
-                "op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, phase, NOW, author="bob"
-            )
-        )
-        self.resources.known[NAMESPACE] = {KCM: workload(KCM)}
+        super().__init__()
         self.unready: list[Check] = []
 
     def application(self, authentication: Any = Identified, *, local_only: bool = False) -> FastAPI:
         ticks = count()
-
-        def now() -> float:
-            return next(ticks) * 1e-6
-
-        given = context(
-            self.shoots,
-            self.process,
-            self.weeders,
-            scaling_runs=self.scaling_runs,
-            resources=self.resources,
-            overrides=self.overrides,
-            authority=self.authority,
+        app = application(
+            self.context(),
+            now=lambda: next(ticks) * 1e-6,
+            health=Health(ready=self.unready, live=self.unready),
+            authentication=authentication,
+            local_only=local_only,
         )
-        middleware = ApiMiddleware(
-            now=now, audit=AuditLog(now), authentication=authentication, local_only=local_only
-        )
-        health = Health(ready=self.unready, live=self.unready)
-        app = create_api(given, health=health, metrics=Metrics(), middleware=middleware)
         app.state.streams = object()  # there are some; none is opened here
         return app
 

@@ -2,19 +2,15 @@
 
 import re
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from fastapi.testclient import TestClient
 from markdown_it.common.html_re import HTML_TAG_RE
 from starlette.types import ASGIApp
 
-from app.api.application import create_api
 from app.api.auth.authentication import Authentication, SeedAuthenticator
 from app.api.auth.authorization import ByRole, DecisionCounter
 from app.api.auth.reviews import ReviewService
-from app.api.health import Health
-from app.api.middleware import ApiMiddleware
 from app.api.page import site
 from app.core.clock import Clock
 from app.core.errors import ConfigWarning
@@ -36,7 +32,7 @@ from app.core.model.weeding import (
 )
 from app.core.model.workloads import Direction
 from app.core.ports import Permission
-from app.core.reporting.audit import Attempt, AuditLog
+from app.core.reporting.audit import Attempt
 from app.core.reporting.notices import Notice
 from tests.api.facts import (
     HOME,
@@ -52,7 +48,7 @@ from tests.api.facts import (
     recovery,
     request,
 )
-from tests.api.fakes import FakeProcess, application, context
+from tests.api.fakes import application, context
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 PAGES = ["/", f"/shoots/{NAMESPACE}", "/operations", "/weeders", "/audit", "/config"]
@@ -67,7 +63,8 @@ def page_of(client, path="/", status=200):
 
 
 def words_of(html):
-    return " ".join(HTML_TAG_RE.sub(" ", line) for line in html.splitlines()).split()
+    """What is read of it."""
+    return " ".join(" ".join(HTML_TAG_RE.sub(" ", line) for line in html.splitlines()).split())
 
 
 def rows_of(html):
@@ -107,7 +104,7 @@ def test_the_shoots_come_worst_first_with_state_sentence_and_numbers(client, sho
     shoots.add(healthy("shoot--a--fine"), protected("shoot--b--cut"), not_probed("shoot--c--off"))
     html = page_of(client)
     assert rows_of(html) == ["shoot--b--cut", "shoot--a--fine", "shoot--c--off"]
-    text = " ".join(words_of(html))
+    text = words_of(html)
     assert "63 of 100 node leases are older than 30 s (limit 60%)" in text
     assert "Protected" in text
     assert 'href="/shoots/shoot--b--cut"' in html
@@ -176,9 +173,11 @@ def test_codes_are_in_words_and_instants_in_sentences_are_times_of_day():
     assert "&lt;so&gt;" in text
 
 
-def test_without_javascript_the_other_pages_are_read_too(shoots, weeders, scaling_runs, audit):
+def test_without_javascript_the_other_pages_are_read_too(
+    *, client, process, shoots, weeders, scaling_runs, audit
+):
     shoots.add(protected())
-    process = FakeProcess(loops=(Loop.PROBER, Loop.WEEDER))
+    process.loops = (Loop.PROBER, Loop.WEEDER)
     key = ServiceKey(NAMESPACE, "kube-apiserver")
     weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(recovery(key),)))
     scaling_runs.add(
@@ -196,32 +195,29 @@ def test_without_javascript_the_other_pages_are_read_too(shoots, weeders, scalin
     audit.note(
         Attempt("r1", "PUT", "/x", "10.0.0.1", 200, caller="eve", action="pause", reason="works")
     )
-    given = context(shoots, process, weeders, scaling_runs=scaling_runs, audit=audit)
-    with TestClient(application(given)) as client:
-        run = " ".join(words_of(page_of(client, "/operations")))
-        assert "took 3s" in run
-        assert "63 of 100 leases" in run
-        assert "became ready" in " ".join(words_of(page_of(client, "/weeders")))
-        assert "eve" in page_of(client, "/audit")
-        assert "probeInterval" in page_of(client, "/config")
+    run = words_of(page_of(client, "/operations"))
+    assert "took 3s" in run
+    assert "63 of 100 leases" in run
+    assert "became ready" in words_of(page_of(client, "/weeders"))
+    assert "eve" in page_of(client, "/audit")
+    assert "probeInterval" in page_of(client, "/config")
 
 
-def test_a_recovery_says_what_was_deleted_and_what_was_left_and_why(weeders):
+def test_a_recovery_says_what_was_deleted_and_what_was_left_and_why(client, process, weeders):
+    process.loops = (Loop.WEEDER,)
     owner = OwnerView("apps/v1", "ReplicaSet", "kcm-1", "uid-1")
     deleted = DeletedPod("kcm-1-a", "u", owner, NOW - 9, DeletionResult.DELETED, "kcm", 283.1)
     kept = KeptPod("kcm-1-b", NOW, KeepReason.NOT_WAITING, "no container waits")
     key = ServiceKey(NAMESPACE, "kube-apiserver")
     found = recovery(key, deletions=(deleted,), spared=(kept,))
     weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(found,)))
-    given = context(process=FakeProcess(loops=(Loop.WEEDER,)), weeders=weeders)
-    with TestClient(application(given)) as client:
-        text = " ".join(words_of(page_of(client, "/weeders")))
+    text = words_of(page_of(client, "/weeders"))
     assert "1 deleted, 0 wait, 1 left alone" in text
     assert "kcm-1-a ReplicaSet/kcm-1 kcm deleted 4m43.1s" in text
     assert "kcm-1-b not waiting no container waits" in text
 
 
-def test_the_audit_has_the_claimed_person_beside_the_account(audit):
+def test_the_audit_has_the_claimed_person_beside_the_account(client, audit):
     for reason, claimed in (("works", "alice"), (None, None)):
         audit.note(
             Attempt(
@@ -236,41 +232,36 @@ def test_the_audit_has_the_claimed_person_beside_the_account(audit):
                 claimed=claimed,
             )
         )
-    with TestClient(application(context(audit=audit))) as client:
-        html = page_of(client, "/audit")
+    html = page_of(client, "/audit")
     assert "system:serviceaccount:garden:operator" in html
     assert re.findall(r'data-label="Claimed">(.*?)</td>', html) == ["", "<bdi>alice</bdi>"]
     assert html.count('data-label="Reason"></td>') == 1, "a phone shows no label without a value"
 
 
-def test_the_configuration_is_in_the_words_of_its_files(process):
+def test_the_configuration_is_in_the_words_of_its_files(client, process):
     process.loops = (Loop.PROBER, Loop.WEEDER)
     process.configured.weeder = WeederPolicy({"kube-apiserver": ()})
-    with TestClient(application(context(process=process))) as client:
-        html = page_of(client, "/config")
+    html = page_of(client, "/config")
     assert re.search(r"weedBarePods</th><td>.*false", html)
     assert "False" not in html
 
 
-def test_weed_now_is_on_the_page_of_the_weeder_for_each_service(weeders):
-    process = FakeProcess(loops=(Loop.WEEDER,))
+def test_weed_now_is_on_the_page_of_the_weeder_for_each_service(client, process, weeders):
+    process.loops = (Loop.WEEDER,)
     process.configured.weeder = WeederPolicy({"kube-apiserver": ()})
     key = ServiceKey(NAMESPACE, "kube-apiserver")
     weeders.add(ServiceStatus(key, ready=True, since=NOW - 10))
-    with TestClient(application(context(process=process, weeders=weeders))) as client:
-        assert "action-weed" not in page_of(client, "/weeders")
-        assert f'data-key="action-weed-{NAMESPACE}-kube-apiserver"' in page_of(
-            client, f"/weeders?namespace={NAMESPACE}"
-        )
+    assert "action-weed" not in page_of(client, "/weeders")
+    assert f'data-key="action-weed-{NAMESPACE}-kube-apiserver"' in page_of(
+        client, f"/weeders?namespace={NAMESPACE}"
+    )
 
 
-def test_a_process_whose_peer_has_a_url_links_to_the_other_page():
-    process = FakeProcess(peer_url="https://weeder.example:8080")
-    with TestClient(application(context(process=process))) as client:
-        assert 'href="https://weeder.example:8080/weeders"' in page_of(client, "/weeders")
+def test_a_process_whose_peer_has_a_url_links_to_the_other_page(client, process):
+    process.peer_url = "https://weeder.example:8080"
+    assert 'href="https://weeder.example:8080/weeders"' in page_of(client, "/weeders")
     process.peer_url = "javascript:alert(1)"
-    with TestClient(application(context(process=process))) as client:
-        assert 'href="javascript' not in page_of(client, "/weeders")
+    assert 'href="javascript' not in page_of(client, "/weeders")
 
 
 def test_what_is_off_only_for_a_standby_needs_no_attention_where_one_leads(process, shoots):
@@ -281,13 +272,14 @@ def test_what_is_off_only_for_a_standby_needs_no_attention_where_one_leads(proce
             assert ("needs attention" in page_of(client)) is not leading
 
 
-def test_a_problem_that_passes_has_its_page_asked_for_again_and_a_way_elsewhere(shoots):
-    process = FakeProcess(leading=False)
-    with TestClient(application(context(shoots, process))) as client:
-        html = page_of(client, "/operations", status=503)
-        assert 'data-again="5"' in html
-        assert 'href="/config"' in html
-        assert "data-again" not in page_of(client, "/?state=Fine", status=422)
+def test_a_problem_that_passes_has_its_page_asked_for_again_and_a_way_elsewhere(
+    client, process, shoots
+):
+    process.leading = False
+    html = page_of(client, "/operations", status=503)
+    assert 'data-again="5"' in html
+    assert 'href="/config"' in html
+    assert "data-again" not in page_of(client, "/?state=Fine", status=422)
 
 
 def test_above_the_list_stands_what_deserves_a_look(client, process, overrides):
@@ -297,7 +289,7 @@ def test_above_the_list_stands_what_deserves_a_look(client, process, overrides):
     process.warnings.append(ConfigWarning("prober.yaml", "the field is unknown", 3))
     process.dry_run = True
     overrides.add(pause(of=HOME, seconds=900, reason="night shift", author="eve"))
-    text = " ".join(words_of(page_of(client)))
+    text = words_of(page_of(client))
     for expected in (
         "this process: dwd-7f9 leads prober, version 1.2.3, started 1h 0m ago",
         "4 things need attention",
@@ -315,7 +307,7 @@ def test_a_row_has_word_and_shape_the_limit_and_what_comes_back(client, shoots):
     shoots.add(protected())
     html = page_of(client)
     row = html[html.index('<tr id="shoot-') :]
-    text = " ".join(words_of(row))
+    text = words_of(row)
     for expected in ("■ Protected", "63 /100 expired, limit 60 %", "kcm 0 of 1 saved"):
         assert expected in text
     assert "mcm 0 of 3 saved" in text
@@ -351,7 +343,7 @@ def test_the_rows_that_were_asked_for_come_with_what_stands_above(client, shoots
 def test_a_shoot_says_why(client, shoots, given):
     shoots.add(protected())
     shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW - 60, "ScaledDown", "it went to 0"))
-    text = " ".join(words_of(page_of(client, f"/shoots/{NAMESPACE}")))
+    text = words_of(page_of(client, f"/shoots/{NAMESPACE}"))
     for expected in (
         "63 of 100 node leases are older than 30 s (limit 60%)",
         "63 of 100 leases that count are expired: 63 %.",
@@ -382,11 +374,11 @@ def test_endpoint_probes_and_gates_say_what_they_found(client, shoots, endpoints
     shoots.add(protected())
     endpoints.found[NAMESPACE] = (endpoint(message="HTTP 503"),)
     endpoints.closing[NAMESPACE] = (gate(reason=GateReason.FAILING),)
-    text = " ".join(words_of(page_of(client, f"/shoots/{NAMESPACE}")))
+    text = words_of(page_of(client, f"/shoots/{NAMESPACE}"))
     assert "gate canary : closed for 30s : the gate canary says Failing" in text
     assert "canary.example.org" in text
     assert "HTTP 503" in text
-    row = " ".join(words_of(page_of(client)))
+    row = words_of(page_of(client))
     assert "gate canary closed" in row
 
 
@@ -443,36 +435,35 @@ def test_programs_get_problems_as_ever(client):
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_a_standby_shows_what_it_knows_and_who_leads(shoots, overrides):
-    process = FakeProcess(leading=False)
+def test_a_standby_shows_what_it_knows_and_who_leads(client, process, shoots, overrides):
+    process.leading = False
     overrides.add(pause(reason="maintenance", author="eve"))
     shoots.add(healthy())
-    with TestClient(application(context(shoots, process, overrides=overrides))) as client:
-        text = " ".join(words_of(page_of(client)))
-        assert "This instance is on standby" in text
-        assert "dwd-7f9 leads" in text
-        assert "maintenance" in text
-        assert "dwd-7f9 leads" in page_of(client, f"/shoots/{NAMESPACE}", status=503)
+    text = words_of(page_of(client))
+    assert "This instance is on standby" in text
+    assert "dwd-7f9 leads" in text
+    assert "maintenance" in text
+    assert "dwd-7f9 leads" in page_of(client, f"/shoots/{NAMESPACE}", status=503)
 
 
-def test_where_nobody_leads_each_page_says_so(shoots):
-    process = FakeProcess(leading=False, leader_identity=None)
-    with TestClient(application(context(shoots, process))) as client:
-        text = " ".join(words_of(page_of(client)))
-        assert "The leader is unknown." in text
-        assert "no known leader of prober" in text
-        for path in ("/operations", f"/shoots/{NAMESPACE}"):
-            html = page_of(client, path, status=503)
-            assert 'data-again="5"' in html
-            assert "this instance is on standby; the leader is unknown" in html
+def test_where_nobody_leads_each_page_says_so(client, process, shoots):
+    process.leading = False
+    process.leader_identity = None
+    text = words_of(page_of(client))
+    assert "The leader is unknown." in text
+    assert "no known leader of prober" in text
+    for path in ("/operations", f"/shoots/{NAMESPACE}"):
+        html = page_of(client, path, status=503)
+        assert 'data-again="5"' in html
+        assert "this instance is on standby; the leader is unknown" in html
 
 
-def test_a_process_without_the_prober_says_where_to_ask(process):
-    process = FakeProcess(loops=(Loop.WEEDER,), peer_url="https://prober.example:8080")
-    with TestClient(application(context(process=process))) as client:
-        text = " ".join(words_of(page_of(client)))
-        assert "The prober does not run here" in text
-        assert "https://prober.example:8080" in text
+def test_a_process_without_the_prober_says_where_to_ask(client, process):
+    process.loops = (Loop.WEEDER,)
+    process.peer_url = "https://prober.example:8080"
+    text = words_of(page_of(client))
+    assert "The prober does not run here" in text
+    assert "https://prober.example:8080" in text
 
 
 def test_only_what_the_caller_may_do_is_offered(shoots):
@@ -503,13 +494,7 @@ def test_a_browser_without_a_token_is_told_how_to_come_in(given):
         authenticator = SeedAuthenticator(ReviewService(None, Clock.system(), metrics))
         return Authentication(app, authenticator=authenticator, decisions=DecisionCounter(metrics))
 
-    middleware = ApiMiddleware(
-        now=lambda: NOW,
-        audit=AuditLog(lambda: NOW),
-        authentication=partial(authentication),
-        local_only=False,
-    )
-    app = create_api(given, health=Health(), metrics=metrics, middleware=middleware)
+    app = application(given, now=lambda: NOW, metrics=metrics, authentication=authentication)
     with TestClient(app) as client:
         for path in PAGES:
             answer = client.get(path, headers=HTML)

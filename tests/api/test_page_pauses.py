@@ -19,12 +19,12 @@ def test_all_pauses_of_a_shoot_are_there_with_their_names(client, shoots, overri
         pause(of=HOME, name="works", reason="of all", author="unknown", seconds=600),
         pause(name="over", seconds=-1, reason="long ago"),
     )
-    text = " ".join(words_of(page_of(client, f"/shoots/{NAMESPACE}")))
+    text = words_of(page_of(client, f"/shoots/{NAMESPACE}"))
     assert "by eve , 1h 0m left : by the API" in text
     assert "by bob (unverified) , 15m left : by hand (Pause night-shift )" in text
     assert "paused (all shoots) by unknown , 10m left : of all (Pause works )" in text
     assert "long ago" not in text
-    row = " ".join(words_of(page_of(client)))
+    row = words_of(page_of(client))
     assert "(1 of 3 pauses)" in row
 
 
@@ -83,7 +83,7 @@ def test_a_refused_scaling_run_says_why(client, shoots, scaling_runs):
     )
     scaling_runs.add(run)
     for path in ("/operations", f"/shoots/{NAMESPACE}"):
-        text = " ".join(words_of(page_of(client, path)))
+        text = words_of(page_of(client, path))
         assert "⊘ Refused scale up" in text
         assert "the shoot is not probed" in text
         assert "Verdicts are held" not in text
@@ -102,7 +102,7 @@ def test_how_long_verdicts_are_held_is_said(client, scaling_runs, phase, hold_un
         "op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, phase, NOW - 5, hold_until=hold_until
     )
     scaling_runs.add(run)
-    text = " ".join(words_of(page_of(client, "/operations")))
+    text = words_of(page_of(client, "/operations"))
     if said is None:
         assert "Verdicts are held" not in text
     else:

@@ -3,7 +3,6 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.api.pages import page
 from tests.api.facts import healthy
 
 
@@ -46,7 +45,3 @@ def test_the_page_of_the_calls_has_no_script_and_nothing_from_elsewhere(client):
     assert "style-src 'self'" in policy
     assert "script-src" not in policy
     assert '<a href="/">Shoots</a>' in answer.text
-
-
-def test_titles_are_escaped():
-    assert b"<b>" not in page("<b>", "").body

@@ -25,6 +25,7 @@ from tests.api.facts import (
     request,
     workload,
 )
+from tests.api.fakes import type_of
 
 ONE = f"/api/v1/shoots/{NAMESPACE}/pause"
 ALL = "/api/v1/pause"
@@ -35,10 +36,6 @@ DOWN_ONLY = {**REASON, "scope": "scaleDown"}
 @pytest.fixture(autouse=True)
 def one_shoot(shoots):
     shoots.add(healthy())
-
-
-def type_of(answer):
-    return answer.json()["type"].rpartition(":")[2]
 
 
 # What is taken.
@@ -419,16 +416,6 @@ def test_all_pauses_in_force_are_listed_the_one_that_acts_first(client, override
     assert names(client.get(LISTED_OF_ALL)) == ["of-all"]
     shown = client.get(f"/api/v1/shoots/{NAMESPACE}").json()
     assert (shown["pause"]["name"], shown["pauses"]) == ("longer", 4)
-
-
-def test_a_list_of_pauses_has_pages(client, overrides):
-    overrides.add(*(pause(of=HOME, name=f"p-{n}", seconds=600 + n) for n in range(5)))
-    first = client.get(LISTED, params={"limit": 3})
-    token = first.json()["metadata"]["continue"]
-    second = client.get(LISTED, params={"limit": 3, "continue": token})
-    assert names(first) + names(second) == ["p-4", "p-3", "p-2", "p-1", "p-0"]
-    answer = client.get(LISTED_OF_ALL, params={"continue": "x"})
-    assert (answer.status_code, type_of(answer)) == (400, "invalid-page-token")
 
 
 @pytest.mark.parametrize("of", [NAMESPACE, HOME])

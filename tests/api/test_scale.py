@@ -7,13 +7,8 @@ import pytest
 from app.api.auth.authorization import Call
 from app.api.problems import Problem, ProblemType
 from app.core.errors import (
-    FeatureUnavailable,
-    LeadershipLost,
     NotKnownYet,
     Refused,
-    RunInProgress,
-    ServerFault,
-    VersionChanged,
 )
 from app.core.model.scaling_runs import (
     OperationPhase,
@@ -35,7 +30,7 @@ from tests.api.facts import (
     request,
     workload,
 )
-from tests.api.fakes import Order
+from tests.api.fakes import Order, type_of
 
 PATH = f"/api/v1/shoots/{NAMESPACE}/scale"
 UP = {"direction": "up", "reason": "the load balancer is back"}
@@ -45,10 +40,6 @@ ORDERED = ScaleSpec(Direction.UP, UP["reason"], "tester", 1_800.0)
 @pytest.fixture(autouse=True)
 def known(shoots):
     shoots.add(healthy())
-
-
-def kind(answer):
-    return answer.json()["type"].rpartition(":")[2]
 
 
 def test_an_order_is_accepted_with_the_operation_and_where_it_is(client, scaling_runs):
@@ -182,18 +173,10 @@ def test_a_plan_is_judged_on_the_same_order(client, planned):
         ({}, {"direction", "reason"}),
         ({"direction": "sideways", "reason": "x"}, {"direction"}),
         ({"direction": "Up", "reason": ""}, {"direction", "reason"}),
-        (UP | {"reason": " \n\t"}, {"reason"}),
         (UP | {"reason": "\u200b"}, {"reason"}),
-        (UP | {"reason": "x" * 301}, {"reason"}),
-        (UP | {"reason": 7}, {"reason"}),
         (UP | {"reason": None}, {"reason"}),
-        (UP | {"hold": "0s"}, {"hold"}),
-        (UP | {"hold": "-5m"}, {"hold"}),
         (UP | {"hold": "24h0m1s"}, {"hold"}),
-        (UP | {"hold": "30"}, {"hold"}),
-        (UP | {"hold": 1800}, {"hold"}),
         (UP | {"hold": None}, {"hold"}),
-        (UP | {"force": "yes"}, {"force"}),
         (UP | {"dryRun": 1}, {"dryRun"}),
         (UP | {"dryrun": True}, {"dryrun"}),
         (UP | {"replicas": 3, "hold": "x"}, {"replicas", "hold"}),
@@ -208,43 +191,6 @@ def test_bad_input_is_422_with_every_field_named_and_changes_nothing(
     answer = client.post(PATH, json=body)
     assert answer.status_code == 422, answer.text
     assert {each["path"] for each in answer.json()["errors"]} == paths
-    assert scaling_runs.orders == []
-
-
-def test_a_body_that_is_no_json_is_400(client, scaling_runs):
-    answer = client.post(PATH, content=b"{", headers={"Content-Type": "application/json"})
-    assert (answer.status_code, kind(answer)) == (400, "malformed-request")
-    assert scaling_runs.orders == []
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "slug"),
-    [
-        (RunInProgress("op-3", "another manual flow runs"), 409, "conflict"),
-        (Refused("it is hibernated; force scales it all the same"), 409, "conflict"),
-        (VersionChanged("KCM has changed"), 412, "precondition-failed"),
-        (FeatureUnavailable("scalerequests", "they are forbidden"), 503, "feature-off"),
-        (LeadershipLost("another leads"), 503, "not-the-leader"),
-        (ServerFault("500", status=500), 503, "seed-away"),
-    ],
-    ids=lambda each: type(each).__name__ if isinstance(each, Exception) else str(each),
-)
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_what_the_runs_refuse_is_told(client, scaling_runs, error, status, slug, dry_run):
-    scaling_runs.breaks = error
-    answer = client.post(PATH, json=UP | {"dryRun": dry_run})
-    assert (answer.status_code, kind(answer)) == (status, slug)
-    assert scaling_runs.orders == []
-
-
-def test_another_manual_run_is_named_by_its_url(client, scaling_runs):
-    scaling_runs.breaks = RunInProgress("op-3", "another manual flow runs")
-    assert client.post(PATH, json=UP).json()["operation"] == "/api/v1/operations/op-3"
-
-
-def test_a_namespace_without_a_shoot_is_404(client, scaling_runs):
-    answer = client.post("/api/v1/shoots/kube-system/scale", json=UP)
-    assert (answer.status_code, kind(answer)) == (404, "not-found")
     assert scaling_runs.orders == []
 
 
@@ -316,5 +262,5 @@ def test_it_waits_no_longer_than_two_seconds_for_the_overrides(
     overrides.synced = False
     scaling_runs.breaks = NotKnownYet("not read since the start")
     answer = client.post(PATH, json=UP)
-    assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (503, "not-listed")
+    assert (answer.status_code, type_of(answer)) == (503, "not-listed")
     assert process.time == pytest.approx(NOW + 2.0, abs=0.2)

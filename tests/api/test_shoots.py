@@ -1,4 +1,4 @@
-"""The list of shoots: order, filters, pages; what it says is never older than what one shoot says."""
+"""The list of shoots, and the pages of all lists; what it says is never older than what one shoot says."""
 
 from dataclasses import replace
 
@@ -10,17 +10,27 @@ from app.api.context import RenderedShoots
 from app.api.dependencies import ListPage, PageKey, PageQuery, cut
 from app.api.problems import Problem
 from app.core.model.overrides import NOTHING, EffectiveOverrides, Scope
-from app.core.model.probing import ShootState
+from app.core.model.policy import Loop
+from app.core.model.probing import NoticeKind, ShootState
+from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
+from app.core.model.weeding import ServiceKey, ServiceStatus
+from app.core.model.workloads import Direction
+from app.core.reporting.audit import Attempt
+from app.core.reporting.notices import Notice
 from tests.api.facts import (
     HOME,
+    KCM,
     NAMESPACE,
     NOW,
     POLICY,
+    endpoint,
     healthy,
     not_probed,
     pause,
     protected,
+    recovery,
     request,
+    workload,
 )
 
 LIST = "/api/v1/shoots"
@@ -142,6 +152,56 @@ def test_pages_follow_one_another_until_the_last(client, shoots):
     assert len(found) == 250
 
 
+def some_of_each(*, shoots, scaling_runs, weeders, overrides, audit, resources):
+    """Three and more items in each list; of those that are sorted by a time, three have the same."""
+    names = [f"shoot--{n}" for n in range(5)]
+    shoots.add(*map(healthy, [NAMESPACE, *names]))
+    resources.known[NAMESPACE] = {KCM: workload(KCM)}
+    for number, name in enumerate(names):
+        shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW + number, "Reason", name))
+        audit.note(Attempt(name, "PUT", "/x", "10.0.0.1", 200, caller="alice"))
+        scaling_runs.add(
+            ScalingRunStatus(
+                name, name, Direction.UP, Trigger.AUTO, OperationPhase.DONE, NOW - number // 3
+            )
+        )
+        key = ServiceKey(name, "kube-apiserver")
+        found = recovery(key, NOW - number // 3)
+        weeders.add(ServiceStatus(key, ready=True, since=NOW, recoveries=(found,)))
+        overrides.add(
+            *(pause(of=of, name=name, seconds=60 + number // 3) for of in (NAMESPACE, HOME))
+        )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        LIST,
+        *(f"{LIST}/{NAMESPACE}/{part}" for part in ("nodes", "history", "pauses", "resources")),
+        *(f"/api/v1/{part}" for part in ("operations", "pauses", "weeders", "audit")),
+    ],
+)
+def test_the_pages_of_each_list_follow_one_another_in_its_order(
+    *, client, process, path, shoots, scaling_runs, weeders, overrides, audit, resources
+):
+    process.loops = tuple(Loop)
+    some_of_each(
+        shoots=shoots, scaling_runs=scaling_runs, weeders=weeders, overrides=overrides,
+        audit=audit, resources=resources,
+    )  # fmt: skip
+    whole = client.get(path).json()
+    found: list[object] = []
+    token = None
+    while not found or token is not None:
+        answer = client.get(path, params={"limit": 2} | ({"continue": token} if token else {}))
+        page = answer.json()
+        found += page["items"]
+        token = page["metadata"]["continue"]
+    assert found == whole["items"]
+    assert len(found) == whole["metadata"]["total"] >= 3
+    assert client.get(path, params={"continue": "x"}).status_code == 400
+
+
 # Items that stay, come, go and move between the pages.
 
 NAMES = st.text("abcde", min_size=1, max_size=3)
@@ -216,7 +276,8 @@ def items(client):
 
 
 @pytest.fixture
-def full(shoots):
+def full(shoots, endpoints):
+    endpoints.found["shoot--b"] = (endpoint(),)
     shoots.add(healthy("shoot--a"), protected("shoot--b"), not_probed("shoot--c"))
     return shoots
 

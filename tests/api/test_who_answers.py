@@ -9,6 +9,7 @@ from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigge
 from app.core.model.weeding import ServiceStatus
 from app.core.model.workloads import Direction
 from tests.api.facts import HOME, KCM, NAMESPACE, NOW, SERVICE, healthy, pause, request, workload
+from tests.api.fakes import type_of
 
 
 class Asked(NamedTuple):
@@ -95,10 +96,6 @@ def untouched(*, overrides, scaling_runs, weeders, resources):
 
     before = repr(state())
     return lambda: repr(state()) == before
-
-
-def type_of(answer):
-    return answer.json()["type"].rpartition(":")[2]
 
 
 @pytest.mark.parametrize("asked", OF_LEADERS, ids=str)

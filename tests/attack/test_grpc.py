@@ -8,7 +8,7 @@ import pytest
 from app.core.handlers.grpc import GrpcChecks
 from app.core.handlers.runs import HandlerRun, Lookup
 from app.core.model.endpoints import EndpointProbeSpec, Grpc, TargetAddress
-from tests.support.watchdog import MOST
+from tests.attack.watchdog import MOST
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 

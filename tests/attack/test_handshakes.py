@@ -28,8 +28,8 @@ from app.core.model.endpoints import EndpointProbeSpec, HttpGet, Scheme, TargetA
 from app.core.model.shoots import SecretView
 from app.core.tls import load_chain
 from bench.hostile.servers import offer_only
+from tests.attack.watchdog import watched
 from tests.core.kube.server import SERVER_PAIR
-from tests.support.watchdog import watched
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 

@@ -11,7 +11,7 @@ from app.core.kube.kubeconfig import ServerPolicy
 from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.shoots import SecretView
-from tests.support.kubeconfigs import ACCEPTED, HOSTILE, NAMESPACE
+from tests.attack.kubeconfigs import ACCEPTED, HOSTILE, NAMESPACE
 
 pytestmark = pytest.mark.looptime(False)
 

@@ -47,12 +47,11 @@ from app.service.service import Service
 from bench.hostile.kinds import KINDS
 from tests.api.facts import healthy
 from tests.api.fakes import FakeOverrides, FakeShoots, application, context
+from tests.attack.kubeconfigs import NAMESPACE
 from tests.attack.test_attack import serving_beside
-from tests.core.kube.server import AUTHORITY, SERVER_PAIR
-from tests.core.kube.test_seed import FakeCredentials
+from tests.attack.watchdog import watched
+from tests.core.kube.server import AUTHORITY, SERVER_PAIR, FakeCredentials
 from tests.support.harness import Lab
-from tests.support.kubeconfigs import NAMESPACE
-from tests.support.watchdog import watched
 
 pytestmark = [
     pytest.mark.looptime(False),

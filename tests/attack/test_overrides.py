@@ -22,8 +22,8 @@ from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from tests.attack.test_attack import serving_beside
 from tests.attack.test_no_input_holds_the_loop import on_uvloop
-from tests.core.kube.test_seed import FakeCredentials
-from tests.support.watchdog import watched
+from tests.attack.watchdog import watched
+from tests.core.kube.server import FakeCredentials
 
 pytestmark = pytest.mark.looptime(False)
 

@@ -15,8 +15,7 @@ from app.core.web.serving import HttpServer
 from tests.api.auth.callers import api_behind, gate_of
 from tests.api.facts import healthy
 from tests.api.fakes import FakeShoots
-from tests.core.kube.server import serving
-from tests.core.kube.test_seed import FakeCredentials
+from tests.core.kube.server import FakeCredentials, serving
 
 pytestmark = pytest.mark.looptime(False)
 

@@ -9,7 +9,6 @@ import pytest
 import uvicorn
 from structlog.testing import capture_logs
 
-from app.core.errors import Refused, RunInProgress, VersionChanged
 from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
 from app.core.ports import Permission
@@ -20,7 +19,6 @@ from tests.api.facts import (
     NAMESPACE,
     healthy,
     pause,
-    protected,
     workload,
 )
 from tests.api.fakes import (
@@ -139,20 +137,6 @@ def test_a_pause_of_all_and_its_end(real):
     assert real.overrides.objects == {}
 
 
-def test_a_pause_that_would_strand_something_needs_force(real):
-    real.shoots.add(protected())
-    ran = real.dwd("pause", NAMESPACE, WHY)
-    assert ran.code == 3
-    assert "kube-controller-manager" in ran.err
-    done(real.dwd("pause", NAMESPACE, WHY, "--force"))
-
-
-def test_a_pause_that_is_too_long_is_bad_input(real):
-    ran = real.dwd("pause", NAMESPACE, WHY, "--for=25h")
-    assert ran.code == 2
-    assert "\n    duration: " in ran.err
-
-
 def test_ignore_and_its_end(real):
     real.resources.known[NAMESPACE] = {KCM: workload(KCM)}
     assert "Deployment/kube-controller-manager is excluded from scaling" in done(
@@ -174,21 +158,6 @@ def test_scale_its_plan_and_its_operation(real):
     assert done(real.dwd("operations", name)).startswith(f"{name}  Running  scale up of ")
     assert "Cancelled" in done(real.dwd("operations", name, "--cancel"))
     assert real.dwd("operations", "none").code == 4
-
-
-@pytest.mark.parametrize(
-    ("error", "note"),
-    [
-        (RunInProgress("op-7", "another runs"), "    see dwd operations op-7\n"),
-        (VersionChanged("not what you saw"), ""),
-        (Refused("the leases say down"), ""),
-    ],
-)
-def test_a_scale_that_a_rule_forbids(error, note, real):
-    real.scaling_runs.breaks = error
-    ran = real.dwd("scale", "up", NAMESPACE, WHY)
-    assert (ran.code, ran.out) == (3, "")
-    assert ran.err.endswith(f"{error}\n{note}")
 
 
 def test_the_end_of_a_hold(real):
@@ -251,20 +220,3 @@ def test_config_and_the_level_of_the_log(real):
 def test_a_part_of_a_name_is_answered_by_the_whole_one(real):
     ran = real.dwd("shoots", NAMESPACE.rpartition("--")[2])
     assert (ran.code, ran.err.splitlines()[-1]) == (4, f"    did you mean {NAMESPACE}?")
-
-
-def test_a_standby_that_knows_of_no_address_is_unavailable(real):
-    real.process.leading = False
-    ran = real.dwd("shoots")
-    assert (ran.code, ran.out) == (6, "")
-    assert "dwd-7f9" in ran.err
-
-
-def test_a_loop_that_runs_elsewhere_is_unavailable(real):
-    real.process.loops = (Loop.WEEDER,)
-    assert real.dwd("shoots").code == 6
-
-
-def test_a_process_that_writes_nothing_is_unavailable(real):
-    real.process.dry_run = True
-    assert real.dwd("pause", NAMESPACE, WHY).code == 6

@@ -4,8 +4,9 @@ import ssl
 
 import pytest
 
-from app.cli.client import ApiCall, Client, NoToken, Reach
+from app.cli.client import ApiCall, Client
 from app.cli.problems import CommandFailed
+from app.cli.tokens import NoToken
 from app.cli.transports import DirectTransport
 from app.core.config.values import origin
 from tests.cli import examples
@@ -63,19 +64,18 @@ def test_the_leader_of_the_other_loop_is_found_by_two_steps(api, dwd, leader):
         assert [each.lines for each in (api, between, leader)] == [[SHOOTS]] * 3
 
 
-def test_what_is_written_is_written_once_and_by_the_leader(api, dwd, leader):
-    line = "POST /shoots/shoot--a--b/probe"
+@pytest.mark.parametrize(
+    ("words", "line", "answer"),
+    [
+        (("probe", "a"), "POST /shoots/a/probe", {"at": "2027-01-15T08:00:00Z"}),
+        (("weed", "a", "etcd"), "POST /weeders/a/etcd", examples.RECOVERY),
+    ],
+    ids=["prober", "weeder"],
+)
+def test_what_is_written_is_written_once_and_by_the_leader(words, line, answer, api, dwd, leader):
     api.on(line, standby(f"127.0.0.1:{leader.port}"))
-    leader.on(line, Reply({"at": "2027-01-15T08:00:00Z"}, 202))
-    assert dwd("probe", "shoot--a--b").code == 0
-    assert [api.lines, leader.lines] == [[line], [line]]
-
-
-def test_the_leader_of_the_weeder_is_asked_as_that_of_the_prober_is(api, dwd, leader):
-    line = "POST /weeders/shoot--a--b/kube-apiserver"
-    api.on(line, standby(f"127.0.0.1:{leader.port}"))
-    leader.on(line, Reply(examples.RECOVERY, 202))
-    ran = dwd("weed", "shoot--a--b", "kube-apiserver")
+    leader.on(line, Reply(answer, 202))
+    ran = dwd(*words)
     assert (ran.code, ran.err) == (0, "")
     assert [api.lines, leader.lines] == [[line], [line]]
 
@@ -182,17 +182,18 @@ def test_a_peer_whose_url_is_none_is_not_asked(peer, api, dwd):
 @pytest.mark.looptime(False)
 @pytest.mark.blocking  # the other servers are in threads of their own
 async def test_where_the_leader_has_gone_the_server_is_asked_again(api):
+    tls = ssl.create_default_context()
+    client = Client(DirectTransport(origin(api.url)), NoToken(), tls, timeout=5.0)
     with FakeApi() as second:
         second.on(SHOOTS, page())
-        with FakeApi() as first:
-            first.on(SHOOTS, page())
-            api.on(SHOOTS, standby(f"127.0.0.1:{first.port}"), standby(f"127.0.0.1:{second.port}"))
-            reach = Reach(NoToken(), ssl.create_default_context(), 5.0, "dwd/test")
-            client = Client(DirectTransport(origin(api.url)), reach)
-            await client.ask(ApiCall("GET", "shoots"))
-            await client.ask(ApiCall("GET", "shoots"))
-            assert [len(api.asked), len(first.asked)] == [1, 2], "it is remembered"
         async with client:
+            with FakeApi() as first:
+                first.on(SHOOTS, page())
+                named = [standby(f"127.0.0.1:{each.port}") for each in (first, second)]
+                api.on(SHOOTS, *named)
+                await client.ask(ApiCall("GET", "shoots"))
+                await client.ask(ApiCall("GET", "shoots"))
+                assert [len(api.asked), len(first.asked)] == [1, 2], "it is remembered"
             with pytest.raises(CommandFailed) as caught:
                 await client.ask(ApiCall("GET", "shoots"))
             assert caught.value.passing

@@ -13,27 +13,24 @@ SHOOT = {
 }
 
 
-def test_a_wide_table_of_shoots_says_how_they_are_probed_and_what_is_saved(api, dwd):
-    api.on("GET /shoots", page(SHOOT))
-    narrow, wide = dwd("shoots"), dwd("shoots", "-o", "wide")
+RUN = {"id": "x-1", "phase": "Failed", "ended": "2026-11-22T07:06:24Z", "message": "timed out"}
+SERVICE = {"namespace": "a", "service": "etcd", "recoveries": [{"trouble": "watch is stale"}]}
+
+
+@pytest.mark.parametrize(
+    ("subject", "item", "end"),
+    [
+        ("shoots", SHOOT, "07:06:24  3       kcm 0 (2)   7 of 10 node leases are older than 30 s"),
+        ("operations", RUN, "2026-11-22T07:06:24Z  -           timed out"),
+        ("weeders", SERVICE, "watch is stale"),
+    ],
+)
+def test_a_wide_table_says_more_of_each(subject, item, end, api, dwd):
+    api.on(f"GET /{subject}", page(item))
+    narrow, wide = dwd(subject), dwd(subject, "-o", "wide")
     assert narrow.lines[0].split() < wide.lines[0].split()
-    assert wide.lines[1].endswith(
-        "07:06:24  3       kcm 0 (2)   7 of 10 node leases are older than 30 s"
-    )
-
-
-def test_a_wide_table_of_scaling_runs_has_their_ends_and_messages(api, dwd):
-    run = {"id": "x-1", "phase": "Failed", "ended": "2026-11-22T07:06:24Z", "message": "timed out"}
-    api.on("GET /operations", page(run))
-    assert "2026-11-22T07:06:24Z" not in dwd("operations").out
-    assert dwd("operations", "-o", "wide").lines[1].split()[-3:] == ["-", "timed", "out"]
-
-
-def test_a_wide_table_of_services_says_what_troubles_their_recovery(api, dwd):
-    weeder = {"namespace": "a", "service": "etcd", "recoveries": [{"trouble": "watch is stale"}]}
-    api.on("GET /weeders", page(weeder))
-    assert "watch is stale" not in dwd("weeders").out
-    assert dwd("weeders", "-o", "wide").lines[1].endswith("watch is stale")
+    assert end not in narrow.out
+    assert wide.lines[1].endswith(end)
 
 
 def test_wide_is_the_usual_table_where_there_is_no_more_to_say(api, dwd):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.client import ApiCall, Client, NoToken, Reach
-from app.cli.portforward import Kubectl
+from app.cli.client import ApiCall, Client
 from app.cli.problems import CommandFailed
-from app.cli.transports import ForwardedTransport
+from app.cli.tokens import NoToken
+from app.cli.transports import ForwardedTransport, Kubectl
 from app.core.config.values import NamespacedName, origin
 from tests.cli import examples
 from tests.cli.conftest import run
@@ -167,12 +167,11 @@ async def test_after_a_leaders_pod_that_is_gone_the_deployment_is_asked_again(cl
     of = NamespacedName("garden", "dwd-prober")
     kubectl = Kubectl(str(cluster.folder / "kubectl"), of, 8080, cluster.environ)
     transport = ForwardedTransport(origin(api.url), kubectl)
-    async with Client(transport, Reach(NoToken(), True, 5.0, "dwd/test")) as client:
+    async with Client(transport, NoToken(), True, timeout=5.0) as client:
         with pytest.raises(CommandFailed) as caught:
             await client.ask(ApiCall("GET", "shoots"))
         assert caught.value.passing, "as with --watch, it is asked again"
         await client.ask(ApiCall("GET", "shoots"))
-    await transport.close()
     asked = [each[-2] for each in cluster.said("begins")]
     assert asked == [DEPLOYMENT, "pod/gone", DEPLOYMENT]
 

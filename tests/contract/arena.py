@@ -1,4 +1,4 @@
-"""What a test of the contract is given, whichever cluster stands behind it.
+"""What tests of the contract have in common, whichever cluster stands behind them.
 
 A test acts on two sides of one API server: it arranges as an administrator (`create`, `patch`, `delete`, faults), and
 it looks through the ports of `app.core.ports`, as the prober does.
@@ -6,23 +6,17 @@ it looks through the ports of `app.core.ports`, as the prober does.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pytest
 
-from app.core.clock import Clock
 from app.core.kube.election import ElectionTimes
-from app.core.kube.reviews import AccessReviewer
 from app.core.kube.seed import SeedCluster
-from app.core.kube.shoot import ShootConnector
 from app.core.model.callers import GROUP
 from app.core.model.policy import DependentPolicy, ProberPolicy
-from app.core.model.shoots import Route, SecretView
 from app.core.model.workloads import ResourceRef
-from app.core.ports import EmitEvent, Permission, SeedChange, Watched
-from app.simulation.traffic import ConnectionLoss
+from app.core.ports import SeedChange, Watched
 from tests.e2e.objects import KCM as KCM_NAME
 from tests.e2e.objects import SECRET
 
@@ -91,167 +85,6 @@ def whole(kind: str, body: Json, namespace: str) -> Json:
     place = {"namespace": namespace} if known.namespaced else {}
     metadata = {**body["metadata"], **place}
     return {**body, "apiVersion": known.api_version, "kind": kind, "metadata": metadata}
-
-
-class Admin(Protocol):
-    """An administrator of one API server; namespaces default to that of the test."""
-
-    async def create(self, kind: str, body: Json, *, namespace: str | None = None) -> None:
-        """Creates an object; a status in it is written as well."""
-        ...
-
-    async def patch(
-        self,
-        kind: str,
-        name: str,
-        patch: Json,
-        *,
-        namespace: str | None = None,
-        status: bool = False,
-    ) -> None:
-        """Merges into an object, or into its status."""
-        ...
-
-    async def delete(self, kind: str, name: str, *, namespace: str | None = None) -> None:
-        """Deletes an object."""
-        ...
-
-    async def find(self, kind: str, name: str, *, namespace: str | None = None) -> Json | None:
-        """An object as it truly is."""
-        ...
-
-
-class Candidate(Protocol):
-    """One who may lead."""
-
-    @property
-    def leading(self) -> bool: ...
-
-    @property
-    def may_probe(self) -> bool: ...
-
-    def subscribe(self, listener: Callable[[], None]) -> None: ...
-
-    async def run(self) -> None: ...
-
-    async def release(self) -> None: ...
-
-
-class ShootArena(Protocol):
-    """A shoot: its administrator, its Secret, and what may be wrong with it."""
-
-    @property
-    def admin(self) -> Admin:
-        """Of the shoot's API server; Leases are in `kube-node-lease`."""
-        ...
-
-    def secret(self, **changes: Any) -> SecretView:
-        """The Secret that leads to it by `route`; `token`, `user`, `content` or `server` instead of what is right."""
-        ...
-
-    def cut(self, route: Route, how: ConnectionLoss) -> AbstractAsyncContextManager[None]:
-        """Our way to it by this route is cut."""
-        ...
-
-    def slow(self, route: Route, seconds: float) -> AbstractAsyncContextManager[None]:
-        """Answers by this route come so much later, at least."""
-        ...
-
-    def storage_away(self) -> AbstractAsyncContextManager[None]:
-        """Its storage does not answer."""
-        ...
-
-    def down(self) -> AbstractAsyncContextManager[None]:
-        """Its API server refuses connections."""
-        ...
-
-    def impostor(self) -> AbstractAsyncContextManager[SecretView]:
-        """What answers has a certificate that the Secret's authority did not sign."""
-        ...
-
-    def throttled(self, retry_after: float | None) -> AbstractAsyncContextManager[None]:
-        """429 for us."""
-        ...
-
-    def forbidden(self) -> AbstractAsyncContextManager[None]:
-        """We may not list Nodes."""
-        ...
-
-    async def rotate(self) -> SecretView:
-        """A new token; the former one is no longer accepted. Gives the new Secret."""
-        ...
-
-
-class Arena(Protocol):
-    """One cluster, and a control-plane namespace of the test's own in it."""
-
-    clock: Clock
-    namespace: str
-
-    @property
-    def admin(self) -> Admin:
-        """Of the seed's API server."""
-        ...
-
-    @property
-    def seed(self) -> SeedCluster:
-        """The seed, as the prober has it."""
-        ...
-
-    @property
-    def connector(self) -> ShootConnector:
-        """The way to shoots, as the prober has it."""
-        ...
-
-    @property
-    def access(self) -> AccessReviewer:
-        """What we may do."""
-        ...
-
-    @property
-    def events(self) -> EmitEvent:
-        """Creates Events."""
-        ...
-
-    async def shoot(self) -> ShootArena:
-        """A shoot without nodes, behind the namespace of the test."""
-        ...
-
-    def candidate(self, identity: str) -> Candidate:
-        """One more candidate for the same Lease."""
-        ...
-
-    async def lease(self) -> Json | None:
-        """The Lease as it is; None where there is none."""
-        ...
-
-    async def drop_lease(self) -> None:
-        """Somebody deletes the Lease."""
-        ...
-
-    async def begin_deletion(self, kind: str, name: str) -> None:
-        """Deletes an object that a finalizer keeps."""
-        ...
-
-    def watches_cut(self) -> AbstractAsyncContextManager[None]:
-        """All watches end, and none can be opened."""
-        ...
-
-    def watches_stalled(self) -> AbstractAsyncContextManager[None]:
-        """All watches that are open deliver nothing more."""
-        ...
-
-    def watches_expired(self) -> AbstractAsyncContextManager[None]:
-        """As `watches_cut`, and at its end the server has forgotten what happened in it."""
-        ...
-
-    def throttled(self, retry_after: float | None) -> AbstractAsyncContextManager[None]:
-        """429 for us, from the seed."""
-        ...
-
-    def patches_forbidden(self) -> AbstractAsyncContextManager[tuple[Permission, ...]]:
-        """We may not patch Deployments; gives the rights that are missing."""
-        ...
 
 
 async def until(condition: Callable[[], object], what: str = "", within: float = PATIENCE) -> None:

@@ -1,7 +1,7 @@
 """Two clusters for the same tests: which of them a test gets is its parameter `where`.
 
-From the outside in: `arena` (what a test is given), `served` (the real adapter on the simulation's servers), `real`
-(the real adapter on kube-apiserver, with `pressure` for its 429), `adapter` and `proxy` (what both share).
+From the outside in: `served` (the real adapter on the simulation's servers), `real` (the real adapter on
+kube-apiserver, with `pressure` for its 429), `adapter`, `arena` and `proxy` (what both share).
 """
 
 import os
@@ -18,17 +18,16 @@ from app.core.model.policy import ProberPolicy
 from app.core.tasks import Tasks
 from app.simulation.server.loopback import Loopback
 from tests.contract.adapter import hurried
-from tests.contract.arena import CLUSTERS, POLICY, Arena
+from tests.contract.arena import CLUSTERS, POLICY
 from tests.contract.peopling import Peopling, RealPeopling, ServedPeopling
-from tests.contract.real import Landscape, RealArena, landscape
+from tests.contract.real import Arena, Landscape, RealArena, landscape
 from tests.contract.reviewing import (
     RealReviewing,
     Reviewing,
     ServedReviewing,
 )
 from tests.contract.served import ServedArena
-from tests.contract.weeders import RealWeeding, ServedWeeding
-from tests.contract.weeding import SHORT, Heard, Weeding
+from tests.contract.weeding import SHORT, Heard, RealWeeding, ServedWeeding, Weeding
 from tests.contract.wire import Wire
 from tests.e2e.controlplane import assets_in
 
@@ -116,8 +115,7 @@ async def weeding(
 ) -> AsyncIterator[Weeding]:
     """The weeder's port; the slices are watched."""
     monkeypatch.setattr(weeder_view, "DELETED_WITHIN", SHORT)
-    assert isinstance(arena, ServedArena | RealArena)
-    made: Weeding = RealWeeding(arena) if isinstance(arena, RealArena) else ServedWeeding(arena)
+    made = RealWeeding(arena) if isinstance(arena, RealArena) else ServedWeeding(arena)
     async with made.open(heard):
         yield made
 
@@ -126,8 +124,7 @@ async def weeding(
 async def peopling(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Peopling]:
     """Pauses and ScaleRequests; they are watched."""
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
-    assert isinstance(arena, ServedArena | RealArena)
-    made: Peopling = RealPeopling(arena) if isinstance(arena, RealArena) else ServedPeopling(arena)
+    made = RealPeopling(arena) if isinstance(arena, RealArena) else ServedPeopling(arena)
     async with made.open():
         yield made
 
@@ -135,10 +132,7 @@ async def peopling(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 @pytest_asyncio.fixture(loop_scope="session")
 async def reviewing(arena: Arena) -> AsyncIterator[Reviewing]:
     """A caller, and who asks about her."""
-    assert isinstance(arena, ServedArena | RealArena)
-    made: Reviewing = (
-        RealReviewing(arena) if isinstance(arena, RealArena) else ServedReviewing(arena)
-    )
+    made = RealReviewing(arena) if isinstance(arena, RealArena) else ServedReviewing(arena)
     async with made.open():
         yield made
 
@@ -146,7 +140,6 @@ async def reviewing(arena: Arena) -> AsyncIterator[Reviewing]:
 @pytest_asyncio.fixture(loop_scope="session")
 async def wire(arena: Arena) -> AsyncIterator[Wire]:
     """The seed's API server, as its administrator."""
-    assert isinstance(arena, ServedArena | RealArena)
     made = Wire(arena.port, arena.ca, arena.admin_token)
     yield made
     await made.close()

@@ -1,16 +1,12 @@
 """Pauses and ScaleRequests on both clusters: our port on them, people who write them, and what may be wrong."""
 
-import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from copy import copy
+from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
-from app.core.clock import Clock
 from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, CustomObjects
 from app.core.kube.reviews import permissions_needed, process_permissions
-from app.core.model.overrides import Pause, ScaleRequest
 from app.core.ports import Permission
 from tests.contract.arena import KINDS, POLICY, Json, until
 from tests.contract.real import RealArena
@@ -21,80 +17,14 @@ from tests.e2e.processes import eventually
 
 PROCESS = "watchdog-1"
 """The identity of the process whose adapter this is."""
-BEFORE_STALE = 100.0
-"""Seconds without contact after which a watch is stale, and some more."""
-
-
-class Later(Clock):
-    """The time of this machine, which tests can let jump ahead."""
-
-    def __init__(self) -> None:
-        self.ahead = 0.0
-        super().__init__(time.time(), lambda: time.monotonic() + self.ahead)
-
-
-class Peopling(Protocol):
-    """The custom resources of one cluster."""
-
-    @property
-    def pauses(self) -> CustomObjects[Pause]:
-        """The port; it is watched within `open`."""
-        ...
-
-    @property
-    def requests(self) -> CustomObjects[ScaleRequest]:
-        """The same for ScaleRequests."""
-        ...
-
-    @property
-    def clock(self) -> Later:
-        """The clock of both."""
-        ...
-
-    def open(self) -> AbstractAsyncContextManager[None]:
-        """Both are watched within, and listed once."""
-        ...
-
-    async def make(self, kind: str, name: str, **spec: Any) -> None:
-        """Somebody creates one with kubectl."""
-        ...
-
-    async def edit(self, kind: str, name: str, **spec: Any) -> None:
-        """Somebody changes its spec."""
-        ...
-
-    async def delete(self, kind: str, name: str) -> None:
-        """Somebody deletes it."""
-        ...
-
-    async def find(self, kind: str, name: str) -> Json | None:
-        """The object as it truly is."""
-        ...
-
-    def cut(self) -> AbstractAsyncContextManager[None]:
-        """The watches break, and none can be opened."""
-        ...
-
-    def stalled(self) -> AbstractAsyncContextManager[None]:
-        """The watches deliver nothing more."""
-        ...
-
-    def removed(self) -> AbstractAsyncContextManager[None]:
-        """The definitions are deleted, and all objects with them; at its end they are installed again."""
-        ...
-
-    def forbidden(self, *verbs: str) -> AbstractAsyncContextManager[None]:
-        """We may not do this, or nothing at all; a watch that is open ends."""
-        ...
 
 
 class _Both:
     """The adapters, and people, who do the same on both clusters."""
 
     def __init__(self, arena: ServedArena | RealArena) -> None:
-        self._arena, self.clock, api = arena, Later(), copy(arena.adapter.api)
-        api.clock = self.clock
-        shared = (api, PROCESS, arena.tasks, Random(1))
+        self._arena, self.clock = arena, arena.clock
+        shared = (arena.adapter.api, PROCESS, arena.tasks, Random(1))
         self.pauses, self.requests = (
             CustomObjects(PAUSE, *shared),
             CustomObjects(SCALE_REQUEST, *shared),
@@ -102,6 +32,7 @@ class _Both:
 
     @asynccontextmanager
     async def _watched(self) -> AsyncIterator[None]:
+        """Both are watched within, and listed once."""
         async with AsyncExitStack() as stack:
             for each in (self.pauses, self.requests):
                 await each.start()
@@ -111,6 +42,7 @@ class _Both:
             yield
 
     async def make(self, kind: str, name: str, **spec: Any) -> None:
+        """Somebody creates one with kubectl."""
         body = {
             "apiVersion": KINDS[kind].api_version,
             "kind": kind,
@@ -128,12 +60,6 @@ class _Both:
     async def find(self, kind: str, name: str) -> Json | None:
         return await self._arena.admin.find(kind, name)
 
-    def cut(self):
-        return self._arena.proxy.down()
-
-    def stalled(self):
-        return self._arena.proxy.frozen()
-
 
 class ServedPeopling(_Both):
     """The adapter on the simulation's servers."""
@@ -150,11 +76,13 @@ class ServedPeopling(_Both):
 
     @asynccontextmanager
     async def removed(self) -> AsyncIterator[None]:
+        """The definitions are deleted, and all objects with them; at its end they are installed again."""
         with self._world.faults.crds_removed():
             yield
 
     @asynccontextmanager
     async def forbidden(self, *verbs: str) -> AsyncIterator[None]:
+        """We may not do this, or nothing at all; a watch that is open ends."""
         with self._world.faults.overrides_forbidden(*verbs):
             self._servers.cut()
             yield
@@ -206,6 +134,10 @@ class RealPeopling(_Both):
             return await self._real.access.missing(rights) == (rights if missing else ())
 
         await eventually(known, f"{rights} are known", within=10, every=0.02)
+
+
+Peopling = ServedPeopling | RealPeopling
+"""The custom resources of one cluster."""
 
 
 def _rules(*without: str) -> list[Json]:

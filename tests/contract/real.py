@@ -21,6 +21,7 @@ from tests.contract.adapter import Adapter
 from tests.contract.arena import ELECTION, KCM, KINDS, NODE_LEASES, POLICY, Json, whole
 from tests.contract.pressure import throttling
 from tests.contract.proxy import Proxy
+from tests.contract.served import ServedArena
 from tests.e2e import objects
 from tests.e2e.api import NODES, Api, all_of
 from tests.e2e.controlplane import ADMIN, ControlPlane, Etcd
@@ -36,7 +37,6 @@ from tests.e2e.landscape import (
     grant,
 )
 from tests.e2e.processes import eventually
-from tests.e2e.proxies import TcpProxy
 from tests.support.certs import Authority
 
 _numbers = count(1)
@@ -114,7 +114,7 @@ class ApiAdmin:
 
 
 class RealShoot:
-    """The shoot, emptied for each test."""
+    """The shoot, emptied for each test: its administrator, its Secret, and what may be wrong with it."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._plane, self._namespace = plane, namespace
@@ -122,30 +122,26 @@ class RealShoot:
 
     async def begin(self) -> None:
         self._token = await self._plane.api.token_of("kube-system", PROBE)
-        self._proxy = Proxy(self._plane.port)
-        await self._proxy.start()
-        self._ways = {route: TcpProxy(self._plane.port) for route in Route}
+        self._ways = {route: Proxy(self._plane.port) for route in Route}
         await all_of(way.start() for way in self._ways.values())
         self.user = self._plane.api.as_user(self._token)
 
     async def end(self) -> None:
         await self.user.close()
-        await self._proxy.close()
         await all_of(way.stop() for way in self._ways.values())
         await self._plane.api.delete(NODES)
         await self._plane.api.delete(KINDS["Lease"].path(NODE_LEASES))
 
     def secret(self, **changes: Any) -> SecretView:
         ca = changes.get("ca", self._plane.authority.pem)
-        route = changes.get("route")
-        right = self._proxy.url if route is None else self._ways[route].url
-        server = changes.get("server", right)
+        route = changes.get("route", Route.INTERNAL)
+        server = changes.get("server", self._ways[route].url)
         config = json.loads(objects.kubeconfig(self._namespace, server, ca, self._token))
         config["users"][0]["user"] = changes.get(
             "user", {"token": changes.get("token", self._token)}
         )
         content = changes.get("content", json.dumps(config).encode())
-        return SecretView(self._namespace, f"a{next(_numbers)}", content, route or Route.INTERNAL)
+        return SecretView(self._namespace, f"a{next(_numbers)}", content, route)
 
     @asynccontextmanager
     async def cut(self, route: Route, how: ConnectionLoss) -> AsyncIterator[None]:
@@ -162,12 +158,6 @@ class RealShoot:
         await way.heal()
 
     @asynccontextmanager
-    async def slow(self, route: Route, seconds: float) -> AsyncIterator[None]:
-        self._ways[route].slow(seconds)
-        yield
-        self._ways[route].slow(0.0)
-
-    @asynccontextmanager
     async def storage_away(self) -> AsyncIterator[None]:
         self._plane.storage.child.pause()
         try:
@@ -176,14 +166,11 @@ class RealShoot:
             await self._plane.recover()
 
     def down(self):
-        return self._proxy.down()
+        return self._ways[Route.INTERNAL].down()
 
     @asynccontextmanager
     async def impostor(self) -> AsyncIterator[SecretView]:
         yield self.secret(ca=Authority.create("somebody else").pem)
-
-    def throttled(self, retry_after: float | None):
-        return throttling(self._plane.api, self.user, self._token)
 
     @asynccontextmanager
     async def forbidden(self) -> AsyncIterator[None]:
@@ -235,7 +222,7 @@ class RealArena:
         await self.proxy.start()
         self.adapter = Adapter(self.clock, self.tasks, self.proxy, self.ca, self.token, self.policy)
         self.seed, self.connector = self.adapter.seed, self.adapter.connector
-        self.access, self.events = self.adapter.access, self.adapter.events
+        self.access = self.adapter.access
         self.user = self.api.as_user(self.token)
         try:
             async with self.adapter.open():
@@ -245,7 +232,7 @@ class RealArena:
 
     async def _close(self) -> None:
         await self.user.close()
-        await self.proxy.close()
+        await self.proxy.stop()
         if self._shoot is not None:
             await self._shoot.end()
         kinds = ("Machine", "Deployment", "Scaler", "Secret", "EndpointSlice", "Pod")
@@ -306,6 +293,10 @@ class RealArena:
 
         await eventually(known, "patches are forbidden", within=10, every=0.02)
         yield missing
+
+
+Arena = ServedArena | RealArena
+"""One cluster, and a control-plane namespace of the test's own in it."""
 
 
 async def compact(storage: Etcd) -> None:

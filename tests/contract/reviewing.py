@@ -1,8 +1,7 @@
 """Callers on both clusters: their tokens, their rights, and our port that asks about them."""
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol
+from contextlib import asynccontextmanager
 
 from app.core.kube.reviews import Reviewer
 from app.core.model.callers import AUDIENCE, GROUP, Access, Caller
@@ -17,45 +16,6 @@ ACCOUNT = "jane"
 OTHER = "somebody-else"
 """An audience that is not ours."""
 _REVIEWS = {"tokenreviews": "authentication.k8s.io", "subjectaccessreviews": "authorization.k8s.io"}
-
-
-class Reviewing(Protocol):
-    """One caller, a ServiceAccount, and who asks about her."""
-
-    @property
-    def reviewer(self) -> Reviewer:
-        """The port."""
-        ...
-
-    @property
-    def user(self) -> str:
-        """The caller's name."""
-        ...
-
-    @property
-    def namespace(self) -> str:
-        """A control plane that she may have rights in."""
-        ...
-
-    def open(self) -> AbstractAsyncContextManager[None]:
-        """The caller exists within, and we may ask."""
-        ...
-
-    async def token(self, audience: str | None = AUDIENCE) -> str:
-        """A token of hers for this audience; None: for the API server."""
-        ...
-
-    async def revoke(self) -> None:
-        """All her tokens are worth nothing from now on."""
-        ...
-
-    async def grant(self, verb: str, resource: str, namespace: str = "") -> None:
-        """She may do this: in one namespace, or in all; a resource that begins with `/` is a path."""
-        ...
-
-    def forbidden(self, what: str) -> AbstractAsyncContextManager[None]:
-        """We may not create these reviews."""
-        ...
 
 
 class ServedReviewing:
@@ -75,6 +35,7 @@ class ServedReviewing:
         yield
 
     async def token(self, audience: str | None = AUDIENCE) -> str:
+        """A token of hers for this audience; None: for the API server."""
         self._tokens.append(f"token-{len(self._tokens)}")
         self._world.identities.add(
             self._tokens[-1],
@@ -87,15 +48,18 @@ class ServedReviewing:
         return self._tokens[-1]
 
     async def revoke(self) -> None:
+        """All her tokens are worth nothing from now on."""
         for each in self._tokens:
             self._world.identities.forget(each)
 
     async def grant(self, verb: str, resource: str, namespace: str = "") -> None:
+        """She may do this: in one namespace, or in all; a resource that begins with `/` is a path."""
         group = "" if resource.startswith("/") else GROUP
         self._world.identities.grant(self.user, verb, resource, namespace, group=group)
 
     @asynccontextmanager
     async def forbidden(self, what: str) -> AsyncIterator[None]:
+        """We may not create these reviews."""
         with self._world.faults.reviews_forbidden(what):
             yield
 
@@ -182,3 +146,7 @@ class RealReviewing:
             return (found == 403) == (status == 403)
 
         await eventually(so, f"{what} are refused with {status}", within=10, every=0.02)
+
+
+Reviewing = ServedReviewing | RealReviewing
+"""One caller, a ServiceAccount, and who asks about her."""

@@ -77,6 +77,7 @@ class ServedShoot:
         self.admin = StoreAdmin(world.clock, server.store, manifests.LEASES)
 
     def secret(self, **changes: Any) -> SecretView:
+        """The Secret that leads to it by `route`; `token`, `user`, `content` or `server` instead of what is right."""
         server, route = self._server, changes.get("route", Route.INTERNAL)
         user = changes.get("user", {"token": changes.get("token", server.newest_token)})
         url = changes.get("server", self._world.parts.place.url(server.namespace, route))
@@ -86,16 +87,11 @@ class ServedShoot:
 
     @asynccontextmanager
     async def cut(self, route: Route, how: ConnectionLoss) -> AsyncIterator[None]:
+        """Our way to it by this route is cut."""
         with self._world.faults.route_cut(self._server.namespace, route, how):
             await asyncio.sleep(0.01)  # its port hears of it in the next turns of the loop
             yield
         await asyncio.sleep(0.01)
-
-    def slow(self, route: Route, seconds: float):
-        trouble = Trouble(latency=seconds)
-        return self._during(
-            self._world.faults.route_trouble(self._server.namespace, route, trouble)
-        )
 
     @asynccontextmanager
     async def _during(self, fault: Fault) -> AsyncIterator[None]:
@@ -110,17 +106,16 @@ class ServedShoot:
 
     @asynccontextmanager
     async def impostor(self) -> AsyncIterator[SecretView]:
+        """What answers has a certificate that the Secret's authority did not sign."""
         right = self.secret()
         with self._world.faults.certificate_untrusted(self._server.namespace):
             yield right
-
-    def throttled(self, retry_after: float | None):
-        return self._during(self._world.faults.throttled(self._server.namespace, retry_after))
 
     def forbidden(self):
         return self._during(self._world.faults.forbidden(self._server.namespace, "list", "nodes"))
 
     async def rotate(self) -> SecretView:
+        """A new token; the former one is no longer accepted. Gives the new Secret."""
         self._world.faults.rotate_token(self._server.namespace)
         return self.secret()
 
@@ -160,10 +155,10 @@ class ServedArena:
                 self.clock, self.tasks, self.proxy, self.ca, self.token, self.policy
             )
             self.seed, self.connector = self.adapter.seed, self.adapter.connector
-            self.access, self.events = self.adapter.access, self.adapter.events
+            self.access = self.adapter.access
             async with self.adapter.open():
                 yield
-            await self.proxy.close()
+            await self.proxy.stop()
         finally:
             await self.servers.stop()
 
@@ -179,6 +174,7 @@ class ServedArena:
         self.token = content["users"][0]["user"]["token"]
 
     async def shoot(self) -> ServedShoot:
+        """A shoot without nodes, behind the namespace of the test."""
         server = self.world.add_shoot(self.namespace, nodes=0, replicas={})
         await self.servers.start()
         return ServedShoot(self.world, server)
@@ -191,20 +187,25 @@ class ServedArena:
         self.world.store.delete(ObjectKey("Lease", GARDEN, ELECTION))
 
     async def begin_deletion(self, kind: str, name: str) -> None:
+        """Deletes an object that a finalizer keeps."""
         patch = {"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}
         await self.admin.patch(kind, name, patch)
 
     def candidate(self, identity: str) -> LeaseElection:
+        """One more candidate for the same Lease."""
         return self.adapter.candidate(identity, GARDEN)
 
     def watches_cut(self):
+        """All watches end, and none can be opened."""
         return self.proxy.down()
 
     def watches_stalled(self):
+        """All watches that are open deliver nothing more."""
         return self.proxy.frozen()
 
     @asynccontextmanager
     async def watches_expired(self) -> AsyncIterator[None]:
+        """As `watches_cut`, and at its end the server has forgotten what happened in it."""
         before = self.adapter.expired
         async with self.proxy.down():
             yield
@@ -217,12 +218,14 @@ class ServedArena:
 
     @asynccontextmanager
     async def throttled(self, retry_after: float | None) -> AsyncIterator[None]:
+        """429 for us, from the seed."""
         trouble = Trouble(throttled=True, retry_after=retry_after)
         with self.world.faults.seed_trouble(trouble):
             yield
 
     @asynccontextmanager
     async def patches_forbidden(self) -> AsyncIterator[tuple[Permission, ...]]:
+        """We may not patch Deployments; gives the rights that are missing."""
         missing = Permission("patch", "apps", "deployments", KCM.name)
         self.world.denied.add(missing)
         with self.world.faults.patch_forbidden("deployments"):

@@ -1,21 +1,134 @@
 """The pods of endpoint probes are seen, of the namespaces that are followed only, whatever happens to their watches."""
 
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Final
+
 import pytest
 import pytest_asyncio
 
 from app.core.kube import pods, reflector
+from app.core.kube.pods import ProbedPods
 from app.core.limits import Backoff
-from app.core.model.endpoints import ProbedContainer
+from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
+from app.core.model.names import LabelSelector, Operator, Requirement
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import pod
-from tests.contract.probing import ETCD, OTHERS, ROLE, Seen, probing_of
+from tests.contract.real import Arena, RealArena
+from tests.contract.served import ServedArena
+from tests.contract.weeding import RealWeeding, ServedWeeding
+from tests.contract.wire import Wire
 from tests.e2e.processes import eventually
 
 pytestmark = REAL_TIME
 
+ROLE: Final = "role"
+ETCD: Final = LabelSelector((Requirement(ROLE, Operator.IN, frozenset({"main"})),))
+OTHERS: Final = LabelSelector(
+    (Requirement(ROLE, Operator.EXISTS), Requirement(ROLE, Operator.NOT_IN, frozenset({"main"})))
+)
+SELECTORS: Final = (ETCD, OTHERS)
+_WATCHES: Final = re.compile(
+    'apiserver_longrunning_requests{.*resource="pods".*scope="cluster".*verb="WATCH"'
+)
+
+
+class Seen:
+    """What is seen of the pods, and what was told."""
+
+    def __init__(self, pods: ProbedPods, namespace: str) -> None:
+        self.port, self._namespace = pods, namespace
+        self.told: list[str] = []
+        """Each namespace that was told."""
+        pods.subscribe(self.told.append)
+
+    def names(self, selector: LabelSelector = ETCD, namespace: str | None = None) -> str:
+        """The names of the pods, one after the other."""
+        found = self.port.pods(namespace or self._namespace, selector)
+        return " ".join(sorted(each.name for each in found))
+
+    def pod(self, name: str, selector: LabelSelector = ETCD) -> ProbedPod:
+        """One of them."""
+        found = self.port.pods(self._namespace, selector)
+        return next(each for each in found if each.name == name)
+
+    def synced(self, namespace: str | None = None) -> bool:
+        """Whether all pods of a namespace are known."""
+        return self.port.watch_state(namespace or self._namespace, ETCD).synced
+
+    async def show(
+        self, names: str, selector: LabelSelector = ETCD, namespace: str | None = None
+    ) -> None:
+        """Waits until these are seen."""
+        await until(
+            lambda: self.names(selector, namespace) == names and self.synced(namespace),
+            f"{names!r} instead of {self.names(selector, namespace)!r}",
+        )
+
+
+class ServedProbing(ServedWeeding):
+    """The adapter on the simulation's server."""
+
+    def __init__(self, arena: ServedArena) -> None:
+        super().__init__(arena)
+        self._pods = _adapted(arena)
+        self.probed: ProbedPods = self._pods
+
+    @asynccontextmanager
+    async def ready(self) -> AsyncIterator[None]:
+        async with _started(self._pods):
+            yield
+
+
+class RealProbing(RealWeeding):
+    """The adapter on a real API server."""
+
+    def __init__(self, arena: RealArena) -> None:
+        super().__init__(arena)
+        self._pods = _adapted(arena)
+        self.probed: ProbedPods = self._pods
+
+    @asynccontextmanager
+    async def ready(self) -> AsyncIterator[None]:
+        await self.granted()
+        async with _started(self._pods):
+            yield
+
+    async def watches(self) -> int:
+        wire = Wire(self._arena.port, self._arena.ca, self._arena.admin_token)
+        lines = (await wire.get("/metrics", accept="text/plain")).text.splitlines()
+        await wire.close()
+        return sum(int(line.rpartition(" ")[2]) for line in lines if _WATCHES.match(line))
+
+
+def _adapted(arena: ServedArena | RealArena) -> ProbedPods:
+    adapter = arena.adapter
+    return ProbedPods(adapter.api, SELECTORS, arena.tasks, Random(1))
+
+
+@asynccontextmanager
+async def _started(pods: ProbedPods) -> AsyncIterator[None]:
+    await pods.start()
+    try:
+        yield
+    finally:
+        await pods.close()
+
+
+Probing = ServedProbing | RealProbing
+"""The port on one cluster; what may happen to it is as in `weeding`."""
+
+
+def probing_of(arena: Arena) -> Probing:
+    """That of this cluster."""
+    return RealProbing(arena) if isinstance(arena, RealArena) else ServedProbing(arena)
+
+
 SINCE = "2030-01-01T00:00:00Z"
-FIRST, SECOND = "containerd://1", "containerd://2"
+FIRST = "containerd://1"
 PORTS = [
     {"name": "client", "containerPort": 2379, "protocol": "TCP"},
     {"containerPort": 2380, "protocol": "TCP"},
@@ -76,9 +189,6 @@ async def open_watches(probing, many):
     await eventually(are_open, f"{many} watches are open", within=5, every=0.05)
 
 
-# When there are watches.
-
-
 async def test_there_is_a_watch_of_each_selector_while_anybody_is_followed(arena, probing, seen):
     await put(arena, "a")
     others = await probing.watches()  # a real API server has some of its own
@@ -92,9 +202,6 @@ async def test_there_is_a_watch_of_each_selector_while_anybody_is_followed(arena
     seen.port.follow(arena.namespace)
     await seen.show("a b")
     await open_watches(probing, others + 2)
-
-
-# What is seen.
 
 
 async def test_a_pod_is_seen_with_what_its_probes_depend_on(arena, following):
@@ -115,52 +222,13 @@ async def test_a_pod_is_seen_with_what_its_probes_depend_on(arena, following):
     assert container == ProbedContainer(
         "main", FIRST, running=True, started_at=parse_rfc3339(SINCE), ports={"client": 2379}
     )
-
-
-async def test_a_container_that_was_not_created_is_seen_without_an_id(arena, following):
-    await put(arena, "a", node=None)
-    await following.show("a")
-    view = following.pod("a")
-    assert (view.phase, view.ip) == ("Pending", "")
-    assert view.containers == (ProbedContainer("main", ports={"client": 2379}),)
-
-
-async def test_a_container_that_crashes_and_starts_again_is_another_one(arena, following):
-    await put(arena, "a", status=running())
-    await until(lambda: following.names() and following.pod("a").containers[0].id, "it runs")
+    following.told.clear()
     waits = running(state={"waiting": {"reason": "CrashLoopBackOff"}})
     await arena.admin.patch("Pod", "a", {"status": waits}, status=True)
     await until(lambda: not following.pod("a").containers[0].running, "it waits")
-    assert following.pod("a").containers[0].started_at is None
-    again = running(SECOND, "2030-01-01T00:10:00Z")
-    await arena.admin.patch("Pod", "a", {"status": again}, status=True)
-    await until(lambda: following.pod("a").containers[0].running, "it runs again")
-    container = following.pod("a").containers[0]
-    assert (container.id, container.started_at) == (SECOND, parse_rfc3339("2030-01-01T00:10:00Z"))
-
-
-async def test_what_happens_to_pods_is_told(arena, following):
-    following.told.clear()
-    await put(arena, "a")
-    await following.show("a")
-    assert set(following.told) == {arena.namespace}
-    following.told.clear()
     await arena.admin.delete("Pod", "a")
     await until(lambda: following.pod("a").deleting, "it is being deleted")
     assert set(following.told) == {arena.namespace}
-
-
-async def test_a_pod_that_is_gone_is_not_seen_and_one_under_its_name_is_another_one(
-    arena, following
-):
-    await put(arena, "a", node=None)
-    await following.show("a")
-    before = following.pod("a").uid
-    await arena.admin.delete("Pod", "a")
-    await following.show("")
-    await put(arena, "a", node=None)
-    await following.show("a")
-    assert following.pod("a").uid != before
 
 
 async def test_each_selector_sees_the_pods_that_match_it(arena, following):
@@ -173,22 +241,6 @@ async def test_each_selector_sees_the_pods_that_match_it(arena, following):
         await arena.admin.patch("Pod", name, {"metadata": {"labels": {ROLE: role}}})
     await following.show("b", ETCD)
     await following.show("a", OTHERS)
-
-
-async def test_pods_of_other_namespaces_are_not_seen_before_these_are_followed(arena, following):
-    name = f"{arena.namespace}-elsewhere"
-    await put(arena, name, namespace="default", node=None)
-    await put(arena, "a")
-    await following.show("a")
-    assert following.names(namespace="default") == ""
-    assert "default" not in following.told
-    following.port.follow("default")
-    await until(lambda: name in following.names(namespace="default"), "it is seen")
-    await arena.admin.delete("Pod", name, namespace="default")
-    await until(lambda: name not in following.names(namespace="default"), "it is gone")
-    assert following.names() == "a"
-    following.port.leave("default")
-    assert (following.names(namespace="default"), following.names()) == ("", "a")
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])

@@ -75,68 +75,33 @@ def things(arena):
     return Things(arena)
 
 
-async def test_what_is_created_changed_and_deleted_elsewhere_shows(things):
+async def test_what_is_created_changed_and_deleted_elsewhere_shows_and_is_told(things):
     assert things.seen() == ABSENT
+    for step, shown in (("create", FIRST), ("change", CHANGED), ("delete", ABSENT)):
+        told = Told.by(things.arena.seed)
+        await getattr(things, step)()
+        await told.everything(things.arena.namespace)
+        await things.show(shown)
+
+
+@pytest.fixture(params=["watches_cut", "watches_stalled", "watches_expired"])
+def trouble(request, monkeypatch):
+    """What becomes of the watches; to be asked for before the arena: silent ones are given up soon."""
+    if request.param == "watches_stalled":
+        impatient(monkeypatch)
+    return request.param
+
+
+async def test_after_a_trouble_nothing_is_missed_nothing_stays_and_all_is_told(trouble, things):
     await things.create()
     await things.show(FIRST)
-    await things.change()
-    await things.show(CHANGED)
-    await things.delete()
-    await things.show(ABSENT)
-
-
-@pytest.mark.parametrize("step", ["create", "change", "delete"])
-async def test_each_of_it_is_told(things, step):
-    arena = things.arena
-    if step != "create":
-        await things.create()
-        await things.show(FIRST)
-    told = Told.by(arena.seed)
-    await getattr(things, step)()
-    await told.everything(arena.namespace)
-
-
-async def test_after_a_cut_nothing_is_missed_and_nothing_stays(things):
-    await things.create()
-    await things.show(FIRST)
-    async with things.arena.watches_cut():
-        await things.change()
-        assert things.seen() == FIRST
-    await things.show(CHANGED)
-    async with things.arena.watches_cut():
-        await things.delete()
-        assert things.seen() == CHANGED
-    await things.show(ABSENT)
-
-
-@pytest.fixture
-def hasty(monkeypatch):
-    """To be asked for before the arena: silent watches are given up soon."""
-    impatient(monkeypatch)
-
-
-async def test_after_a_stall_nothing_is_missed_and_nothing_stays(hasty, things):
-    await things.create()
-    await things.show(FIRST)
-    async with things.arena.watches_stalled():
-        await things.change()
-        assert things.seen() == FIRST
-    await things.show(CHANGED)
-    async with things.arena.watches_stalled():
-        await things.delete()
-        assert things.seen() == CHANGED
-    await things.show(ABSENT)
-
-
-async def test_after_an_expiry_nothing_is_missed_and_nothing_stays(things):
-    await things.create()
-    await things.show(FIRST)
-    async with things.arena.watches_expired():
-        await things.change()
-    await things.show(CHANGED)
-    async with things.arena.watches_expired():
-        await things.delete()
-    await things.show(ABSENT)
+    for step, before, after in ((things.change, FIRST, CHANGED), (things.delete, CHANGED, ABSENT)):
+        told = Told.by(things.arena.seed)
+        async with getattr(things.arena, trouble)():
+            await step()
+            assert things.seen() == before
+        await told.everything(things.arena.namespace)
+        await things.show(after)
 
 
 async def test_what_was_deleted_and_made_anew_while_nobody_looked_is_the_new_one(things):
@@ -154,22 +119,6 @@ async def test_what_was_deleted_and_made_anew_while_nobody_looked_is_the_new_one
         "the new one",
     )
     await things.show(FIRST)
-
-
-async def test_what_changes_after_a_cut_is_told(things):
-    await things.create()
-    await things.show(FIRST)
-    told = Told.by(things.arena.seed)
-    async with things.arena.watches_expired():
-        await things.delete()
-    await told.everything(things.arena.namespace)
-
-
-async def test_watches_are_synced_and_in_contact(arena):
-    for what in Watched:
-        state = arena.seed.watch_state(what)
-        assert state.synced
-        assert not state.stale(arena.clock.now(), after=60)
 
 
 async def sometime(arena):

@@ -1,14 +1,12 @@
 """The weeder sees the pods of one namespace, for as long as it looks, whatever happens to its watch."""
 
-import asyncio
-
 import pytest
 
 from app.core.errors import Forbidden
 from app.core.model.instants import parse_rfc3339
 from app.core.model.weeding import CRASH_LOOP, ContainerView, OwnerView
 from tests.contract.arena import REAL_TIME, until
-from tests.contract.pods import crash_looping, pod, running
+from tests.contract.pods import crash_looping, pod
 from tests.contract.weeding import none_of, one_of, selecting, watching
 from tests.e2e.processes import eventually
 
@@ -33,37 +31,7 @@ def watch(arena, weeding):
     return lambda selector=None, **more: watching(arena, weeding, arena.tasks, selector, **more)
 
 
-# What is seen.
-
-
-async def test_nothing_is_asked_for_before_it_runs(arena, weeding):
-    asked = []
-
-    async def admitted():
-        asked.append(1)
-
-    await put(arena, "a")
-    opened = weeding.seed.watch_pods(arena.namespace, None, asked.append, admitted)
-    assert (opened.synced, opened.trouble, dict(opened.pods())) == (False, None, {})
-    assert asked == []
-
-
-async def test_the_pods_that_there_are_are_told_one_by_one(arena, watch):
-    for name in ("a", "b", "c"):
-        await put(arena, name)
-    async with watch() as opened:
-        await opened.show("a b c")
-        assert sorted(opened.told) == ["a", "b", "c"]
-        assert (opened.watch.synced, opened.watch.trouble) == (True, None)
-
-
-async def test_a_namespace_without_pods_is_listed_too(watch):
-    async with watch() as opened:
-        await until(lambda: opened.watch.synced, "it is listed")
-        assert (opened.names(), opened.told) == ("", [])
-
-
-async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, watch):
+async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, weeding, watch):
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u1"}
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u2"}
     body = pod("a", labels={ROLE: "controlplane"}) | {"status": crash_looping(7, FINISHED)}
@@ -73,6 +41,9 @@ async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, watc
     async with watch() as opened:
         await opened.show("a")
         view = opened.pod("a")
+        assert await weeding.seed.read_pod(arena.namespace, "a") == view, (
+            "a live read shows the same"
+        )
     assert (view.namespace, view.name) == (arena.namespace, "a")
     assert view.uid == found["metadata"]["uid"]
     assert view.resource_version == found["metadata"]["resourceVersion"]
@@ -83,33 +54,10 @@ async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, watc
     assert (view.terminating, view.ready_since) == (False, None)
 
 
-async def test_an_init_container_is_one_too(arena, watch):
-    body = pod("a")
-    body["spec"]["initContainers"] = [{"name": "wait", "image": "registry.invalid/none:1"}]
-    status = crash_looping()
-    status["initContainerStatuses"] = [{**status["containerStatuses"][0], "name": "wait"}]
-    waiting = {"waiting": {"reason": "PodInitializing"}}
-    status["containerStatuses"] = [{**status["containerStatuses"][0], "state": waiting}]
-    await arena.admin.create("Pod", body | {"status": status})
-    async with watch() as opened:
-        await opened.show("a")
-        containers = {each.name: each for each in opened.pod("a").containers}
-    assert (containers["wait"].init, containers["wait"].waiting) == (True, CRASH_LOOP)
-    assert (containers["main"].init, containers["main"].waiting) == (False, "PodInitializing")
-
-
-async def test_since_when_a_pod_is_ready_is_told(arena, watch):
-    await put(arena, "a", status=running(FINISHED))
-    async with watch() as opened:
-        await opened.show("a")
-        view = opened.pod("a")
-    assert view.ready_since == parse_rfc3339(FINISHED)
-    assert view.containers == (ContainerView("main", None, 0, None, init=False),)
-
-
 async def test_what_happens_to_pods_shows_and_is_told(arena, watch):
     async with watch() as opened:
         await until(lambda: opened.watch.synced, "it is listed")
+        assert (opened.names(), opened.told, opened.asked) == ("", [], 2)
         await put(arena, "a")
         await put(arena, "b", node=None)
         await opened.show("a b")
@@ -123,21 +71,6 @@ async def test_what_happens_to_pods_shows_and_is_told(arena, watch):
         await until(lambda: opened.pod("a").terminating, "it is terminating")
         assert (opened.told[0], opened.told[-1]) == ("a", "a")
         assert set(opened.told) == {"a", "b"}
-
-
-async def test_a_pod_that_was_made_anew_under_its_name_is_another_one(arena, watch):
-    await put(arena, "a", node=None)
-    async with watch() as opened:
-        await opened.show("a")
-        before = opened.pod("a").uid
-        await arena.admin.delete("Pod", "a")
-        await put(arena, "a", node=None)
-        await until(
-            lambda: "a" in opened.watch.pods() and opened.pod("a").uid != before, "the new one"
-        )
-
-
-# Which pods.
 
 
 async def test_a_selector_shows_the_pods_that_match_it_only(arena, watch):
@@ -170,48 +103,6 @@ async def test_a_pod_that_leaves_a_selection_is_gone_and_one_that_joins_it_is_th
         assert opened.told == ["a", "b", "a"]
 
 
-async def test_pods_of_other_namespaces_are_not_seen(arena, watch):
-    name = f"{arena.namespace}-elsewhere"
-    await put(arena, "a", labels={"x": "1"})
-    await put(arena, name, namespace="default", node=None, labels={"x": "1"})
-    async with watch() as opened, watch(namespace="default") as other:
-        await opened.show("a")
-        await until(lambda: name in other.watch.pods(), "the other one is seen there")
-        patch = {"metadata": {"labels": {"x": "2"}}}
-        await arena.admin.patch("Pod", name, patch, namespace="default")
-        await until(lambda: other.pod(name).labels["x"] == "2", "its change is seen there")
-        await arena.admin.delete("Pod", name, namespace="default")
-        await until(lambda: name not in other.watch.pods(), "it is gone there")
-        await put(arena, "b")
-        await opened.show("a b")
-        assert opened.told == ["a", "b"]
-        assert "a" not in other.told
-
-
-# What it costs.
-
-
-async def test_a_watch_is_a_list_and_a_watch_and_each_is_admitted(arena, watch):
-    await put(arena, "a")
-    async with watch() as opened:
-        await opened.show("a")
-        await put(arena, "b")
-        await opened.show("a b")
-        assert opened.asked == 2
-
-
-async def test_what_is_not_admitted_is_not_asked_for(arena, watch):
-    await put(arena, "a")
-    gate = asyncio.Event()
-    async with watch(admitted=gate.wait) as opened:
-        await until(lambda: opened.asked == 1, "it waits to be admitted")
-        begun = arena.clock.now()
-        await until(lambda: arena.clock.now() > begun + 0.1, "some time passes")
-        assert (opened.watch.synced, opened.names(), opened.asked) == (False, "", 1)
-        gate.set()
-        await opened.show("a")
-
-
 async def test_a_watch_that_is_cancelled_is_closed_at_once(arena, weeding, watch):
     await put(arena, "a")
     async with watch() as first, watch(selecting(none_of("x", "1"))) as second:
@@ -231,16 +122,6 @@ async def open_watches(weeding, many):
     await eventually(are_open, f"{many} watches are open", within=3, every=0.05)
 
 
-async def test_one_that_is_cancelled_while_it_cannot_connect_just_ends(weeding, watch):
-    async with weeding.cut():
-        async with watch() as opened:
-            await until(lambda: opened.watch.trouble, "it is in trouble")
-        assert opened.ended == []
-
-
-# What happens to the watch.
-
-
 @pytest.mark.parametrize("verb", ["list", "watch"])
 async def test_a_right_that_is_missing_ends_it(weeding, watch, verb):
     async with weeding.forbidden(verb, "pods"), watch() as opened:
@@ -249,19 +130,6 @@ async def test_a_right_that_is_missing_ends_it(weeding, watch, verb):
         assert opened.ended[0].status == 403
         assert opened.watch.synced is (verb == "watch")
         assert opened.asked == 3 + (verb == "watch")
-
-
-# One request.
-
-
-async def test_a_pod_is_read_as_it_is_now(arena, weeding):
-    assert await weeding.seed.read_pod(arena.namespace, "a") is None
-    await put(arena, "a", status=running(FINISHED), labels={"x": "1"})
-    view = await weeding.seed.read_pod(arena.namespace, "a")
-    assert (view.namespace, view.name, view.labels) == (arena.namespace, "a", {"x": "1"})
-    assert (view.ready_since, view.terminating) == (parse_rfc3339(FINISHED), False)
-    await arena.admin.delete("Pod", "a")
-    assert (await weeding.seed.read_pod(arena.namespace, "a")).terminating
 
 
 async def test_whether_any_pod_matches_is_asked_of_all_namespaces(arena, weeding):
@@ -275,17 +143,3 @@ async def test_whether_any_pod_matches_is_asked_of_all_namespaces(arena, weeding
     assert await weeding.seed.any_pod(selector)
     await arena.admin.delete("Pod", name, namespace="default")
     assert not await weeding.seed.any_pod(selector)
-
-
-async def test_a_pod_that_may_not_be_read_is_refused(arena, weeding):
-    async with weeding.forbidden("get", "pods"):
-        with pytest.raises(Forbidden) as caught:
-            await weeding.seed.read_pod(arena.namespace, "a")
-    assert caught.value.status == 403
-
-
-async def test_whether_any_pod_matches_is_refused_where_pods_may_not_be_listed(weeding):
-    async with weeding.forbidden("list", "pods"):
-        with pytest.raises(Forbidden) as caught:
-            await weeding.seed.any_pod(selecting(one_of("x", "1")))
-    assert caught.value.status == 403

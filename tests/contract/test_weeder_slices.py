@@ -27,16 +27,8 @@ def lists_of(arena, heard):
     return [mine(arena, relisted.changed) for relisted in heard.lists[1:]]
 
 
-async def test_the_first_list_has_no_past(arena, weeding, heard):
-    assert len(heard.lists) == 1
-    assert heard.lists[0].since is None
-    assert mine(arena, weeding.seed.services()) == []
-    state = weeding.seed.watch_state()
-    assert state.synced
-    assert not state.stale(arena.clock.now(), after=60)
-
-
 async def test_a_slice_that_is_made_shows_what_is_behind_the_service(arena, weeding, heard):
+    assert [relisted.since for relisted in heard.lists] == [None], "the first list has no past"
     await put(arena, True, False, None, pods=("etcd-0",))
     await heard_of(heard, (ETCD, (True, False, True)))
     (view,) = weeding.seed.slices(key(arena))
@@ -60,11 +52,15 @@ async def test_each_change_is_told_in_its_order_as_things_stood_then(arena, weed
     await heard_of(heard, *((ETCD, (ready,)) for ready in told))
 
 
-async def test_a_slice_without_endpoints_is_one(arena, weeding, heard):
-    await put(arena)
-    await heard_of(heard, (ETCD, ()))
-    (view,) = weeding.seed.slices(key(arena))
-    assert view.endpoints == ()
+@pytest.mark.parametrize("label", [API_SERVER, "other", "", None])
+async def test_a_slice_that_changes_hands_leaves_its_service(arena, weeding, heard, label):
+    await put(arena, True)
+    await heard_of(heard, (ETCD, (True,)))
+    await arena.admin.patch("EndpointSlice", "etcd-a", {"metadata": {"labels": {SERVICE: label}}})
+    joined = [API_SERVER] if label == API_SERVER else []
+    await until(lambda: len(heard.calls) == 2 + len(joined), "each service is told")
+    assert sorted(heard.calls[1:]) == [(ETCD, ()), *((each, (True,)) for each in joined)]
+    assert mine(arena, weeding.seed.services()) == joined
 
 
 async def test_a_service_is_gone_with_its_last_slice(arena, weeding, heard):
@@ -80,57 +76,17 @@ async def test_a_service_is_gone_with_its_last_slice(arena, weeding, heard):
     assert mine(arena, weeding.seed.services()) == []
 
 
-async def test_a_slice_that_changes_hands_leaves_one_service_and_joins_the_other(
-    arena, weeding, heard
-):
-    await put(arena, True)
-    await heard_of(heard, (ETCD, (True,)))
-    patch = {"metadata": {"labels": {SERVICE: API_SERVER}}}
-    await arena.admin.patch("EndpointSlice", "etcd-a", patch)
-    await until(lambda: len(heard.calls) == 3, "both services are told")
-    assert sorted(heard.calls[1:]) == [(ETCD, ()), (API_SERVER, (True,))]
-    assert mine(arena, weeding.seed.services()) == [API_SERVER]
-
-
-@pytest.mark.parametrize("label", [None, ""], ids=["none", "empty"])
-async def test_a_slice_without_the_label_belongs_to_no_service(arena, weeding, heard, label):
-    await put(arena, True)
-    await arena.admin.patch("EndpointSlice", "etcd-a", {"metadata": {"labels": {SERVICE: label}}})
-    await heard_of(heard, (ETCD, (True,)), (ETCD, ()))
-    assert mine(arena, weeding.seed.services()) == []
-
-
-async def test_services_that_are_not_configured_are_not_heard_of(arena, weeding, heard):
-    await put(arena, True, name="other-a", service="other")
-    await put(arena, True)
-    await heard_of(heard, (ETCD, (True,)))
-    assert mine(arena, weeding.seed.services()) == [ETCD]
-    patch = {"metadata": {"labels": {SERVICE: "other"}}}
-    await arena.admin.patch("EndpointSlice", "etcd-a", patch)
-    await heard_of(heard, (ETCD, (True,)), (ETCD, ()))
-
-
-# What happens to the watch.
-
-
 async def test_after_a_cut_each_change_that_was_missed_is_told_by_itself(arena, weeding, heard):
     await put(arena, True)
     await heard_of(heard, (ETCD, (True,)))
     async with weeding.cut():
         await turn(arena, False)
         await turn(arena, True)
-        assert heard.calls == [(ETCD, (True,))]
-    await heard_of(heard, (ETCD, (True,)), (ETCD, (False,)), (ETCD, (True,)))
-    assert len(heard.lists) == 1
-
-
-async def test_what_is_made_and_deleted_in_a_cut_is_told(arena, weeding, heard):
-    await put(arena, True)
-    await heard_of(heard, (ETCD, (True,)))
-    async with weeding.cut():
         await arena.admin.delete("EndpointSlice", "etcd-a")
         await put(arena, False, name="etcd-b")
-    await heard_of(heard, (ETCD, (True,)), (ETCD, ()), (ETCD, (False,)))
+        assert heard.calls == [(ETCD, (True,))]
+    missed = ((False,), (True,), (), (False,))
+    await heard_of(heard, (ETCD, (True,)), *((ETCD, ready) for ready in missed))
     assert len(heard.lists) == 1
 
 
@@ -165,25 +121,3 @@ async def test_what_the_server_has_forgotten_is_told_as_one_list(arena, weeding,
     assert weeding.seed.slices(key(arena))[0].endpoints == (SliceEndpoint(ready=True),)
     await turn(arena, False)
     await until(lambda: heard.calls[-1] == (ETCD, (False,)), "the watch goes on")
-
-
-async def test_a_list_after_a_gap_names_what_was_made_deleted_or_changed_hands(
-    arena, weeding, heard
-):
-    await put(arena, True)
-    await put(arena, True, name="api-a", service=API_SERVER)
-    await until(lambda: len(heard.calls) == 2, "both services are told")
-    async with weeding.forgets():
-        patch = {"metadata": {"labels": {SERVICE: API_SERVER}}}
-        await arena.admin.patch("EndpointSlice", "etcd-a", patch)
-    await until(lambda: len(heard.lists) == 2, "the slices were listed anew")
-    assert lists_of(arena, heard) == [sorted([ETCD, API_SERVER])]
-    async with weeding.forgets():
-        await arena.admin.delete("EndpointSlice", "api-a")
-    await until(lambda: len(heard.lists) == 3, "the slices were listed anew")
-    assert lists_of(arena, heard)[-1] == [API_SERVER]
-    async with weeding.forgets():
-        await put(arena, False, name="etcd-b")
-    await until(lambda: len(heard.lists) == 4, "the slices were listed anew")
-    assert lists_of(arena, heard)[-1] == [ETCD]
-    assert mine(arena, weeding.seed.services()) == sorted([ETCD, API_SERVER])

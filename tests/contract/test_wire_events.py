@@ -61,52 +61,29 @@ async def test_a_list_and_a_watch_of_the_core_group_have_them_too(arena, wire):
     assert added["object"]["apiVersion"] == "v1"
 
 
-CORE = {
-    "involvedObject.kind": "StatefulSet",
-    "involvedObject.name": "b",
-    "involvedObject.uid": "other",
-    "involvedObject.apiVersion": "apps/v2",
-    "reason": "ScaledUp",
-    "reportingComponent": "dependency-watchdog-weeder",
-    "type": "Warning",
-    "metadata.name": "f",
-}
-EVENTS = {
-    "regarding.kind": "StatefulSet",
-    "regarding.name": "b",
-    "regarding.uid": "other",
-    "regarding.apiVersion": "apps/v2",
-    "reason": "ScaledUp",
-    "reportingController": "dependency-watchdog-weeder",
-    "type": "Warning",
-    "metadata.name": "f",
-}
+OTHER = {"kind": "StatefulSet", "name": "b", "uid": "other", "apiVersion": "apps/v2"}
+CHOSEN = {"reason": "ScaledUp", "type": "Warning", "metadata.name": "f"}
+WEEDER = "dependency-watchdog-weeder"
+CORE = CHOSEN | {f"involvedObject.{name}": value for name, value in OTHER.items()}
+CORE |= {"reportingComponent": WEEDER}
+EVENTS = CHOSEN | {f"regarding.{name}": value for name, value in OTHER.items()}
+EVENTS |= {"reportingController": WEEDER}
 
 
 async def two(arena, wire):
     """One of `a`, and one that differs in everything that can be chosen by."""
     await told(arena, wire)
-    regarding = {"kind": "StatefulSet", "name": "b", "uid": "other", "apiVersion": "apps/v2"}
-    await told(
-        *(arena, wire, "f"),
-        regarding=regarding,
-        reason="ScaledUp",
-        reportingController="dependency-watchdog-weeder",
-        type="Warning",
-    )
+    more = {"reason": "ScaledUp", "reportingController": WEEDER, "type": "Warning"}
+    await told(arena, wire, "f", regarding=OTHER, **more)
 
 
-@pytest.mark.parametrize("field", CORE)
-async def test_a_field_of_the_core_group_chooses(field, arena, wire):
+@pytest.mark.parametrize("fields", [CORE, EVENTS], ids=["core", "events.k8s.io"])
+async def test_the_fields_of_a_group_choose(fields, arena, wire):
     await two(arena, wire)
-    assert await chosen(wire, core(arena), f"{field}={CORE[field]}") == ["f"]
-    assert await chosen(wire, core(arena), f"{field}!={CORE[field]}") == ["e"]
-
-
-@pytest.mark.parametrize("field", EVENTS)
-async def test_a_field_of_the_newer_group_chooses(field, arena, wire):
-    await two(arena, wire)
-    assert await chosen(wire, at(arena, "Event"), f"{field}={EVENTS[field]}") == ["f"]
+    path = core(arena) if fields is CORE else at(arena, "Event")
+    for field, value in fields.items():
+        assert await chosen(wire, path, f"{field}={value}") == ["f"], field
+        assert await chosen(wire, path, f"{field}!={value}") == ["e"], field
 
 
 async def test_what_kubectl_describe_asks_for_is_one_objects_events(arena, wire):
@@ -130,18 +107,12 @@ async def test_a_watch_of_the_core_group_chooses_by_field(arena, wire):
     assert added["object"]["metadata"]["name"] == "f"
 
 
-@pytest.mark.parametrize(
-    ("newer", "field"),
-    [
-        (False, "regarding.name"),
-        (False, "message"),
-        (True, "involvedObject.name"),
-        (True, "note"),
-        (True, "reportingComponent"),
-    ],
-)
-async def test_a_field_that_is_not_one_of_the_group_is_refused(newer, field, arena, wire):
-    path = at(arena, "Event") if newer else core(arena)
-    answer = await wire.get(f"{path}?fieldSelector={field}=x")
-    assert failure(answer) == (400, "BadRequest")
-    assert f"field label not supported: {field}" in answer.json["message"]
+async def test_a_field_that_is_not_one_of_the_group_is_refused(arena, wire):
+    for path, fields in (
+        (core(arena), ("regarding.name", "message")),
+        (at(arena, "Event"), ("involvedObject.name", "note", "reportingComponent")),
+    ):
+        for field in fields:
+            answer = await wire.get(f"{path}?fieldSelector={field}=x")
+            assert failure(answer) == (400, "BadRequest")
+            assert f"field label not supported: {field}" in answer.json["message"]

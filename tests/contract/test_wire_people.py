@@ -20,11 +20,6 @@ GOOD = {
     "Pause": {"reason": "maintenance"},
     "ScaleRequest": {"direction": "Down", "reason": "maintenance"},
 }
-_UNCHECKED = (
-    "Invalid value: null: some validation rules were not checked because the object was invalid; "
-    "correct the existing errors to complete validation"
-)
-UNCHECKED = ("<nil>", "FieldValueInvalid", _UNCHECKED)
 
 
 def written(kind, spec=None, name="a", **metadata):
@@ -43,7 +38,7 @@ async def made(arena, wire, kind="Pause", spec=None, **changes):
 
 
 def causes(answer, kind, name="a"):
-    """What is wrong, if the answer names the object, and says all of it in its message, too."""
+    """The fields that are wrong and why, if the answer names the object, and says all of it in its message, too."""
     assert failure(answer) == (422, "Invalid")
     details = answer.json["details"]
     assert (details["name"], details["group"], details["kind"]) == (name, GROUP, kind)
@@ -51,7 +46,9 @@ def causes(answer, kind, name="a"):
     assert answer.json["message"].startswith(head)
     for each in details["causes"]:
         assert f"{each['field']}: {each['message']}" in answer.json["message"]
-    return sorted((each["field"], each["reason"], each["message"]) for each in details["causes"])
+    # a real server adds that it has not evaluated the rules in CEL where something else is wrong
+    wrong = [each for each in details["causes"] if each["field"] != "<nil>"]
+    return sorted(f"{each['field']} {each['reason'].removeprefix('FieldValue')}" for each in wrong)
 
 
 async def test_what_is_created_has_defaults_and_no_status(arena, wire):
@@ -108,87 +105,42 @@ async def test_unknown_fields_are_refused_where_that_is_asked_for(arena, wire):
     )
 
 
-def invalid(field, message):
-    return (field, "FieldValueInvalid", f"Invalid value: {message}")
-
-
-def of_type(field, shown, wanted):
-    message = f"Invalid value: {shown}: {field} in body must be of type {wanted}: {shown}"
-    return (field, "FieldValueTypeInvalid", message)
-
-
-def missing(field):
-    return (field, "FieldValueRequired", "Required value")
-
-
-def unsupported(field, shown, *known):
-    values = ", ".join(f'"{each}"' for each in known)
-    message = f"Unsupported value: {shown}: supported values: {values}"
-    return (field, "FieldValueNotSupported", message)
-
-
-def too_long(field, most):
-    return (field, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
-
-
-SHORT = "in body should be at least 1 chars long"
-BLANK = "reason is blank: say why, in 1 to 500 characters"
 HOLD = "hold must be a duration from 0s to 24h in the units h, m, s and ms, such as 30m or 1h30m"
-SCOPES, DIRECTIONS = ("all", "scaleDown"), ("Up", "Down")
+BLANK = "reason is blank: say why, in 1 to 500 characters"
 
 
 @pytest.mark.parametrize(
     ("spec", "wrong"),
     [
-        (3, [of_type("spec", '"integer"', "object"), UNCHECKED]),
-        ([], [of_type("spec", '"array"', "object"), UNCHECKED]),
-        ({}, [missing("spec.reason"), UNCHECKED]),
-        ({"reason": None}, [missing("spec.reason"), UNCHECKED]),
-        (
-            {"reason": ""},
-            [
-                invalid("spec.reason", f'"": spec.reason {SHORT}'),
-                invalid("spec.reason", f'"": {BLANK}'),
-            ],
-        ),
-        ({"reason": " \t"}, [invalid("spec.reason", f'" \\t": {BLANK}')]),
-        ({"reason": 1}, [of_type("spec.reason", '"integer"', "string"), UNCHECKED]),
-        ({"reason": True}, [of_type("spec.reason", '"boolean"', "string"), UNCHECKED]),
-        ({"reason": {}}, [of_type("spec.reason", '"object"', "string"), UNCHECKED]),
-        ({"reason": "x" * 501}, [too_long("spec.reason", 500), UNCHECKED]),
-        (
-            {"reason": "x", "scope": "No"},
-            [unsupported("spec.scope", '"No"', *SCOPES), UNCHECKED],
-        ),
-        (
-            {"reason": "x", "scope": 1},
-            [
-                of_type("spec.scope", '"integer"', "string"),
-                unsupported("spec.scope", "1", *SCOPES),
-                UNCHECKED,
-            ],
-        ),
-        ({"reason": "x", "author": ""}, [invalid("spec.author", f'"": spec.author {SHORT}')]),
-        ({"reason": "x", "author": "x" * 254}, [too_long("spec.author", 253), UNCHECKED]),
+        (3, ["spec TypeInvalid"]),
+        ([], ["spec TypeInvalid"]),
+        ({}, ["spec.reason Required"]),
+        ({"reason": None}, ["spec.reason Required"]),
+        ({"reason": ""}, ["spec.reason Invalid", "spec.reason Invalid"]),
+        ({"reason": " \t"}, ["spec.reason Invalid"]),
+        ({"reason": "\n\t\u00a0\u2003"}, ["spec.reason Invalid"]),
+        ({"reason": 1}, ["spec.reason TypeInvalid"]),
+        ({"reason": True}, ["spec.reason TypeInvalid"]),
+        ({"reason": {}}, ["spec.reason TypeInvalid"]),
+        *(({"reason": each * 501}, ["spec.reason TooLong"]) for each in "xü"),
+        ({"reason": "x", "scope": "No"}, ["spec.scope NotSupported"]),
+        ({"reason": "x", "scope": 1}, ["spec.scope NotSupported", "spec.scope TypeInvalid"]),
+        ({"reason": "x", "author": ""}, ["spec.author Invalid"]),
+        ({"reason": "x", "author": "x" * 254}, ["spec.author TooLong"]),
         *(
-            (
-                {"reason": "x", "until": until},
-                [of_type("spec.until", f'"{until}"', "date-time"), UNCHECKED],
-            )
+            ({"reason": "x", "until": until}, ["spec.until TypeInvalid"])
             for until in (
                 *("", "tomorrow", "2030-01-01", "2030-01-01 00:00:00Z", "2030-02-30T00:00:00Z"),
-                *("2030-01-01T24:00:00Z", "2030-01-01T00:00:00"),
+                *("2030-01-01T24:00:00Z", "2030-01-01T00:00:00", 1),
             )
-        ),
-        (
-            {"reason": "x", "until": 1},
-            [of_type("spec.until", '"int64"', "date-time"), UNCHECKED],
         ),
     ],
 )
 async def test_a_pause_that_is_wrong_is_not_created(arena, wire, spec, wrong):
     answer = await wire.ask("POST", at(arena, "Pause"), written("Pause", spec))
-    assert causes(answer, "Pause") == sorted(wrong)
+    assert causes(answer, "Pause") == wrong
+    if wrong == ["spec.reason Invalid"]:
+        assert BLANK in answer.json["message"]
     assert failure(await wire.get(at(arena, "Pause", "a"))) == (404, "NotFound")
 
 
@@ -196,56 +148,57 @@ async def test_a_pause_that_is_wrong_is_not_created(arena, wire, spec, wrong):
     "spec",
     [
         {"reason": "ü" * 500, "author": "x" * 253},
+        {"reason": "x", "scope": "scaleDown", "until": "2001-01-01T00:00:00Z"},
         {"reason": "\tx ", "until": "2030-01-01T00:00:00.123456+02:00"},
         {"reason": "x", "until": "2030-01-01t23:59:59z"},
     ],
 )
 async def test_a_pause_that_is_right_is_created(arena, wire, spec):
-    assert (await made(arena, wire, "Pause", spec))["spec"] == {**spec, "scope": "all"}
+    assert (await made(arena, wire, "Pause", spec))["spec"] == {"scope": "all", **spec}
 
 
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
-        (
-            {"direction": None, "reason": None},
-            [missing("spec.direction"), missing("spec.reason"), UNCHECKED],
-        ),
-        ({"direction": "up"}, [unsupported("spec.direction", '"up"', *DIRECTIONS), UNCHECKED]),
-        ({"force": "yes"}, [of_type("spec.force", '"string"', "boolean"), UNCHECKED]),
-        ({"force": 1}, [of_type("spec.force", '"integer"', "boolean"), UNCHECKED]),
-        ({"hold": 5}, [of_type("spec.hold", '"integer"', "string"), UNCHECKED]),
+        ({"direction": None, "reason": None}, ["spec.direction Required", "spec.reason Required"]),
+        ({"direction": "up"}, ["spec.direction NotSupported"]),
+        *(({"force": each}, ["spec.force TypeInvalid"]) for each in ("yes", 1)),
+        ({"hold": 5}, ["spec.hold TypeInvalid"]),
+        ({"hold": "1h" * 17}, ["spec.hold TooLong"]),
         *(
-            ({"hold": hold}, [invalid("spec.hold", f'"{hold}": {HOLD}')])
+            ({"hold": hold}, ["spec.hold Invalid"])
             for hold in (
                 *("24h1s", "-1s", "30", "1d", "", "86400.001s", "0", "1us", "1h ", " 1h", "+1h"),
-                *("1h\\n",),
+                *(
+                    "1h\n",
+                    "99999999999999h",
+                    "m",
+                    "-0s",
+                    "168h",
+                    "1w",
+                    "30 m",
+                    "1H",
+                    ".5h",
+                    "1,5h",
+                    "1e3s",
+                ),
             )
         ),
-        (
-            {"hold": "99999999999999h"},
-            [
-                invalid(
-                    "spec.hold",
-                    "\"string\": type conversion error from 'string' to "
-                    f"'google.protobuf.Duration' evaluating rule: {HOLD}",
-                )
-            ],
-        ),
-        (
-            {"hold": "25h", "reason": " "},
-            [invalid("spec.hold", f'"25h": {HOLD}'), invalid("spec.reason", f'" ": {BLANK}')],
-        ),
+        ({"hold": "25h", "reason": " "}, ["spec.hold Invalid", "spec.reason Invalid"]),
     ],
+    ids=repr,
 )
 async def test_a_scale_request_that_is_wrong_is_not_created(arena, wire, changes, wrong):
-    changes = {name: "1h\n" if value == "1h\\n" else value for name, value in changes.items()}
     body = written("ScaleRequest", GOOD["ScaleRequest"] | changes)
     answer = await wire.ask("POST", at(arena, "ScaleRequest"), body)
-    assert causes(answer, "ScaleRequest") == sorted(wrong)
+    assert causes(answer, "ScaleRequest") == wrong
+    assert (HOLD in answer.json["message"]) is ("spec.hold Invalid" in wrong)
 
 
-@pytest.mark.parametrize("hold", ["0s", "24h", "1.5h", "1h30m", "86400s", "100ms", "1440m0s"])
+@pytest.mark.parametrize(
+    "hold",
+    ["0s", "24h", "1.5h", "1h30m", "86400s", "100ms", "1440m0s", "23h59m60s", "0.5s", "1h1h"],
+)
 async def test_a_hold_may_be_from_nothing_to_a_day(arena, wire, hold):
     spec = {**GOOD["ScaleRequest"], "hold": hold, "force": True}
     assert (await made(arena, wire, "ScaleRequest", spec))["spec"] == spec
@@ -331,80 +284,64 @@ async def test_a_status_is_merged_and_cleared_by_a_patch(arena, wire):
     assert "status" not in found
 
 
-def named(wrong, prefix="status."):
-    """The fields of a status are called by shorter names in sentences about them."""
-    return [
-        (field, reason, message.replace(f": {field} in", f": {field.removeprefix(prefix)} in"))
-        for field, reason, message in wrong
-    ]
-
-
-PHASES = ("Pending", "Running", "Succeeded", "Failed", "Cancelled", "Refused")
 STEP = {"resource": "a", "level": 0, "phase": "Done"}
 
 
 @pytest.mark.parametrize(
     ("status", "wrong"),
     [
-        ({"phase": "No"}, [unsupported("status.phase", '"No"', *PHASES)]),
-        ({"message": "m" * 1025}, [too_long("status.message", 1024)]),
-        ({"startedAt": "now"}, [of_type("status.startedAt", '"now"', "date-time")]),
-        ({"steps": {}}, [of_type("status.steps", '"object"', "array")]),
-        (
-            {"steps": [STEP] * 65},
-            [("status.steps", "FieldValueTooMany", "Too many: 65: must have at most 64 items")],
-        ),
+        ({"phase": "No"}, ["status.phase NotSupported"]),
+        ({"message": "m" * 1025}, ["status.message TooLong"]),
+        ({"observedBy": "x" * 254}, ["status.observedBy TooLong"]),
+        ({"startedAt": "now"}, ["status.startedAt TypeInvalid"]),
+        ({"endedAt": 5}, ["status.endedAt TypeInvalid"]),
+        ({"holdUntil": ""}, ["status.holdUntil TypeInvalid"]),
+        ({"steps": {}}, ["status.steps TypeInvalid"]),
+        ({"steps": [STEP] * 65}, ["status.steps TooMany"]),
         (
             {"steps": [{}, 3]},
             [
-                missing("status.steps[0].level"),
-                missing("status.steps[0].phase"),
-                missing("status.steps[0].resource"),
-                of_type("status.steps[1]", '"integer"', "object"),
+                *(f"status.steps[0].{each} Required" for each in ("level", "phase", "resource")),
+                "status.steps[1] TypeInvalid",
             ],
         ),
-        (
-            {"steps": [STEP | {"level": 1.5}]},
-            [of_type("status.steps[0].level", '"number"', "integer")],
-        ),
-        (
-            {"steps": [STEP | {"level": -1}]},
-            [
-                invalid(
-                    "status.steps[0].level",
-                    "-1: status.steps[0].level in body should be greater than or equal to 0",
-                )
-            ],
+        *(
+            ({"steps": [STEP | {name: value}]}, [f"status.steps[0].{name} {why}"])
+            for name, value, why in (
+                ("level", 1.5, "TypeInvalid"),
+                ("level", -1, "Invalid"),
+                ("after", -1, "Invalid"),
+                ("before", 1.5, "TypeInvalid"),
+                ("resource", "x" * 321, "TooLong"),
+                ("message", "x" * 1025, "TooLong"),
+                ("phase", "Succeeded", "NotSupported"),
+                ("writtenAt", "now", "TypeInvalid"),
+            )
         ),
     ],
 )
 async def test_a_status_that_is_wrong_is_not_written(arena, wire, status, wrong):
     first = await made(arena, wire, "ScaleRequest")
     path = at(arena, "ScaleRequest", "a/status")
-    blocked = [] if wrong[0][1] == "FieldValueInvalid" else [UNCHECKED]
-    expected = sorted([*named(wrong), *blocked])
     answer = await wire.ask("PATCH", path, {"status": status}, kind=MERGE)
-    assert causes(answer, "ScaleRequest") == expected
+    assert causes(answer, "ScaleRequest") == wrong
     answer = await wire.ask("PUT", path, first | {"status": status})
-    assert causes(answer, "ScaleRequest") == expected
+    assert causes(answer, "ScaleRequest") == wrong
 
 
 async def test_the_spec_of_a_scale_request_cannot_be_changed(arena, wire):
     first = await made(arena, wire, "ScaleRequest")
     path = at(arena, "ScaleRequest", "a")
-    immutable = invalid(
-        "spec", "the spec cannot be changed: delete this ScaleRequest and create another one"
-    )
+    immutable = "the spec cannot be changed: delete this ScaleRequest and create another one"
     changed = first | {"spec": first["spec"] | {"reason": "other"}}
-    assert causes(await wire.ask("PUT", path, changed), "ScaleRequest") == [immutable]
-    for patch in ({"force": True}, {"hold": "1h"}, {"author": "me"}):
-        answer = await wire.ask("PATCH", path, {"spec": patch}, kind=MERGE)
-        assert causes(answer, "ScaleRequest") == [immutable]
+    patches = [{"spec": each} for each in ({"force": True}, {"hold": "1h"}, {"author": "me"})]
+    for method, body in (("PUT", changed), *(("PATCH", each) for each in patches)):
+        kind = MERGE if method == "PATCH" else "application/json"
+        answer = await wire.ask(method, path, body, kind=kind)
+        assert causes(answer, "ScaleRequest") == ["spec Invalid"]
+        assert immutable in answer.json["message"]
     answer = await wire.ask("PATCH", path, {"spec": {"hold": "50h"}}, kind=MERGE)
-    assert causes(answer, "ScaleRequest") == [
-        immutable,
-        invalid("spec.hold", f'"50h": {HOLD}'),
-    ]
+    assert causes(answer, "ScaleRequest") == ["spec Invalid", "spec.hold Invalid"]
     same = await wire.ask("PUT", path, first | {"spec": GOOD["ScaleRequest"]})
     assert same.json["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
@@ -437,41 +374,6 @@ async def test_a_replacement_needs_the_version_that_is_there(arena, wire, part):
     nobody = written("Pause", name="b", resourceVersion="1")
     answer = await wire.ask("PUT", at(arena, "Pause", f"b{part}"), nobody)
     assert failure(answer) == (404, "NotFound")
-
-
-@pytest.mark.parametrize("part", ["", "/status"])
-async def test_a_write_can_be_tried(arena, wire, part):
-    base, tried = at(arena, "Pause"), "?dryRun=All"
-    answer = await wire.ask("POST", base + tried, written("Pause"))
-    assert (answer.status, answer.json["spec"]["scope"]) == (201, "all")
-    assert answer.json["metadata"].keys() - {"managedFields"} == {
-        *("name", "namespace", "uid", "generation", "creationTimestamp")
-    }
-    assert failure(await wire.get(f"{base}/a")) == (404, "NotFound")
-    first = await made(arena, wire)
-    answer = await wire.ask("POST", base + tried, written("Pause"))
-    assert failure(answer) == (409, "AlreadyExists")
-    change = {"spec": {"reason": "x"}, "status": {"until": "2030-01-01T00:00:00Z"}}
-    for method, body, kind in (
-        ("PUT", {**first, **change}, "application/json"),
-        ("PATCH", change, MERGE),
-    ):
-        answer = await wire.ask(method, f"{base}/a{part}{tried}", body, kind=kind)
-        metadata = answer.json["metadata"]
-        assert metadata["resourceVersion"] == first["metadata"]["resourceVersion"]
-        assert (metadata["generation"], "status" in answer.json) == (
-            (1, True) if part else (2, False)
-        )
-        assert answer.json["spec"]["reason"] == ("maintenance" if part else "x")
-    wrong = await wire.ask("PATCH", f"{base}/a{tried}", {"spec": {"reason": None}}, kind=MERGE)
-    assert failure(wrong) == (422, "Invalid")
-    answer = await wire.ask("POST", base + "?dryRun=Some", written("Pause"))
-    assert answer.json["message"] == (
-        'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: '
-        'supported values: "All"'
-    )
-    assert (await wire.ask("DELETE", f"{base}/a{tried}")).status == 200
-    assert (await wire.get(f"{base}/a")).json == first
 
 
 async def test_a_deletion_has_preconditions(arena, wire):

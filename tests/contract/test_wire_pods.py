@@ -169,28 +169,18 @@ async def test_what_is_not_there_is_not_found_whatever_the_preconditions(arena, 
 
 
 @pytest.mark.parametrize(
-    ("body", "refusal"),
+    "body",
     [
-        (b"{", (400, "BadRequest")),
-        (b"[]", (400, "BadRequest")),
-        ({"kind": "Pod", "apiVersion": "v1"}, (400, "BadRequest")),
-        ({"preconditions": 3}, (400, "BadRequest")),
-        ({"preconditions": []}, (400, "BadRequest")),
-        ({"preconditions": {"uid": 3}}, (400, "BadRequest")),
-        ({"preconditions": {"resourceVersion": 5}}, (400, "BadRequest")),
-        ({"gracePeriodSeconds": "x"}, (400, "BadRequest")),
-        ({"gracePeriodSeconds": 1.5}, (400, "BadRequest")),
-        ({"dryRun": ["Some"]}, (422, "Invalid")),
+        *(b"{", b"[]", {"kind": "Pod", "apiVersion": "v1"}, {"preconditions": 3}),
+        *({"preconditions": []}, {"preconditions": {"uid": 3}}),
+        {"preconditions": {"resourceVersion": 5}},
+        *({"gracePeriodSeconds": "x"}, {"gracePeriodSeconds": 1.5}),
     ],
     ids=str,
 )
-async def test_options_that_are_wrong_delete_nothing(arena, wire, body, refusal):
+async def test_options_that_are_wrong_delete_nothing(arena, wire, body):
     before = await created(arena, wire, "Pod", pod("a", node=None))
-    answer = await deleted(arena, wire, body=body)
-    assert failure(answer) == refusal
-    if refusal == (422, "Invalid"):
-        details = answer.json["details"]
-        assert (details["group"], details["kind"]) == ("meta.k8s.io", "DeleteOptions")
+    assert failure(await deleted(arena, wire, body=body)) == (400, "BadRequest")
     assert (await wire.get(at(arena, "Pod", "a"))).json["metadata"] == before["metadata"]
 
 
@@ -223,16 +213,6 @@ async def test_without_a_body_the_query_has_the_options(arena, wire):
     assert failure(refused) == (400, "BadRequest")
     assert (await deleted(arena, wire, query="?gracePeriodSeconds=0")).status == 200
     assert (await wire.get(at(arena, "Pod", "a"))).status == 404
-
-
-@pytest.mark.parametrize("node", ["node-1", None], ids=["on-a-node", "on-none"])
-async def test_a_dry_run_is_answered_and_deletes_nothing(arena, wire, node):
-    before = (await created(arena, wire, "Pod", pod("a", node=node)))["metadata"]
-    answer = await deleted(arena, wire, body={"dryRun": ["All"]})
-    assert (answer.status, answer.json["kind"]) == (200, "Pod")
-    answer = await deleted(arena, wire, query="?dryRun=All")
-    assert (answer.status, answer.json["kind"]) == (200, "Pod")
-    assert (await wire.get(at(arena, "Pod", "a"))).json["metadata"] == before
 
 
 async def test_a_watch_sees_a_pod_become_terminating_before_it_is_gone(arena, wire):

@@ -39,61 +39,56 @@ async def test_a_token_for_the_server_is_not_one_for_another_audience(arena, wir
     assert not answer.json["status"].get("authenticated", False)
 
 
-@pytest.mark.parametrize("spec", [{}, {"audiences": ["x"]}, {"token": ""}])
-async def test_a_review_without_a_token_is_a_bad_request(wire, spec):
-    assert failure(await wire.ask("POST", TOKENS, {"spec": spec})) == (400, "BadRequest")
-
-
-@pytest.mark.parametrize("spec", [{"token": 1}, {"token": "a", "audiences": "b"}, ["token"]])
-async def test_a_token_review_of_a_wrong_type_is_a_bad_request(wire, spec):
-    assert failure(await wire.ask("POST", TOKENS, {"spec": spec})) == (400, "BadRequest")
-
-
 RESOURCE = {"group": GROUP, "resource": "shoots", "verb": "get"}
-
-
-async def test_a_subject_may_not_what_nobody_granted(wire):
-    answer = await wire.ask(
-        "POST", ACCESS, {"spec": {"user": "jane", "resourceAttributes": RESOURCE}}
-    )
-    assert (answer.status, answer.json["status"]["allowed"]) == (201, False)
-
-
-async def test_a_master_may_everything(wire):
-    spec = {"groups": ["system:masters"], "resourceAttributes": RESOURCE}
-    answer = await wire.ask("POST", ACCESS, {"spec": spec})
-    assert answer.json["status"]["allowed"] is True
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {},
-        {"user": "jane"},
-        {"resourceAttributes": RESOURCE},
+SELF = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+BAD, INVALID = (400, "BadRequest"), (422, "Invalid")
+REFUSED = [
+    # without a token, or of a wrong type
+    *((TOKENS, spec, BAD) for spec in ({}, {"audiences": ["x"]}, {"token": ""})),
+    *((TOKENS, spec, BAD) for spec in ({"token": 1}, {"token": "a", "audiences": "b"}, ["token"])),
+    # of nobody, of nothing, of two things
+    *((ACCESS, spec, INVALID) for spec in ({}, {"user": "jane"}, {"resourceAttributes": RESOURCE})),
+    (
+        ACCESS,
         {
             "user": "jane",
             "resourceAttributes": RESOURCE,
             "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
         },
-    ],
-)
-async def test_a_review_of_nobody_or_of_nothing_is_invalid(wire, spec):
-    assert failure(await wire.ask("POST", ACCESS, {"spec": spec})) == (422, "Invalid")
+        INVALID,
+    ),
+    (SELF, {}, INVALID),
+    # of a wrong type
+    (ACCESS, {"user": 1, "resourceAttributes": RESOURCE}, BAD),
+    (ACCESS, {"user": "jane", "groups": "a", "resourceAttributes": RESOURCE}, BAD),
+    (ACCESS, {"user": "jane", "resourceAttributes": ["get"]}, BAD),
+    *((SELF, spec, BAD) for spec in (3, {"resourceAttributes": 3})),
+]
+
+
+@pytest.mark.parametrize(("path", "spec", "refusal"), REFUSED)
+async def test_a_review_that_cannot_be_answered_is_refused(wire, path, spec, refusal):
+    assert failure(await wire.ask("POST", path, {"spec": spec})) == refusal
 
 
 @pytest.mark.parametrize(
-    "spec",
-    [
-        {"user": 1, "resourceAttributes": RESOURCE},
-        {"user": "jane", "groups": "a", "resourceAttributes": RESOURCE},
-        {"user": "jane", "resourceAttributes": ["get"]},
-    ],
+    ("who", "allowed"), [({"user": "jane"}, False), ({"groups": ["system:masters"]}, True)]
 )
-async def test_an_access_review_of_a_wrong_type_is_a_bad_request(wire, spec):
-    assert failure(await wire.ask("POST", ACCESS, {"spec": spec})) == (400, "BadRequest")
+async def test_a_master_may_everything_and_others_what_was_granted(wire, who, allowed):
+    answer = await wire.ask("POST", ACCESS, {"spec": {**who, "resourceAttributes": RESOURCE}})
+    assert (answer.status, answer.json["status"]["allowed"]) == (201, allowed)
 
 
-@pytest.mark.parametrize("path", [TOKENS, ACCESS])
+async def test_a_review_of_oneself_says_what_one_may(wire):
+    attributes = {"verb": "get", "resource": "secrets", "name": "x"}
+    answer = await wire.ask("POST", SELF, {"spec": {"resourceAttributes": attributes}})
+    found = answer.json
+    assert (answer.status, found["kind"]) == (201, "SelfSubjectAccessReview")
+    assert found["apiVersion"] == "authorization.k8s.io/v1"
+    assert found["spec"]["resourceAttributes"] == attributes
+    assert found["status"]["allowed"] is True
+
+
+@pytest.mark.parametrize("path", [TOKENS, ACCESS, SELF])
 async def test_reviews_are_not_kept(wire, path):
     assert failure(await wire.get(path)) == (405, "MethodNotAllowed")

@@ -11,7 +11,6 @@ pytestmark = REAL_TIME
 
 STRATEGIC = "application/strategic-merge-patch+json"
 NOBODYS = "00000000-0000-0000-0000-000000000000"
-REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 async def created(arena, wire, kind, body):
@@ -78,24 +77,11 @@ async def test_a_lease_that_is_wrong_is_not_created(arena, wire, body, refusal):
     assert (await wire.get(at(arena, "Lease"))).json["items"] == []
 
 
-@pytest.mark.parametrize("spec", [3, {"resourceAttributes": 3}], ids=str)
-async def test_a_review_of_a_wrong_type_is_a_bad_request(wire, spec):
-    answer = await wire.ask("POST", REVIEWS, {"spec": spec})
-    assert failure(answer) == (400, "BadRequest")
-
-
 async def test_an_object_to_be_created_may_have_no_version(arena, wire):
     body = {"metadata": {"name": "x", "resourceVersion": "5"}, "spec": {}}
     answer = await wire.ask("POST", at(arena, "Lease"), body)
     assert answer.status == 500
     assert answer.json["message"] == "resourceVersion should not be set on objects to be created"
-
-
-async def test_a_deployment_with_a_wrong_count_is_not_created(arena, wire):
-    body = objects.deployment("a", 1)
-    body["spec"]["replicas"] = -1
-    answer = await wire.ask("POST", at(arena, "Deployment"), body)
-    assert failure(answer) == (422, "Invalid")
 
 
 async def test_a_count_that_is_left_out_is_one(arena, wire):
@@ -128,23 +114,6 @@ async def test_a_merge_patch_is_one_by_its_media_type(arena, wire, part):
         assert failure(answer) == (415, "UnsupportedMediaType")
     answer = await wire.ask("PATCH", path, patch, kind=MERGE)
     assert (answer.status, answer.json["spec"]["replicas"]) == (200, 2)
-
-
-async def test_custom_kinds_take_no_strategic_patches(arena, wire):
-    await created(arena, wire, "Scaler", objects.scaler("a", 1))
-    await created(arena, wire, "Deployment", objects.deployment("a", 1))
-    patch = {"metadata": {"labels": {"z": "1"}}}
-    answer = await wire.ask("PATCH", at(arena, "Scaler", "a"), patch, kind=STRATEGIC)
-    assert failure(answer) == (415, "UnsupportedMediaType")
-    answer = await wire.ask("PATCH", at(arena, "Deployment", "a"), patch, kind=STRATEGIC)
-    assert answer.json["metadata"]["labels"] == {"z": "1"}
-
-
-@pytest.mark.parametrize("body", [b"{", b"[]", b"", b'"text"'], ids=repr)
-async def test_a_patch_that_is_no_object_is_a_bad_request(arena, wire, body):
-    await created(arena, wire, "Deployment", objects.deployment("a", 1))
-    answer = await wire.ask("PATCH", at(arena, "Deployment", "a"), body, kind=MERGE)
-    assert failure(answer) == (400, "BadRequest")
 
 
 @pytest.mark.parametrize(
@@ -235,14 +204,6 @@ async def test_scale_is_written_by_patch_and_by_replacement(arena, wire, kind):
     assert (await wire.get(at(arena, kind, "a"))).json["spec"]["replicas"] == 3
 
 
-@pytest.mark.parametrize("value", [-1, "x", 1.5], ids=str)
-async def test_the_count_of_a_kind_with_scale_is_checked_in_the_object_too(arena, wire, value):
-    await created(arena, wire, "Scaler", objects.scaler("a", 1))
-    patch = {"spec": {"replicas": value}}
-    answer = await wire.ask("PATCH", at(arena, "Scaler", "a"), patch, kind=MERGE)
-    assert failure(answer) == (422, "Invalid")
-
-
 async def test_a_lease_is_replaced_on_the_version_that_was_read(arena, wire):
     before = await created(arena, wire, "Lease", lease("a"))
     path = at(arena, "Lease", "a")
@@ -318,12 +279,6 @@ async def test_a_replacement_must_be_of_the_object_that_is_there(arena, wire, me
     assert failure(await wire.ask("PUT", at(arena, "Lease", "a"), body)) == refusal
 
 
-async def test_what_is_not_there_is_neither_patched_nor_deleted(arena, wire):
-    path = at(arena, "Deployment", "nope")
-    assert failure(await wire.ask("PATCH", path, {}, kind=MERGE)) == (404, "NotFound")
-    assert failure(await wire.ask("DELETE", path)) == (404, "NotFound")
-
-
 @pytest.mark.parametrize("wrong", [{"uid": NOBODYS}, {"resourceVersion": "1"}], ids=str)
 async def test_a_deletion_keeps_its_preconditions(arena, wire, wrong):
     before = (await created(arena, wire, "Lease", lease("a")))["metadata"]
@@ -355,30 +310,6 @@ async def test_a_method_that_a_path_does_not_have_is_not_allowed(arena, wire, me
     answer = await wire.ask(method, at(arena, "Lease", name), lease("a"), kind=kind)
     assert failure(answer) == (405, "MethodNotAllowed")
     assert answer.json["details"] == {}
-    assert failure(await wire.get(REVIEWS)) == (405, "MethodNotAllowed")
-
-
-async def test_a_media_type_that_is_not_taken_is_said(arena, wire):
-    answer = await wire.ask("POST", at(arena, "Lease"), lease("a"), kind="text/plain")
-    assert failure(answer) == (415, "UnsupportedMediaType")
-
-
-async def test_a_review_says_what_one_may(arena, wire):
-    attributes = {"verb": "get", "resource": "secrets", "name": "x"}
-    body = {"spec": {"resourceAttributes": attributes}}
-    answer = await wire.ask("POST", REVIEWS, body)
-    assert answer.status == 201
-    found = answer.json
-    assert (found["kind"], found["apiVersion"]) == (
-        "SelfSubjectAccessReview",
-        "authorization.k8s.io/v1",
-    )
-    assert found["spec"]["resourceAttributes"] == attributes
-    assert found["status"]["allowed"] is True
-
-
-async def test_a_review_of_nothing_is_invalid(arena, wire):
-    assert failure(await wire.ask("POST", REVIEWS, {"spec": {}})) == (422, "Invalid")
 
 
 def event(arena, **changes):
@@ -436,3 +367,42 @@ async def test_an_event_of_what_is_in_no_namespace_is_in_default(arena, wire):
     body = event(arena, regarding=cluster, metadata={"name": f"{arena.namespace}.1"})
     answer = await wire.ask("POST", path, body)
     assert answer.status == 201, answer.text
+
+
+NEGATIVE = objects.deployment("b", -1)
+LABELS = {"metadata": {"labels": {"z": "1"}}}
+JSON, TEXT = "application/json", "text/plain"
+REFUSED = {
+    "a Deployment of -1": ("POST", "Deployment", "", NEGATIVE, JSON, (422, "Invalid")),
+    **{
+        f"a Scaler of {count}": (
+            *("PATCH", "Scaler", "a", {"spec": {"replicas": count}}, MERGE, (422, "Invalid")),
+        )
+        for count in (-1, "x", 1.5)
+    },
+    **{
+        f"the patch {body!r}": ("PATCH", "Deployment", "a", body, MERGE, (400, "BadRequest"))
+        for body in (b"{", b"[]", b"", b'"text"')
+    },
+    "a strategic patch of a custom kind": (
+        *("PATCH", "Scaler", "a", LABELS, STRATEGIC, (415, "UnsupportedMediaType")),
+    ),
+    "text": ("POST", "Lease", "", lease("a"), TEXT, (415, "UnsupportedMediaType")),
+    "a patch of nothing": ("PATCH", "Deployment", "nope", {}, MERGE, (404, "NotFound")),
+    "a deletion of nothing": ("DELETE", "Deployment", "nope", None, JSON, (404, "NotFound")),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+async def test_a_write_that_is_wrong_is_refused(arena, wire, what):
+    method, kind, name, body, media, refusal = REFUSED[what]
+    await created(arena, wire, "Deployment", objects.deployment("a", 1))
+    await created(arena, wire, "Scaler", objects.scaler("a", 1))
+    answer = await wire.ask(method, at(arena, kind, name), body, kind=media)
+    assert failure(answer) == refusal
+
+
+async def test_built_in_kinds_take_strategic_patches(arena, wire):
+    await created(arena, wire, "Deployment", objects.deployment("a", 1))
+    answer = await wire.ask("PATCH", at(arena, "Deployment", "a"), LABELS, kind=STRATEGIC)
+    assert answer.json["metadata"]["labels"] == {"z": "1"}

@@ -31,7 +31,7 @@ def toll(witness):
 
 
 def world_of(world):
-    made = World(world.clock, world._tasks, seed=1)
+    made = World(world.clock, world.tasks, seed=1)
     for namespace in (A, B):
         made.add_shoot(namespace, nodes=3, health_timeout=30.0)
     return made
@@ -90,7 +90,7 @@ async def test_nothing_is_lost_where_the_controllers_are_stopped(world):
 
 
 def wide(world):
-    made = World(world.clock, world._tasks, seed=1)
+    made = World(world.clock, world.tasks, seed=1)
     made.add_shoot(A, nodes=10, health_timeout=30.0)
     return made
 

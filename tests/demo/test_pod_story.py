@@ -18,7 +18,7 @@ class Seen:
     """A world with its witness, and what that told."""
 
     def __init__(self, world):
-        self.world = World(world.clock, world._tasks, seed=1)
+        self.world = World(world.clock, world.tasks, seed=1)
         for namespace in (A, B):
             self.world.add_shoot(namespace, nodes=2)
             self.world.add_control_plane(namespace)

@@ -89,7 +89,7 @@ class Watched:
     """A demo without processes."""
 
     def __init__(self, world: World, scenario, parts, seed, servers, *, stays=True):
-        self.clock, self.tasks = world.clock, world._tasks
+        self.clock, self.tasks = world.clock, world.tasks
         self.parts = parts
         self.seed, self.servers = seed, servers
         self.screen = Screen(stays=stays)
@@ -118,7 +118,7 @@ def policy_of(scenario, *, gate=True):
 
 async def watched(world, scenario, *, shoots=2, nodes=4, stays=True):
     parts, place = cast(shoots, nodes, scenario.own), MemoryPlace()
-    seed = await build(world.clock, world._tasks, scenario, parts, DemoSettings(), place)
+    seed = await build(world.clock, world.tasks, scenario, parts, DemoSettings(), place)
     return Watched(world, scenario, parts, seed, MemoryServers(seed.world, place), stays=stays)
 
 

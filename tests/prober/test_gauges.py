@@ -13,8 +13,7 @@ from app.core.model.probing import Exclusion, LeaseCounts, ShootState, Tally
 from app.core.model.workloads import Direction
 from app.core.reporting.metering import EndpointMetering, of_shoots
 from app.service.loops import begin_prober
-from tests.support.meter import NS, Meter, Shoot
-from tests.support.slices import at_once
+from tests.support.meter import NS, Meter, Shoot, at_once
 
 CANARY = EndpointProbeSpec("canary", tcp_socket=TcpSocket(443), host="canary.example.org")
 LEASE_MODE = ProberPolicy("kubeconfig", dependents=())

@@ -13,8 +13,7 @@ from app.core.reporting.notices import journal
 from app.core.tasks import Tasks
 from app.simulation.traffic import Trouble
 from tests.support.harness import SHOOT, Lab
-from tests.support.meter import show_shoots
-from tests.support.slices import at_once
+from tests.support.meter import at_once, show_shoots
 
 
 class Records:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from app.core.errors import Conflict
 from app.core.model.instants import rfc3339
 from app.simulation.deletion import DeleteOptions, delete
 from app.simulation.store import ObjectKey, Store
@@ -50,15 +49,3 @@ def test_a_shorter_grace_counts_from_the_first_deletion(store):
     assert ends(store) == (rfc3339(NOW + 10), 10)
     delete(store, POD, NOW + 5, DeleteOptions(grace=-1))
     assert ends(store) == (rfc3339(NOW + 1), 1)
-
-
-@pytest.mark.parametrize("kind", ["Pod", "Secret"])
-def test_a_dry_run_shows_and_does_nothing(store, kind):
-    key = POD._replace(kind=kind)
-    before = store.create(key, {"apiVersion": "v1", "spec": {"nodeName": "node-1"}})
-    made = delete(store, key, NOW, DeleteOptions(dry_run=True))
-    assert not made.gone
-    assert ("deletionTimestamp" in made.object["metadata"]) is (kind == "Pod")
-    assert store.get(key) == before
-    with pytest.raises(Conflict):
-        delete(store, key, NOW, DeleteOptions(uid="x", dry_run=True))

@@ -12,13 +12,11 @@ from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     CertificateUntrusted,
-    NotFound,
     Unreachable,
 )
 from app.core.kube.client import ApiClient, ApiRequest
 from app.core.kube.connections import ConnectionPool
 from app.core.kube.failures import RequestedRight
-from app.core.kube.pods import ContainerExec
 from app.core.metrics import Metrics
 from app.core.model.shoots import Route
 from app.core.model.workloads import Patch
@@ -30,7 +28,6 @@ from app.simulation.memory import MemoryNetwork, MemoryPlace, MemoryTlsContext
 from app.simulation.network import SEED
 from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
-from app.simulation.server.executing import Script
 from app.simulation.traffic import ApiServer, ConnectionLoss, Host, RequestCount, Trouble
 from bench.exploration.timeline import Timeline
 from tests.support.harness import GARDENER, KCM, SHOOT
@@ -207,24 +204,6 @@ async def test_a_machine_that_vanishes_leaves_its_connections_to_the_server():
         made.process.network.vanish()
         await made.clock.sleep(1)
         assert made.port(SEED).connections >= open_before > 0
-
-
-async def test_a_command_runs_in_a_container_over_a_websocket():
-    async with meeting() as made:
-        made.world.add_control_plane(SHOOT)
-        pod = made.world.parts.store.list("Pod", SHOOT)[0]
-        made.servers.commands.say("true", script=Script(stdout=b"well"))
-        execs = ContainerExec(made.process.api)
-        name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
-        async with execs.open(SHOOT, name, container, ("true",)) as opened:
-            found = [frame async for frame in opened]
-        assert (1, b"well") in [(frame.channel, frame.data) for frame in found]
-        with pytest.raises(NotFound):
-            async with execs.open(SHOOT, "nobody", container, ("true",)):
-                pass
-
-
-# Two processes, and the real election between them.
 
 
 # Without a world: one server that says what the test says.

@@ -14,7 +14,7 @@ from app.simulation.server.catalog import Catalog
 from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.streams import StoreWatch, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
-from app.simulation.store import ObjectKey, StoreEvent
+from app.simulation.store import ObjectKey
 from app.simulation.validation import Rejected
 from tests.simulation.worlds import simulated
 
@@ -137,20 +137,6 @@ async def test_a_write_on_its_way_meets_a_kind_that_ends(world):
     fault.lift()
     assert writer.write(asked)[0] == 201
     assert written(world) == [("jane", "create", "Pause", A)]
-
-
-@simulated()
-async def test_a_tried_write_uses_up_nothing_but_a_uid(world):
-    resource = of_pauses(world)
-    writer = StoreWriter(world.store, world.journal.add, lambda *_: pytest.fail("no deletion"))
-    version, heard = world.store.version, list[StoreEvent]()
-    world.store.subscribe(heard.append)
-    asked = WriteRequest("create", resource, PAUSES, BODY, "jane", world.clock.now(), dry_run=True)
-    _, tried = writer.write(asked)
-    assert "resourceVersion" not in tried["metadata"]
-    assert (world.store.version, heard, written(world)) == (version, [], [])
-    made = world.people.create("Pause", A, "x", reason="work")
-    assert made["metadata"]["uid"] != tried["metadata"]["uid"]
 
 
 @simulated()

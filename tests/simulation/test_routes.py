@@ -32,7 +32,7 @@ def both(world, *namespaces, nodes=4):
     """A world in endpoint mode beside the one of the test, on its time line."""
     made = World(
         world.clock,
-        world._tasks,
+        world.tasks,
         external_secret_name=manifests.EXTERNAL_SECRET_NAME,
         seed=1,
         place=MemoryPlace(),

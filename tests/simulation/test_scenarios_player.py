@@ -35,7 +35,7 @@ class Lab:
     """Two worlds of the same shoots, and a scenario to be played on both."""
 
     def __init__(self, world, scenes, *, shoots=4, nodes=4, speed=1.0):
-        self.clock, self.tasks = world.clock, world._tasks
+        self.clock, self.tasks = world.clock, world.tasks
         head = "name: mine\nabout: a test\nscenes:\n"
         scenario = parse_scenario(head + scenes, "file.yaml", shoots)
         parts = cast(shoots, nodes)

@@ -83,7 +83,7 @@ def simulated(**providers: Provider) -> Callable[[Test], Test]:
     given: dict[str, Provider] = {
         "world": lambda world: world,
         "clock": lambda world: world.clock,
-        "tasks": lambda world: world._tasks,
+        "tasks": lambda world: world.tasks,
         **providers,
     }
 

@@ -25,8 +25,7 @@ from app.simulation.identities import WATCHDOG
 from app.simulation.process import SimulatedProcess
 from app.simulation.traffic import Write
 from tests.support.doubles import SetLeadership
-from tests.support.seed_lab import SeedLab
-from tests.support.waiting import wait_until
+from tests.support.seed_lab import SeedLab, wait_until
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")

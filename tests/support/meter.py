@@ -5,16 +5,24 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from app.core.metrics import Format, Metrics
+from app.core.metrics import Format, Metrics, Slices
 from app.core.model.probing import NoticeKind, RequestKind, ShootState, Tally
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice
 from app.prober.gauges import ShootSeries, StateCounts
-from tests.support.slices import at_once
 
 NS = "shoot--a"
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
+
+
+def at_once(work: Slices) -> str:
+    """The whole text of work in slices, done without a rest."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return str(end.value)
 
 
 def show_shoots(metrics: Metrics, metering: Metering, shoots: Any, **series: Any) -> None:

@@ -31,8 +31,7 @@ from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
 from tests.support.doubles import SetLeadership, SetPauses
-from tests.support.seed_lab import SeedLab
-from tests.support.waiting import wait_until
+from tests.support.seed_lab import SeedLab, wait_until
 
 NAMESPACE = "shoot--local--a"
 ETCD = ServiceKey(NAMESPACE, ETCD_SERVICE)

@@ -86,15 +86,15 @@ class FairBudget(RoundRobin):
         try:
             yield
         finally:
-            self.returned()
+            self.returned(who)
 
     def missing(self) -> float | None:
         return self._bucket.seconds_to(1, self._now()) if self._free > 0 else None
 
-    def given(self) -> None:
+    def given(self, key: str) -> None:  # noqa: ARG002 - the bucket is of all of them
         self._bucket.take(self._now())
         self._free -= 1
 
-    def returned(self) -> None:
+    def returned(self, key: str) -> None:  # noqa: ARG002 - as above
         self._free += 1
         self.give()

@@ -144,7 +144,14 @@ class Plots:
         if notice.kind is NoticeKind.LIFECYCLE and notice.reason == "ShootForgotten":
             self._series.pop(notice.namespace, None)
         elif notice.kind is NoticeKind.LOOK:
-            self._kept(notice.namespace).probed(notice.at, _share(notice), _marks(notice))
+            share, leases = None, numbers.get("leases")
+            if leases and (total := leases["fresh"] + leases["expired"] + leases["unknown"]):
+                share = leases["expired"] / total
+            results = (numbers.get("probes") or {}).values()
+            way_lost = not leases and any(each != ProbeResult.SUCCESS for each in results)
+            failed = Mark.FAILED if numbers.get("failed") or way_lost else Mark(0)
+            marks = failed | _KEPT_BACK.get(notice.reason, Mark(0))
+            self._kept(notice.namespace).probed(notice.at, share, marks)
         elif notice.kind is NoticeKind.SCALE and "flow" in numbers:
             series, direction = self._kept(notice.namespace), Direction(numbers["direction"])
             if numbers["flow"] == "started":
@@ -158,22 +165,6 @@ class Plots:
         if len(self._series) > _SHOOTS:
             self._series.popitem(last=False)
         return series
-
-
-def _share(notice: Notice) -> float | None:
-    leases = notice.numbers.get("leases")
-    if not leases:
-        return None
-    total = leases["fresh"] + leases["expired"] + leases["unknown"]
-    return leases["expired"] / total if total else None
-
-
-def _marks(notice: Notice) -> Mark:
-    numbers = notice.numbers
-    results = (numbers.get("probes") or {}).values()
-    way_lost = not numbers.get("leases") and any(each != ProbeResult.SUCCESS for each in results)
-    failed = Mark.FAILED if numbers.get("failed") or way_lost else Mark(0)
-    return failed | _KEPT_BACK.get(notice.reason, Mark(0))
 
 
 class Band(NamedTuple):
@@ -231,9 +222,9 @@ def drawn(columns: Sequence[Column], limit: float, *, carry: int = 0, leases: bo
     if failed:
         width = sum(each.width for each in failed)
         words.append(f"probes failed in {width} of {len(columns)} columns")
-    words += [
-        f"scaled {way} {_times(len(runs))}" for way, runs in (("down", down), ("up", up)) if runs
-    ]
+    for way, runs in (("down", down), ("up", up)):
+        if runs:
+            words.append(f"scaled {way} {'once' if len(runs) == 1 else f'{len(runs)} times'}")
     return Plot(
         len(columns),
         _area(shares) if leases else None,
@@ -247,10 +238,6 @@ def drawn(columns: Sequence[Column], limit: float, *, carry: int = 0, leases: bo
         _bands(columns, Mark.GATED),
         ", ".join(words),
     )
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
 
 
 def _carried(columns: Sequence[Column], carry: int, *, leases: bool) -> Iterator[float | None]:

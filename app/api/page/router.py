@@ -4,8 +4,7 @@ Pages are rendered in slices with pauses between them, so that one of a thousand
 cached until their content changes. The page's module fetches changed rows (`/rows`) and whole pages of the other kinds.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from math import ceil
 from typing import Annotated, Any, Final, NamedTuple
@@ -62,6 +61,11 @@ _PLOTS: Final = (
     ("The last 15 minutes", ("15 min ago", "now"), 60, 1),
     ("The last hour", ("1 h ago", "30 min ago", "now"), 240, 1),
     ("The last six hours", ("6 h ago", "3 h ago", "now"), 360, 4),
+)
+
+_WITHOUT_SCRIPT: Final = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
 )
 
 Search = Annotated[str, Query(max_length=253)]
@@ -339,12 +343,9 @@ def _groups(found: ShootStatus) -> list[Group]:
     groups = []
     for (zone, pool), members in groupby(nodes, key=place):
         there = sorted(members, key=lambda each: each.name)
-        groups.append(Group(zone, pool, there, sum(_expired(each) for each in there)))
+        expired = sum(bool(each.candidate) and each.lease == "Expired" for each in there)
+        groups.append(Group(zone, pool, there, expired))
     return groups
-
-
-def _expired(node: schemas.Node) -> bool:
-    return bool(node.candidate) and node.lease == "Expired"
 
 
 @router.get("/operations", dependencies=[allowed(Call.LIST)])
@@ -430,20 +431,38 @@ async def read_config(request: Request, context: AnyContext) -> Response:
     """Page of the effective configuration."""
     found = await status.read_config(context)
     shown = found.public()
-    files = {name: shown[name] for name in ("prober", "weeder") if shown[name] is not None}
+    # The values of each file by section: scalars under "", each list or mapping under its own name.
+    files: dict[str, dict[str, list[tuple[str, Any]]]] = {}
+    for file in ("prober", "weeder"):
+        for name, value in (shown[file] or {}).items():
+            section = name if isinstance(value, (list, dict)) else ""
+            files.setdefault(file, {"": []}).setdefault(section, []).append((name, value))
     return site.rendered(
         "config.html",
         context.process,
         **await _common(request, context, "config"),
         flags=sorted(shown["flags"].items()),
         level=shown["logLevel"],
-        files={name: _plain(values) for name, values in files.items()},
+        files=files,
     )
 
 
-def _plain(values: dict[str, Any]) -> dict[str, list[tuple[str, Any]]]:
-    """The values of a file by section: scalars under "", each list or mapping under its own name."""
-    parts: dict[str, list[tuple[str, Any]]] = defaultdict(list)
-    for name, value in values.items():
-        parts[name if isinstance(value, (list, dict)) else ""].append((name, value))
-    return dict(parts)
+@router.get("/docs", dependencies=[allowed(Call.LIST)])
+async def read_reference(request: Request) -> Response:
+    """What each call takes, and what comes back."""
+    return reference(request.app.openapi())
+
+
+def reference(document: Mapping[str, Any]) -> Response:
+    """The OpenAPI document as a page without script.
+
+    The framework's own pages load their scripts from a CDN, which the Content-Security-Policy forbids (threat T17).
+    """
+    calls = [
+        (method.upper(), path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    found = site.page("reference.html", document=document, calls=calls)
+    found.headers["Content-Security-Policy"] = _WITHOUT_SCRIPT
+    return found

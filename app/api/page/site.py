@@ -85,12 +85,6 @@ def _seconds(instant: str) -> float:
     return datetime.fromisoformat(instant).timestamp()
 
 
-def _took(began: str, ended: str) -> str:
-    """How long something took; a scale-down is mostly quicker than a second."""
-    seconds = _seconds(ended) - _seconds(began)
-    return ago(seconds) if seconds >= 1 else "less than 1s"
-
-
 def _time(instant: str | None, now: float, form: str) -> Markup:
     """A `time` element that the page's module keeps up to date; `form` is `ago`, `since` (how long) or `left`."""
     if instant is None or instant.startswith("1970-"):
@@ -172,9 +166,12 @@ def words(code: object) -> str:
     return _CAPITAL.sub(" ", text).lower() if text.isalnum() else text
 
 
-def _coded(code: object) -> Markup:
-    """A code in words, with the code itself as the title: that is what logs and the API have."""
-    return Markup('<span title="{}">{}</span>').format(code, words(code))
+def _prose(text: str) -> Markup:
+    """The text of a document, with what stands between backticks as code."""
+    parts = str(escape(" ".join(text.split()))).split("`")
+    if len(parts) % 2 == 0:
+        return Markup("`".join(parts))  # noqa: S704 - it is escaped
+    return Markup("".join(f"<code>{p}</code>" if n % 2 else p for n, p in enumerate(parts)))  # noqa: S704 - as above
 
 
 def _by_leader(
@@ -204,18 +201,20 @@ def _environment() -> Environment:
         since=lambda instant, now: _time(instant, now, "since"),
         left=lambda instant, now: _time(instant, now, "left"),
         words=words,
-        coded=_coded,
+        # The code itself is the title: that is what logs and the API have.
+        coded=lambda code: Markup('<span title="{}">{}</span>').format(code, words(code)),
+        prose=_prose,
         clock=_clock,
         tone=lambda state: LOOK_OF[ShootState(state)][0],
         shape=lambda state: LOOK_OF[ShootState(state)][1],
         instant=rfc3339,
         by_leader=_by_leader,
         seconds=_seconds,
+        lasted=ago,
         initials=lambda name: "".join(part[:1] for part in str(name).split("-")),
         pretty=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
     found.policies["json.dumps_kwargs"] = {"sort_keys": False}
-    found.globals["took"] = _took
     found.globals["static"] = {name: each.url for name, each in _FILES.items()}
     for name in found.list_templates():
         found.get_template(name)
@@ -260,10 +259,6 @@ def paced(parts: Iterable[str], process: "SelfView") -> Response:
     return StreamingResponse(slices(), media_type="text/html", headers=HEADERS)
 
 
-def _is_page(path: str) -> bool:
-    return path in PATHS or path.startswith(_SHOOTS)
-
-
 class Browsers:
     """Middleware outside of authentication: serves static files to everybody, and shows browsers problems as pages.
 
@@ -281,15 +276,12 @@ class Browsers:
             headers = {"Cache-Control": "public, max-age=31536000, immutable"}
             response = Response(found.content, headers=headers, media_type=found.media_type)
             await response(scope, receive, send)
-        elif _is_page(scope["path"]) and _takes_pages(scope):
-            await self._app(scope, receive, _AsPage(scope, receive, send).send)
         else:
+            accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
+            as_page = b"text/html" in accepted and MEDIA_TYPE.encode() not in accepted
+            if as_page and (scope["path"] in PATHS or scope["path"].startswith(_SHOOTS)):
+                send = _AsPage(scope, receive, send).send
             await self._app(scope, receive, send)
-
-
-def _takes_pages(scope: Scope) -> bool:
-    accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
-    return b"text/html" in accepted and MEDIA_TYPE.encode() not in accepted
 
 
 class _AsPage:
@@ -302,25 +294,21 @@ class _AsPage:
         self._body = b""
 
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and _is_problem(message):
-            self._head = message
-        elif self._head is None:
+        if message["type"] == "http.response.start":
+            for name, value in message["headers"]:
+                if name.lower() == b"content-type" and value.startswith(MEDIA_TYPE.encode()):
+                    self._head = message
+                    return
+        if self._head is None:
             await self._send(message)
-        else:
-            self._body += message.get("body", b"")[:_MOST_PROBLEM]
-            if not message.get("more_body", False):
-                await self._send_page(self._head)
-
-    async def _send_page(self, head: Message) -> None:
+            return
+        self._body += message.get("body", b"")[:_MOST_PROBLEM]
+        if message.get("more_body", False):
+            return
         dropped = {b"content-type", b"content-length"}
-        headers = [each for each in head["headers"] if each[0].lower() not in dropped]
+        headers = [each for each in self._head["headers"] if each[0].lower() not in dropped]
         found = json.loads(self._body)
         response = page("problem.html", problem=found, path=self._scope["path"])
-        response.status_code = head["status"]
+        response.status_code = self._head["status"]
         response.raw_headers.extend(headers)
         await response(self._scope, self._receive, self._send)
-
-
-def _is_problem(head: Message) -> bool:
-    kinds = [value for name, value in head["headers"] if name.lower() == b"content-type"]
-    return any(each.startswith(MEDIA_TYPE.encode()) for each in kinds)

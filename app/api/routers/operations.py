@@ -13,6 +13,7 @@ from app.api.dependencies import (
     AnyContext,
     DryRun,
     LeadingProber,
+    Name,
     OptionalReason,
     PageKey,
     PageQuery,
@@ -29,9 +30,7 @@ from app.api.dependencies import (
 from app.api.problems import Problem, ProblemType
 from app.core.errors import NotKnownYet, OperationGone, trimmed
 from app.core.model.instants import parse_duration
-from app.core.model.overrides import Hold
 from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus, Trigger
-from app.prober.status import ShootStatus
 
 router = api_router("flows")
 
@@ -98,21 +97,15 @@ async def scale_shoot(
         plan = presenting.plan(await prober.scaling_runs.plan(namespace, spec, if_match=seen))
         return JSONResponse(plan.public(), 200, {"ETag": plan.etag})
     refuse_in_dry_run(context)
-    draft.before = _before(status, context.overrides.effective(namespace).hold)
+    # The hold that acts so far, and the replicas of the dependents as the watches show them.
+    hold_before, views = context.overrides.effective(namespace).hold, status.resources.items()
+    draft.before = {
+        "hold": None if hold_before is None else schemas.Hold.of(hold_before).public(),
+        "replicas": {str(ref): None if view is None else view.replicas for ref, view in views},
+    }
     begun = schemas.Operation.of(await prober.scaling_runs.begin(namespace, spec, if_match=seen))
     draft.after = begun.public()
     return JSONResponse(draft.after, 202, {"Location": f"{_PATH}/{begun.id}"})
-
-
-def _before(status: ShootStatus, hold: Hold | None) -> object:
-    """State for the audit: the hold that acts so far, and the replicas of the dependents as the watches show them."""
-    return {
-        "hold": None if hold is None else schemas.Hold.of(hold).public(),
-        "replicas": {
-            str(ref): None if view is None else view.replicas
-            for ref, view in status.resources.items()
-        },
-    }
 
 
 # GET /api/v1/operations: scaling runs, running and past, step by step; DELETE cancels a manual one.
@@ -121,9 +114,7 @@ def _before(status: ShootStatus, hold: Hold | None) -> object:
 class OperationQuery(PageQuery):
     """The filter of the list of scaling runs."""
 
-    namespace: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
-        None, description="Only scaling runs of this shoot."
-    )
+    namespace: Name | None = Field(None, description="Only scaling runs of this shoot.")
     trigger: Trigger | None = Field(None, description="Only automatic ones, or manual ones.")
     running: bool | None = Field(
         None, description="Only scaling runs that are under way, or that have ended."
@@ -135,17 +126,15 @@ async def list_operations(
     prober: LeadingProber, query: Annotated[OperationQuery, Query()]
 ) -> schemas.OperationList:
     """All scaling runs, newest first: each ScaleRequest, and the automatic ones that this leader remembers."""
-    chosen = [each for each in prober.scaling_runs.operations() if _matches(each, query)]
+    chosen = [
+        each
+        for each in prober.scaling_runs.operations()
+        if query.namespace in {None, each.namespace}
+        and query.trigger in {None, each.trigger}
+        and query.running in {None, each.running}
+    ]
     page = cut(chosen, lambda each: PageKey(-each.created, each.id), "operations", query)
     return schemas.OperationList.of(page)
-
-
-def _matches(operation: ScalingRunStatus, query: OperationQuery) -> bool:
-    if query.namespace not in {None, operation.namespace}:
-        return False
-    if query.trigger not in {None, operation.trigger}:
-        return False
-    return query.running is None or query.running == operation.running
 
 
 class Permitted:

@@ -9,7 +9,6 @@ from pydantic import Field
 from app.api import presenting, schemas
 from app.api.auditing import drafted
 from app.api.auth.authorization import Call
-from app.api.context import ProberView
 from app.api.dependencies import (
     LeadingProber,
     OptionalReason,
@@ -58,17 +57,14 @@ async def list_shoots(prober: LeadingProber, query: Annotated[ShootQuery, Query(
     prober.rendered.keep(shoots)
     chosen = [each for each in shoots if _matches(each, query, prober.overrides)]
     page = cut(chosen, lambda each: sort_key(each, query.sort), query.sort, query)
-    items = b",".join(_drawn(each.namespace, prober) for each in page.items)
+    items = []
+    for each in page.items:
+        status = prober.shoots.status(each.namespace)
+        assert status is not None  # noqa: S101 - nothing was awaited since it was chosen
+        items.append(prober.shoot_json(status).json)
     about = page.metadata.model_dump_json(by_alias=True).encode()
-    body = b'{"items":[' + items + b'],"metadata":' + about + b"}"
+    body = b'{"items":[' + b",".join(items) + b'],"metadata":' + about + b"}"
     return Response(body, media_type="application/json")
-
-
-def _drawn(namespace: str, prober: ProberView) -> bytes:
-    status = prober.shoots.status(namespace)
-    assert status is not None  # noqa: S101 - nothing was awaited since it was chosen
-    effective, endpoints = prober.overrides.effective(namespace), prober.endpoints_of(namespace)
-    return prober.rendered.shoot(status, prober.policy, effective, endpoints)
 
 
 def _matches(status: ShootSummary, query: ShootQuery, overrides: OverrideCache) -> bool:

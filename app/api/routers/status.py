@@ -11,12 +11,19 @@ from pydantic import Field, TypeAdapter
 from app.api import presenting, schemas
 from app.api.auditing import drafted
 from app.api.auth.authorization import Call
-from app.api.context import Context
-from app.api.dependencies import AnyContext, PageKey, PageQuery, allowed, api_router, cut
+from app.api.dependencies import (
+    AnyContext,
+    Name,
+    PageKey,
+    PageQuery,
+    allowed,
+    api_router,
+    cut,
+    leads,
+)
 from app.api.schemas import Example
 from app.core import log, redaction
 from app.core.config.flags import flag_name, shown_type
-from app.core.config.settings import ServiceSettings
 from app.core.config.values import LogLevel
 from app.core.model.endpoints import Effect, EndpointProbeSpec, Exec, HttpGet, Scheme
 from app.core.model.instants import format_duration, rfc3339
@@ -24,7 +31,6 @@ from app.core.model.policy import DependentPolicy, Loop, ProberPolicy, ScalePoli
 from app.core.model.probing import ShootState
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.audit import AuditRecord
 
 router = api_router("status")
 
@@ -33,7 +39,11 @@ router = api_router("status")
 async def read_status(context: AnyContext) -> schemas.Status:
     """Version, role, leader, number of shoots in each state (null on a standby), and troubles of the process."""
     process, leaders = context.process, context.process.leaders
-    pause = context.overrides.global_pause()
+    pause, prober = context.overrides.global_pause(), context.prober
+    counts = None
+    if prober is not None and leads(context, Loop.PROBER):  # a standby does not know the states
+        found = Counter(each.state for each in prober.shoots.summaries())
+        counts = {str(state): found[state] for state in ShootState}
     return schemas.Status(
         version=process.version,
         identity=process.identity,
@@ -44,7 +54,7 @@ async def read_status(context: AnyContext) -> schemas.Status:
             str(loop): schemas.Leader(identity=each.leader_identity, address=each.address)
             for loop, each in leaders.items()
         },
-        counts=_counts(context),
+        counts=counts,
         pause=None if pause is None else presenting.pause(pause, None),
         features_off=[
             schemas.FeatureOff(feature=name, reason=why)
@@ -57,15 +67,6 @@ async def read_status(context: AnyContext) -> schemas.Status:
         found_unconfigured=list(process.found_unconfigured()),
         selectors_without_pods=sorted(process.selectors_without_pods()),
     )
-
-
-def _counts(context: Context) -> dict[str, int] | None:
-    """Number of shoots by state; None on a standby, which does not know the states."""
-    prober, leader = context.prober, context.process.leaders.get(Loop.PROBER)
-    if prober is None or leader is None or not leader.leading:
-        return None
-    found = Counter(each.state for each in prober.shoots.summaries())
-    return {str(state): found[state] for state in ShootState}
 
 
 # /api/v1/config: the effective configuration and the log level; the processes of both loops answer, each about itself.
@@ -150,16 +151,8 @@ class Config(schemas.Schema):
     warnings: list[schemas.ConfigFinding]
 
 
-def _flags(settings: ServiceSettings) -> dict[str, FlagValue]:
-    """The value of each flag, given or default."""
-    fields = type(settings).model_fields
-    return {
-        flag_name(name): _flag(getattr(settings, name), shown_type(field))
-        for name, field in fields.items()
-    }
-
-
 def _flag(value: object, kind: str) -> FlagValue:
+    """The value of a flag, given or default."""
     match value:
         case None | bool():
             return value
@@ -183,9 +176,13 @@ async def read_config(context: AnyContext) -> Config:
     """The effective configuration: flags, files and defaults, in the words of the command line and of the files."""
     configured = context.process.configured
     prober, weeder = configured.prober, configured.weeder
+    settings, fields = configured.settings, type(configured.settings).model_fields
     return Config(
         log_level=LogLevel(log.level()),
-        flags=_flags(configured.settings),
+        flags={
+            flag_name(name): _flag(getattr(settings, name), shown_type(field))
+            for name, field in fields.items()
+        },
         prober=None if prober is None else prober_file(prober),
         weeder=weeder,
         warnings=[schemas.ConfigFinding.of(each) for each in context.process.config_warnings()],
@@ -214,9 +211,7 @@ class AuditQuery(PageQuery):
     caller: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         None, description="Only attempts of this caller."
     )
-    namespace: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
-        None, description="Only attempts on this shoot."
-    )
+    namespace: Name | None = Field(None, description="Only attempts on this shoot.")
 
 
 @audit_router.get("/api/v1/audit", dependencies=[allowed(Call.READ_AUDIT)])
@@ -228,14 +223,14 @@ async def list_audit(
     The log is the durable audit. Repeated refusals of a caller (the same call on the same shoot, for the
     same reason) are one entry.
     """
-    chosen = [each for each in context.audit.entries() if _matches(each, query)]
+    chosen = [
+        each
+        for each in context.audit.entries()
+        if query.caller in {None, each.attempt.caller}
+        and query.namespace in {None, each.attempt.namespace}
+    ]
     page = cut(chosen, lambda each: PageKey(-each.number, ""), "audit", query)
     return schemas.AuditList(
         items=[presenting.audit_entry(each) for each in page.items],
         metadata=schemas.AuditMetadata.of(page.metadata, since=context.audit.since),
     )
-
-
-def _matches(record: AuditRecord, query: AuditQuery) -> bool:
-    said = record.attempt
-    return query.caller in {None, said.caller} and query.namespace in {None, said.namespace}

@@ -1,6 +1,5 @@
 """/api/v1/weeders: services with their recoveries, the pods deleted or spared; and manual recoveries."""
 
-from collections.abc import Sequence
 from itertools import accumulate
 from typing import Annotated, Final
 
@@ -10,11 +9,10 @@ from pydantic import Field
 from app.api import presenting, schemas
 from app.api.auditing import drafted
 from app.api.auth.authorization import Call
-from app.api.context import Context
 from app.api.dependencies import (
     AnyContext,
     LeadingWeeder,
-    ListPage,
+    Name,
     PageKey,
     PageQuery,
     allowed,
@@ -36,8 +34,6 @@ _ONE: Final = _PATH + "/{namespace}/{service}"
 # Most pods on one page; rendering more would keep the event loop from prober and weeder for too long.
 _PODS: Final = 2_000
 
-Name = Annotated[str, Field(min_length=1, max_length=253)]
-
 
 class WeederQuery(PageQuery):
     """The filter of the list of services."""
@@ -57,7 +53,19 @@ async def list_weeders(
 
     A page with very many pods has fewer items than `limit`.
     """
-    page = _page([each for each in weeders.statuses() if _matches(each, query)], query)
+    chosen = [
+        each
+        for each in weeders.statuses()
+        if query.namespace in {None, each.key.namespace}
+        and query.service in {None, each.key.service}
+        and query.running in {None, any(one.ended is None for one in each.recoveries)}
+    ]
+    page = cut(chosen, _newest_first, "weeders", query)
+    totals = accumulate(presenting.pods(each) for each in page.items)
+    fitting = sum(total <= _PODS for total in totals) or 1
+    if fitting < len(page.items):
+        shorter = PageQuery(limit=fitting, token=query.token)
+        page = cut(chosen, _newest_first, "weeders", shorter)
     return schemas.WeederList(
         items=[schemas.Weeder.of(each) for each in page.items], metadata=page.metadata
     )
@@ -99,10 +107,17 @@ async def weed_now(
     )
     key = ServiceKey(namespace, service)
     _ = await listed_in_time(context, lambda: context.overrides.synced)
-    before = draft.before = _before(known_service(weeders, key))
+    before = None
+    for each in known_service(weeders, key).recoveries:
+        if each.ended is None:  # the one that is replaced
+            before = {"recovery": each.id, "cause": each.cause, "until": rfc3339(each.until)}
+            break
+    draft.before = before
     if body.dry_run:
         despite = weeders.check_weed_now(key, force=body.force)
-        until = context.process.now() + _watch_duration(context)
+        policy = context.process.configured.weeder
+        duration = 0.0 if policy is None else policy.watch_duration
+        until = context.process.now() + duration
         after = {"cause": Cause.ASKED, "until": rfc3339(until), "despite": despite}
         return planned(f"recovery of {key}", before, after)
     refuse_in_dry_run(context)
@@ -113,42 +128,6 @@ async def weed_now(
     return schemas.Recovery.of(begun)
 
 
-def _watch_duration(context: Context) -> float:
-    policy = context.process.configured.weeder
-    return 0.0 if policy is None else policy.watch_duration
-
-
-def _before(status: ServiceStatus) -> object:
-    """State for the audit: the recovery that is replaced."""
-    running = next((each for each in status.recoveries if each.ended is None), None)
-    if running is None:
-        return None
-    return {"recovery": running.id, "cause": running.cause, "until": rfc3339(running.until)}
-
-
-def _page(chosen: Sequence[ServiceStatus], query: PageQuery) -> ListPage[ServiceStatus]:
-    """A page of services, cut short if it would have more than `_PODS` pods."""
-    page = cut(chosen, _key, "weeders", query)
-    totals = accumulate(presenting.pods(each) for each in page.items)
-    fitting = sum(total <= _PODS for total in totals) or 1
-    if fitting >= len(page.items):
-        return page
-    return cut(chosen, _key, "weeders", PageQuery(limit=fitting, token=query.token))
-
-
-def _matches(status: ServiceStatus, query: WeederQuery) -> bool:
-    if query.namespace not in {None, status.key.namespace}:
-        return False
-    if query.service not in {None, status.key.service}:
-        return False
-    return query.running is None or query.running == _runs(status)
-
-
-def _runs(status: ServiceStatus) -> bool:
-    return any(each.ended is None for each in status.recoveries)
-
-
-def _key(status: ServiceStatus) -> PageKey:
-    """Sort key: newest recovery first."""
+def _newest_first(status: ServiceStatus) -> PageKey:
     newest = max((each.began for each in status.recoveries), default=0.0)
     return PageKey(-newest, str(status.key))

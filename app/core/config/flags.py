@@ -9,7 +9,6 @@ the flag takes precedence. The exceptions are flags that request an action (`--f
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -105,16 +104,6 @@ def variable(name: str) -> str | None:
     return _environment.get().get(name) or None
 
 
-@contextmanager
-def _reading(environ: Mapping[str, str]) -> Iterator[None]:
-    """Makes settings created in this context read `environ`; settings created elsewhere read no environment."""
-    token = _environment.set(environ)
-    try:
-        yield
-    finally:
-        _environment.reset(token)
-
-
 def _variable_of(name: str, field: FieldInfo) -> str | None:
     """Returns the variable that sets the field `name`, if any does; an empty one does not."""
     others = (each.variable for each in field.metadata if isinstance(each, AlsoFrom))
@@ -208,17 +197,11 @@ _LEVELS: Final = {"warn": LogLevel.WARNING, "0": LogLevel.INFO} | dict.fromkeys(
 
 def _mapped(flags: Mapping[str, str]) -> dict[str, str]:
     """Translates the original's flags among `flags` into ours; our own flag takes precedence if both are given."""
-    return {
-        ours: _level(flags[theirs]) if ours == "log-level" else flags[theirs]
-        for theirs, ours in _MAPPED.items()
-        if theirs in flags and ours not in flags
-    }
-
-
-def _level(text: str) -> str:
-    """Translates a level of zap: numbers above 0 are levels of verbosity, hence debug."""
-    verbosity = text.isascii() and text.isdigit()
-    return _LEVELS.get(text.lower(), LogLevel.DEBUG if verbosity else text)
+    found = {ours: flags[theirs] for theirs, ours in _MAPPED.items() if theirs in flags}
+    if (level := found.get("log-level")) is not None:
+        verbosity = level.isascii() and level.isdigit()  # above 0, hence debug
+        found["log-level"] = _LEVELS.get(level.lower(), LogLevel.DEBUG if verbosity else level)
+    return found
 
 
 # Words to settings.
@@ -289,19 +272,21 @@ def read_flags(
         ConfigurationError: something is wrong; has all mistakes at once, under the name of `source`.
     """
     found = take_apart(words, model)
-    given = found.flags | _mapped(found.flags)
+    given = _mapped(found.flags) | found.flags
     # Any: pydantic's fields have types of their own, which it makes of the text
     values: dict[str, Any] = {
         name: given[flag_name(name)] for name in model.model_fields if flag_name(name) in given
     }
     mistakes = [*found.mistakes, *model.wrong_words(found.rest)]
-    with _reading(environ):
-        try:
-            settings = model.of(values)
-        except ValidationError as error:
-            wrong = error.errors(include_url=False)
-            mistakes += [_mistake(model, each, found.flags) for each in wrong]
-            raise ConfigurationError(source, mistakes) from error
+    token = _environment.set(environ)  # settings that are made elsewhere read none
+    try:
+        settings = model.of(values)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)
+        mistakes += [_mistake(model, each, found.flags) for each in wrong]
+        raise ConfigurationError(source, mistakes) from error
+    finally:
+        _environment.reset(token)
     if not mistakes:
         together = settings.wrong_together(found.rest)
         mistakes = [Mistake(None, name, message) for wrong, name, message in together if wrong]

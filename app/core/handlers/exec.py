@@ -1,5 +1,6 @@
 """The exec handler: passes if a command in the container exits with code 0; the API server of the seed runs it."""
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -9,7 +10,6 @@ from app.core.errors import ClusterError
 from app.core.handlers.runs import MOST_READ, CannotRun, HandlerRun, error, failure, success
 from app.core.limits import Bucket
 from app.core.model.endpoints import Exec, Ran
-from app.core.ports import Frame
 
 if TYPE_CHECKING:
     from app.core.kube.pods import ContainerExec
@@ -21,6 +21,7 @@ _STATUS: Final = 3
 _MOST_STATUS: Final = 64 * 1024
 # Characters of the output in a message.
 _MOST_SHOWN: Final = 60
+_CODE: Final = re.compile("[0-9]{1,6}")
 
 
 class _Cause(msgspec.Struct, frozen=True):
@@ -54,7 +55,12 @@ class ExecCommands:
         Raises:
             CannotRun: too many commands are started.
         """
-        await self._wait(run)
+        # it waits for its turn, unless that comes too late; then it takes none
+        now = self._clock.now()
+        if self._pace.seconds_to(1, now) > run.probe.timeout:
+            raise CannotRun(f"not run: more than {A_SECOND} commands a second")
+        await self._clock.sleep(self._pace.owe(now))
+        run.begins()
         run.errs_if_late("the API server did not start it")
         place = run.address
         opened = self._container_exec.open(
@@ -67,23 +73,11 @@ class ExecCommands:
                 async for frame in frames:
                     if frame.channel == _STATUS:
                         return _ended(frame.data, output)
-                    _keep(frame, output)
+                    if frame.channel in _OUTPUT and len(output) < MOST_READ:
+                        output += frame.data[: MOST_READ - len(output)]
         except ClusterError as problem:
             return error(str(problem))
         return error("the stream ended without the command's exit status")
-
-    async def _wait(self, run: HandlerRun) -> None:
-        """Waits for its turn, unless that comes too late; then it takes none."""
-        now = self._clock.now()
-        if self._pace.seconds_to(1, now) > run.probe.timeout:
-            raise CannotRun(f"not run: more than {A_SECOND} commands a second")
-        await self._clock.sleep(self._pace.owe(now))
-        run.begins()
-
-
-def _keep(frame: Frame, output: bytearray) -> None:
-    if frame.channel in _OUTPUT and len(output) < MOST_READ:
-        output += frame.data[: MOST_READ - len(output)]
 
 
 def _ended(data: bytes, output: bytearray) -> Ran:
@@ -93,21 +87,12 @@ def _ended(data: bytes, output: bytearray) -> Ran:
         return error("how the command ended cannot be read")
     if status.status == "Success":
         return success("exit code 0")
-    code = _exit_code(status)
-    if code is None:
+    causes = (status.details and status.details.causes) or ()
+    code = next((each.message for each in causes if each.reason == "ExitCode"), "")
+    known = status.reason == "NonZeroExitCode" and _CODE.fullmatch(code)
+    if not known:
         return error(f"not run: {status.message or status.reason or 'no reason given'}")
-    return success("exit code 0") if code == 0 else failure(f"exit code {code}{_shown(output)}")
-
-
-def _exit_code(status: _ExecStatus) -> int | None:
-    """Returns the exit code; None if the command was not run or the code is unknown."""
-    if status.reason != "NonZeroExitCode" or status.details is None:
-        return None
-    codes = [each.message for each in status.details.causes or () if each.reason == "ExitCode"]
-    said = codes[0] if codes else ""
-    return int(said) if said.isascii() and said.isdigit() and len(said) < len("1000000") else None
-
-
-def _shown(output: bytearray) -> str:
+    if int(code) == 0:
+        return success("exit code 0")
     text = bytes(output[: 4 * _MOST_SHOWN]).decode(errors="replace").strip()
-    return f": {text[:_MOST_SHOWN]}" if text else ""
+    return failure(f"exit code {int(code)}" + (f": {text[:_MOST_SHOWN]}" if text else ""))

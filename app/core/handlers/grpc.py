@@ -177,7 +177,17 @@ class GrpcChecks:
         port, message = run.port(handler.port), request(handler.service)
         if len(message) > _MOST_ASKED:
             raise CannotRun("the name of the service is too long")
-        headers = _headers(_authority(run.address.host, port), run.probe.timeout)
+        host = f"[{run.address.host}]" if ":" in run.address.host else run.address.host
+        headers = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", _PATH),
+            (":authority", f"{host}:{port}"),
+            ("te", "trailers"),
+            ("content-type", "application/grpc"),
+            ("user-agent", _AGENT),
+            ("grpc-timeout", f"{run.probe.timeout * 1000:.0f}m"),
+        ]
         try:
             found = await self._lookup.addresses(run.address.host, run)
             run.fails_if_late("no connection")
@@ -191,23 +201,6 @@ class GrpcChecks:
             return await call.answer
         finally:
             transport.abort()
-
-
-def _headers(authority: str, within: float) -> list[tuple[str, str]]:
-    return [
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":path", _PATH),
-        (":authority", authority),
-        ("te", "trailers"),
-        ("content-type", "application/grpc"),
-        ("user-agent", _AGENT),
-        ("grpc-timeout", f"{within * 1000:.0f}m"),
-    ]
-
-
-def _authority(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class _Call(asyncio.Protocol):
@@ -264,7 +257,10 @@ class _Call(asyncio.Protocol):
                 case ResponseReceived(headers=said) | TrailersReceived(headers=said):
                     self._said |= dict(said or ())
                 case DataReceived(data=data):
-                    self._gather(data or b"")
+                    # the window is never extended, because it is larger than any valid answer
+                    self._body += data or b""
+                    if len(self._body) > _MOST_ANSWER:
+                        self._end(failure("RESOURCE_EXHAUSTED"))
                 case StreamEnded():
                     self._end(self._conclusion())
                 case StreamReset():
@@ -274,26 +270,16 @@ class _Call(asyncio.Protocol):
                 case _:
                     continue
 
-    def _gather(self, data: bytes) -> None:
-        """Collects the body; the window is never extended, because it is larger than any valid answer."""
-        self._body += data
-        if len(self._body) > _MOST_ANSWER:
-            self._end(failure("RESOURCE_EXHAUSTED"))
-
     def _conclusion(self) -> Ran:
         code = self._said.get(b"grpc-status")
         if code is None:
             number = int(self._said.get(b":status", b"0"))
             return failure(_NO_GRPC if number == _HTTP_OK else f"HTTP {number}, not gRPC")
         if (number := int(code)) != 0:
-            return _refused(number)
+            word = dict(enumerate(_CODES)).get(number, f"gRPC code {number}")
+            return failure(f"{word}: {_MEANINGS[word]}" if word in _MEANINGS else word)
         found = status(bytes(self._body))
         if found == SERVING:
             return success("SERVING")
         names = dict(enumerate(STATUSES))
         return failure(names.get(found, f"status {found}"))
-
-
-def _refused(number: int) -> Ran:
-    word = dict(enumerate(_CODES)).get(number, f"gRPC code {number}")
-    return failure(f"{word}: {_MEANINGS[word]}" if word in _MEANINGS else word)

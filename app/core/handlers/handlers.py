@@ -1,12 +1,13 @@
 """The adapter of the handlers: finds a slot for each run, limits its time, and returns its result."""
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, assert_never
 
 from app.core.clock import Clock
+from app.core.fair_queue import RoundRobin
 from app.core.handlers.exec import ExecCommands
 from app.core.handlers.grpc import GrpcChecks
 from app.core.handlers.http_get import HttpGets
@@ -42,7 +43,7 @@ and was late counts as an error, and the gate would never close.
 """
 
 
-class RunSlots:
+class RunSlots(RoundRobin):
     """Limits how many runs go on at once, so that slow runs of one namespace cannot take the slots of the others.
 
     Some are reserved for namespaces that have none. A free slot goes to the waiting namespace that has the fewest.
@@ -55,79 +56,44 @@ class RunSlots:
             total: the number of slots.
             spare: how many of them are reserved for a namespace that has none.
         """
+        super().__init__()
         self._total, self._spare = total, spare
         self._taken: Counter[str] = Counter()
-        self._used = 0
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-
-    @property
-    def used(self) -> int:
+        self.used = 0
         """How many slots are taken."""
-        return self._used
 
     @asynccontextmanager
     async def place(self, namespace: str) -> AsyncIterator[None]:
         """Waits for a slot, and frees it on exit."""
         if self._free(namespace):
-            self._take(namespace)
+            self.given(namespace)
         else:
-            await self._wait(namespace)
+            await self.wait(namespace)
         try:
             yield
         finally:
-            self._give_back(namespace)
+            self.returned(namespace)
 
     def _free(self, namespace: str) -> bool:
-        free = self._total - self._used
+        free = self._total - self.used
         return free > (self._spare if self._taken[namespace] else 0)
 
-    def _take(self, namespace: str) -> None:
-        self._used += 1
-        self._taken[namespace] += 1
+    def missing(self) -> float | None:
+        return 0.0 if any(map(self._free, self._waiting)) else None
 
-    async def _wait(self, namespace: str) -> None:
-        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue = self._waiting.setdefault(namespace, deque())
-        queue.append(granted)
-        try:
-            await granted
-        except asyncio.CancelledError:
-            if granted.done() and not granted.cancelled():
-                # the slot was granted in the same turn of the loop, to nobody
-                self._give_back(namespace)
-            else:
-                self._leave(namespace, granted)
-            raise
+    def following(self) -> str:
+        return min(filter(self._free, self._waiting), key=lambda each: self._taken[each])
 
-    def _leave(self, namespace: str, granted: asyncio.Future[None]) -> None:
-        queue = self._waiting.get(namespace)
-        if queue is None or granted not in queue:
-            return  # skipped already
-        queue.remove(granted)
-        if not queue:
-            del self._waiting[namespace]
+    def given(self, key: str) -> None:
+        self.used += 1
+        self._taken[key] += 1
 
-    def _give_back(self, namespace: str) -> None:
-        self._used -= 1
-        self._taken[namespace] -= 1
-        if not self._taken[namespace]:
-            del self._taken[namespace]
-        while (following := self._next()) is not None:
-            self._grant(following)
-
-    def _next(self) -> str | None:
-        entitled = [namespace for namespace in self._waiting if self._free(namespace)]
-        return min(entitled, key=lambda each: self._taken[each], default=None)
-
-    def _grant(self, namespace: str) -> None:
-        """Grants a slot to the longest waiting run of the namespace, skipping one that has just been cancelled."""
-        queue = self._waiting[namespace]
-        granted = queue.popleft()
-        if not queue:
-            del self._waiting[namespace]
-        if not granted.done():
-            self._take(namespace)
-            granted.set_result(None)
+    def returned(self, key: str) -> None:
+        self.used -= 1
+        self._taken[key] -= 1
+        if not self._taken[key]:
+            del self._taken[key]
+        self.give()
 
 
 class TcpConnects:
@@ -181,7 +147,9 @@ class NetworkHandlers:
         self._tcp = TcpConnects(lookup)
         self._grpc = GrpcChecks(lookup)
         self._commands = None if execs is None else ExecCommands(execs, clock)
-        self._runs, self._gates, self._executions = map(_places, (runs, gates, commands))
+        self._runs, self._gates, self._executions = (
+            RunSlots(total, total // 4) for total in (runs, gates, commands)
+        )
 
     async def run(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         """Runs the probe once and returns its result after `timeoutSeconds` at the latest.
@@ -190,11 +158,11 @@ class NetworkHandlers:
         had little time left and was late is an error and not a failure.
         """
         run = HandlerRun(probe, address)
+        slots = self._gates if probe.gates else self._runs
+        if isinstance(probe.handler, Exec):
+            slots = self._executions
         try:
-            async with (
-                asyncio.timeout(probe.timeout),
-                self._places_of(probe).place(address.namespace),
-            ):
+            async with asyncio.timeout(probe.timeout), slots.place(address.namespace):
                 run.begins()
                 return await self._handle(run)
         except CannotRun as problem:
@@ -205,11 +173,6 @@ class NetworkHandlers:
     async def close(self) -> None:
         """Closes all connections; no probe may run any more."""
         await self._http.close()
-
-    def _places_of(self, probe: EndpointProbeSpec) -> RunSlots:
-        if isinstance(probe.handler, Exec):
-            return self._executions
-        return self._gates if probe.gates else self._runs
 
     async def _handle(self, run: HandlerRun) -> Ran:
         match run.probe.handler:
@@ -225,7 +188,3 @@ class NetworkHandlers:
                 return await self._commands.run(handler, run)
             case _ as never:
                 assert_never(never)
-
-
-def _places(total: int) -> RunSlots:
-    return RunSlots(total, total // 4)

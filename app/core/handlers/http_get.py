@@ -55,7 +55,10 @@ class HttpGets:
     def __init__(self, lookup: Lookup) -> None:
         """Opens no connection yet; needs a running event loop."""
         self._session = _session(lookup)
-        self._context = _unverified()
+        # like the kubelet's, it verifies no certificates, and presents none
+        self._context = BoundedContext()
+        self._context.check_hostname = False
+        self._context.verify_mode = ssl.CERT_NONE
 
     async def run(self, handler: HttpGet, run: HandlerRun) -> Ran:
         """Runs one probe; follows redirects to the same host.
@@ -63,7 +66,11 @@ class HttpGets:
         Raises:
             CannotRun: the port does not exist, or no such request can be sent.
         """
-        url, headers = _url(handler, run), _headers(handler)
+        port, headers = run.port(handler.port), _headers(handler)
+        try:
+            url = _url(handler.scheme.value.lower(), run.address.host, port, handler.path)
+        except ValueError as problem:
+            raise CannotRun("its host and path do not form a valid request") from problem
         _RUNNING.set(run)
         run.fails_if_late("no answer")
         try:
@@ -92,14 +99,21 @@ class HttpGets:
         run.fails_if_late("no answer")
         async with await self._request(url, headers) as response:
             location = response.headers.get("Location", "")
-            if response.status in _FOLLOWED and location and _same_host(url, location):
-                return location
+            if response.status in _FOLLOWED and location:
+                following = _following(url, location)
+                # one that cannot be parsed counts as staying on its host, and fails
+                if following is None or following.raw_host == url.raw_host:
+                    return location
             run.errs_if_late(f"HTTP {response.status}, but its body did not come")
-            try:
-                await _read(response)
+            left, status = MOST_READ, response.status
+            try:  # leaving the rest of the body unread closes the connection
+                while left > 0 and (part := await response.content.read(left)):
+                    left -= len(part)
             except FOREIGN:
-                return error(f"HTTP {response.status}, but its body was cut off")
-            return _meaning(response.status)
+                return error(f"HTTP {status}, but its body was cut off")
+            if status in _REDIRECTS:
+                return success(f"HTTP {status}, which is not followed")
+            return (success if status in _PASSING else failure)(f"HTTP {status}")
 
     async def _request(self, url: URL, headers: CIMultiDict[str]) -> aiohttp.ClientResponse:
         try:
@@ -113,29 +127,8 @@ class HttpGets:
             raise CannotRun("its path and headers do not form a valid request") from problem
 
 
-async def _read(response: aiohttp.ClientResponse) -> None:
-    """Reads the beginning of the body; leaving the rest unread closes the connection."""
-    left = MOST_READ
-    while left > 0 and (part := await response.content.read(left)):
-        left -= len(part)
-
-
-def _meaning(status: int) -> Ran:
-    if status in _REDIRECTS:
-        return success(f"HTTP {status}, which is not followed")
-    return success(f"HTTP {status}") if status in _PASSING else failure(f"HTTP {status}")
-
-
-def _url(handler: HttpGet, run: HandlerRun) -> URL:
-    port = run.port(handler.port)
-    try:
-        return _built(handler.scheme.value.lower(), run.address.host, port, handler.path)
-    except ValueError as problem:
-        raise CannotRun("its host and path do not form a valid request") from problem
-
-
 @functools.lru_cache(maxsize=1024)
-def _built(scheme: str, host: str, port: int, path: str) -> URL:
+def _url(scheme: str, host: str, port: int, path: str) -> URL:
     """Builds the URL; of the path only characters that no URL may contain are escaped, and a query remains one."""
     beginning = URL.build(scheme=scheme, host=host, port=port)
     shown = f"[{host}]" if ":" in host else beginning.raw_host
@@ -155,12 +148,6 @@ def _headers(handler: HttpGet) -> CIMultiDict[str]:
         if not headers.get(name, "-"):
             del headers[name]  # set to an empty value: not sent, or the default
     return headers
-
-
-def _same_host(url: URL, location: str) -> bool:
-    """Returns whether a redirect stays on its host; one that cannot be parsed counts as such, and fails."""
-    following = _following(url, location)
-    return following is None or following.raw_host == url.raw_host
 
 
 def _following(url: URL, location: str) -> URL | None:
@@ -204,14 +191,6 @@ def _session(lookup: Lookup) -> aiohttp.ClientSession:
         max_headers=_MOST_FIELDS,
         skip_auto_headers=_AUTOMATIC,
     )
-
-
-def _unverified() -> ssl.SSLContext:
-    """Returns a TLS context that verifies no certificates, like the kubelet's, and presents none."""
-    context = BoundedContext()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 _RUNNING: Final[ContextVar[HandlerRun]] = ContextVar("run")

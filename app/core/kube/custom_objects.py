@@ -326,7 +326,8 @@ class CustomObjects(Generic[T]):
                 "preconditions": {"uid": known.id.uid} | (_precondition(known) if unchanged else {})
             },
         )
-        await self._api.call(request, _anything, new_connection=True)
+        # the answer is the object or a Status
+        await self._api.call(request, lambda _: None, new_connection=True)
         self._learn(known, gone=True)
 
     async def _patch(
@@ -378,10 +379,6 @@ class CustomObjects(Generic[T]):
 def _precondition(known: Pause | ScaleRequest) -> dict[str, Any]:
     """The resourceVersion suffices: no other object, not even one of the same name, ever has it."""
     return {"resourceVersion": known.id.version}
-
-
-def _anything(_raw: envelope.Raw) -> None:
-    """Takes the answer to a deletion, which is the object or a Status."""
 
 
 def _older(one: Pause | ScaleRequest, other: Pause | ScaleRequest) -> bool:

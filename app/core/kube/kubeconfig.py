@@ -58,12 +58,14 @@ def is_forbidden(text: str) -> bool:
         address = ipaddress.ip_address(text)
     except ValueError:
         return True
-    return any(_is_special(each) for each in (address, *_within(address)))
-
-
-def _is_special(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    unspecified = address.is_unspecified or address in _THIS_NETWORK
-    return address.is_loopback or address.is_link_local or address.is_multicast or unspecified
+    return any(
+        each.is_loopback
+        or each.is_link_local
+        or each.is_multicast
+        or each.is_unspecified
+        or each in _THIS_NETWORK
+        for each in (address, *_within(address))
+    )
 
 
 def _within(
@@ -187,7 +189,11 @@ def _built(events: Iterator[yaml.Event], max_events: int) -> Value:
     for number, event in enumerate(events):
         if number >= max_events:
             raise YamlRefused(f"it has more than {max_events} parts")
-        _check(event)
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            raise YamlRefused("it uses an anchor or an alias")
+        valued = yaml.ScalarEvent | yaml.CollectionStartEvent
+        if isinstance(event, valued) and event.tag is not None:
+            raise YamlRefused("it uses a tag")
         match event:
             case yaml.ScalarEvent(value=text, implicit=(plain, _)):
                 above[-1].put(None if plain and text in _NULLS else text)
@@ -203,14 +209,6 @@ def _built(events: Iterator[yaml.Event], max_events: int) -> Value:
         if len(above) > _MAX_DEPTH or len(root) > 1:
             raise YamlRefused("it is nested too deeply, or more than one document")
     return root[0] if root else None
-
-
-def _check(event: yaml.Event) -> None:
-    """Refuses anchors, aliases and tags."""
-    if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-        raise YamlRefused("it uses an anchor or an alias")
-    if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag is not None:
-        raise YamlRefused("it uses a tag")
 
 
 _SERVER: Final = re.compile(
@@ -379,12 +377,14 @@ class ShootCredential:
         )
 
 
-def parse_kubeconfig(raw: bytes, namespace: str, servers: Servers) -> ShootCredential:
-    """Parses the kubeconfig of the shoot whose control plane is in `namespace`.
+def parse_kubeconfig(raw: bytes | None, namespace: str, servers: Servers) -> ShootCredential:
+    """Parses the kubeconfig of the shoot whose control plane is in `namespace`; None: its Secret has none.
 
     Raises:
         CredentialRefused: the kubeconfig is not accepted; names the field, never its value.
     """
+    if raw is None:
+        raise CredentialRefused(NO_KUBECONFIG, "the Secret has no key kubeconfig")
     try:
         document = load(raw)
     except YamlRefused as error:
@@ -408,19 +408,15 @@ def _refused(field: str, problem: str, reason: str = "malformed") -> CredentialR
 def _mapping(value: object, path: str, allowed: frozenset[str]) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise _refused(path, "is not a mapping")
-    for key in value:
-        if key not in allowed:
-            _refuse_field(key, path)
+    for name in map(str, value):
+        if name in allowed:
+            continue
+        if name in _METRIC_WORDS:
+            raise _refused(f"{path}.{name}", "is not allowed", _METRIC_WORDS[name])
+        # an unknown key may itself be a misplaced value
+        shown = name if re.fullmatch(r"[A-Za-z-]{1,40}", name) else "a field with an unusual name"
+        raise _refused(f"{path}.{shown}", "is not allowed", "field")
     return value
-
-
-def _refuse_field(key: object, path: str) -> None:
-    name = str(key)
-    if name in _METRIC_WORDS:
-        raise _refused(f"{path}.{name}", "is not allowed", _METRIC_WORDS[name])
-    # an unknown key may itself be a misplaced value
-    shown = name if re.fullmatch(r"[A-Za-z-]{1,40}", name) else "a field with an unusual name"
-    raise _refused(f"{path}.{shown}", "is not allowed", "field")
 
 
 def _check_header(top: Mapping[str, Any]) -> None:
@@ -518,11 +514,11 @@ def _pem(mapping: Mapping[str, Any], key: str, path: str, label: str) -> bytes:
 
 def _identity(user: Mapping[str, Any]) -> tuple[str | None, ClientCertificate | None]:
     path = "users[0].user"
-    token = user.get("token") or None
+    given = user.get("token") or None
     has_cert, has_key = bool(user.get("client-certificate-data")), bool(user.get("client-key-data"))
     if has_cert != has_key:
         raise _refused(path, "has a client certificate without its key, or the reverse")
-    if token is None and not has_cert:
+    if given is None and not has_cert:
         raise _refused(path, "has no token and no client certificate yet", NO_TOKEN)
     client = None
     if has_cert:
@@ -530,7 +526,12 @@ def _identity(user: Mapping[str, Any]) -> tuple[str | None, ClientCertificate | 
             _pem(user, "client-certificate-data", path, _CERTIFICATE),
             _key(user, path),
         )
-    return None if token is None else _token(token, path), client
+    if given is None:
+        return None, client
+    token = given.strip() if isinstance(given, str) else ""
+    if not _TOKEN.fullmatch(token):
+        raise _refused(f"{path}.token", "is not printable text without spaces")
+    return token, client
 
 
 def _key(user: Mapping[str, Any], path: str) -> bytes:
@@ -538,13 +539,6 @@ def _key(user: Mapping[str, Any], path: str) -> bytes:
     if len(pem) > _MAX_KEY:
         raise _refused(f"{path}.client-key-data", f"has more than {_MAX_KEY} bytes")
     return pem
-
-
-def _token(value: object, path: str) -> str:
-    token = value.strip() if isinstance(value, str) else ""
-    if not _TOKEN.fullmatch(token):
-        raise _refused(f"{path}.token", "is not printable text without spaces")
-    return token
 
 
 # TLS contexts that trust one CA bundle and nothing else (threat T4).
@@ -576,14 +570,10 @@ def client_context(
         raise CredentialRefused(
             "malformed", "certificate-authority-data is not a CA bundle"
         ) from None
-    if client is not None:
-        _load(context, client)
-    return context
-
-
-def _load(context: ssl.SSLContext, client: ClientCertificate) -> None:
     try:
-        load_chain(context, client.certificate + b"\n" + client.key)
+        if client is not None:
+            load_chain(context, client.certificate + b"\n" + client.key)
     except (ssl.SSLError, ValueError):
         message = "client-certificate-data and client-key-data do not form a usable pair"
         raise CredentialRefused("malformed", message) from None
+    return context

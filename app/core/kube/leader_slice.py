@@ -172,12 +172,18 @@ class LeaderAddress:
                 self._record_failure(error)
                 pause = _CHECK_INTERVAL if isinstance(error, _OFF) else _ASKS_EVERY
             else:
-                self._well()
+                self.off = None
+                self._gauge.set(0)
                 pause = _CHECK_INTERVAL if self._leadership.leading else _ASKS_EVERY
             _ = await happens(self._changed, pause)
 
     async def _check(self) -> None:
-        """Reads the slice, and writes our address into it if we lead and it says something else."""
+        """Reads the slice, and writes our address into it if we lead and it says something else.
+
+        Raises:
+            Invalid: its `addressType` does not fit the address.
+            ClusterError: it could not be read or written.
+        """
         for _ in range(_TRIES):
             read = ENDPOINT_SLICES.request("get", *self._where, most=_MOST)
             found = await self._api.call(read, _slice)
@@ -185,7 +191,11 @@ class LeaderAddress:
             if not self._leadership.leading or (found.exact and found.place == self._own):
                 return
             try:
-                await self._write(found)
+                body = found.leading_to(self._own)
+                write = ENDPOINT_SLICES.request("update", *self._where, body=body, most=_MOST)
+                await self._api.call(
+                    write, _slice, new_connection=True, starting=self._leading_still
+                )
             except Conflict:
                 continue
             except LeadershipLost:
@@ -193,17 +203,6 @@ class LeaderAddress:
             log.info("the leader's address is written", slice=self._named, address=str(self._own))
             return
         raise Unreachable(f"{self._named} keeps changing")
-
-    async def _write(self, found: LeaderSlice) -> None:
-        """Writes our address, under the resourceVersion that was read.
-
-        Raises:
-            Conflict: the slice has changed since.
-            Invalid: its `addressType` does not fit the address.
-        """
-        body = found.leading_to(self._own)
-        request = ENDPOINT_SLICES.request("update", *self._where, body=body, most=_MOST)
-        await self._api.call(request, _slice, new_connection=True, starting=self._leading_still)
 
     def _leading_still(self) -> None:
         if not self._leadership.leading:
@@ -220,7 +219,3 @@ class LeaderAddress:
             )
         self.off = problem
         self._gauge.set(1)
-
-    def _well(self) -> None:
-        self.off = None
-        self._gauge.set(0)

@@ -247,18 +247,15 @@ class SelectedPods:
         """Watches while any namespace is followed, until cancelled."""
         try:
             while True:
-                await self._until_followed()
+                while not self._replica.followed:
+                    self._wakeup.clear()
+                    await self._wakeup.wait()
                 await self._clock.sleep(START_DELAY)
                 await self._list_all()
                 await self._until_idle()
                 await self._close()
         finally:
             await self._close()
-
-    async def _until_followed(self) -> None:
-        while not self._replica.followed:
-            self._wakeup.clear()
-            await self._wakeup.wait()
 
     async def _until_idle(self) -> None:
         """Lets namespaces join, until none has been followed for a while."""
@@ -267,18 +264,14 @@ class SelectedPods:
             if not self._replica.followed:
                 if not await happens(self._wakeup, IDLE_TIMEOUT):
                     return
-            elif waiting := self._replica.waiting():
-                await self._join_waiting(waiting)
-            else:
+            elif not (waiting := self._replica.waiting()):
                 await self._wakeup.wait()
-
-    async def _join_waiting(self, waiting: tuple[str, ...]) -> None:
-        if len(waiting) <= MOST_JOINS:
-            # in rotation: one that fails must not delay the others
-            await self._join(waiting[self._failures % len(waiting)])
-            return
-        await self._clock.sleep(self._listed_all_at + LISTS_APART - self._clock.now())
-        await self._list_all()
+            elif len(waiting) <= MOST_JOINS:
+                # in rotation: one that fails must not delay the others
+                await self._join(waiting[self._failures % len(waiting)])
+            else:
+                await self._clock.sleep(self._listed_all_at + LISTS_APART - self._clock.now())
+                await self._list_all()
 
     async def _list_all(self) -> None:
         """Lists everything and watches from there."""
@@ -294,18 +287,15 @@ class SelectedPods:
         try:
             found = await self._reflector.read(PODS.path(namespace), namespace)
         except ClusterError as error:
-            await self._back_off(error)
+            self._failures += 1
+            self._join_trouble = str(error)
+            log.warning("pods could not be listed", error=str(error), failures=self._failures)
+            pause = _BACKOFF.jittered(self._failures, self._random.random())
+            await self._clock.sleep(max(pause, error.retry_after or 0.0))
             return
         self._failures, self._join_trouble = 0, None
         if self._replica.merge(namespace, found):
             self._changed(namespace)
-
-    async def _back_off(self, error: ClusterError) -> None:
-        self._failures += 1
-        self._join_trouble = str(error)
-        log.warning("pods could not be listed", error=str(error), failures=self._failures)
-        pause = _BACKOFF.jittered(self._failures, self._random.random())
-        await self._clock.sleep(max(pause, error.retry_after or 0.0))
 
     async def _close(self) -> None:
         """Closes the watch."""
@@ -432,21 +422,15 @@ class ContainerExec:
             ClusterError: the API server refused to run the command, or the stream broke.
         """
         asked = RequestedRight("create", "pods/exec", f"{namespace}/{pod}")
-        request = ApiRequest(
-            asked, _path(namespace, pod, container, command), WITHIN, most=MOST_MESSAGE
-        )
+        path = PODS.path(quote(namespace, safe=""), quote(pod, safe=""), "exec")
+        params = [("container", container), *(("command", part) for part in command)]
+        query = urlencode([*params, ("stdout", "true"), ("stderr", "true")], quote_via=quote)
+        request = ApiRequest(asked, f"{path}?{query}", WITHIN, most=MOST_MESSAGE)
         async with self._api.socket(request, PROTOCOLS) as opened:
             if opened.protocol not in PROTOCOLS:
                 raise BadAnswer(f"{asked}: the server agreed to no protocol that we support")
             async with aclosing(_frames(asked, opened)) as frames:
                 yield frames
-
-
-def _path(namespace: str, pod: str, container: str, command: tuple[str, ...]) -> str:
-    place = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/exec"
-    asked = [("container", container), *(("command", part) for part in command)]
-    query = urlencode([*asked, ("stdout", "true"), ("stderr", "true")], quote_via=quote)
-    return f"{place}?{query}"
 
 
 async def _frames(

@@ -40,7 +40,7 @@ from app.core.kube.client import ApiRequest, Decode, WatchSilent
 from app.core.kube.decoding import envelope
 from app.core.kube.failures import RequestedRight
 from app.core.kube.nesting import CUT, DEEPEST, shallow
-from app.core.kube.resources import Page, SendPage, WatchSource, each_page
+from app.core.kube.resources import Page, SendPage, WatchSource, pages
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 from app.core.limits import Backoff
 from app.core.ports import Admission, WatchState
@@ -441,13 +441,16 @@ class Reflector(Generic[T]):
         self._replica.list_begins()
         asked = self._asked("list")
         found: dict[ObjectKey, T] = {}
-
-        async def take(page: Page) -> None:
+        version = ""
+        async for page, problem in pages(self._source, path, asked, self._call):
             self._in_contact()
-            await self._take_in(asked, page, found)
-
-        version = await each_page(self._source, path, asked, self._call, take, self._clock)
-        self._replace(found, version, asked_at)
+            await self._take_in(asked, page, problem, found)
+            version = page.resource_version
+        news = self._replica.replace(found)
+        since, self._nothing_missed = self._nothing_missed, asked_at
+        self._empty_for = 0.0
+        self._version, self._synced, self.trouble, self.unavailable = version, True, None, None
+        self._tell_list(since, news)  # last, so that a listener finds the complete new copy
 
     async def read(
         self,
@@ -473,30 +476,32 @@ class Reflector(Generic[T]):
         """
         asked = self._asked("list", where)
         found: dict[ObjectKey, T] = {}
-
-        async def take(page: Page) -> None:
-            await self._take_in(asked, page, found)
-            if most is not None and len(found) > most:
-                self._metrics.limit_hits.labels("count").inc()
-                raise LimitExceeded("count", f"{asked}: more than {most}")
-
+        listed = pages(self._source, path, asked, send or self._call, within=within)
         try:
-            await each_page(
-                self._source, path, asked, send or self._call, take, self._clock, within=within
-            )
+            async for page, problem in listed:
+                await self._take_in(asked, page, problem, found)
+                if most is not None and len(found) > most:
+                    self._metrics.limit_hits.labels("count").inc()
+                    raise LimitExceeded("count", f"{asked}: more than {most}")
         except Forbidden as error:
             if send is None:
                 self._note_refusal(error)
             raise
         return found
 
-    async def _take_in(self, asked: RequestedRight, page: Page, found: dict[ObjectKey, T]) -> None:
+    async def _take_in(
+        self,
+        asked: RequestedRight,
+        page: Page,
+        problem: str | None,
+        found: dict[ObjectKey, T],
+    ) -> None:
         """Decodes the objects of a page into `found`, yielding to the event loop in between."""
         size, turn = 0, DECODED_AT_ONCE
         try:
             for item in page.items:
                 async with _turn_for(len(item), self._clock):
-                    key, _, record = await self._decode(item, page.problem, cut=page.cut)
+                    key, _, record = await self._decode(item, problem)
                 if record is not None:
                     found[key] = record
                 size += len(item)
@@ -507,26 +512,18 @@ class Reflector(Generic[T]):
             raise failures.of_exception(asked, error) from error
 
     async def _decode(
-        self, raw: envelope.Raw, problem: str | None = None, *, cut: bool
+        self, raw: envelope.Raw, problem: str | None = None
     ) -> tuple[ObjectKey, str | None, T | None]:
-        """Decodes an object; removes what is nested too deeply. `cut`: some of it may have been removed already."""
+        """Decodes an object; cuts out what is nested too deeply, unless that was done with the answer around it."""
         try:
             key, version, record = self._replica.decode(raw, problem)
         except RecursionError:
-            raw, cut = await shallow(bytes(raw), self._clock), True
+            raw = await shallow(bytes(raw), self._clock)
             key, version, record = self._replica.decode(raw, problem)
-        if cut and CUT in bytes(raw):
+        if CUT in bytes(raw):
             text = "an object is nested too deeply; its deeper parts are not read"
             self._replica.warn(key, version, text, levels=DEEPEST)
         return key, version, record
-
-    def _replace(self, found: Mapping[ObjectKey, T], version: str, asked_at: float) -> None:
-        """Reports the changes last, so that a listener finds the complete new copy."""
-        news = self._replica.replace(found)
-        since, self._nothing_missed = self._nothing_missed, asked_at
-        self._empty_for = 0.0
-        self._version, self._synced, self.trouble, self.unavailable = version, True, None, None
-        self._tell_list(since, news)
 
     def _tell_list(self, since: float | None, news: tuple[ObjectKey, ...]) -> None:
         if self._replaced is not None:
@@ -569,7 +566,10 @@ class Reflector(Generic[T]):
     async def _apply(self, line: bytes) -> None:
         try:
             async with _turn_for(len(line), self._clock):
-                event, cut = await self._event(line)
+                try:
+                    event = envelope.watch_event(line)
+                except RecursionError:
+                    event = envelope.watch_event(await shallow(line, self._clock))
             if event.type == "ERROR":
                 status = envelope.status(event.object)
                 raise failures.of_status(
@@ -578,7 +578,7 @@ class Reflector(Generic[T]):
             if event.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
                 raise BadAnswer(f"{self._asked('watch')}: an event of an unknown type")
             async with _turn_for(len(line), self._clock):
-                version = await self._take(event, cut=cut)
+                version = await self._take(event)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise BadAnswer(
                 f"{self._asked('watch')}: an event cannot be decoded: {error}"
@@ -586,14 +586,7 @@ class Reflector(Generic[T]):
         if version:
             self._version = version
 
-    async def _event(self, line: bytes) -> tuple[envelope.WatchEvent, bool]:
-        """Decodes a line; the flag says whether too deeply nested parts were cut out."""
-        try:
-            return envelope.watch_event(line), False
-        except RecursionError:
-            return envelope.watch_event(await shallow(line, self._clock)), True
-
-    async def _take(self, event: envelope.WatchEvent, *, cut: bool) -> str | None:
+    async def _take(self, event: envelope.WatchEvent) -> str | None:
         """Applies the event to the copy; returns its resourceVersion."""
         if event.type == "BOOKMARK":
             return envelope.bookmark(event.object)
@@ -602,7 +595,7 @@ class Reflector(Generic[T]):
             key, version = (meta.namespace or "", meta.name), meta.resource_version
             news = self._replica.remove(key)
         else:
-            key, version, record = await self._decode(event.object, cut=cut)
+            key, version, record = await self._decode(event.object)
             news = record is not None and self._replica.put(key, record)
         if news:
             self._changed(*key)

@@ -4,21 +4,18 @@ The path of a kind that is not well known is found by discovery. There is one wa
 so that RBAC can restrict it to that name.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from app.core.clock import Clock
 from app.core.errors import LimitExceeded, NotFound
-from app.core.kube import failures
 from app.core.kube.client import JSON, MERGE_PATCH, ApiRequest, Decode
 from app.core.kube.connections import MIB
 from app.core.kube.decoding import envelope, pod_objects, seed_objects
 from app.core.kube.decoding.envelope import METADATA_LIST, RawPage, name_if_protected
 from app.core.kube.failures import RequestedRight
-from app.core.kube.nesting import shallow
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 from app.core.model.endpoints import ProbedPod
 from app.core.model.names import LabelSelector, Operator, Requirement
@@ -101,13 +98,10 @@ def assumed(ref: ResourceRef) -> ApiResource:
     if known is not None:
         return known
     group, _, version = ref.api_version.rpartition("/")
-    return ApiResource(group, version, _plural(ref.kind.lower()), has_scale=True)
-
-
-def _plural(word: str) -> str:
-    if word.endswith("y"):
-        return word[:-1] + "ies"
-    return word + "es" if word.endswith("s") else word + "s"
+    word = ref.kind.lower()
+    ending = "es" if word.endswith("s") else "s"
+    plural = f"{word[:-1]}ies" if word.endswith("y") else word + ending
+    return ApiResource(group, version, plural, has_scale=True)
 
 
 class Resources:
@@ -200,32 +194,21 @@ class WatchSource(Generic[T]):
         return fields | ({"labelSelector": self.selector} if self.selector else {})
 
 
-_Split = RawPage[msgspec.Raw] | bytes
-SendPage = Callable[[ApiRequest, Decode[_Split]], Awaitable[_Split]]
+Page = RawPage[msgspec.Raw]
+"""One page of a list; its objects are not decoded."""
+SendPage = Callable[[ApiRequest, Decode[Page]], Awaitable[Page]]
 """Sends the request for one page under some budget."""
 
 
-class Page(NamedTuple):
-    """One page of a list; its objects are not decoded."""
-
-    items: tuple[msgspec.Raw, ...]
-    problem: str | None
-    """Why only the metadata was read, if so."""
-    cut: bool
-    """Whether too deeply nested parts were cut out."""
-
-
-async def each_page(
+async def pages(
     source: WatchSource[T],
     path: str,
     asked: RequestedRight,
     send: SendPage,
-    take: Callable[[Page], Awaitable[None]],
-    clock: Clock,
     *,
     within: float = WITHIN,
-) -> str:
-    """Lists page by page; returns the resourceVersion of the list.
+) -> AsyncIterator[tuple[Page, str | None]]:
+    """Lists page by page: yields each page, with why only the metadata of its objects was read, if so.
 
     A page that is too long is requested again with fewer objects, down to one. Of a single object that is too long,
     only the metadata is read.
@@ -235,8 +218,6 @@ async def each_page(
         path: the URL path of the collection.
         asked: names the request in messages.
         send: sends each request.
-        take: called with each page.
-        clock: for turns of the event loop.
         within: time limit of each request in seconds.
 
     Raises:
@@ -251,40 +232,20 @@ async def each_page(
         request = ApiRequest(asked, path, within, params, most=source.most, accept=accept)
         read = envelope.raw_page("PartialObjectMetadata" if alone else source.kind)
         try:
-            page, cut = await _split(request, read, send, clock)
+            page = await send(request, read)
         except LimitExceeded as error:
             if error.limit != "size" or alone:
                 raise
             limit, alone = max(limit // 4, 1), limit == 1
             continue
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise failures.of_exception(asked, error) from error
-        problem = f"it has more than {source.most} bytes" if alone else None
-        await take(Page(page.items, problem, cut))
+        yield page, f"it has more than {source.most} bytes" if alone else None
         if not page.continues:
-            return page.resource_version
+            return
         # Grow again, but at most to twice as many objects, because the next ones may be larger, and to no more than
         # would fit if they are not.
         size = sum(map(len, page.items))
         fit = source.most * 3 // 4 * len(page.items) // size if size else limit
         limit, alone, continues = max(min(2 * limit, source.page, fit), 1), False, page.continues
-
-
-async def _split(
-    request: ApiRequest, read: Decode[RawPage[msgspec.Raw]], send: SendPage, clock: Clock
-) -> tuple[RawPage[msgspec.Raw], bool]:
-    """Returns a page, and whether too deeply nested parts were cut out of it."""
-
-    def split(raw: bytes | bytearray) -> _Split:
-        try:
-            return read(raw)
-        except RecursionError:
-            return bytes(raw)
-
-    found = await send(request, split)
-    if isinstance(found, bytes):
-        return read(await shallow(found, clock)), True
-    return found, False
 
 
 CLUSTER_PAGE: Final = 50
@@ -303,13 +264,9 @@ def clusters() -> WatchSource[ClusterView]:
         resource=CLUSTERS.plural,
         path=collection(CLUSTERS),
         decode=seed_objects.cluster,
-        complaint=_complaint,
+        complaint=lambda view: view.shoot.reason if isinstance(view.shoot, Undecodable) else None,
         page=CLUSTER_PAGE,
     )
-
-
-def _complaint(view: ClusterView) -> str | None:
-    return view.shoot.reason if isinstance(view.shoot, Undecodable) else None
 
 
 def machines() -> WatchSource[MachineView]:

@@ -150,15 +150,17 @@ def _of(
 
 def _permissions(needed: Iterable[Permission], *, dry_run: bool) -> tuple[Permission, ...]:
     """Each once; a dry run neither leads nor writes, but it reviews callers and runs the commands of probes."""
-    found = dict.fromkeys(needed)
-    return tuple(each for each in found if not dry_run or _of_dry_run(each))
 
+    def leads(each: Permission) -> bool:
+        return each.feature == ADDRESS_FEATURE or each.resource == LEASES.plural
 
-def _of_dry_run(permission: Permission) -> bool:
-    if permission.feature in (REVIEW_FEATURE, EXEC_FEATURE):
-        return True
-    leads = permission.feature == ADDRESS_FEATURE or permission.resource == LEASES.plural
-    return permission.verb in _READ and not leads
+    return tuple(
+        each
+        for each in dict.fromkeys(needed)
+        if not dry_run
+        or each.feature in (REVIEW_FEATURE, EXEC_FEATURE)
+        or (each.verb in _READ and not leads(each))
+    )
 
 
 class AccessReviewer:
@@ -219,7 +221,12 @@ class Reviewer:
         made_for = audience is None or audience in (status.audiences or ())
         if not status.authenticated or not made_for:
             return None
-        return _caller(status.user)
+        user = status.user
+        if user is None or not user.username or not user.username.strip():
+            raise BadAnswer("the TokenReview names no user")
+        return Caller(
+            user.username, uid=user.uid or "", groups=user.groups or (), extra=user.extra or {}
+        )
 
     async def allowed(self, caller: Caller, access: Access) -> bool:
         """Returns whether the caller has this access.
@@ -318,11 +325,3 @@ def _status_of(kind: str, review: type[_Review[T]]) -> Decode[T]:
 _token_review: Final = _status_of("TokenReview", _Review[_TokenStatus])
 _access_review: Final = _status_of("SubjectAccessReview", _Review[_AccessStatus])
 _self_review: Final = _status_of("SelfSubjectAccessReview", _Review[_AccessStatus])
-
-
-def _caller(user: _User | None) -> Caller:
-    if user is None or not user.username or not user.username.strip():
-        raise BadAnswer("the TokenReview names no user")
-    return Caller(
-        user.username, uid=user.uid or "", groups=user.groups or (), extra=user.extra or {}
-    )

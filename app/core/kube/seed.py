@@ -25,11 +25,10 @@ from app.core.kube.resources import (
     MACHINES,
     SECRETS,
     ApiResource,
-    Page,
     Resources,
     WatchSource,
-    each_page,
     metadata,
+    pages,
 )
 from app.core.kube.seed_api import Budget, SeedApi
 from app.core.model.policy import ProberPolicy
@@ -70,7 +69,12 @@ class SeedCluster:
         self._running: list[Any] = []
 
         def reflect(what: Watched, source: WatchSource[T]) -> Reflector[T]:
-            return Reflector(source, api, random, self._teller(what))
+            def changed(namespace: str, name: str) -> None:
+                # a Cluster is cluster-scoped; its name is that of the control-plane namespace
+                change = SeedChange(what, name if what is Watched.CLUSTERS else namespace)
+                tell(self._listeners, {"change": str(change)}, change)
+
+            return Reflector(source, api, random, changed)
 
         self._clusters = reflect(Watched.CLUSTERS, resources.clusters())
         self._machine_lists = reflect(Watched.MACHINES, resources.machines())
@@ -112,14 +116,6 @@ class SeedCluster:
     def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
         """Calls `listener` in the event loop after each change of a watched object."""
         self._listeners.append(listener)
-
-    def _teller(self, what: Watched) -> Callable[[str, str], None]:
-        def changed(namespace: str, name: str) -> None:
-            # a Cluster is cluster-scoped; its name is that of the control-plane namespace
-            change = SeedChange(what, name if what is Watched.CLUSTERS else namespace)
-            tell(self._listeners, {"change": str(change)}, change)
-
-        return changed
 
     def watch_state(self, what: Watched) -> WatchState:
         """Returns the state of the watch of `what`; of several watches the worst, apart from unavailable ones.
@@ -264,10 +260,8 @@ class SeedCluster:
     async def _protected(self, resource: ApiResource) -> list[tuple[str, str]]:
         """Decodes the metadata one by one with turns of the event loop in between (threat T18)."""
         source, asked = metadata(resource), RequestedRight("list", resource.plural)
-        clock = self._clock
         found: list[tuple[str, str]] = []
-
-        async def take(page: Page) -> None:
+        async for page, _ in pages(source, resource.path(), asked, self._api.call):
             size = 0
             for item in page.items:
                 # what cannot be decoded must not hide the others
@@ -276,9 +270,7 @@ class SeedCluster:
                         found.append(protected)
                 if (size := size + len(item)) >= DECODED_AT_ONCE:
                     size = 0
-                    await clock.sleep(0)
-
-        await each_page(source, resource.path(), asked, self._api.call, take, clock)
+                    await self._clock.sleep(0)
         return found
 
     # Writes. `starting` is called once the request budget has admitted the write, immediately before it is sent. If it

@@ -5,7 +5,6 @@ limited: time, bytes of an answer, number of Leases and Nodes (threat T7).
 """
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -233,8 +232,7 @@ def _page_params(limit: int, continues: str) -> dict[str, str]:
 class _KnownCredential:
     """The result of parsing a Secret."""
 
-    resource_version: str
-    digest: bytes
+    secret: SecretView
     outcome: ShootCluster | CredentialRefused
     credential: ShootCredential | None = None
     link: Link | None = None
@@ -300,35 +298,33 @@ class ShootConnector:
         """
         place = secret.namespace, secret.route
         known = self._known.get(place)
-        if known is None or not _same(known, secret):
+        if known is None or not (
+            (secret.resource_version and secret.resource_version == known.secret.resource_version)
+            or secret.kubeconfig == known.secret.kubeconfig
+        ):
             known = await self._learn(secret, known)
-        if known.resource_version != secret.resource_version:
-            known = replace(known, resource_version=secret.resource_version)
+        elif secret.resource_version != known.secret.resource_version:
+            known = replace(known, secret=secret)
         self._known[place] = known
         if isinstance(known.outcome, CredentialRefused):
             raise CredentialRefused(known.outcome.reason, str(known.outcome)) from known.outcome
         return known.outcome
 
     async def _learn(self, secret: SecretView, before: _KnownCredential | None) -> _KnownCredential:
-        digest = _digest(secret)
         try:
-            credential = self._parse(secret)
+            servers = self._servers[secret.route]
+            credential = parse_kubeconfig(secret.kubeconfig, secret.namespace, servers)
             link = await self._link(credential, before, secret)
         except CredentialRefused as refused:
             self._metrics.credentials_rejected.labels(refused.reason).inc()
             # the token will be back, perhaps with the same CA
             if refused.reason == NO_TOKEN and before:
-                return replace(before, digest=digest, outcome=refused)
+                return replace(before, secret=secret, outcome=refused)
             if before and before.link:
                 before.link.client.close()
-            return _KnownCredential(secret.resource_version, digest, refused)
+            return _KnownCredential(secret, refused)
         shoot = ShootCluster(link, credential.token, self._clock, self._requests, secret.route)
-        return _KnownCredential(secret.resource_version, digest, shoot, credential, link)
-
-    def _parse(self, secret: SecretView) -> ShootCredential:
-        if secret.kubeconfig is None:
-            raise CredentialRefused(NO_KUBECONFIG, "the Secret has no key kubeconfig")
-        return parse_kubeconfig(secret.kubeconfig, secret.namespace, self._servers[secret.route])
+        return _KnownCredential(secret, shoot, credential, link)
 
     async def _link(
         self, credential: ShootCredential, before: _KnownCredential | None, secret: SecretView
@@ -460,13 +456,3 @@ async def _context(credential: ShootCredential, consumer: Consumer) -> BoundedCo
         return await asyncio.to_thread(create)
     finally:
         consumer.charge(taken, beside=True)
-
-
-def _same(known: _KnownCredential, secret: SecretView) -> bool:
-    if secret.resource_version and known.resource_version == secret.resource_version:
-        return True
-    return known.digest == _digest(secret)
-
-
-def _digest(secret: SecretView) -> bytes:
-    return b"" if secret.kubeconfig is None else hashlib.sha256(secret.kubeconfig).digest()

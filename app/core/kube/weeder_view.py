@@ -41,23 +41,17 @@ class ServiceIndex:
 
         There are two if the slice moved from one service to another: first the one that lost it.
         """
-        before, now = self._service_of.pop((namespace, name), None), self._key(view)
+        before, now = self._service_of.pop((namespace, name), None), None
+        if view is not None and view.service in self._configured:
+            now = ServiceKey(view.namespace, view.service)
         if before is not None and before != now:
-            self._leave(before, name)
+            del self._slices[before][name]
+            if not self._slices[before]:
+                del self._slices[before]
         if now is not None and view is not None:
             self._service_of[namespace, name] = now
             self._slices.setdefault(now, {})[name] = view
         return tuple(dict.fromkeys(key for key in (before, now) if key is not None))
-
-    def _key(self, view: SliceView | None) -> ServiceKey | None:
-        if view is None or view.service not in self._configured:
-            return None
-        return ServiceKey(view.namespace, view.service)
-
-    def _leave(self, key: ServiceKey, name: str) -> None:
-        self._slices[key].pop(name)
-        if not self._slices[key]:
-            del self._slices[key]
 
 
 class PodWatch:

@@ -265,7 +265,12 @@ class Connection(H11Protocol):
         async def sliced(message: Message) -> None:
             body: bytes = message.get("body", b"")
             if message["type"] == "http.response.start":
-                message = self._started(message)
+                self._status = message["status"]
+                if self.body_is_coming:
+                    # Answered before the body was read: nobody will read it, and what follows on this connection is
+                    # not a request.
+                    headers = [*message.get("headers", ()), (b"connection", b"close")]
+                    message = {**message, "headers": headers}
             while len(body) > _SLICE:
                 await send({"type": message["type"], "body": body[:_SLICE], "more_body": True})
                 body = body[_SLICE:]
@@ -281,13 +286,6 @@ class Connection(H11Protocol):
             # The server has waited for it and is stopping: not a defect, so no traceback.
             self._gone()
             self.transport.close()
-
-    def _started(self, message: Message) -> Message:
-        self._status = message["status"]
-        if not self.body_is_coming:
-            return message
-        # Answered before the body was read: nobody will read it, and what follows on this connection is not a request.
-        return {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
 
     def on_response_complete(self) -> None:
         """Continues with the next request, with a delay if the peer sends too many."""

@@ -4,7 +4,7 @@ A machine may choose its IPv6 addresses from a /64.
 """
 
 import ipaddress
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -95,8 +95,10 @@ class Peers:
             return False
         if not many and len(peer.held) >= self._each and not self._make_place([peer]):
             return False
-        if self._count >= self._most and not self._make_place(self._by_size()):
-            return False
+        if self._count >= self._most:
+            by_size = sorted(self._peers.values(), key=lambda each: len(each.held), reverse=True)
+            if not self._make_place(by_size):
+                return False
         peer.held[connection] = None
         self._count += 1
         return True
@@ -115,9 +117,6 @@ class Peers:
     def consumer(self, name: str, *, many: bool = False) -> Consumer:
         """Returns who is charged for the event-loop time of a connection: the peer, unless it stands for `many`."""
         return Consumer(self._queue) if many else self._peer(name).consumer
-
-    def _by_size(self) -> list[_Peer]:
-        return sorted(self._peers.values(), key=lambda each: len(each.held), reverse=True)
 
     def _make_place(self, candidates: Iterable[_Peer]) -> bool:
         if any(each.drop_oldest() for each in candidates):
@@ -171,7 +170,9 @@ class Proxies:
             headers: the headers of the request, as in ASGI.
         """
         found = proxy
-        for text in reversed(_forwarded(headers)[-_MOST:]):
+        values = [value.decode("latin-1") for name, value in headers if name == _HEADER]
+        named = [each.strip() for value in values for each in value.split(",")]
+        for text in reversed(named[-_MOST:]):
             address = _address(text)
             if address is None:
                 return found
@@ -182,11 +183,6 @@ class Proxies:
 
     def _trusts(self, address: _Address) -> bool:
         return any(address in each for each in self._networks)
-
-
-def _forwarded(headers: Iterable[tuple[bytes, bytes]]) -> Sequence[str]:
-    values = [value.decode("latin-1") for name, value in headers if name == _HEADER]
-    return [each.strip() for value in values for each in value.split(",")]
 
 
 def _address(text: str) -> _Address | None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -13,7 +12,7 @@ from typing import Any, Final, Self
 import yaml
 
 import app
-from app.cli.portforward import tied_to
+from app.cli.transports import tied_to
 from app.core.config.flags import ENV_PREFIX, flag_name
 from app.core.config.settings import DemoSettings
 from app.core.config.values import ListenAddress
@@ -78,7 +77,9 @@ class Child:
         """
         code = await self._process.wait()
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        raise ChildDied("\n".join((f"the program has ended {how}; its log ends:", *self._end())))
+        log = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        end = (f"    {line}" for line in log[-_LAST_LINES:])
+        raise ChildDied("\n".join((f"the program has ended {how}; its log ends:", *end)))
 
     async def stop(self) -> None:
         """Terminates the process; kills it if that takes too long."""
@@ -91,10 +92,6 @@ class Child:
         except TimeoutError:
             self._process.kill()
             await self._process.wait()
-
-    def _end(self) -> list[str]:
-        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return [f"    {line}" for line in lines[-_LAST_LINES:]]
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -139,18 +136,14 @@ def claim(settings: DemoSettings) -> Addresses:
     with ExitStack() as held:
         for name, field in _SERVERS.items():
             wanted: ListenAddress = getattr(settings, field)
-            port = held.enter_context(_listening(name, field, wanted)).getsockname()[1]
-            found[field] = ListenAddress(wanted.host, port)
+            try:
+                socket = held.enter_context(listening(name, wanted.host, wanted.port))
+            except AddressUnavailable as error:
+                hint = f"--{flag_name(field)} takes another address"
+                raise AddressUnavailable(f"{error}; {hint}") from error
+            found[field] = ListenAddress(wanted.host, socket.getsockname()[1])
         flags = tuple(f"--{flag_name(field)}={address}" for field, address in found.items())
         return Addresses(found["api_bind_addr"], flags, held.pop_all())
-
-
-def _listening(name: str, field: str, wanted: ListenAddress) -> socket.socket:
-    try:
-        return listening(name, wanted.host, wanted.port)
-    except AddressUnavailable as error:
-        hint = f"--{flag_name(field)} takes another address"
-        raise AddressUnavailable(f"{error}; {hint}") from error
 
 
 # The prober file: the shipped one, adapted to the scenario.

@@ -16,7 +16,6 @@ from app.simulation.demo.pod_story import (
     Back,
     Deleted,
     Happening,
-    Restart,
     Saving,
     ServiceBack,
 )
@@ -176,9 +175,14 @@ def pods_changed(happening: Happening) -> str:
             waits = f"; {_pods(waiting)} in CrashLoopBackOff" if waiting else ""
             return f"{shoot}: {service} is ready again{waits}"
         case Deleted(restart):
-            return _deleted(restart)
-        case Back():
-            return _back(happening)
+            left = "" if restart.due is None else spoken(restart.due - restart.at)
+            before = f", {left} before its start" if left else ""
+            return f"{restart.shoot}: {restart.pod} is deleted{before}"
+        case Back(restart, after, of):
+            which = f"{restart.workload} ({restart.ready} of {of})" if of > 1 else restart.workload
+            otherwise = "" if restart.due is None else spoken(restart.due - restart.since)
+            instead = f" instead of {otherwise}" if otherwise else ""
+            return f"{restart.shoot}: {which} is back after {spoken(after)}{instead}"
         case AllBack(shoot, pods, service, after):
             return f"{shoot}: all {_pods(pods)} are ready, {spoken(after)} after {service}"
         case _:
@@ -192,19 +196,6 @@ def without_us(over: AllBack) -> str:
 
 def _pods(count: int) -> str:
     return f"{count} pod" + ("" if count == 1 else "s")
-
-
-def _deleted(restart: Restart) -> str:
-    left = "" if restart.due is None else f", {spoken(restart.due - restart.at)} before its start"
-    return f"{restart.shoot}: {restart.pod} is deleted{left}"
-
-
-def _back(back: Back) -> str:
-    restart, of = back.restart, back.of
-    which = f"{restart.workload} ({restart.ready} of {of})" if of > 1 else restart.workload
-    otherwise = "" if restart.due is None else spoken(restart.due - restart.since)
-    instead = f" instead of {otherwise}" if otherwise else ""
-    return f"{restart.shoot}: {which} is back after {spoken(back.after)}{instead}"
 
 
 def pod_words(pods: Pods) -> str:

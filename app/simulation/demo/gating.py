@@ -66,18 +66,14 @@ def by_scene(performances: Sequence[Performance], seen: Iterable[Met]) -> Mappin
 
     It belongs to the last scene that had begun with its shoot or with the seed.
     """
-    return {
-        number: _counted(fate for _, fate in {(each.shoot, each.fate) for each in found})
-        for number, found in sorted_out(performances, seen, of_seed=True).items()
-    }
+    counted: dict[int, Fates] = {}
+    for number, found in sorted_out(performances, seen, of_seed=True).items():
+        fates = [fate for _, fate in {(each.shoot, each.fate) for each in found}]
+        counted[number] = {fate: fates.count(fate) for fate in GateOutcome}
+    return counted
 
 
 def added_up(scenes: Iterable[Fates]) -> Fates:
     """All of them together."""
     several = list(scenes)
     return {fate: sum(each[fate] for each in several) for fate in GateOutcome}
-
-
-def _counted(fates: Iterable[GateOutcome]) -> Fates:
-    found = list(fates)
-    return {fate: found.count(fate) for fate in GateOutcome}

@@ -7,12 +7,13 @@ losses are counted separately because they would look like failures.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from app.simulation.builders import World
 from app.simulation.scenarios.casting import short
 from app.simulation.scenarios.player import Performance
-from app.simulation.store import Happened, Listener, Object, StoreEvent
+from app.simulation.store import Happened, Object, StoreEvent
 from app.simulation.truth import known_at
 from app.simulation.views import machine_view, ready
 
@@ -114,7 +115,8 @@ class Witness:
         self._judged: dict[str, tuple[float, bool]] = {}
         world.store.subscribe(self._seed_changed)
         for namespace in namespaces:
-            world.shoot(namespace).store.subscribe(self._of_shoot(namespace))
+            changed = partial(self._shoot_changed, namespace)
+            world.shoot(namespace).store.subscribe(changed)
 
     @property
     def losses(self) -> Sequence[NodeLoss]:
@@ -122,15 +124,14 @@ class Witness:
         return self._losses
 
     def _seed_changed(self, event: StoreEvent) -> None:
-        if event.key.kind == "Machine" and _changed(event, _given_up):
+        if event.key.kind == "Machine" and _changed(
+            event, lambda machine: machine_view(machine).phase == "Terminating"
+        ):
             self._lost(event.key.namespace, Harm.MACHINE)
 
-    def _of_shoot(self, namespace: str) -> Listener:
-        def changed(event: StoreEvent) -> None:
-            if event.key.kind == "Node" and _changed(event, _marked):
-                self._lost(namespace, Harm.NODE)
-
-        return changed
+    def _shoot_changed(self, namespace: str, event: StoreEvent) -> None:
+        if event.key.kind == "Node" and _changed(event, lambda node: not ready(node)):
+            self._lost(namespace, Harm.NODE)
 
     def _lost(self, namespace: str, harm: Harm) -> None:
         below = self._below_limit(namespace)
@@ -159,14 +160,6 @@ def _changed(event: StoreEvent, into: Callable[[Object], bool]) -> bool:
     if event.happened is not Happened.MODIFIED or before is None:
         return False
     return into(event.object) and not into(before)
-
-
-def _given_up(machine: Object) -> bool:
-    return machine_view(machine).phase == "Terminating"
-
-
-def _marked(node: Object) -> bool:
-    return not ready(node)
 
 
 def by_scene(

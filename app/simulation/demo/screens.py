@@ -22,7 +22,7 @@ from app.simulation.demo.event_lines import (
     shoots,
     stamp,
 )
-from app.simulation.demo.losses import Comparison, Harm
+from app.simulation.demo.losses import Harm
 from app.simulation.demo.rows import CONTROLLERS, Row, TrueReplicas
 
 _COLOURS: Final = {
@@ -122,21 +122,13 @@ def _head(picture: Picture, width: int) -> list[Text]:
         for harm, name in columns
     ]
     if any(lost.below):
-        compared.append(_below(lost))
+        below = f"{event_lines.BELOW_LIMIT}: too few to act: {event_lines.below_words(lost)}"
+        compared.append(_line((below, "dim")))
     pods = [_pods(picture.pods)] if picture.pods else []
-    return [title, *hints, _state(picture), *compared, *pods]
-
-
-def _state(picture: Picture) -> Text:
-    if picture.trouble:
-        return _line((picture.trouble, "bold red"))
-    return _line((pure.counted(picture.rows), "bold"))
-
-
-def _below(lost: Comparison) -> Text:
-    return _line(
-        (f"{event_lines.BELOW_LIMIT}: too few to act: {event_lines.below_words(lost)}", "dim")
+    state = (
+        (picture.trouble, "bold red") if picture.trouble else (pure.counted(picture.rows), "bold")
     )
+    return [title, *hints, _line(state), *compared, *pods]
 
 
 def _compared(what: str, having: int, lacking: int) -> Text:

@@ -127,11 +127,14 @@ class Show:
         )
 
     def summary(self) -> list[str]:
-        """Returns the losses, and what was saved for pods, by scene."""
+        """Returns the losses, what was saved for pods, and what a gate has held back, by scene."""
         seed, whole = self._seed, len(self._parts)
         performances, restarts = seed.player.performances, seed.pods.restarts
         lost = event_lines.summary(performances, self._by_scene(), seed.lost, whole)
-        gated = self._summary_of_gate()
+        gated: list[str] = []
+        if any(each.fate is GateOutcome.HELD_BACK for each in self._met):
+            fates = fates_by_scene(performances, self._met)
+            gated = ["", *event_lines.summary_of_gate(performances, fates, whole)]
         if not restarts:
             return [*lost, *gated]
         scenes = sorted_out(performances, restarts)
@@ -139,14 +142,6 @@ class Show:
         together = saving(restarts, seed.twin_of)
         pods = event_lines.summary_of_pods(performances, saved, together, whole)
         return [*lost, "", *pods, *gated]
-
-    def _summary_of_gate(self) -> list[str]:
-        """Returns the table of what a gate has held back; empty if it has held back nothing."""
-        if not any(each.fate is GateOutcome.HELD_BACK for each in self._met):
-            return []
-        performances = self._seed.player.performances
-        scenes = fates_by_scene(performances, self._met)
-        return ["", *event_lines.summary_of_gate(performances, scenes, len(self._parts))]
 
     # Looking.
 
@@ -161,12 +156,9 @@ class Show:
             self._tell(line)
         self._met += met(self._said, said, self._clock.now())
         self._said = said
-        if all(self._looked_at(part) for part in self._parts):
+        reports = [said.get(part.namespace) for part in self._parts]
+        if all(each is not None and each.has_probed for each in reports):
             self._ready.set()
-
-    def _looked_at(self, part: Part) -> bool:
-        said = self._said.get(part.namespace)
-        return said is not None and said.has_probed
 
     def _rows(self) -> list[rows.Row]:
         acting: defaultdict[str, list[str]] = defaultdict(list)

@@ -23,7 +23,7 @@ from app.simulation.parts import Fault
 from app.simulation.scenarios.model import ActionScope, Label, Touches
 from app.simulation.store import StoreEvent
 from app.simulation.traffic import Storage, Trouble
-from app.simulation.workloads import API_SERVER, ETCD, ETCD_SERVICE, Workload, control_plane
+from app.simulation.workloads import API_SERVER, ETCD, ETCD_SERVICE, control_plane
 
 
 def one_of(what: str, choices: Iterable[str]) -> AfterValidator:
@@ -254,15 +254,14 @@ def etcd_outage(world: World, shoot: str, *, restarts: int = 0) -> Fault:
 
 def _go_into_its_midst(world: World, shoot: str, restarts: int) -> None:
     now = world.clock.now()
-    crashing = [each for each in control_plane(shoot) if _crashes(each)]
+    crashing = [
+        each
+        for each in control_plane(shoot)
+        if each.name == ETCD or (each.needs is not None and each.crashes_when_lost)
+    ]
     for number, each in enumerate(crashing):
         apart = number * each.times.crash_after / len(crashing)  # real pods do not crash in step
         world.crash_looped(shoot, each.name, restarts, exited=now - apart)
-
-
-def _crashes(workload: Workload) -> bool:
-    needing = workload.needs is not None and workload.crashes_when_lost
-    return needing or workload.name == ETCD
 
 
 class _ApiServer:

@@ -65,12 +65,9 @@ def populate(world: World, parts: Sequence[Part], *, health_timeout: float) -> N
         world.add_shoot(part.namespace, nodes=part.nodes, health_timeout=health_timeout)
         world.add_control_plane(part.namespace)
         for number, zone in enumerate(spread(part.zones, part.nodes)):
-            _move(world, part.namespace, f"node-{number}", zone)
-
-
-def _move(world: World, namespace: str, node: str, zone: str) -> None:
-    world.patch_node(namespace, node, {"metadata": {"labels": {ZONE: zone}}})
-    world.shoot(namespace).fleet.of(node).zone = zone
+            node = f"node-{number}"
+            world.patch_node(part.namespace, node, {"metadata": {"labels": {ZONE: zone}}})
+            world.shoot(part.namespace).fleet.of(node).zone = zone
 
 
 def zones_of(own: OwnShoot | None) -> frozenset[str]:

@@ -6,7 +6,7 @@ servers                all API servers of a world
 loopback, certificates their ports and certificate authorities
 front                  one API server: authenticates, dispatches and answers; `premise` is what stands behind it
 reading, streams       objects, lists and selectors; watches
-writing, executing     create, replace, patch and delete; `exec` in containers
+writing                create, replace, patch and delete
 reviewing              TokenReviews, SubjectAccessReviews and their like
 answers, rendering     HTTP answers and Status objects; objects as JSON, `tables` as kubectl prints them
 options                paths, and parameters of lists, watches and writes

@@ -37,9 +37,7 @@ _OWN_REASONS: Final = {AlreadyExists: "AlreadyExists", Expired: "Expired"}
 _GROUPS: Final = {
     "": "",
     "Scale": "autoscaling",
-    **dict.fromkeys(
-        ("CreateOptions", "UpdateOptions", "PatchOptions", "DeleteOptions"), "meta.k8s.io"
-    ),
+    **dict.fromkeys(("CreateOptions", "UpdateOptions", "PatchOptions"), "meta.k8s.io"),
 }
 # How problems of a field begin, and what they are called.
 _CAUSES: Final = {
@@ -131,7 +129,7 @@ def _group(error: Rejected, resource: ServedResource | None) -> str:
 
 
 def _cause(text: str) -> str:
-    if "in body must be of type" in text:
+    if "must be of type" in text:
         return "TypeInvalid"
     return next((cause for said, cause in _CAUSES.items() if text.startswith(said)), "Invalid")
 
@@ -177,15 +175,12 @@ class ServerAnswers:
     ) -> web.Response:
         """Returns the answer to a failed request; resource and target are those of its path, if it names any."""
         if isinstance(error, Throttled):
-            return self._throttled(error)
+            response = self.text(429, "Too many requests, please try again later.\n")
+            if error.retry_after is not None:
+                response.headers["Retry-After"] = f"{error.retry_after:.0f}"
+            return response
         code = error.status or int(HTTPStatus.INTERNAL_SERVER_ERROR)
         return self.json(code, status(error, code, resource, target))
-
-    def _throttled(self, error: Throttled) -> web.Response:
-        response = self.text(429, "Too many requests, please try again later.\n")
-        if error.retry_after is not None:
-            response.headers["Retry-After"] = f"{error.retry_after:.0f}"
-        return response
 
     async def begun(self, request: web.BaseRequest) -> web.StreamResponse:
         """Returns a streamed response whose headers have been sent."""
@@ -224,7 +219,14 @@ async def body_of(request: web.BaseRequest, patches: Sequence[str] = PATCHES) ->
     Raises:
         Invalid: 400, it is none; 413, it is too large; 415, it is of a media type that is not taken.
     """
-    raw = await _bytes_of(request)
+    raw = b""
+    try:
+        async for chunk in request.content.iter_any():
+            raw += chunk
+            if len(raw) > _MOST_BODY:
+                raise Invalid("the request is too large", status=413)
+    except web.RequestPayloadError as error:
+        raise Invalid(f"the body cannot be read: {error}", status=400) from error
     if not raw and request.method == "DELETE":
         return {}
     accepted = patches if request.method == "PATCH" else (JSON,)
@@ -244,15 +246,3 @@ async def body_of(request: web.BaseRequest, patches: Sequence[str] = PATCHES) ->
     if not isinstance(body, dict):
         raise Invalid("the body is no JSON object", status=400)
     return body
-
-
-async def _bytes_of(request: web.BaseRequest) -> bytes:
-    raw = b""
-    try:
-        async for chunk in request.content.iter_any():
-            raw += chunk
-            if len(raw) > _MOST_BODY:
-                raise Invalid("the request is too large", status=413)
-    except web.RequestPayloadError as error:
-        raise Invalid(f"the body cannot be read: {error}", status=400) from error
-    return raw

@@ -48,8 +48,10 @@ class ServedResource:
 
 
 _SIZED: Final = ("status", "scale")
-_PODS: Final = ServedResource("", "v1", "pods", "Pod", parts=("status",), short="po")
-_SERVICES: Final = ServedResource("", "v1", "services", "Service", parts=("status",), short="svc")
+_NAMESPACES: Final = ServedResource(
+    "", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"
+)
+_LEASES: Final = ServedResource("coordination.k8s.io", "v1", "leases", "Lease")
 
 
 def _review(group: str, plural: str, kind: str) -> ServedResource:
@@ -65,37 +67,37 @@ _REVIEWS: Final = (
     _review("authentication.k8s.io", "tokenreviews", "TokenReview"),
     _review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
 )
-_OBJECT: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-# The Events of the other group in the words of this one, as `kubectl describe` asks for them; a real server takes
-# writes here, too.
-_CORE_EVENTS: Final = ServedResource(
-    *("", "v1", "events", "Event"),
-    short="ev",
-    verbs=_READ,
-    fields=(
-        *(f"involvedObject.{each}" for each in _OBJECT),
-        *("reason", "reportingComponent", "type"),
-    ),
-)
-_EVENTS: Final = ServedResource(
-    *("events.k8s.io", "v1", "events", "Event"),
-    fields=(*(f"regarding.{each}" for each in _OBJECT), "reason", "reportingController", "type"),
-)
+
+
+def _of(member: str) -> tuple[str, ...]:
+    """Returns the fields of a member of an Event that names an object."""
+    names = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+    return tuple(f"{member}.{each}" for each in names)
+
+
 SEED_RESOURCES: Final = (
-    ServedResource(
-        "", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"
-    ),
+    _NAMESPACES,
     ServedResource("", "v1", "secrets", "Secret"),
     ServedResource("", "v1", "serviceaccounts", "ServiceAccount", parts=("token",), short="sa"),
-    _PODS,
-    _SERVICES,
+    ServedResource("", "v1", "pods", "Pod", parts=("status",), short="po"),
+    ServedResource("", "v1", "services", "Service", parts=("status",), short="svc"),
     ServedResource("apps", "v1", "deployments", "Deployment", parts=_SIZED, short="deploy"),
     ServedResource("apps", "v1", "statefulsets", "StatefulSet", parts=_SIZED, short="sts"),
     ServedResource("apps", "v1", "replicasets", "ReplicaSet", parts=_SIZED, short="rs"),
-    ServedResource("coordination.k8s.io", "v1", "leases", "Lease"),
+    _LEASES,
     ServedResource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
-    _CORE_EVENTS,
-    _EVENTS,
+    # The Events of the other group in the words of this one, as `kubectl describe` asks for them; a real server takes
+    # writes here, too.
+    ServedResource(
+        *("", "v1", "events", "Event"),
+        short="ev",
+        verbs=_READ,
+        fields=(*_of("involvedObject"), "reason", "reportingComponent", "type"),
+    ),
+    ServedResource(
+        *("events.k8s.io", "v1", "events", "Event"),
+        fields=(*_of("regarding"), "reason", "reportingController", "type"),
+    ),
     ServedResource(
         "extensions.gardener.cloud", "v1alpha1", "clusters", "Cluster", namespaced=False
     ),
@@ -103,11 +105,9 @@ SEED_RESOURCES: Final = (
     *_REVIEWS,
 )
 SHOOT_RESOURCES: Final = (
-    ServedResource(
-        "", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"
-    ),
+    _NAMESPACES,
     ServedResource("", "v1", "nodes", "Node", namespaced=False, parts=("status",), short="no"),
-    ServedResource("coordination.k8s.io", "v1", "leases", "Lease"),
+    _LEASES,
     _REVIEW,
 )
 
@@ -183,7 +183,11 @@ class Catalog:
     def _groups(self) -> dict[str, dict[str, Any]]:
         """Returns all groups but the core group."""
         served = {(each.group, each.version) for each in self._served().values() if each.group}
-        return {group: _group(group, version) for group, version in sorted(served)}
+        found = {}
+        for group, version in sorted(served):
+            entry = {"groupVersion": f"{group}/{version}", "version": version}
+            found[group] = {"name": group, "versions": [entry], "preferredVersion": entry}
+        return found
 
     def _resources(self, group: str, version: str) -> dict[str, Any]:
         served = self._served().values()
@@ -219,16 +223,11 @@ def _named(each: Definition, wrap: Callable[[list[dict[str, str]]], object]) -> 
 def _paths(each: Definition) -> dict[str, Any]:
     """Returns what can be done with an object: kubectl asks whether unknown fields can be refused."""
     strict = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
-    verbs = {"get": (), "patch": (strict,)}
     whole = f"/apis/{each.group}/{each.version}/namespaces/{{namespace}}/{each.plural}/{{name}}"
-    first = itemgetter(0)
-    done = {verb: {"parameters": more, **_named(each, first)} for verb, more in verbs.items()}
-    return {whole: done}
-
-
-def _group(group: str, version: str) -> dict[str, Any]:
-    served = {"groupVersion": f"{group}/{version}", "version": version}
-    return {"name": group, "versions": [served], "preferredVersion": served}
+    named = _named(each, itemgetter(0))
+    return {
+        whole: {"get": {"parameters": (), **named}, "patch": {"parameters": (strict,), **named}}
+    }
 
 
 def _entries(resource: ServedResource) -> list[dict[str, Any]]:

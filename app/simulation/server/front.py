@@ -19,13 +19,12 @@ from app.simulation.server.answers import (
     hung_up,
 )
 from app.simulation.server.catalog import ServedResource
-from app.simulation.server.executing import Executions
 from app.simulation.server.options import (
     VERBS,
     ListOptions,
     RequestedObject,
-    WriteOptions,
     deletion,
+    is_strict,
     parse,
 )
 from app.simulation.server.premise import Premise
@@ -55,7 +54,6 @@ class ServerFront:
     def __init__(self, premise: Premise) -> None:
         self._premise = premise
         self._answers = ServerAnswers(premise.now)
-        self._executions = Executions(premise.store, premise.clock, premise.commands)
         self._reader = StoreReader(premise.store)
         self._reviews = ServerReviews(premise)
         self._writer = StoreWriter(premise.store, premise.wrote, premise.delete)
@@ -129,8 +127,6 @@ class ServerFront:
         if target is None:
             raise NoSuchPath
         resource = self._find(target)
-        if resource is not None and (resource.kind, target.part) == ("Pod", "exec"):
-            return await self._exec(request, target, user)
         if resource is None or (target.part and target.part not in resource.parts):
             raise self._missing(request.path)
         if not resource.stored or target.part == "token":
@@ -143,7 +139,8 @@ class ServerFront:
         self, request: web.BaseRequest, resource: ServedResource, target: RequestedObject
     ) -> web.StreamResponse:
         options = ListOptions.parse(request.query)
-        error = self._premise.unavailable(resource.kind, target.name or _named(options.fields))
+        _, _, named = options.fields.partition("metadata.name=")
+        error = self._premise.unavailable(resource.kind, target.name or named)
         if error is not None:
             raise error
         if target.name:
@@ -232,9 +229,9 @@ class ServerFront:
         if verb not in resource.verbs or not fits:
             raise NotAllowed
         body = await body_of(request, PATCHES if rendering.is_typed(resource.kind) else (MERGE,))
-        options = WriteOptions.parse(request.query, verb)
+        strict = is_strict(request.query, verb)
         wanted = WriteRequest(
-            verb, resource, target, body, user, self._premise.clock.now(), *options
+            verb, resource, target, body, user, self._premise.clock.now(), strict=strict
         )
         asked = self._asked(verb, target)
         if verb == "delete":
@@ -268,23 +265,6 @@ class ServerFront:
 
         return await self._premise.api.ask(asked, served, consistent=consistent)
 
-    async def _exec(
-        self, request: web.BaseRequest, target: RequestedObject, user: str
-    ) -> web.StreamResponse:
-        """Runs a command: the upgrade is a GET, and newer servers require `create` as well."""
-        if request.method not in {"GET", "POST"}:
-            raise NotAllowed
-        for verb in ("get", "create"):
-            right = {"verb": verb, "resource": target.plural, "subresource": target.part}
-            allowed = partial(self._premise.allowed, user, right)
-            if not await self._ask(self._asked(verb, target), allowed):
-                raise Forbidden(
-                    f'pods "{target.name}" is forbidden: cannot {verb} resource "pods/exec" in API '
-                    f'group "" in the namespace "{target.namespace}"',
-                    status=403,
-                )
-        return await self._executions.handle(request, target)
-
     def _asked(self, verb: str, target: RequestedObject, what: str = "") -> SimulatedRequest:
         named = what or target.plural + (f"/{target.part}" if target.part else "")
         place = target.namespace or target.name
@@ -294,8 +274,3 @@ class ServerFront:
     def _place(self, namespace: str) -> str:
         """Returns the namespace under which a request is counted: for a shoot, its control-plane namespace."""
         return namespace if self._premise.host is Host.SEED else self._premise.name
-
-
-def _named(fields: str) -> str:
-    """Returns the name that a field selector asks for; empty if it asks for none."""
-    return fields.removeprefix("metadata.name=") if fields.startswith("metadata.name=") else ""

@@ -112,23 +112,24 @@ class ListOptions:
         )
 
 
-class WriteOptions(NamedTuple):
-    """The query of a write other than a deletion."""
+def is_strict(query: Mapping[str, str], verb: str) -> bool:
+    """Returns whether a write with this verb is refused for unknown fields, which are dropped otherwise.
 
-    dry_run: bool
-    strict: bool
-    """Whether unknown fields are refused; otherwise they are dropped."""
+    Raises:
+        Invalid: 400, it is only to be tried; 422, it asks for a validation that there is not.
+    """
+    _refuse_to_try(query.get("dryRun"))
+    if (found := query.get("fieldValidation", "")) not in _CHECKED:
+        supported = ", ".join(map(json.dumps, _CHECKED))
+        problem = f"Unsupported value: {json.dumps(found)}: supported values: {supported}"
+        raise Rejected(f"{verb.capitalize()}Options", "", "fieldValidation", problem)
+    return found == "Strict"
 
-    @classmethod
-    def parse(cls, query: Mapping[str, str], verb: str) -> Self:
-        """Reads the query of a write with this verb; raises Rejected if a value is none of its kind."""
-        for name, known in (("dryRun", ["All"]), ("fieldValidation", _CHECKED)):
-            if (found := query.get(name, "")) not in ("", *known):
-                given = json.dumps([found] if name == "dryRun" else found)
-                supported = ", ".join(map(json.dumps, known))
-                problem = f"Unsupported value: {given}: supported values: {supported}"
-                raise Rejected(f"{verb.capitalize()}Options", "", name, problem)
-        return cls(bool(query.get("dryRun")), query.get("fieldValidation") == "Strict")
+
+def _refuse_to_try(given: object) -> None:
+    """Raises Invalid (400) where a write is only to be tried: it must not be made then."""
+    if given:
+        raise Invalid("dryRun: the simulation cannot try a write", status=400)
 
 
 class _Preconditions(msgspec.Struct):
@@ -147,7 +148,7 @@ def deletion(body: Object, query: Mapping[str, str]) -> DeleteOptions:
     """Reads the options of a deletion, from its body or, without a body, from its query.
 
     Raises:
-        Invalid: 400, they are of another kind, or one is of a wrong type; 422, it is to be tried in part.
+        Invalid: 400, they are of another kind, one is of a wrong type, or the deletion is only to be tried.
     """
     given = body or {
         name: [value] if name == "dryRun" else value
@@ -160,7 +161,6 @@ def deletion(body: Object, query: Mapping[str, str]) -> DeleteOptions:
         raise Invalid(f"cannot read DeleteOptions: {error}", status=400) from error
     if found.kind != "DeleteOptions":
         raise Invalid(f'no kind "{found.kind}" is registered for this version', status=400)
-    if found.dry_run not in (None, [], ["All"]):
-        raise Rejected("DeleteOptions", "", "dryRun", 'Unsupported value: supported values: "All"')
+    _refuse_to_try(found.dry_run)
     wanted = found.preconditions or _Preconditions()
-    return DeleteOptions(wanted.uid, wanted.version, found.grace, bool(found.dry_run))
+    return DeleteOptions(wanted.uid, wanted.version, found.grace)

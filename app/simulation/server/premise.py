@@ -11,7 +11,6 @@ from app.simulation.deletion import DeleteOptions, DeletionState, delete
 from app.simulation.identities import OPERATOR
 from app.simulation.network import SEED
 from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
-from app.simulation.server.executing import SimulatedCommands
 from app.simulation.shoot import ShootServer
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, SimulatedRequest, Write
@@ -31,7 +30,6 @@ class Premise:
         shoot: ShootServer | None,
         route: Route,
         users: Mapping[str, str],
-        commands: SimulatedCommands,
         watch_delay: float,
     ) -> None:
         """Has a shoot by a route, or None: the seed.
@@ -41,7 +39,6 @@ class Premise:
             shoot: which one.
             route: leads to its server.
             users: those of the seed, by their tokens.
-            commands: can be run in containers.
             watch_delay: seconds from a change to its delivery by a watch.
         """
         parts = world.parts
@@ -52,7 +49,7 @@ class Premise:
         )
         self.catalog = Catalog(SEED_RESOURCES if shoot is None else SHOOT_RESOURCES, self.store)
         self.clock, self.identities = world.clock, world.identities
-        self.commands, self.watch_delay = commands, watch_delay
+        self.watch_delay = watch_delay
         self._world, self._parts, self._shoot, self._users = world, parts, shoot, users
 
     def now(self) -> float:

@@ -124,7 +124,10 @@ class StoreReader:
             Invalid: a selector or a page token is none.
         """
         if options.continues:
-            token, begin = _parsed(options.continues)
+            token, _, first = options.continues.partition(".")
+            begin = number(first) if number(token) is not None else None
+            if begin is None:
+                raise Invalid("continue key is not valid", status=400)
             snapshot = self._snapshots.get(token)
             if snapshot is None or snapshot.about != target or self._forgotten(resource, snapshot):
                 raise Expired(
@@ -139,7 +142,10 @@ class StoreReader:
         if remaining <= 0:
             self._snapshots.pop(token, None)
             return StoredPage(snapshot.items[begin:end], snapshot.version)
-        self._keep(token, snapshot)
+        self._snapshots[token] = snapshot
+        self._snapshots.move_to_end(token)
+        while len(self._snapshots) > _KEPT:
+            self._snapshots.popitem(last=False)
         selected = bool(options.labels or options.fields)
         return StoredPage(
             snapshot.items[begin:end],
@@ -163,12 +169,6 @@ class StoreReader:
             return True
         return False
 
-    def _keep(self, token: str, snapshot: _Snapshot) -> None:
-        self._snapshots[token] = snapshot
-        self._snapshots.move_to_end(token)
-        while len(self._snapshots) > _KEPT:
-            self._snapshots.popitem(last=False)
-
 
 def existing(store: Store, resource: ServedResource, target: RequestedObject) -> Object:
     """Returns the object that a path names.
@@ -180,11 +180,3 @@ def existing(store: Store, resource: ServedResource, target: RequestedObject) ->
     if found is None:
         raise NotFound(f'{resource.title} "{target.name}" not found', status=404)
     return found
-
-
-def _parsed(continues: str) -> tuple[str, int]:
-    token, _, begin = continues.partition(".")
-    first = number(begin)
-    if number(token) is None or first is None:
-        raise Invalid("continue key is not valid", status=400)
-    return token, first

@@ -15,7 +15,6 @@ from app.simulation.builders import World
 from app.simulation.identities import API_SERVER, MASTERS, OPERATOR, WATCHDOG, WEEDER
 from app.simulation.memory import MemoryPlace, MemoryPort, MemoryTlsContext
 from app.simulation.network import SEED, ServerPlace
-from app.simulation.server.executing import SimulatedCommands
 from app.simulation.server.front import ServerFront
 from app.simulation.server.loopback import HOST, Loopback, Port
 from app.simulation.server.premise import Premise
@@ -54,8 +53,6 @@ class Fronts:
         """Makes nothing yet; `world` was made with this `place`."""
         self._world, self._place, self._watcher = world, place, watcher
         self._watch_delay = watch_delay
-        self.commands = SimulatedCommands()
-        """The commands that can be run in containers of the seed."""
         self.seed_ca = place.authority(SEED)
         self.tokens = {
             WATCHDOG: "token-of-the-watchdog",
@@ -77,7 +74,6 @@ class Fronts:
             self._world.parts.shoots.get(name),
             route,
             self._users,
-            self.commands,
             self._watch_delay,
         )
         api, watcher = premise.api, self._watcher
@@ -122,7 +118,6 @@ class SimulatedServers:
         self._world, self._place = world, place
         self._running: dict[tuple[str, Route], _Running] = {}
         self._fronts = Fronts(world, place)
-        self.commands = self._fronts.commands
 
     async def start(self) -> None:
         """Starts the servers of the seed and of all shoots that have none yet; call it again after adding shoots."""
@@ -207,7 +202,6 @@ class MemoryServers:
         self.world, self.place = world, place
         self._loop = asyncio.get_running_loop()
         self._fronts = Fronts(world, place, watcher, watch_delay)
-        self.commands = self._fronts.commands
         place.show(SEED, self._fronts.seed_ca)
         place.url(SEED)
         place.serve = self._serve

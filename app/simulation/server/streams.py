@@ -199,8 +199,11 @@ class StoreWatch:
         after = event.happened is not Happened.DELETED and self._chooses(event.object)
         if after:
             yield ("MODIFIED" if before else "ADDED"), event.object
-        elif before:
-            yield "DELETED", _last(event)
+        elif before and event.before is not None:
+            # the last selected state, with the version at which it stopped matching
+            version = {"resourceVersion": event.object["metadata"]["resourceVersion"]}
+            metadata = {**event.before["metadata"], **version}
+            yield "DELETED", {**event.before, "metadata": metadata}
 
     def _append(self, line: bytes, delay: float) -> None:
         self._waiting.append((self._clock.now() + delay, line))
@@ -222,13 +225,6 @@ class StoreWatch:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         kept = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         self._append(_line("BOOKMARK", kept), 0.0 if initial else self._delay)
-
-
-def _last(event: StoreEvent) -> Object:
-    """Returns the last selected state of an object, with the version at which it stopped matching."""
-    before = event.before or event.object
-    version = event.object["metadata"]["resourceVersion"]
-    return {**before, "metadata": {**before["metadata"], "resourceVersion": version}}
 
 
 def _line(word: str, obj: object) -> bytes:

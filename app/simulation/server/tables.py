@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from app.core.model.instants import parse_rfc3339
-from app.simulation.definitions import PrintedColumn
 from app.simulation.server import rendering
 from app.simulation.server.catalog import ServedResource
 from app.simulation.store import Object
-from app.simulation.views import ready, terminating
+from app.simulation.views import terminating
 
 
 class Column(NamedTuple):
@@ -29,14 +28,20 @@ def table(
     continues: str = "",
 ) -> dict[str, Any]:
     """The objects as rows."""
-    columns = _columns(resource)
+    columns: Sequence[Column] = (_NAME, *_COLUMNS.get(resource.kind, ()), _AGE)
+    if resource.kind == "Event":
+        columns = _OF_EVENTS
+    elif resource.definition is not None:
+        printed = resource.definition.columns
+        own = (
+            Column(each.name, each.value, each.priority, each.type == "date") for each in printed
+        )
+        columns = (_NAME, *own)
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": {
-            "resourceVersion": str(version),
-            **({"continue": continues} if continues else {}),
-        },
+        "metadata": {"resourceVersion": str(version)}
+        | ({"continue": continues} if continues else {}),
         "columnDefinitions": [
             {
                 "name": each.name,
@@ -58,18 +63,6 @@ def table(
             for obj in items
         ],
     }
-
-
-def _columns(resource: ServedResource) -> Sequence[Column]:
-    if resource.kind == "Event":
-        return _OF_EVENTS
-    if resource.definition is not None:
-        return (_NAME, *map(_printed, resource.definition.columns))
-    return (_NAME, *_COLUMNS.get(resource.kind, ()), _AGE)
-
-
-def _printed(column: PrintedColumn) -> Column:
-    return Column(column.name, column.value, column.priority, instant=column.type == "date")
 
 
 def _age(since: object, now: float) -> str:
@@ -124,6 +117,11 @@ def _restarts(pod: Object) -> str:
     return str(sum(int(each.get("restartCount", 0)) for _, each in _statuses(pod)))
 
 
+def _replicas_ready(deployment: Object) -> str:
+    has, wants = deployment.get("status", {}), deployment["spec"]
+    return f"{has.get('readyReplicas', 0)}/{wants.get('replicas', 1)}"
+
+
 _NAME: Final = Column("Name", _at("metadata", "name"))
 _AGE: Final = Column("Age", _at("metadata", "creationTimestamp"), instant=True)
 _OF_EVENTS: Final = (
@@ -143,15 +141,9 @@ _OF_EVENTS: Final = (
     Column("Message", _at("note")),
     _NAME._replace(priority=1),
 )
-_SIZE: Final = Column(
-    "Ready",
-    lambda obj: (
-        f"{_at('status', 'readyReplicas', default=0)(obj)}/{_at('spec', 'replicas', default=1)(obj)}"
-    ),
-)
 _COLUMNS: Final[Mapping[str, Sequence[Column]]] = {
     "Deployment": (
-        _SIZE,
+        Column("Ready", _replicas_ready),
         Column("Up-to-date", _at("status", "replicas", default=0)),
         Column("Available", _at("status", "readyReplicas", default=0)),
     ),
@@ -160,7 +152,4 @@ _COLUMNS: Final[Mapping[str, Sequence[Column]]] = {
         Column("Status", _pod_status),
         Column("Restarts", _restarts),
     ),
-    "StatefulSet": (_SIZE,),
-    "Lease": (Column("Holder", _at("spec", "holderIdentity")),),
-    "Node": (Column("Status", lambda obj: "Ready" if ready(obj) else "NotReady"),),
 }

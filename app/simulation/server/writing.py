@@ -10,14 +10,13 @@ from app.simulation.server import checks, rendering
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import RequestedObject
 from app.simulation.server.reading import existing, key_of
-from app.simulation.store import Object, ObjectKey, Store, merge, version_of
+from app.simulation.store import Object, ObjectKey, Store, merge
 from app.simulation.traffic import Write
 from app.simulation.validation import check_count
 from app.simulation.views import ref_of, size_field
 
 _MADE_BY_REPLACING: Final = frozenset({"Event", "Lease"})
 _NEW_POD: Final = {"phase": "Pending", "qosClass": "BestEffort"}
-_DIGITS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class AlreadyExists(Conflict):
@@ -40,7 +39,6 @@ class WriteRequest(NamedTuple):
     """Whose request it is."""
     sent: float
     """When it was sent."""
-    dry_run: bool = False
     strict: bool = False
     """Whether fields that are unknown are refused."""
 
@@ -65,7 +63,7 @@ class StoreWriter:
         self._named = 0
 
     def write(self, asked: WriteRequest) -> tuple[int, Object]:
-        """Creates, replaces or patches an object, its status or its scale; a dry run changes nothing.
+        """Creates, replaces or patches an object, its status or its scale.
 
         Returns:
             The HTTP status, and the object as it is then.
@@ -76,19 +74,6 @@ class StoreWriter:
             Forbidden: the kind is served no longer.
             Invalid: it is wrong.
         """
-        if not asked.dry_run:
-            return self._write(asked)
-        name = asked.target.name or str(checks.metadata_of(asked.body).get("name") or "")
-        key = ObjectKey(asked.resource.kind, asked.target.namespace, name)
-        trial = StoreWriter(self._store.trial(key), lambda _: None, self._delete)
-        code, made = trial._write(asked)
-        metadata, before = dict(made["metadata"]), self._store.find(key)
-        del metadata["resourceVersion"]
-        if before is not None:
-            metadata["resourceVersion"] = version_of(before)
-        return code, {**made, "metadata": metadata}
-
-    def _write(self, asked: WriteRequest) -> tuple[int, Object]:
         verb, resource, target, body = asked[:4]
         checks.check_sent(
             resource, target.name, body, strict=asked.strict, patch=asked.verb == "patch"
@@ -169,7 +154,7 @@ class StoreWriter:
         """
         before = existing(self._store, asked.resource, asked.target)
         made = self._delete(key_of(asked.resource, asked.target), asked.by, options)
-        if made.gone or (made.object is not before and not options.dry_run):
+        if made.gone or made.object is not before:
             self._enter(before, asked._replace(body={}), "delete")
         return made
 
@@ -178,11 +163,7 @@ class StoreWriter:
         if metadata.get("name") or not metadata.get("generateName"):
             return str(metadata.get("name") or "")
         self._named += 1
-        number, suffix = self._named * 7919, ""
-        for _ in range(5):
-            number, digit = divmod(number, len(_DIGITS))
-            suffix += _DIGITS[digit]
-        return f"{metadata['generateName']}{suffix}"
+        return f"{metadata['generateName']}{self._named:05}"
 
     def _enter(self, obj: Object, asked: WriteRequest, verb: str) -> None:
         metadata, sent = obj["metadata"], asked.sent

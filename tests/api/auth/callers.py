@@ -11,17 +11,12 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive
 
-from app.api.application import create_api
 from app.api.auth.gate import AccessGate, open_gate
-from app.api.health import Health
-from app.api.middleware import ApiMiddleware
 from app.core.clock import Clock
 from app.core.config.flags import read_flags
 from app.core.config.settings import ProberSettings
 from app.core.metrics import Metrics
-from app.core.reporting.audit import AuditLog
-from tests.api.facts import NOW
-from tests.api.fakes import context
+from tests.api.fakes import application, context
 
 FILED = {"vera": "viewer", "otto": "operator", "ada": "admin"}
 """Those of the token file, and their roles; the token of each is `NAMEs-token`."""
@@ -50,14 +45,8 @@ async def gate_of(*words: str, reviewer: Any = None, metrics: Metrics | None = N
 
 def api_behind(gate: AccessGate, metrics: Metrics | None = None, **fakes: Any) -> ASGIApp:
     """The whole application of the API's port behind `gate`."""
-    middleware = ApiMiddleware(
-        now=Clock.of_loop().now,
-        audit=AuditLog(lambda: NOW),
-        authentication=gate.around_api,
-        local_only=False,
-    )
-    given = context(authority=gate.authority, **fakes)
-    return create_api(given, health=Health(), metrics=metrics or Metrics(), middleware=middleware)
+    given, now = context(authority=gate.authority, **fakes), Clock.of_loop().now
+    return application(given, now=now, metrics=metrics, authentication=gate.around_api)
 
 
 @dataclass

@@ -6,18 +6,14 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.api.application import create_api
-from app.api.health import Health
-from app.api.middleware import ApiMiddleware
 from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
 from app.core.model.probing import NoticeKind
-from app.core.reporting.audit import AuditLog
 from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
-from tests.api.fakes import context
+from tests.api.fakes import application, context
 
 
 @dataclass(frozen=True)
@@ -135,14 +131,13 @@ class Harness:
         if prober is not None:  # a real one
             given = replace(given, prober=prober, overrides=prober.overrides)
         streams = EventStreams(given, clock, random.Random(seed), metrics, most_each)
-        middleware = ApiMiddleware(
+        # Clients say by themselves who they are.
+        app = application(
+            given,
             now=clock.now,
-            audit=AuditLog(clock.now),
-            authentication=lambda app: app,  # clients say by themselves who they are
-            local_only=False,
-        )
-        app = create_api(
-            given, health=Health(), metrics=metrics, middleware=middleware, streams=streams
+            metrics=metrics,
+            streams=streams,
+            authentication=lambda app: app,
         )
         harness = cls(given, streams, app, clock, tasks, metrics)
         if start:

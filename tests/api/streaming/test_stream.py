@@ -158,7 +158,7 @@ async def test_a_snapshot_renders_no_shoot_anew(harness, shoots, monkeypatch):
     """A thousand of them would keep the event loop from all probes for 0.2 s, for each client."""
     shoots.add(healthy(), healthy(OTHER))
     await harness.listen()
-    monkeypatch.setattr(ProberView, "shoot", None)  # whoever calls it fails
+    monkeypatch.setattr(ProberView, "shoot_json", None)  # whoever calls it fails
     client = await harness.listen(last_id="x")
     assert client.names == ["gap", "shoot", "shoot", "snapshot-end"]
 

@@ -1,4 +1,4 @@
-"""exec: what the frames of a command mean. The way to the container is tested in tests/contract/test_exec.py."""
+"""exec: what the frames of a command mean. The way to the container is tested in tests/core/kube/test_pod_exec.py."""
 
 import asyncio
 import json

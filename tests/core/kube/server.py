@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from app.core.clock import Clock
+from app.core.kube import kubeconfig
+from app.core.kube.seed_api import SeedApi, SeedIdentity
+from app.core.metrics import Metrics
 from tests.support.certs import Authority, Pair
 
 AUTHORITY = Authority.create()
@@ -160,3 +164,40 @@ async def serving(handler: Handler, context: ssl.SSLContext | None = None, port:
         if server.tasks:
             await asyncio.wait(list(server.tasks))
         await asyncio.sleep(0)
+
+
+class FakeCredentials:
+    """Who we are in a seed, and what a second reading would say."""
+
+    def __init__(self, server, token="t1", next_token=None):  # noqa: S107 - nobody's token
+        context = kubeconfig.client_context(AUTHORITY.pem.decode())
+        self.identity = SeedIdentity(server.origin, context, token)
+        self.next_token = next_token
+
+    async def current(self):
+        return self.identity
+
+    async def refresh(self):
+        if self.next_token is not None:
+            self.identity = SeedIdentity(
+                self.identity.origin, self.identity.context, self.next_token
+            )
+
+
+@asynccontextmanager
+async def api_at(server, token="t1", next_token=None, **budgets):  # noqa: S107 - nobody's token
+    """The client of a seed's API server."""
+    credentials = FakeCredentials(server, token, next_token)
+    api = SeedApi(credentials, Clock.system(), Metrics(), **budgets)
+    try:
+        yield api
+    finally:
+        await api.close()
+        await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def api_of(handler, next_token=None, **budgets):
+    """The client of a seed's API server that does this; we have the token `t1`, and read again it is `next_token`."""
+    async with serving(handler) as server, api_at(server, next_token=next_token, **budgets) as api:
+        yield api, server

@@ -495,37 +495,6 @@ def test_any_json_is_a_record_or_an_error_of_the_tree(thing):
             read(raw(thing))
 
 
-def test_a_hundred_real_nodes_cost_little(capsys):
-    node = {
-        "metadata": {
-            "name": "node",
-            "labels": {f"label-{i}.example.org/with-a-name": "value" * 3 for i in range(22)},
-            "annotations": {f"annotation-{i}.example.org": "v" * 40 for i in range(10)},
-            "managedFields": [{"fieldsV1": {f"f:field-{i}": {} for i in range(120)}}] * 2,
-        },
-        "status": {
-            "images": [{"names": ["registry/" + "x" * 120] * 2, "sizeBytes": 10**8}] * 18,
-            "conditions": [
-                {"type": f"Condition{i}", "status": "False", "reason": "Fine", "message": "m" * 60}
-                for i in range(11)
-            ],
-        },
-    }
-    body = listed("NodeList", [node] * 100)
-    best = min(_seconds(body) for _ in range(20))
-    with capsys.disabled():
-        print(f"\n100 Nodes of {len(body) / 1e5:.1f} kB: {best * 1e3:.2f} ms")  # noqa: T201 - the figure is what the test is for
-
-
-def _seconds(body) -> float:
-    begun = time.perf_counter()
-    nodes(body)
-    return time.perf_counter() - begun
-
-
-OTHER = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
-
-
 def other(replicas):
     return seed_objects.workload(OTHER)(
         b'{"metadata":{"name":"e"},"spec":{"replicas":%s}}' % replicas

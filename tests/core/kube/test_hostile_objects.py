@@ -15,6 +15,7 @@ from app.core.errors import LimitExceeded, ServerFault, Throttled
 from app.core.kube import resources
 from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST
 from app.core.kube.decoding.envelope import METADATA_LIST
+from app.core.kube.nesting import shallow
 from app.core.kube.reflector import Reflector
 from app.core.kube.resources import Resources
 from app.core.metrics import Metrics
@@ -86,7 +87,10 @@ class Server:
         self.sent += min(len(body), request.most)
         if len(body) > request.most:
             raise LimitExceeded("size", "more than we take")
-        return decode(bytearray(body))
+        try:
+            return decode(bytearray(body))
+        except RecursionError:  # as `SeedApi` does
+            return decode(await shallow(body, self.clock))
 
     def metadata(self, raw):
         begin = raw.index(b'{"uid"')

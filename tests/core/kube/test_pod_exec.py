@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     CertificateUntrusted,
@@ -17,13 +16,12 @@ from app.core.errors import (
     LimitExceeded,
     Unreachable,
 )
-from app.core.kube import kubeconfig, pods
+from app.core.kube import pods
 from app.core.kube.client import ApiRequest
 from app.core.kube.failures import RequestedRight
 from app.core.kube.pods import ContainerExec
-from app.core.kube.seed_api import URGENT_IN_FLIGHT, Budget, SeedApi, SeedIdentity
-from app.core.metrics import Metrics
-from tests.core.kube.server import AUTHORITY, server_context, serving, until
+from app.core.kube.seed_api import URGENT_IN_FLIGHT, Budget
+from tests.core.kube.server import api_at, server_context, serving, until
 from tests.support.certs import Authority
 
 pytestmark = pytest.mark.looptime(False)
@@ -32,36 +30,10 @@ TOKEN = "s3cr3t-canary"
 WELL = b"\x03" + b'{"status":"Success"}'
 
 
-class Credentials:
-    """One token after the other."""
-
-    def __init__(self, origin, *tokens):
-        self._context = kubeconfig.client_context(AUTHORITY.pem.decode())
-        self._origin, self._tokens = origin, list(tokens)
-
-    async def current(self):
-        return SeedIdentity(self._origin, self._context, self._tokens[0])
-
-    async def refresh(self):
-        if len(self._tokens) > 1:
-            self._tokens.pop(0)
-
-
 @asynccontextmanager
-async def api_at(origin, *tokens, **budgets):
-    metrics = Metrics()
-    api = SeedApi(Credentials(origin, *(tokens or (TOKEN,))), Clock.system(), metrics, **budgets)
-    try:
-        yield api, metrics
-    finally:
-        await api.close()
-        await asyncio.sleep(0.01)
-
-
-@asynccontextmanager
-async def execs_at(origin, *tokens):
-    async with api_at(origin, *tokens) as (api, metrics):
-        yield ContainerExec(api), metrics
+async def execs_at(server, token=TOKEN, next_token=None):
+    async with api_at(server, token, next_token) as api:
+        yield ContainerExec(api), api.metrics
 
 
 def message(data, opcode=2, *, rsv=0):
@@ -87,7 +59,7 @@ async def frames(execs, *command):
 
 
 async def outcome(handler, *command):
-    async with serving(handler) as server, execs_at(server.origin) as (execs, _):
+    async with serving(handler) as server, execs_at(server) as (execs, _):
         return await frames(execs, *command)
 
 
@@ -98,7 +70,7 @@ async def test_it_asks_for_the_upgrade_with_the_command_word_by_word():
     async def handler(asked):
         await agree(asked, message(WELL), CLOSE)
 
-    async with serving(handler) as server, execs_at(server.origin) as (execs, _):
+    async with serving(handler) as server, execs_at(server) as (execs, _):
         await frames(execs, "/bin/sh", "-c", "a b&command=c#d+%41")
         (asked,) = server.asked
     assert (asked.method, asked.path) == ("GET", "/api/v1/namespaces/ns/pods/pod/exec")
@@ -159,7 +131,7 @@ async def test_a_redirect_is_not_followed_and_takes_no_token_away():
         headers = {"Location": f"{asked_of.origin}/elsewhere"}
         await asked.answer(status=302, headers=headers)
 
-    async with serving(handler) as asked_of, execs_at(asked_of.origin) as (execs, _):
+    async with serving(handler) as asked_of, execs_at(asked_of) as (execs, _):
         with pytest.raises(BadAnswer, match="redirect"):
             await frames(execs)
         assert len(asked_of.asked) == 1
@@ -192,7 +164,7 @@ async def test_after_a_401_the_credentials_are_read_again():
             await agree(asked, message(WELL), CLOSE)
         await asked.answer(status=401)
 
-    async with serving(handler) as server, execs_at(server.origin, "old", "new") as (execs, _):
+    async with serving(handler) as server, execs_at(server, "old", "new") as (execs, _):
         assert await frames(execs) == [(3, WELL[1:])]
         assert len(server.asked) == 2
 
@@ -212,7 +184,7 @@ async def test_a_server_that_is_not_the_seed_is_not_asked():
     async def handler(asked):
         await agree(asked, message(WELL))
 
-    async with serving(handler, context) as server, execs_at(server.origin) as (execs, _):
+    async with serving(handler, context) as server, execs_at(server) as (execs, _):
         with pytest.raises(CertificateUntrusted):
             await frames(execs)
         assert server.asked == []
@@ -245,7 +217,7 @@ async def test_leaving_closes_the_connection_though_the_other_side_goes_on(how):
         async with execs.open("ns", "pod", "main", ("yes",)) as opened:
             await anext(opened)
 
-    async with serving(endless) as server, execs_at(server.origin) as (execs, _):
+    async with serving(endless) as server, execs_at(server) as (execs, _):
         if how == "it has heard enough":
             await one(execs)
         else:
@@ -259,7 +231,7 @@ async def test_leaving_closes_the_connection_though_the_other_side_goes_on(how):
 
 
 async def test_leaving_takes_no_longer_than_a_short_goodbye():
-    async with serving(endless) as server, execs_at(server.origin) as (execs, _):
+    async with serving(endless) as server, execs_at(server) as (execs, _):
         loop = asyncio.get_running_loop()
         async with execs.open("ns", "pod", "main", ("yes",)) as opened:
             await anext(opened)
@@ -271,7 +243,7 @@ async def test_each_upgrade_is_counted_with_its_code():
     async def handler(asked):
         await agree(asked, message(WELL), CLOSE)
 
-    async with serving(handler) as server, execs_at(server.origin) as (execs, metrics):
+    async with serving(handler) as server, execs_at(server) as (execs, metrics):
         await frames(execs)
         assert metrics.requests.labels("seed", "GET", "101")._value.get() == 1
 
@@ -286,7 +258,7 @@ async def test_leaving_ends_the_connection_though_somebody_keeps_the_stream():
         raise EOFError
 
     request = ApiRequest(RequestedRight("create", "pods/exec", "ns/pod"), "/exec", 10.0)
-    async with serving(deaf) as server, api_at(server.origin) as (api, _):
+    async with serving(deaf) as server, api_at(server) as api:
         async with api.socket(request, pods.PROTOCOLS) as kept:
             assert server.open == 1
         await until(lambda: not server.open, within=1)
@@ -325,7 +297,7 @@ async def test_a_command_begins_at_once_though_another_budget_is_used_up(budget)
     slow = {"qps": 0.001, "burst": 1, "scale_down_qps": 0.001}
     async with (
         serving(handler) as server,
-        api_at(server.origin, **slow) as (api, _),
+        api_at(server, **slow) as api,
         used_up(api, server, budget),
         asyncio.timeout(3),
     ):

@@ -16,7 +16,7 @@ from app.core.errors import (
 )
 from app.core.kube.seed_api import Budget
 from app.core.model.names import LabelSelector, Operator, Requirement
-from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, STARTING, event
+from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, event
 from tests.core.kube.weeding import NS, SeedScript, listed, pod, seed_on
 
 SELECTOR = LabelSelector(
@@ -105,21 +105,6 @@ async def test_each_request_is_admitted_before_it_is_made_and_none_counts_agains
         assert set(script.budgets) == {Budget.PACED}
 
 
-CUTS = {
-    "cut": [[3, Unreachable("cut")]],
-    "closed": [[10]],
-    "closed at once": [[]],
-    "garbage": [[3, b"<html>"]],
-    "half an event": [[3, event("MODIFIED", pod("a", 11))[:-9]]],
-    "nameless": [[3, event("MODIFIED", {"metadata": {}})]],
-    "forbidden in passing": [Forbidden("403"), Forbidden("403")],
-    "unauthorized in passing": [Unauthorized("401"), Unauthorized("401")],
-    "asked to wait": [Throttled("429", retry_after=20.0)],
-    "broken": [ServerFault("500")],
-    "restarted": [[3, BadAnswer("cut")], *[Unreachable("refused")] * 4, *STARTING[:2]],
-}
-
-
 @pytest.mark.parametrize("refusal", [Forbidden("list pods: 403"), Unauthorized("401")])
 async def test_a_refusal_that_goes_on_ends_it_within_seconds(refusal):
     script = watched([FOREVER], lists=[refusal])
@@ -143,9 +128,6 @@ async def test_no_other_failure_ends_it():
     async with pods_on(watched([FOREVER], lists=always * 20)) as watch:
         await asyncio.sleep(1000)
         assert not watch.task.done()
-
-
-BROKEN = pod("a", 11) | {"status": {"containerStatuses": "canary"}}
 
 
 async def test_no_metric_has_a_series_for_each_of_them():

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
-from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     ClusterError,
@@ -24,11 +23,8 @@ from app.core.kube import reviews
 from app.core.kube.client import ApiRequest
 from app.core.kube.failures import RequestedRight
 from app.core.kube.reviews import Reviewer
-from app.core.kube.seed_api import SeedApi
-from app.core.metrics import Metrics
 from app.core.model.callers import Access, Caller
-from tests.core.kube.server import serving, until
-from tests.core.kube.test_seed import FakeCredentials
+from tests.core.kube.server import api_of, until
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -64,14 +60,8 @@ class World:
 
 @asynccontextmanager
 async def reviewer_on(world):
-    async with serving(world.handle) as server:
-        api = SeedApi(FakeCredentials(server), Clock.system(), Metrics(), qps=0.001, burst=1)
-        reviewer = Reviewer(api)
-        try:
-            yield reviewer, server
-        finally:
-            await api.close()
-            await asyncio.sleep(0.01)
+    async with api_of(world.handle, qps=0.001, burst=1) as (api, server):
+        yield Reviewer(api), server
 
 
 async def authenticated(answer, status=201, **how):

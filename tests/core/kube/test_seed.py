@@ -20,7 +20,6 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import kubeconfig
 from app.core.kube import seed as seed_module
 from app.core.kube.client import ApiRequest
 from app.core.kube.election import LeaseStore, _term
@@ -28,7 +27,7 @@ from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import assumed
 from app.core.kube.reviews import AccessReviewer, permissions_needed
 from app.core.kube.seed import SeedCluster
-from app.core.kube.seed_api import Budget, SeedApi, SeedIdentity
+from app.core.kube.seed_api import Budget, SeedApi
 from app.core.limits import Backoff
 from app.core.metrics import Metrics
 from app.core.model import workloads as ann
@@ -37,7 +36,7 @@ from app.core.model.shoots import MachineView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView
 from app.core.ports import Permission, SeedChange, Watched
 from app.core.tasks import Tasks
-from tests.core.kube.server import AUTHORITY, serving, until
+from tests.core.kube.server import FakeCredentials, serving, until
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -45,24 +44,6 @@ NS = "shoot--dev--one"
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 SCALER = ResourceRef("example.org/v1", "Scaler", "thing")
 POLICY = ProberPolicy("kubeconfig-secret", (DependentPolicy(KCM), DependentPolicy(SCALER)))
-
-
-class FakeCredentials:
-    """Who we are, and what a second reading would say."""
-
-    def __init__(self, server, token="t1", next_token=None):  # noqa: S107 - nobody's token
-        context = kubeconfig.client_context(AUTHORITY.pem.decode())
-        self.identity = SeedIdentity(server.origin, context, token)
-        self.next_token = next_token
-
-    async def current(self):
-        return self.identity
-
-    async def refresh(self):
-        if self.next_token is not None:
-            self.identity = SeedIdentity(
-                self.identity.origin, self.identity.context, self.next_token
-            )
 
 
 def thing(name, version, namespace=NS, **more):
@@ -313,7 +294,11 @@ class DeepWorld(World):
     FIELD = "[" * 1_500 + "]" * 1_500
 
     async def get(self, asked):
-        await self.deep(asked, self.objects[asked.path])
+        if asked.path in self.objects:
+            return await self.deep(asked, self.objects[asked.path])
+        kind, items = self.lists[asked.path.rsplit("/", 1)[1]]
+        meta = {"resourceVersion": "9"}
+        return await self.deep(asked, {"kind": kind + "List", "metadata": meta, "items": items})
 
     async def patch(self, asked):
         await self.deep(asked, thing("thing", 8, kind="Scaler"))
@@ -322,6 +307,16 @@ class DeepWorld(World):
         text = json.dumps(answer).replace('"uid": "u"', f'"deep": {self.FIELD}')
         assert self.FIELD in text
         await asked.answer(text.encode())
+
+
+async def test_a_list_with_a_deep_object_is_read_without_what_lies_too_deep():
+    world = DeepWorld()
+    world.lists = {"machines": ("Machine", [thing("m1", 1), thing("m2", 1)])}
+    async with seed_of(world, started=False) as seed:
+        with structlog.testing.capture_logs() as logs:
+            found = await seed.read_machines(NS)
+    assert [each.name for each in found] == ["m1", "m2"]
+    assert [entry["name"] for entry in logs if "too deeply" in entry["event"]] == ["m1", "m2"]
 
 
 async def test_what_is_nested_too_deeply_and_no_object_at_all_is_a_bad_answer():

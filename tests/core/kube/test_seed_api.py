@@ -1,18 +1,15 @@
-"""What is asked before a request is sent, and before it is sent once more."""
+"""What is asked before a request is sent, and before it is sent once more; what refusals of Events mean."""
 
 import asyncio
-from contextlib import asynccontextmanager
+import json
 
 import pytest
 
-from app.core.clock import Clock
-from app.core.errors import LeadershipLost, Unauthorized
+from app.core.errors import Forbidden, LeadershipLost, NotFound, Unauthorized
 from app.core.kube.client import ApiRequest, WatchSilent
 from app.core.kube.failures import RequestedRight
-from app.core.kube.seed_api import Budget, SeedApi
-from app.core.metrics import Metrics
-from tests.core.kube.server import serving
-from tests.core.kube.test_seed import FakeCredentials
+from app.core.kube.seed_api import Budget
+from tests.core.kube.server import api_of
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -37,19 +34,6 @@ class World:
         await asked.answer({"kind": "Status", "status": "Success"})
 
 
-@asynccontextmanager
-async def api_of(world, next_token=None):
-    """We have the token `t1`; read again it is `next_token`."""
-    async with serving(world.handle) as server:
-        credentials = FakeCredentials(server, next_token=next_token)
-        api = SeedApi(credentials, Clock.system(), Metrics())
-        try:
-            yield api, server
-        finally:
-            await api.close()
-            await asyncio.sleep(0.01)
-
-
 class Starting:
     """Counts how often it is asked; refuses from a number on."""
 
@@ -69,13 +53,13 @@ async def delete(api, starting):
 
 async def test_who_starts_it_is_asked_before_it_is_sent():
     world, starting = World(), Starting()
-    async with api_of(world) as (api, _):
+    async with api_of(world.handle) as (api, _):
         await delete(api, starting)
     assert (starting.asked, world.executed) == (1, 1)
 
 
 async def test_what_is_refused_then_is_not_sent():
-    async with api_of(World()) as (api, server):
+    async with api_of(World().handle) as (api, server):
         with pytest.raises(LeadershipLost):
             await delete(api, Starting(refuses_from=1))
         assert server.asked == []
@@ -83,7 +67,7 @@ async def test_what_is_refused_then_is_not_sent():
 
 async def test_after_a_401_it_is_asked_again_before_the_second_send():
     world, starting = World("t2"), Starting()
-    async with api_of(world, "t2") as (api, server):
+    async with api_of(world.handle, "t2") as (api, server):
         await delete(api, starting)
         assert len(server.asked) == 2
     assert (starting.asked, world.executed) == (2, 1)
@@ -91,7 +75,7 @@ async def test_after_a_401_it_is_asked_again_before_the_second_send():
 
 async def test_leadership_that_was_lost_while_a_401_came_back_ends_the_request():
     world = World("t2")
-    async with api_of(world, "t2") as (api, server):
+    async with api_of(world.handle, "t2") as (api, server):
         with pytest.raises(LeadershipLost):
             await delete(api, Starting(refuses_from=2))
         assert len(server.asked) == 1
@@ -100,7 +84,7 @@ async def test_leadership_that_was_lost_while_a_401_came_back_ends_the_request()
 
 async def test_a_401_to_credentials_that_are_still_the_same_is_not_asked_for_again():
     starting = Starting()
-    async with api_of(World("t2")) as (api, server):
+    async with api_of(World("t2").handle) as (api, server):
         with pytest.raises(Unauthorized):
             await delete(api, starting)
         assert len(server.asked) == 1
@@ -114,10 +98,92 @@ async def test_a_silent_watch_is_given_up():
         await asked.begin_stream()
         await asked.hang()
 
-    async with serving(stream) as server, asyncio.timeout(5):
-        api = SeedApi(FakeCredentials(server), Clock.system(), Metrics())
+    async with api_of(stream) as (api, _), asyncio.timeout(5):
         watch = ApiRequest(RequestedRight("watch", "pods", "all namespaces"), "/api/v1/pods", 5.0)
         async with api.watch(watch, silence=0.1) as lines:
             with pytest.raises(WatchSilent):
                 await anext(lines)
-        await api.close()
+
+
+# Events: which refusals mean that a right is missing, and which that a namespace is going.
+
+GOING = "shoot--dev--going"
+LONGEST = f"shoot--{'x' * 56}"
+"""A namespace's name has 63 characters at most."""
+
+
+def refusal(code, message, reason="Forbidden"):
+    return {
+        "kind": "Status",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def terminating(name, namespace):
+    """As a real API server puts it."""
+    return refusal(
+        403,
+        f'events.events.k8s.io "{name}" is forbidden: unable to create new content in namespace '
+        f"{namespace} because it is being terminated",
+    )
+
+
+def no_right(name, namespace):
+    return refusal(
+        403,
+        f'events.events.k8s.io is forbidden: User "dwd" cannot create resource "events" in API '
+        f'group "events.k8s.io" in the namespace "{namespace}"',
+    )
+
+
+class Events:
+    """A seed that takes Events, but for those of some namespaces."""
+
+    def __init__(self):
+        self.refuses = {}
+        """What it says to Events of a namespace, by its name."""
+        self.taken = []
+
+    async def handle(self, asked):
+        namespace, body = asked.path.split("/")[5], json.loads(asked.body)
+        name = body["metadata"]["name"]
+        if namespace in self.refuses:
+            status = self.refuses[namespace](name, namespace)
+            await asked.answer(status, status["code"])
+            return
+        self.taken.append((namespace, body))
+        await asked.answer(body, 201)
+
+
+def body(name="kube-scheduler.1", namespace=GOING):
+    return {"metadata": {"name": name, "namespace": namespace}}
+
+
+async def test_a_namespace_that_is_being_terminated_is_not_found_and_no_missing_right():
+    world = Events()
+    world.refuses[GOING] = terminating
+    async with api_of(world.handle) as (api, _):
+        with pytest.raises(NotFound, match="being terminated") as caught:
+            await api.create_event(GOING, body())
+    assert caught.value.status == 403
+    assert isinstance(caught.value.__cause__, Forbidden)
+
+
+async def test_that_is_told_apart_with_the_longest_names_too():
+    """An error's message is cut: what tells it apart must not be what is cut away."""
+    world = Events()
+    world.refuses[LONGEST] = terminating
+    async with api_of(world.handle) as (api, _):
+        with pytest.raises(NotFound):
+            await api.create_event(LONGEST, body(f"{'w' * 63}.66517289c5090.7", LONGEST))
+
+
+async def test_any_other_403_is_a_missing_right():
+    world = Events()
+    world.refuses[GOING] = no_right
+    async with api_of(world.handle) as (api, _):
+        with pytest.raises(Forbidden, match="cannot create resource"):
+            await api.create_event(GOING, body())

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
     Conflict,
@@ -21,29 +20,25 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube import weeder_view
-from app.core.kube.seed_api import SeedApi
 from app.core.kube.weeder_view import WeederSeed
-from app.core.metrics import Metrics
 from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.tasks import Tasks
-from tests.core.kube.server import serving, until
-from tests.core.kube.test_seed import FakeCredentials
-from tests.core.kube.weeding import NS, SERVICES, Heard, down, listed, pod
+from tests.core.kube.server import api_of, until
+from tests.core.kube.weeding import NS, SERVICES, listed, pod
 
 pytestmark = pytest.mark.looptime(False)
 
 SELECTOR = LabelSelector((Requirement("role", Operator.IN, frozenset({"apiserver"})),))
 POD = f"/api/v1/namespaces/{NS}/pods/a"
-EXPIRED = {"kind": "Status", "code": 410, "message": "too old resource version"}
 
 
 class World:
-    """A seed with slices and pods; a stream for each watch, which is cut where a test says so."""
+    """A seed with pods, whose watches say nothing."""
 
     def __init__(self):
-        self.lists = {"endpointslices": listed("EndpointSlice", down()), "pods": listed("Pod")}
+        self.lists = {"pods": listed("Pod")}
         self.objects = {}
-        self.streams = {}
+        self.watched = set()
         self.deletions: list[Any] = []
         self.deleting: Any = lambda asked: asked.answer({"kind": "Status", "status": "Success"})
 
@@ -55,54 +50,26 @@ class World:
         elif asked.path in self.objects:
             await asked.answer(self.objects[asked.path])
         elif "watch" in asked.query:
-            await self.stream(asked, self.streams.setdefault(last, asyncio.Queue()))
+            await self.stream(asked, last)
         elif last in self.lists:
             await asked.answer(self.lists[last])
         else:
             await asked.answer({"message": "not found"}, 404)
 
-    async def stream(self, asked, steps):
+    async def stream(self, asked, plural):
+        self.watched.add(plural)
         await asked.begin_stream()
-        gone = asyncio.ensure_future(asked.reader.read(1))
-        step = asyncio.ensure_future(steps.get())
-        try:
-            while True:
-                await asyncio.wait({gone, step}, return_when=asyncio.FIRST_COMPLETED)
-                if gone.done():
-                    raise EOFError
-                if step.result() == "cut":
-                    asked.cut()
-                    raise EOFError
-                await asked.event(*step.result())
-                step = asyncio.ensure_future(steps.get())
-        finally:
-            gone.cancel()
-            step.cancel()
-
-    def send(self, plural, *steps):
-        for each in steps:
-            self.streams[plural].put_nowait(each)
+        await asked.hang()
 
 
 @asynccontextmanager
-async def seed_of(world, *, started=False, qps=1000.0, burst=1000):
-    async with serving(world.handle) as server:
-        clock, metrics = Clock.system(), Metrics()
-        tasks = Tasks(clock)
-        api = SeedApi(FakeCredentials(server), clock, metrics, qps=qps, burst=burst)
+async def seed_of(world, *, qps=1000.0, burst=1000):
+    async with api_of(world.handle, qps=qps, burst=burst) as (api, server):
+        tasks = Tasks(api.clock)
         seed: Any = WeederSeed(api, SERVICES, tasks, Random(1))
-        seed.server, seed.heard, seed.tasks = server, Heard(seed), tasks
-        seed.subscribe(seed.heard)
-        try:
-            if started:
-                await seed.start()
-                await until(lambda: "endpointslices" in world.streams)
-            yield seed
-        finally:
-            await seed.close()
-            await tasks.stop()
-            await api.close()
-            await asyncio.sleep(0.01)
+        seed.server = server
+        yield seed
+        await tasks.stop()
 
 
 def delete(seed, name="a", starting=lambda: None):
@@ -273,7 +240,7 @@ async def test_the_weeders_own_requests_leave_the_seeds_budget_alone():
                 await delete(seed)
                 await seed.read_pod(NS, "a")
             async with pods_of(seed):
-                await until(lambda: "pods" in world.streams)
+                await until(lambda: "pods" in world.watched)
             assert await seed.any_pod(SELECTOR)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(seed.any_pod(SELECTOR), 0.1)
@@ -306,21 +273,3 @@ async def test_a_watch_that_is_cancelled_while_it_lists_leaves_no_connection_beh
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await until(lambda: seed.server.open == 0, within=0.5)
-
-
-async def test_a_watch_that_waits_to_be_admitted_asks_for_nothing():
-    world = World()
-    async with seed_of(world) as seed:
-        gate = asyncio.Event()
-
-        async def admitted():
-            await gate.wait()
-
-        watch = seed.watch_pods(NS, None, lambda name: None, admitted)
-        task = asyncio.ensure_future(watch.run())
-        await asyncio.sleep(0.1)
-        assert seed.server.asked == []
-        gate.set()
-        await until(lambda: watch.synced)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

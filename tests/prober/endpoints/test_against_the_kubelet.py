@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from app.core.clock import Clock
 from app.core.model.endpoints import ProbeOutcome, ProbeType
 from app.core.tasks import Tasks
+from tests.prober.endpoints.kubelet import ContainerStatus, KubeletWorker, PodStatus, ProbeError
 from tests.support.endpointprobes import Bench, container, pod, pod_probe
-from tests.support.kubelet import ContainerStatus, KubeletWorker, PodStatus, ProbeError
 
 pytestmark = pytest.mark.looptime(
     False

@@ -152,7 +152,7 @@ async def test_what_changes_nothing_and_what_is_refused_is_in_no_book():
         path = f"{PODS}/{world.pods(SHOOT, 'etcd-main')[0].name}"
         for body, status in (
             ({"preconditions": {"uid": "x"}}, 409),
-            ({"dryRun": ["All"]}, 200),
+            ({"dryRun": ["All"]}, 400),
             (None, 200),
             (None, 200),
         ):

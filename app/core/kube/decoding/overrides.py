@@ -151,7 +151,9 @@ def scale_request(raw: Raw) -> ScaleRequest:
     try:
         spec = _spec(_scale_spec.decode(got.spec))
         status = _scale_status.decode(got.status) or _ScaleStatus()
-        phase = _phase(status.phase)
+        word = status.phase or phase_word(OperationPhase.PENDING)
+        done = word == phase_word(OperationPhase.DONE)
+        phase = OperationPhase.DONE if done else OperationPhase(word)
         steps = tuple(filter(None, map(_step, status.steps or ())))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         nothing = ScaleSpec(Direction.UP, "", UNKNOWN, 0.0)
@@ -187,12 +189,6 @@ def _spec(got: _ScaleSpec) -> ScaleSpec:
         min(max(hold, 0.0), LONGEST),
         got.force,
     )
-
-
-def _phase(word: str | None) -> OperationPhase:
-    if not word:
-        return OperationPhase.PENDING
-    return OperationPhase.DONE if word == phase_word(OperationPhase.DONE) else OperationPhase(word)
 
 
 def _step(raw: msgspec.Raw) -> RunStep | None:

@@ -98,28 +98,25 @@ def pod(raw: Raw) -> PodView:
     """Decodes a Pod."""
     got = _pod_decoder.decode(raw)
     meta, status = got.metadata, got.status or _PodStatus()
+    if len(meta.labels) > _MOST_LABELS:
+        raise BadAnswer(f"a pod with {len(meta.labels)} bytes of labels")
+    labels = _labels_decoder.decode(meta.labels) or {}
+    ready = (c for c in status.conditions or () if c.type == _READY and c.status == "True")
+    since = next(ready, None)
     return PodView(
         namespace=meta.namespace or "",
         name=meta.name,
         uid=meta.uid or "",
         resource_version=meta.resource_version or "",
-        labels=_labels(meta.labels),
+        labels={key: sys.intern(value or "") for key, value in labels.items()},
         owner=_owner(meta.owner_references or ()),
         terminating=bool(meta.deletion_timestamp),
         containers=(
             *[_container(each, init=True) for each in status.init_container_statuses or ()],
             *[_container(each, init=False) for each in status.container_statuses or ()],
         ),
-        ready_since=_ready_since(status.conditions or ()),
+        ready_since=None if since is None else parse_rfc3339(since.last_transition_time),
     )
-
-
-def _labels(raw: msgspec.Raw) -> dict[str, str]:
-    if len(raw) > _MOST_LABELS:
-        raise BadAnswer(f"a pod with {len(raw)} bytes of labels")
-    return {
-        key: sys.intern(value or "") for key, value in (_labels_decoder.decode(raw) or {}).items()
-    }
 
 
 def _owner(owners: Iterable[_Owner]) -> OwnerView | None:
@@ -147,13 +144,6 @@ def _container(container: _ContainerStatus, *, init: bool) -> ContainerView:
         last_exit=parse_rfc3339(ended.finished_at) if ended else None,
         init=init,
     )
-
-
-def _ready_since(conditions: Iterable[_PodCondition]) -> float | None:
-    for each in conditions:
-        if each.type == _READY and each.status == "True":
-            return parse_rfc3339(each.last_transition_time)
-    return None
 
 
 def accepted(raw: Raw) -> None:
@@ -212,7 +202,15 @@ def endpoint_slice(raw: Raw) -> SliceView:
     got = _slice_decoder.decode(raw)
     meta = got.metadata
     namespace = sys.intern(meta.namespace or "")
-    endpoints = tuple([_endpoint(each, namespace) for each in got.endpoints or ()])
+    endpoints = tuple(
+        [
+            SliceEndpoint(
+                (each.conditions or _Conditions()).ready is not False,
+                _pod_behind(each.target_ref, namespace),
+            )
+            for each in got.endpoints or ()
+        ]
+    )
     return SliceView(
         namespace=namespace,
         name=meta.name,
@@ -220,11 +218,6 @@ def endpoint_slice(raw: Raw) -> SliceView:
         resource_version=meta.resource_version or "",
         endpoints=_shared_endpoints(endpoints),
     )
-
-
-def _endpoint(endpoint: _Endpoint, namespace: str) -> SliceEndpoint:
-    conditions = endpoint.conditions or _Conditions()
-    return SliceEndpoint(conditions.ready is not False, _pod_behind(endpoint.target_ref, namespace))
 
 
 def _pod_behind(target: _Target | None, namespace: str) -> str | None:
@@ -286,7 +279,7 @@ def probed_pod(raw: Raw) -> ProbedPod:
         uid=meta.uid or "",
         resource_version=meta.resource_version or "",
         ip=_line(status.ip),
-        phase=_phase(status.phase),
+        phase=sys.intern(status.phase) if status.phase in _PHASES else "",
         deleting=bool(meta.deletion_timestamp),
         containers=tuple(
             _probed_container(each, told.get(each.name))
@@ -296,29 +289,23 @@ def probed_pod(raw: Raw) -> ProbedPod:
     )
 
 
-def _phase(text: str | None) -> str:
-    """Returns the phase if Kubernetes defines it, otherwise an empty text."""
-    return sys.intern(text) if text in _PHASES else ""
-
-
 def _probed_container(
     container: _ProbedContainer, status: _ContainerStatus | None
 ) -> ProbedContainer:
     told = status or _ContainerStatus()
     running = (told.state or _State()).running
+    ports = [
+        (_line(each.name), each.container_port or 0)
+        for each in container.ports or ()
+        if each.name and 0 < (each.container_port or 0) <= _HIGHEST_PORT
+    ]
     return ProbedContainer(
         name=sys.intern(_line(container.name)),
         id=_line(told.id),
         running=running is not None,
         started_at=None if running is None else parse_rfc3339(running.started_at),
-        ports=_shared_ports(tuple(_named(container.ports or ()))),
+        ports=_shared_ports(tuple(ports)),
     )
-
-
-def _named(ports: Iterable[_ProbedPort]) -> Iterable[tuple[str, int]]:
-    for each in ports:
-        if each.name and 0 < (each.container_port or 0) <= _HIGHEST_PORT:
-            yield _line(each.name), each.container_port or 0
 
 
 @lru_cache(maxsize=1024)
