@@ -148,10 +148,8 @@ async def test_a_kubeconfig_that_has_gone_unheard_holds_a_scale_down(lab):
 async def test_from_stale_machines_no_node_is_taken_to_have_none(lab):
     """All machines are gone for the watch; live they are there."""
     world = lab.world()
-    world.add_shoot(SHOOT)
     world.faults.watch_not_opened(Watched.MACHINES)
-    harness = lab.prober(world)
-    await harness.run(60)
+    harness = await lab.healthy(world)
     await harness.survive_an_outage()
 
 
@@ -193,10 +191,8 @@ async def test_a_stale_seed_costs_a_healthy_shoot_nothing(lab):
 @pytest.mark.parametrize("watch", ["secrets", "dependents"])
 async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(lab, watch):
     world = lab.world()
-    world.add_shoot(SHOOT)
     missing = world.faults.watch_not_opened(Watched(watch))
-    harness = lab.prober(world)
-    await harness.run(60)
+    harness = await lab.healthy(world)
     with world.faults.path_cut(SHOOT):
         await harness.run(60)
         assert harness.decision().verdict is Verdict.HOLD
@@ -208,10 +204,8 @@ async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(lab, w
 @pytest.mark.parametrize("mode", [{}, {"external_secret": "external"}])
 async def test_a_secret_that_was_never_listed_is_not_called_missing(lab, mode):
     world = lab.world(external_secret_name="external" if mode else None)
-    world.add_shoot(SHOOT)
     missing = world.faults.watch_not_opened(Watched.SECRETS)
-    harness = lab.prober(world, **mode)
-    await harness.run(60)
+    harness = await lab.healthy(world, **mode)
     assert harness.reason() is VerdictReason.NOT_SYNCED
     assert harness.state() is ShootState.PENDING
     assert "have not been listed yet" in harness.status().message
@@ -226,10 +220,8 @@ async def test_a_secret_that_was_never_listed_is_not_called_missing(lab, mode):
 
 async def test_until_clusters_were_listed_nothing_is_probed(lab):
     world = lab.world()
-    world.add_shoot(SHOOT)
     missing = world.faults.watch_not_opened(Watched.CLUSTERS)
-    harness = lab.prober(world)
-    await harness.run(60)
+    harness = await lab.healthy(world)
     assert world.requests.live() == 0
     missing.lift()
     await harness.run(5)
@@ -273,8 +265,7 @@ async def test_nor_does_what_is_asked_for_with_kubectl_or_is_to_be_carried_on(la
     assert operator.replicas() == (1, 1, 1)
 
 
-async def test_what_nobody_can_tell_of_begins_when_somebody_can(lab):
-    operator = await with_operator(lab)
+async def test_what_nobody_can_tell_of_begins_when_somebody_can(operator):
     operator.faults.watch_stalled(Watched.CLUSTERS)
     await operator.run(STALE)
     with operator.faults.seed_down():
@@ -285,8 +276,7 @@ async def test_what_nobody_can_tell_of_begins_when_somebody_can(lab):
     assert operator.replicas() == (0, 0, 0)
 
 
-async def test_a_request_that_is_deleted_while_the_seed_is_asked_does_not_begin(lab):
-    operator = await with_operator(lab)
+async def test_a_request_that_is_deleted_while_the_seed_is_asked_does_not_begin(operator):
     operator.faults.watch_stalled(Watched.CLUSTERS)
     await operator.run(STALE)
     with operator.faults.seed_trouble(Trouble(latency=3.0)):
@@ -353,8 +343,7 @@ async def test_a_run_whose_request_was_deleted_unheard_writes_nothing_more(lab):
     assert operator.hold() is None
 
 
-async def test_a_scale_up_is_held_where_stale_pauses_cannot_be_read_live(lab):
-    operator = await with_operator(lab)
+async def test_a_scale_up_is_held_where_stale_pauses_cannot_be_read_live(operator):
     with operator.faults.overrides_watch_cut():
         with operator.faults.path_cut(SHOOT):
             await operator.protect()
