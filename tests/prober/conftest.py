@@ -6,7 +6,6 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.tasks import Tasks
-from tests.prober.people import Operator, with_operator
 from tests.support.harness import Harness, Lab
 
 
@@ -24,9 +23,3 @@ async def lab() -> AsyncIterator[Lab]:
 async def harness(lab: Lab) -> Harness:
     """A prober with Gardener's dependents that has probed one healthy shoot of ten nodes for a minute."""
     return await lab.healthy()
-
-
-@pytest.fixture
-async def operator(lab: Lab) -> Operator:
-    """The same, and a person at it."""
-    return await with_operator(lab)

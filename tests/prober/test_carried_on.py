@@ -65,7 +65,8 @@ def is_true(status, before, leader: Operator):
 
 
 @pytest.mark.parametrize("after", [*BOUNDARIES, *ENDS])
-async def test_killed_at_any_point_of_the_way_down_it_is_carried_on(operator, after):
+async def test_killed_at_any_point_of_the_way_down_it_is_carried_on(lab, after):
+    operator = await with_operator(lab)
     name = operator.request("Down")
     await operator.run(after)
     await operator.kill()
@@ -98,7 +99,8 @@ async def test_killed_in_mid_run_what_the_first_leader_saw_stays(lab):
 
 
 @pytest.mark.parametrize("after", [*BOUNDARIES[::2], 1.0, 5.0, 29.9, 30.1, 31.0])
-async def test_killed_at_any_point_of_the_way_up_it_is_carried_on(operator, after):
+async def test_killed_at_any_point_of_the_way_up_it_is_carried_on(lab, after):
+    operator = await with_operator(lab)
     with operator.faults.path_cut(SHOOT):
         await operator.protect()
         name = operator.request("Up", force=True)
@@ -114,9 +116,8 @@ async def test_killed_at_any_point_of_the_way_up_it_is_carried_on(operator, afte
 
 
 @pytest.mark.parametrize("after", BOUNDARIES[:6])
-async def test_killed_while_the_object_is_made_it_is_there_and_carried_out_or_it_is_not(
-    operator, after
-):
+async def test_killed_while_the_object_is_made_it_is_there_and_carried_out_or_it_is_not(lab, after):
+    operator = await with_operator(lab)
     calling = asyncio.ensure_future(operator.scale(DOWN))
     await operator.run(after)
     await operator.kill()
@@ -160,8 +161,9 @@ async def test_an_orderly_end_of_the_process_leaves_its_run_to_the_next_one(lab)
 @pytest.mark.parametrize("after", [*BOUNDARIES[1::2], *ENDS])
 @pytest.mark.parametrize("how", ["kubectl", "api"])
 async def test_cancelled_at_any_point_nothing_is_written_after_that_and_nothing_held(
-    operator, how, after
+    lab, how, after
 ):
+    operator = await with_operator(lab)
     name = operator.request("Down")
     await operator.run(after)
     if how == "kubectl":
@@ -350,7 +352,8 @@ async def test_one_that_was_carried_on_just_before_the_probing_ended_is_cancelle
     assert not following.writes(KCM)
 
 
-async def test_a_forced_one_of_a_shoot_that_is_not_probed_is_carried_on(operator):
+async def test_a_forced_one_of_a_shoot_that_is_not_probed_is_carried_on(lab):
+    operator = await with_operator(lab)
     operator.faults.hibernated(SHOOT)
     await operator.until(lambda: not operator.runs())
     began = await operator.scale(DOWN, force=True)

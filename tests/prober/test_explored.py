@@ -49,9 +49,10 @@ async def test_a_standby_that_looked_once_ends_no_outage_when_it_takes_over_long
 
 
 async def test_an_outage_that_recurs_while_the_api_server_is_away_is_not_over_when_that_is_back(
-    harness,
+    lab,
 ):
     """The path came back for a moment, in which the leases moved, and nobody could see it."""
+    harness = await lab.healthy()
     await harness.survive_an_outage()
     harness.faults.watch_stalled(Watched.MACHINES)
     await harness.run(9)
@@ -75,8 +76,9 @@ async def test_a_hold_that_only_our_own_write_has_shown_outlives_a_watch_that_is
         assert operator.replicas() == (1, 1, 1)
 
 
-async def test_a_cancelled_run_does_not_come_back_with_a_watch_that_shows_what_was_before(operator):
+async def test_a_cancelled_run_does_not_come_back_with_a_watch_that_shows_what_was_before(lab):
     """The ScaleRequest was deleted, and its watch goes on showing one that has not ended."""
+    operator = await with_operator(lab)
     began = await operator.scale(DOWN)
     await operator.run(0.1)
     stalled = operator.faults.overrides_watch_stalled()

@@ -33,7 +33,8 @@ EXCLUDED = {
 
 
 @pytest.mark.parametrize("how", EXCLUDED)
-async def test_nodes_that_are_no_candidates_do_not_make_an_outage(harness, how):
+async def test_nodes_that_are_no_candidates_do_not_make_an_outage(lab, how):
+    harness = await lab.healthy()
     for n in range(7):
         EXCLUDED[how](harness.world, n)
     await harness.run(1)
@@ -51,8 +52,9 @@ async def test_leases_of_nodes_that_are_gone_do_not_count(lab):
     assert harness.state() is ShootState.HEALTHY
 
 
-async def test_protection_whose_machines_all_fail_lasts_until_the_nodes_are_back(harness):
+async def test_protection_whose_machines_all_fail_lasts_until_the_nodes_are_back(lab):
     """Nothing is a candidate any more; the Machines still say how many nodes there are."""
+    harness = await lab.healthy()
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         for n in range(10):
@@ -64,7 +66,8 @@ async def test_protection_whose_machines_all_fail_lasts_until_the_nodes_are_back
     assert harness.replicas() == (1, 1, 1)
 
 
-async def test_an_exclusion_is_remembered_for_5_minutes_and_then_looked_at_again(harness):
+async def test_an_exclusion_is_remembered_for_5_minutes_and_then_looked_at_again(lab):
+    harness = await lab.healthy()
     for n in range(3):
         EXCLUDED["not managed"](harness.world, n)
         harness.faults.kubelet_dead(SHOOT, f"node-{n}")

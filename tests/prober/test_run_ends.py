@@ -47,7 +47,8 @@ async def test_a_scale_down_verdict_ends_a_run_upwards_and_its_waits_at_once(lab
         assert "was ended: the verdict is ScaleDown" in harness.told("FlowEnded")[1].message
 
 
-async def test_a_stop_of_the_prober_ends_a_run_at_once(harness):
+async def test_a_stop_of_the_prober_ends_a_run_at_once(lab):
+    harness = await lab.healthy()
     await waiting_up(harness)
     harness.faults.hibernated(SHOOT)
     await harness.run(0.2)
@@ -56,7 +57,8 @@ async def test_a_stop_of_the_prober_ends_a_run_at_once(harness):
     assert harness.replicas() == (1, 0, 0)
 
 
-async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(harness):
+async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(lab):
+    harness = await lab.healthy()
     with (
         harness.faults.path_cut(SHOOT),
         harness.faults.seed_trouble(Trouble(latency=0.5, verbs=PATCHES)),
@@ -79,7 +81,8 @@ async def test_a_verdict_from_before_the_process_stood_still_is_not_written_on()
 
 
 @pytest.mark.parametrize("again", [False, True])
-async def test_lost_leadership_ends_a_run_and_its_waits_at_once(harness, again):
+async def test_lost_leadership_ends_a_run_and_its_waits_at_once(lab, again):
+    harness = await lab.healthy()
     await waiting_up(harness)
     ended = len(harness.told("FlowEnded"))
     harness.leadership.become(leading=False)
@@ -125,8 +128,9 @@ async def test_a_hold_that_lasts_three_suspect_intervals_ends_the_run(lab):
         await harness.until(lambda: harness.writes(KCM), within=60)
 
 
-async def test_a_hold_of_a_write_that_waits_for_readiness_ends_nothing(harness):
+async def test_a_hold_of_a_write_that_waits_for_readiness_ends_nothing(lab):
     """Only writes wait for a verdict."""
+    harness = await lab.healthy()
     await harness.survive_an_outage()
     with harness.faults.pods_stuck(SHOOT, KCM):
         await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
@@ -145,7 +149,8 @@ async def test_a_level_that_waits_for_the_verdict_lets_no_other_one_write_either
             assert not harness.writes(KCM)
 
 
-async def test_the_probe_loop_never_waits_for_a_run(harness):
+async def test_the_probe_loop_never_waits_for_a_run(lab):
+    harness = await lab.healthy()
     with (
         harness.faults.path_cut(SHOOT),
         harness.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
@@ -156,7 +161,8 @@ async def test_the_probe_loop_never_waits_for_a_run(harness):
         assert len(harness.probes()) - probes >= 5
 
 
-async def test_a_shoot_has_one_run_at_a_time(harness):
+async def test_a_shoot_has_one_run_at_a_time(lab):
+    harness = await lab.healthy()
     for seconds in (29, 31, 35, 40):
         with harness.faults.path_cut(SHOOT):
             await harness.run(seconds)
@@ -181,7 +187,8 @@ async def test_a_failed_runner_makes_the_writes_of_its_run_wait(lab):
         assert not harness.writes(KCM)
 
 
-async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothing(harness):
+async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothing(lab):
+    harness = await lab.healthy()
     await harness.survive_an_outage()
     for _ in range(200):  # many other shoots come back
         harness.environment.scale_ups.turn(harness.now + 10)
@@ -271,16 +278,18 @@ async def test_a_write_that_waited_for_the_budget_does_not_start_under_a_hold(la
         await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"), within=10)
 
 
-async def test_a_process_that_ends_in_mid_run_calls_nothing_a_failure(harness):
+async def test_a_process_that_ends_in_mid_run_calls_nothing_a_failure(lab):
     """Its stop took too long, and what was left was cancelled: a resource of the scaling run, in its wait or in a
     request."""
+    harness = await lab.healthy()
     await waiting_up(harness)
     await harness.kill()
     assert harness.told("FlowStarted")
     assert not harness.told("ScalingFailed")
 
 
-async def test_a_process_that_ends_in_mid_request_leaves_no_task_behind(harness):
+async def test_a_process_that_ends_in_mid_request_leaves_no_task_behind(lab):
+    harness = await lab.healthy()
     with (
         harness.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
         harness.faults.path_cut(SHOOT),

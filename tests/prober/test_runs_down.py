@@ -146,8 +146,9 @@ async def test_patches_that_never_succeed_fail_at_the_timeout(harness):
         assert harness.told("FlowEnded")[0].severity == "error"
 
 
-async def test_a_conflict_rereads_and_decides_again(harness):
+async def test_a_conflict_rereads_and_decides_again(lab):
     """Somebody scaled KCM to 3 and the watch has not shown it: the saved count is 3 all the same."""
+    harness = await lab.healthy()
     with harness.faults.watch_stalled(Watched.DEPENDENTS):
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 3}})
         with harness.faults.path_cut(SHOOT):
@@ -171,8 +172,9 @@ def gone(world, ref):
 
 
 @pytest.mark.parametrize("became", [taken_down, ignored, gone])
-async def test_what_a_conflict_has_shown_is_known_while_the_watch_is_behind(harness, became):
+async def test_what_a_conflict_has_shown_is_known_while_the_watch_is_behind(lab, became):
     """The watch goes on showing a version that was refused: nobody sends a patch of that again, look after probe."""
+    harness = await lab.healthy()
     with harness.faults.watch_stalled(Watched.DEPENDENTS), harness.faults.path_cut(SHOOT):
         became(harness.world, CA)
         await harness.until(lambda: harness.writes(KCM))

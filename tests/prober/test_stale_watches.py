@@ -148,8 +148,10 @@ async def test_a_kubeconfig_that_has_gone_unheard_holds_a_scale_down(lab):
 async def test_from_stale_machines_no_node_is_taken_to_have_none(lab):
     """All machines are gone for the watch; live they are there."""
     world = lab.world()
+    world.add_shoot(SHOOT)
     world.faults.watch_not_opened(Watched.MACHINES)
-    harness = await lab.healthy(world)
+    harness = lab.prober(world)
+    await harness.run(60)
     await harness.survive_an_outage()
 
 
@@ -191,8 +193,10 @@ async def test_a_stale_seed_costs_a_healthy_shoot_nothing(lab):
 @pytest.mark.parametrize("watch", ["secrets", "dependents"])
 async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(lab, watch):
     world = lab.world()
+    world.add_shoot(SHOOT)
     missing = world.faults.watch_not_opened(Watched(watch))
-    harness = await lab.healthy(world)
+    harness = lab.prober(world)
+    await harness.run(60)
     with world.faults.path_cut(SHOOT):
         await harness.run(60)
         assert harness.decision().verdict is Verdict.HOLD
@@ -204,8 +208,10 @@ async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(lab, w
 @pytest.mark.parametrize("mode", [{}, {"external_secret": "external"}])
 async def test_a_secret_that_was_never_listed_is_not_called_missing(lab, mode):
     world = lab.world(external_secret_name="external" if mode else None)
+    world.add_shoot(SHOOT)
     missing = world.faults.watch_not_opened(Watched.SECRETS)
-    harness = await lab.healthy(world, **mode)
+    harness = lab.prober(world, **mode)
+    await harness.run(60)
     assert harness.reason() is VerdictReason.NOT_SYNCED
     assert harness.state() is ShootState.PENDING
     assert "have not been listed yet" in harness.status().message
@@ -220,8 +226,10 @@ async def test_a_secret_that_was_never_listed_is_not_called_missing(lab, mode):
 
 async def test_until_clusters_were_listed_nothing_is_probed(lab):
     world = lab.world()
+    world.add_shoot(SHOOT)
     missing = world.faults.watch_not_opened(Watched.CLUSTERS)
-    harness = await lab.healthy(world)
+    harness = lab.prober(world)
+    await harness.run(60)
     assert world.requests.live() == 0
     missing.lift()
     await harness.run(5)
@@ -265,7 +273,8 @@ async def test_nor_does_what_is_asked_for_with_kubectl_or_is_to_be_carried_on(la
     assert operator.replicas() == (1, 1, 1)
 
 
-async def test_what_nobody_can_tell_of_begins_when_somebody_can(operator):
+async def test_what_nobody_can_tell_of_begins_when_somebody_can(lab):
+    operator = await with_operator(lab)
     operator.faults.watch_stalled(Watched.CLUSTERS)
     await operator.run(STALE)
     with operator.faults.seed_down():
@@ -276,7 +285,8 @@ async def test_what_nobody_can_tell_of_begins_when_somebody_can(operator):
     assert operator.replicas() == (0, 0, 0)
 
 
-async def test_a_request_that_is_deleted_while_the_seed_is_asked_does_not_begin(operator):
+async def test_a_request_that_is_deleted_while_the_seed_is_asked_does_not_begin(lab):
+    operator = await with_operator(lab)
     operator.faults.watch_stalled(Watched.CLUSTERS)
     await operator.run(STALE)
     with operator.faults.seed_trouble(Trouble(latency=3.0)):
@@ -343,7 +353,8 @@ async def test_a_run_whose_request_was_deleted_unheard_writes_nothing_more(lab):
     assert operator.hold() is None
 
 
-async def test_a_scale_up_is_held_where_stale_pauses_cannot_be_read_live(operator):
+async def test_a_scale_up_is_held_where_stale_pauses_cannot_be_read_live(lab):
+    operator = await with_operator(lab)
     with operator.faults.overrides_watch_cut():
         with operator.faults.path_cut(SHOOT):
             await operator.protect()
