@@ -152,7 +152,8 @@ async def test_from_stale_machines_no_node_is_taken_to_have_none(lab):
     world.faults.watch_not_opened(Watched.MACHINES)
     harness = lab.prober(world)
     await harness.run(60)
-    await harness.survive_an_outage()
+    with harness.faults.path_cut(SHOOT):
+        await harness.protect()
 
 
 async def test_a_scale_up_needs_the_cluster_and_not_the_secret(lab):
