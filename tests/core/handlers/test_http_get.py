@@ -4,11 +4,9 @@ import asyncio
 import os
 import resource
 import ssl
-from types import SimpleNamespace
 
 import pytest
 
-from app.core.handlers import http_get
 from app.core.handlers.http_get import AGENT
 from app.core.model.endpoints import HttpGet, ProbeOutcome, Scheme
 from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
@@ -475,14 +473,6 @@ async def test_a_target_that_ends_no_tls_connection_keeps_none_open(path, outcom
         await until(lambda: is_ended(target.calls[0].writer))
 
 
-class Lenient(ssl.SSLContext):
-    """As an OpenSSL makes it that was built, or configured, to allow what is old."""
-
-    def __init__(self, _protocol):
-        self.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
-        self.set_ciphers("DEFAULT:@SECLEVEL=0")
-
-
 def speaking(version):
     """A server of this version of TLS only."""
     context = server_context()
@@ -501,11 +491,10 @@ def speaking(version):
     ],
     ids=lambda each: each.name,
 )
-async def test_tls_is_1_2_or_newer_whatever_openssl_allows(version, outcome, monkeypatch):
-    lenient = SimpleNamespace(**{**vars(ssl), "SSLContext": Lenient})
-    monkeypatch.setattr(http_get, "ssl", lenient)
-    async with serving(OK, tls=speaking(version)) as target:
-        found = await ran(HttpGet(target.port, scheme=Scheme.HTTPS))
+async def test_tls_is_1_2_or_newer_whatever_openssl_allows(version, outcome):
+    async with serving(OK, tls=speaking(version)) as target, handlers() as made:
+        made._http._context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        found = await made.run(probe(HttpGet(target.port, scheme=Scheme.HTTPS)), at())
     assert found.outcome is outcome
 
 
