@@ -43,11 +43,13 @@ def publish(
     reason: str,
     message: str,
     severity: Severity = Severity.INFO,
+    *,
+    at: float | None = None,
     **more: Any,  # noqa: ANN401 - the other fields of a notice
 ) -> None:
-    """Publishes a notice of something that happens now."""
-    now = environment.clock.now()
-    environment.notice_bus.publish(Notice(kind, namespace, now, reason, message, severity, **more))
+    """Publishes a notice of something that happens now, or happened at `at`."""
+    at = environment.clock.now() if at is None else at
+    environment.notice_bus.publish(Notice(kind, namespace, at, reason, message, severity, **more))
 
 
 def probed(
@@ -58,27 +60,32 @@ def probed(
     numbers: Mapping[str, Any],
 ) -> None:
     """Reports that a probe has ended; `numbers` are added to those of the reading."""
-    failed = isinstance(reading.result, Failure)
-    environment.notice_bus.publish(
-        Notice(
-            NoticeKind.LOOK,
-            namespace,
-            reading.ended,
-            decision.reason,
-            decision.message,
-            Severity.DEBUG,
-            decision.verdict,
-            numbers={
-                **numbers,
-                "failed": failed,
-                "probes": probe_results(reading, decision),
-                "seconds": reading.ended - reading.started,
-                "durations": dict(reading.probes),
-                "leases": lease_numbers(reading.result)
-                if isinstance(reading.result, Tally)
-                else None,
-            },
-        )
+    leases = None
+    if isinstance(reading.result, Tally):
+        found = reading.result.candidates
+        leases = {
+            "fresh": found.total - found.expired - found.unknown,
+            "expired": found.expired,
+            "unknown": found.unknown,
+            "excluded": sum(reading.result.excluded.values()),
+        }
+    publish(
+        environment,
+        NoticeKind.LOOK,
+        namespace,
+        decision.reason,
+        decision.message,
+        Severity.DEBUG,
+        at=reading.ended,
+        verdict=decision.verdict,
+        numbers={
+            **numbers,
+            "failed": isinstance(reading.result, Failure),
+            "probes": probe_results(reading, decision),
+            "seconds": reading.ended - reading.started,
+            "durations": dict(reading.probes),
+            "leases": leases,
+        },
     )
 
 
@@ -125,17 +132,6 @@ def _failure_word(failure: Failure) -> ProbeResult:
     return ProbeResult.FAILURE if unreachable else ProbeResult.ERROR
 
 
-def lease_numbers(tally: Tally) -> dict[str, int]:
-    """How many leases are fresh, expired, unknown and excluded."""
-    found = tally.candidates
-    return {
-        "fresh": found.total - found.expired - found.unknown,
-        "expired": found.expired,
-        "unknown": found.unknown,
-        "excluded": sum(tally.excluded.values()),
-    }
-
-
 def verdict_changed(
     environment: ProberEnvironment, namespace: str, before: Decision | None, decision: Decision
 ) -> None:
@@ -145,25 +141,22 @@ def verdict_changed(
     log.
     """
     well = before is not None and before.verdict is decision.verdict is Verdict.SCALE_UP
+    # A warning if somebody may have to act: a scale-down is asked for, or nothing is known of the nodes.
+    if decision.would_be is Verdict.HOLD:
+        troubling = decision.reason not in _UNTROUBLED
+    else:
+        troubling = decision.would_be is Verdict.SCALE_DOWN
+    severity = Severity.WARNING if troubling else Severity.INFO
     publish(
         environment,
         NoticeKind.VERDICT,
         namespace,
         decision.reason,
         decision.message,
-        Severity.DEBUG if well else _severity(decision),
+        Severity.DEBUG if well else severity,
         verdict=decision.verdict,
         numbers={"would_be": decision.would_be},
     )
-
-
-def _severity(decision: Decision) -> Severity:
-    """A warning if somebody may have to act: a scale-down is asked for, or nothing is known of the nodes."""
-    if decision.would_be is Verdict.HOLD:
-        troubling = decision.reason not in _UNTROUBLED
-    else:
-        troubling = decision.would_be is Verdict.SCALE_DOWN
-    return Severity.WARNING if troubling else Severity.INFO
 
 
 def protection_changed(

@@ -8,7 +8,7 @@ from app.core.model.overrides import API_VERSION, ScaleRequest, hold_end
 from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OURSELVES, OperationPhase, ScalingRunStatus, ScalingStep
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.reporting.notices import Notice, Severity
+from app.core.reporting.notices import Severity
 from app.prober.environment import ProberEnvironment
 from app.prober.messages import NODES_AWAY, NODES_BACK, on_each, publish
 from app.prober.rules.scaling import Task, Why
@@ -149,13 +149,14 @@ def run_ended(environment: ProberEnvironment, namespace: str, result: ScalingRes
         text, severity = f"failed for {'; '.join(result.failures)}", Severity.ERROR
     else:
         text, severity = f"is done, after {took:.1f} s", Severity.INFO
-    notice = Notice(
+    publish(
+        environment,
         NoticeKind.SCALE,
         namespace,
-        result.ended,
         "FlowEnded",
         f"scaling {result.direction} {text}",
         severity,
+        at=result.ended,
         numbers={
             "direction": result.direction,
             "flow": "ended",
@@ -164,7 +165,6 @@ def run_ended(environment: ProberEnvironment, namespace: str, result: ScalingRes
             "trigger": result.trigger,
         },
     )
-    environment.notice_bus.publish(notice)
 
 
 def resource_ended(
@@ -283,13 +283,10 @@ def _occasion(order: ScalingRunStatus, task: Task | None) -> str:
     if order.manual:
         return ", as the maximum protection duration was reached"
     if order.direction is Direction.DOWN:
-        return f", as {NODES_AWAY}{_coming_back(task)}"
+        patch = None if task is None else task.patch
+        saved = None if patch is None else patch.annotations.get(ann.REPLICAS)
+        back = "" if saved is None else f"; it comes back with {saved} when they can"
+        return f", as {NODES_AWAY}{back}"
     if task is not None and task.why is Why.FOUND_AT_ZERO:
         return f": {NODES_BACK}, and nothing says why it was at 0"
     return f", as {NODES_BACK} again"
-
-
-def _coming_back(task: Task | None) -> str:
-    patch = None if task is None else task.patch
-    saved = None if patch is None else patch.annotations.get(ann.REPLICAS)
-    return "" if saved is None else f"; it comes back with {saved} when they can"

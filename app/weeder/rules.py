@@ -245,16 +245,11 @@ def _spared(
             f"{text}, which is no longer than minBackoffRemaining ({least})",
         )
     if deleted_before.used >= deleted_before.allowed:
-        return Keep(KeepReason.CAP_REACHED, _cap_reached(pod, policy, deleted_before))
+        whose = "this bare pod" if pod.owner is None else f"pods of {pod.owner}"
+        within = f"within {_seconds(policy.watch_duration)} (watchDuration)"
+        used = f"{deleted_before.used} deletions of {whose} {within}"
+        return Keep(KeepReason.CAP_REACHED, f"{used}; {deleted_before.allowed} are allowed")
     return None
-
-
-def _cap_reached(pod: PodView, policy: WeederPolicy, deleted_before: DeletedBefore) -> str:
-    whose = "this bare pod" if pod.owner is None else f"pods of {pod.owner}"
-    within = f"within {_seconds(policy.watch_duration)} (watchDuration)"
-    return (
-        f"{deleted_before.used} deletions of {whose} {within}; {deleted_before.allowed} are allowed"
-    )
 
 
 def _who_waits(containers: Sequence[ContainerView]) -> str:
@@ -393,7 +388,9 @@ class Ledger:
         """
         self._advance(now)
         key, uid = _key(pod), pod.uid
-        used, allowed = self._used.get(key, 0), self._allowed(key)
+        used, allowed = self._used.get(key, 0), self._least
+        if (openings := self._openings.get(key)) is not None:
+            allowed = max(allowed, openings[0].pods)
         if uid not in self._unanswered or uid in self._in_flight:
             return DeletedBefore(uid in self._known, used, allowed)
         sent = self._sent.get(uid)  # None if it no longer counts
@@ -439,10 +436,6 @@ class Ledger:
         if (sent := self._sent.pop(uid, None)) is not None:
             self._give_back(sent.key)
 
-    def _allowed(self, key: str) -> int:
-        openings = self._openings.get(key)
-        return self._least if openings is None else max(self._least, openings[0].pods)
-
     def _advance(self, now: float) -> None:
         self._now = max(self._now, now)
         counts_after = self._now - self._window
@@ -455,18 +448,14 @@ class Ledger:
             self._unanswered.discard(uid)
         while self._opened and self._opened[0][0] <= counts_after:
             for key in self._opened.popleft()[1]:
-                self._close(key)
+                self._openings[key].popleft()
+                if not self._openings[key]:
+                    del self._openings[key]
 
     def _give_back(self, key: str) -> None:
         self._used[key] -= 1
         if not self._used[key]:
             del self._used[key]
-
-    def _close(self, key: str) -> None:
-        """Forgets the owner's oldest start of a recovery."""
-        self._openings[key].popleft()
-        if not self._openings[key]:
-            del self._openings[key]
 
 
 def _key(pod: PodView) -> str:

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from app.core.clock import Clock
 from app.core.limits import Backoff
-from app.core.tasks import SharedLoopDied, Tasks
+from app.core.tasks import SharedLoopDied, Tasks, tell
 from app.prober.controller import KeyQueue
 
 
@@ -153,3 +153,13 @@ async def test_who_waits_for_a_key_is_woken():
     await asyncio.sleep(1)
     queue.add("a")
     assert await waiting == "a"
+
+
+def test_a_listener_that_fails_is_logged_and_keeps_no_other_from_hearing(lines):
+    def fails(number):
+        raise ValueError(number)
+
+    heard: list[int] = []
+    tell([fails, heard.append, fails], {"watch": "pods"}, 7)
+    assert heard == [7]
+    assert [(each["event"], each["watch"]) for each in lines] == [("a listener failed", "pods")] * 2

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.model.names import LabelSelector
-from app.core.model.weeding import End, KeepReason, Phase, WeederPolicy
+from app.core.model.weeding import End, Phase, WeederPolicy
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import Workload
@@ -25,16 +25,6 @@ async def crash_again(harness, times, every=2.0):
     for _ in range(times):
         harness.crash(APP)
         await harness.run(every)
-
-
-async def test_of_an_owner_with_few_pods_max_deletions_per_workload_are_deleted(lab):
-    harness = with_app(lab, 2)
-    await harness.recover(APP)
-    await crash_again(harness, 5)
-    assert len(harness.names()) == 5
-    capped = [each for each in harness.recovery().spared if each.reason is KeepReason.CAP_REACHED]
-    assert capped
-    assert "5 are allowed" in capped[0].message
 
 
 async def test_of_an_owner_with_more_as_many_as_it_had_at_the_start_of_the_first_recovery(lab):
@@ -71,15 +61,6 @@ async def test_a_pod_for_which_there_was_no_room_is_judged_again_when_there_is(l
     assert len(harness.names()) == 5
     await harness.run(20)
     assert len(harness.names()) == 6
-
-
-async def test_recoveries_of_long_ago_do_not_count(lab):
-    harness = with_app(lab, 1)
-    for _ in range(3):
-        await harness.recover()
-    await harness.run(300)
-    await harness.recover(APP)
-    assert len(harness.names()) == 1
 
 
 async def test_after_a_restart_no_pod_is_deleted_twice(lab):

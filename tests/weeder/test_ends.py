@@ -79,6 +79,7 @@ async def test_a_clean_stop_finishes_what_was_sent_and_sends_nothing_more(slow):
     assert len(slow.names()) == 1
     assert [each.result for each in slow.recovery().deletions] == ["deleted"]
     assert slow.recovery().end is End.STOPPED
+    assert slow.reasons()[-2:] == ["PodWeeded", "WeedingEnded"]
     trouble.lift()
     await slow.run(60)
     assert len(slow.seed.sent) == 1

@@ -69,15 +69,6 @@ async def test_a_pod_that_is_asked_for_in_vain_is_shown_with_what_the_server_sai
     assert (pod.reason, message in pod.message) == (KeepReason.REFUSED, True), "after the end too"
 
 
-async def test_it_vanishes_when_it_is_deleted_after_all(harness):
-    with harness.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
-        await harness.recover(SCHEDULER, settle=2)
-        (before,) = shown(harness, SCHEDULER)
-    await harness.run(20)
-    assert harness.names() == [before.pod]
-    assert before.pod not in {each.pod for each in harness.recovery().spared}
-
-
 async def test_it_vanishes_when_it_runs_again(harness):
     with harness.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
         await harness.recover(SCHEDULER, restarts=2, settle=2)
@@ -98,15 +89,6 @@ async def test_it_vanishes_when_somebody_else_has_deleted_it(harness):
 
 
 async def test_a_deletion_that_is_answered_after_the_end_is_no_spared_pod(harness):
-    with harness.world.faults.seed_trouble(Trouble(latency=4.0, verbs=DELETE)):
-        await harness.recover(SCHEDULER, settle=0.5)
-        _ = await harness.lose()
-        await harness.run(6)
-    assert [each.result for each in harness.recovery().deletions] == [DeletionResult.DELETED]
-    assert reasons(harness, SCHEDULER) == []
-
-
-async def test_one_that_was_asked_for_in_vain_first_is_none_either(harness):
     with harness.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
         await harness.recover(SCHEDULER, settle=0.5)
         assert reasons(harness, SCHEDULER) == [KeepReason.REFUSED]
@@ -151,40 +133,20 @@ def pod(number):
     return PodView("ns", f"pod-{number:04}", f"uid-{number}", "1")
 
 
-@pytest.fixture
-def full():
-    """A diary that has room for nothing more: pods that are well."""
+@pytest.mark.parametrize(
+    ("those", "one_more", "fits"),
+    [(WELL, SOON, True), (WELL, WELL, False), (SOON, SOON, False)],
+    ids=["makes room for what is of interest", "not for one that is well", "nor of as much"],
+)
+def test_a_full_list(those, one_more, fits):
     recovery_log = RecoveryLog()
     for number in range(500):
-        recovery_log.skipped(pod(number), WELL, 0.0)
+        recovery_log.skipped(pod(number), those, 0.0)
+    recovery_log.skipped(pod(900), one_more, 1.0)
     assert len(recovery_log.spared) == 500
-    return recovery_log
-
-
-def test_a_full_list_makes_room_for_what_is_of_interest(full):
-    full.skipped(pod(900), SOON, 1.0)
-    assert {each.pod: each.reason for each in full.spared}["pod-0900"] is KeepReason.CAP_REACHED
-    assert len(full.spared) == 500
-
-
-def test_a_full_list_has_no_room_for_one_more_that_is_well(full):
-    before = full.spared
-    full.skipped(pod(900), WELL, 1.0)
-    assert full.spared == before
-
-
-def test_a_list_that_is_full_of_what_is_of_interest_takes_nothing_more():
-    recovery_log = RecoveryLog()
-    for number in range(500):
-        recovery_log.skipped(pod(number), SOON, 0.0)
-    recovery_log.skipped(pod(900), SOON, 1.0)
-    assert len(recovery_log.spared) == 500
-    assert "pod-0900" not in recovery_log.names()
-
-
-def test_what_is_in_a_full_list_still_tells_its_last_reason(full):
-    full.skipped(pod(7), SOON, 1.0)
-    assert full.spared[7].reason is KeepReason.CAP_REACHED
+    assert ("pod-0900" in recovery_log.names()) is fits
+    recovery_log.skipped(pod(499), TRIED, 2.0)
+    assert {each.pod: each.reason for each in recovery_log.spared}["pod-0499"] is TRIED.reason
 
 
 def test_refused_pods_are_kept_up_to_500():

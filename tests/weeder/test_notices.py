@@ -136,13 +136,3 @@ async def test_pods_that_were_gone_are_not_among_the_deleted(harness):
     _ = await harness.lose()
     (told,) = harness.told("WeedingEnded")
     assert told.numbers["deleted"] == len(harness.names()) == 1
-
-
-async def test_a_clean_stop_tells_the_end_after_what_was_answered(harness):
-    slow = Trouble(latency=3.0, verbs=frozenset({"delete"}))
-    with harness.world.faults.seed_trouble(slow):
-        await harness.recover(SCHEDULER, settle=0.5)
-        await harness.stop()
-    assert harness.reasons()[-2:] == ["PodWeeded", "WeedingEnded"]
-    (told,) = harness.told("WeedingEnded")
-    assert told.numbers["deleted"] == 1

@@ -137,28 +137,12 @@ async def test_in_no_second_are_there_more_than_the_rate(queue):
     assert all(later - first >= 1 - 1e-6 for first, later in zip(times, times[7:], strict=False))
 
 
-async def test_a_rate_below_one_a_second_spreads_them(queue):
-    q = queue(0.5)
-    q.ask("a", 3)
-    await asyncio.sleep(10)
-    assert q.times() == [0.0, 2.0, 4.0]
-
-
-async def test_a_rate_that_is_no_whole_number_is_kept_over_time(queue):
-    q = queue(2.5)
-    q.ask("a", 25)
+@pytest.mark.parametrize(("per_second", "number", "last"), [(0.5, 3, 4.0), (2.5, 25, 9.6)])
+async def test_a_rate_that_is_no_whole_number_is_kept_over_time(queue, per_second, number, last):
+    q = queue(per_second)
+    q.ask("a", number)
     await asyncio.sleep(20)
-    assert q.times()[-1] == pytest.approx(9.6)
-
-
-async def test_a_namespace_with_hundreds_does_not_keep_the_first_of_another_waiting(queue):
-    q = queue(2)
-    q.ask("many", 300)
-    await asyncio.sleep(1.5)
-    q.ask("one")
-    await asyncio.sleep(2)
-    at = {namespace: at for at, namespace in reversed(q.got)}["one"]
-    assert at == 2.0
+    assert q.times()[-1] == pytest.approx(last)
 
 
 async def test_namespaces_that_wait_are_served_in_turn(queue):
@@ -216,14 +200,6 @@ async def test_an_instant_before_a_turn_is_free_again_there_are_no_more_than_the
     for each in waiters:
         each.cancel()
     await tasks.stop()
-
-
-async def test_it_rests_while_nobody_waits(queue):
-    q = queue(1)
-    await asyncio.sleep(100)
-    q.ask("a", 2)
-    await asyncio.sleep(10)
-    assert q.times() == [100.0, 101.0]
 
 
 async def test_namespaces_are_not_remembered_for_ever(queue, monkeypatch):

@@ -50,12 +50,19 @@ async def test_pods_are_read_at_the_start_at_fifty_a_second(lab):
     assert max(sum(at <= other < at + 1 - 1e-4 for other in times) for at in times) == 50
 
 
-async def test_a_read_that_fails_in_passing_is_tried_again(lab):
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        lambda faults: faults.seed_trouble(Trouble(error_rate=1.0, verbs=GET)),
+        lambda faults: faults.pods_forbidden("get"),
+    ],
+    ids=["error", "forbidden"],
+)
+async def test_a_read_that_fails_in_passing_is_tried_again(lab, trouble):
     world = await came_back(lab)
-    failing = world.faults.seed_trouble(Trouble(error_rate=1.0, verbs=GET))
-    harness = lab.weeder(world)
-    await harness.run(2)
-    failing.lift()
+    with trouble(world.faults):
+        harness = lab.weeder(world)
+        await harness.run(1.5)
     await harness.run(10)
     assert len(harness.names()) == 1
 
@@ -66,15 +73,6 @@ async def test_a_read_that_is_forbidden_is_tried_twice_more(lab):
         harness = lab.weeder(world)
         await harness.run(60)
     assert len(harness.seed.reads) == 6, "three for each service"
-
-
-async def test_a_refusal_in_passing_does_not_lose_the_recovery(lab):
-    world = await came_back(lab)
-    with world.faults.pods_forbidden("get"):
-        harness = lab.weeder(world)
-        await harness.run(1.5)
-    await harness.run(5)
-    assert harness.recoveries(API)
 
 
 async def test_a_pod_that_is_gone_by_then_tells_nothing(lab):

@@ -40,7 +40,7 @@ from app.core.kube.client import ApiRequest, Decode, WatchSilent
 from app.core.kube.decoding import envelope
 from app.core.kube.failures import RequestedRight
 from app.core.kube.nesting import CUT, DEEPEST, shallow
-from app.core.kube.resources import Items, SendPage, WatchSource, each_page
+from app.core.kube.resources import Page, SendPage, WatchSource, pages
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 from app.core.limits import Backoff
 from app.core.ports import Admission, WatchState
@@ -441,12 +441,11 @@ class Reflector(Generic[T]):
         self._replica.list_begins()
         asked = self._asked("list")
         found: dict[ObjectKey, T] = {}
-
-        async def take(items: Items, problem: str | None) -> None:
+        version = ""
+        async for page, problem in pages(self._source, path, asked, self._call):
             self._in_contact()
-            await self._take_in(asked, items, problem, found)
-
-        version = await each_page(self._source, path, asked, self._call, take)
+            await self._take_in(asked, page, problem, found)
+            version = page.resource_version
         news = self._replica.replace(found)
         since, self._nothing_missed = self._nothing_missed, asked_at
         self._empty_for = 0.0
@@ -477,15 +476,13 @@ class Reflector(Generic[T]):
         """
         asked = self._asked("list", where)
         found: dict[ObjectKey, T] = {}
-
-        async def take(items: Items, problem: str | None) -> None:
-            await self._take_in(asked, items, problem, found)
-            if most is not None and len(found) > most:
-                self._metrics.limit_hits.labels("count").inc()
-                raise LimitExceeded("count", f"{asked}: more than {most}")
-
+        listed = pages(self._source, path, asked, send or self._call, within=within)
         try:
-            await each_page(self._source, path, asked, send or self._call, take, within=within)
+            async for page, problem in listed:
+                await self._take_in(asked, page, problem, found)
+                if most is not None and len(found) > most:
+                    self._metrics.limit_hits.labels("count").inc()
+                    raise LimitExceeded("count", f"{asked}: more than {most}")
         except Forbidden as error:
             if send is None:
                 self._note_refusal(error)
@@ -495,14 +492,14 @@ class Reflector(Generic[T]):
     async def _take_in(
         self,
         asked: RequestedRight,
-        items: Items,
+        page: Page,
         problem: str | None,
         found: dict[ObjectKey, T],
     ) -> None:
         """Decodes the objects of a page into `found`, yielding to the event loop in between."""
         size, turn = 0, DECODED_AT_ONCE
         try:
-            for item in items:
+            for item in page.items:
                 async with _turn_for(len(item), self._clock):
                     key, _, record = await self._decode(item, problem)
                 if record is not None:

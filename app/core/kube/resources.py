@@ -4,7 +4,7 @@ The path of a kind that is not well known is found by discovery. There is one wa
 so that RBAC can restrict it to that name.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -194,22 +194,21 @@ class WatchSource(Generic[T]):
         return fields | ({"labelSelector": self.selector} if self.selector else {})
 
 
-Items = tuple[msgspec.Raw, ...]
-_Page = RawPage[msgspec.Raw]
-SendPage = Callable[[ApiRequest, Decode[_Page]], Awaitable[_Page]]
+Page = RawPage[msgspec.Raw]
+"""One page of a list; its objects are not decoded."""
+SendPage = Callable[[ApiRequest, Decode[Page]], Awaitable[Page]]
 """Sends the request for one page under some budget."""
 
 
-async def each_page(
+async def pages(
     source: WatchSource[T],
     path: str,
     asked: RequestedRight,
     send: SendPage,
-    take: Callable[[Items, str | None], Awaitable[None]],
     *,
     within: float = WITHIN,
-) -> str:
-    """Lists page by page; returns the resourceVersion of the list.
+) -> AsyncIterator[tuple[Page, str | None]]:
+    """Lists page by page: yields each page, with why only the metadata of its objects was read, if so.
 
     A page that is too long is requested again with fewer objects, down to one. Of a single object that is too long,
     only the metadata is read.
@@ -219,7 +218,6 @@ async def each_page(
         path: the URL path of the collection.
         asked: names the request in messages.
         send: sends each request.
-        take: called with the undecoded objects of each page, and with why only their metadata was read, if so.
         within: time limit of each request in seconds.
 
     Raises:
@@ -240,9 +238,9 @@ async def each_page(
                 raise
             limit, alone = max(limit // 4, 1), limit == 1
             continue
-        await take(page.items, f"it has more than {source.most} bytes" if alone else None)
+        yield page, f"it has more than {source.most} bytes" if alone else None
         if not page.continues:
-            return page.resource_version
+            return
         # Grow again, but at most to twice as many objects, because the next ones may be larger, and to no more than
         # would fit if they are not.
         size = sum(map(len, page.items))

@@ -25,11 +25,10 @@ from app.core.kube.resources import (
     MACHINES,
     SECRETS,
     ApiResource,
-    Items,
     Resources,
     WatchSource,
-    each_page,
     metadata,
+    pages,
 )
 from app.core.kube.seed_api import Budget, SeedApi
 from app.core.model.policy import ProberPolicy
@@ -262,10 +261,9 @@ class SeedCluster:
         """Decodes the metadata one by one with turns of the event loop in between (threat T18)."""
         source, asked = metadata(resource), RequestedRight("list", resource.plural)
         found: list[tuple[str, str]] = []
-
-        async def take(items: Items, _: str | None) -> None:
+        async for page, _ in pages(source, resource.path(), asked, self._api.call):
             size = 0
-            for item in items:
+            for item in page.items:
                 # what cannot be decoded must not hide the others
                 with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                     if (protected := source.decode(item)) is not None:
@@ -273,8 +271,6 @@ class SeedCluster:
                 if (size := size + len(item)) >= DECODED_AT_ONCE:
                     size = 0
                     await self._clock.sleep(0)
-
-        await each_page(source, resource.path(), asked, self._api.call, take)
         return found
 
     # Writes. `starting` is called once the request budget has admitted the write, immediately before it is sent. If it

@@ -1,7 +1,7 @@
 """The metrics of all overrides, computed at each scrape."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
 from prometheus_client import Metric
@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model import overrides
-from app.core.model.overrides import ALL_SHOOTS, Pause
+from app.core.model.overrides import ALL_SHOOTS
 from app.core.overrides.cache import OverrideCache
 
 
@@ -54,47 +54,30 @@ class OverrideGauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yields the families with their current samples."""
-        if not self._leading():
-            yield from self.describe()
-            return
-        now = self._clock.now()
-        pauses = [each for each in self._cache.all_pauses() if each.in_force(now)]
-        holds: dict[str, float] = {}
-        for each in self._cache.requests():
-            if (hold := overrides.hold_of(each, now)) is not None:
-                namespace = each.id.namespace
-                holds[namespace] = max(hold.until, holds.get(namespace, hold.until))
-        yield self._active(pauses, len(holds))
-        yield self._expiry(pauses, holds)
-
-    def _label(self, pause: Pause) -> _Label:
-        if pause.problem is not None:
-            return _Label.INVALID
-        return _Label.GLOBAL_PAUSE if self._cache.covers_all(pause) else _Label.PAUSE
-
-    def _active(self, pauses: Iterable[Pause], holds: int) -> Metric:
-        family = self._metrics.overrides_active()
-        numbers: Mapping[_Label, int] = {
-            **Counter(self._label(each) for each in pauses),
-            _Label.HOLD: holds,
-            _Label.IGNORE_SCALING: self._ignored(),
-            _Label.INVALID: len(self._cache.undecodable()),
-        }
-        for label in _Label:
-            family.add_metric((label,), numbers.get(label, 0))
-        return family
-
-    def _expiry(self, pauses: Iterable[Pause], holds: Mapping[str, float]) -> Metric:
-        """The last end of each kind for each shoot: several pauses of one would be one series twice."""
-        found: dict[tuple[str, _Label], float] = {
-            (namespace, _Label.HOLD): until for namespace, until in holds.items()
-        }
-        for each in pauses:
-            where = ALL_SHOOTS if self._cache.covers_all(each) else each.id.namespace
-            key = (where, self._label(each))
-            found[key] = max(each.until, found.get(key, each.until))
-        family = self._metrics.override_expiry()
-        for (where, label), until in found.items():
-            if self._metrics.per_shoot or where == ALL_SHOOTS:
-                family.add_metric((where, label), until)
-        return family
+        active, expiry = self._metrics.overrides_active(), self._metrics.override_expiry()
+        if self._leading():
+            now, cache = self._clock.now(), self._cache
+            # The last end of each kind for each shoot: several pauses of one would be one series twice.
+            ends: dict[tuple[str, _Label], float] = {}
+            numbers: Counter[_Label] = Counter()
+            for request in cache.requests():
+                if (hold := overrides.hold_of(request, now)) is not None:
+                    key = (request.id.namespace, _Label.HOLD)
+                    ends[key] = max(hold.until, ends.get(key, hold.until))
+            numbers[_Label.HOLD] = len(ends)
+            for pause in cache.all_pauses():
+                if pause.in_force(now):
+                    of_all = cache.covers_all(pause)
+                    label = _Label.GLOBAL_PAUSE if of_all else _Label.PAUSE
+                    label = label if pause.problem is None else _Label.INVALID
+                    key = (ALL_SHOOTS if of_all else pause.id.namespace, label)
+                    ends[key] = max(pause.until, ends.get(key, pause.until))
+                    numbers[label] += 1
+            numbers[_Label.IGNORE_SCALING] = self._ignored()
+            numbers[_Label.INVALID] = len(cache.undecodable())
+            for label in _Label:
+                active.add_metric((label,), numbers[label])
+            for (where, label), until in ends.items():
+                if self._metrics.per_shoot or where == ALL_SHOOTS:
+                    expiry.add_metric((where, label), until)
+        yield from (active, expiry)

@@ -195,7 +195,10 @@ class EventWriter:
         self._number += 1
         uid = notice.resource_uid or self._uid_of(place, resource)
         body = event(notice, resource, uid=uid, identity=self._identity, number=self._number)
-        if self._queue.put(_Queued(_rank(notice), self._clock.now(), notice.kind, place, body)):
+        rank = _FIRST.index(notice.reason) if notice.reason in _FIRST else len(_FIRST)
+        if notice.kind is NoticeKind.WEED:
+            rank = _RANKS - 1
+        if self._queue.put(_Queued(rank, self._clock.now(), notice.kind, place, body)):
             self._too_many.inc()
             self._dropped += 1
 
@@ -306,12 +309,6 @@ def event(
         "note": _note(notice.event or ""),
         "type": "Warning" if troubling and notice.reason not in _NORMAL else "Normal",
     }
-
-
-def _rank(notice: Notice) -> int:
-    if notice.kind is NoticeKind.WEED:
-        return _RANKS - 1
-    return _FIRST.index(notice.reason) if notice.reason in _FIRST else len(_FIRST)
 
 
 def _place(notice: Notice) -> str:

@@ -118,10 +118,9 @@ class Metering:
                 self.shoots.scale_attempts[namespace, direction] += 1
             return
         self._metrics.scale_duration.labels(direction).observe(notice.numbers["seconds"])
-        if direction == Direction.DOWN:
-            self._measure(namespace, self._descents.pop(namespace, _Descent()))
-
-    def _measure(self, namespace: str, descent: _Descent) -> None:
+        if direction != Direction.DOWN:
+            return
+        descent = self._descents.pop(namespace, _Descent())
         known, requested = descent.known_since, descent.first_request
         if known is not None and requested is not None and namespace not in self._detected:
             self._detected.add(namespace)

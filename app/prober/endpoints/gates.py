@@ -84,12 +84,12 @@ class Gates:
 
     def views(self) -> tuple[GateView, ...]:
         """The state of each gate, in the order of the configuration."""
-        return tuple(self._view(probe) for probe in self._probes)
-
-    def _view(self, probe: EndpointProbeSpec) -> GateView:
-        gate, known = self._judge(probe), self._known.get(probe.name)
-        since = self._clock.now() if known is None else known.since
-        return GateView(probe.name, gate.closed, gate.reason, gate.message, since)
+        found = []
+        for probe in self._probes:
+            gate, known = self._judge(probe), self._known.get(probe.name)
+            since = self._clock.now() if known is None else known.since
+            found.append(GateView(probe.name, gate.closed, gate.reason, gate.message, since))
+        return tuple(found)
 
     def check(self, name: str | None = None) -> None:
         """Judges the gate of this name, or all gates, again."""

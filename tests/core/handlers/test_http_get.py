@@ -3,6 +3,7 @@
 import asyncio
 import os
 import resource
+import ssl
 
 import pytest
 
@@ -16,6 +17,8 @@ pytestmark = pytest.mark.looptime(False)
 
 SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 CANARY = "s3cr3t-canary"
+KUBELET_READS = 10 * 1024
+"""maxRespBodyLength of pkg/probe/http."""
 SOON = 5.0
 """Seconds in which a run has ended that ends in time, on a busy machine, too."""
 
@@ -57,34 +60,39 @@ async def test_it_asks_as_the_kubelet_asks_under_its_own_name():
         }
 
 
-async def test_fields_of_the_configuration_go_with_it_and_replace_the_defaults():
-    headers = (("X-A", "1"), ("X-A", "2"), ("Accept", "text/plain"), ("User-Agent", "me"))
+@pytest.mark.parametrize(
+    ("configured", "sent"),
+    [
+        pytest.param({"X-A": "1", "X-B": "2"}, {"X-A": "1", "X-B": "2"}, id="they go with it"),
+        pytest.param(
+            {"Accept": "text/plain", "User-Agent": "me"},
+            {"Accept": "text/plain", "User-Agent": "me"},
+            id="and replace the defaults",
+        ),
+        pytest.param({"Host": "api.example.org"}, {"Host": "api.example.org"}, id="also the host"),
+        pytest.param({"Accept": "", "User-Agent": ""}, {}, id="set to nothing they are not sent"),
+        pytest.param(
+            {"Content-Length": "5", "Transfer-Encoding": "chunked"},
+            {},
+            id="there is no body to have a length",
+        ),
+    ],
+)
+async def test_fields_of_the_configuration(configured, sent):
     async with serving(OK) as target:
-        await ran(HttpGet(target.port, headers=headers))
-        (call,) = target.calls
-        assert "X-A: 1\r\nX-A: 2\r\n" in call.head
-        assert (call.fields["accept"], call.fields["user-agent"]) == ("text/plain", "me")
+        found = await ran(HttpGet(target.port, headers=tuple(configured.items())))
+        lines = [line.split(": ") for line in target.calls[0].head.split("\r\n")[1:] if line]
+    assert found.outcome is SUCCESS
+    named = {name.lower() for name in configured}
+    assert sorted(line for line in lines if line[0].lower() in named) == sorted(
+        map(list, sent.items())
+    )
 
 
-async def test_a_host_among_the_fields_is_the_host_that_is_asked_for():
+async def test_a_field_that_is_configured_twice_is_sent_twice():
     async with serving(OK) as target:
-        await ran(HttpGet(target.port, headers=(("Host", "api.example.org"),)))
-        (call,) = target.calls
-        assert call.fields["host"] == "api.example.org"
-        assert call.head.lower().count("\r\nhost:") == 1
-
-
-async def test_an_accept_set_to_nothing_is_not_sent():
-    async with serving(OK) as target:
-        await ran(HttpGet(target.port, headers=(("Accept", ""), ("User-Agent", ""))))
-        assert not {"accept", "user-agent"} & target.calls[0].fields.keys()
-
-
-async def test_a_length_among_the_fields_is_not_sent_as_there_is_no_body():
-    headers = (("Content-Length", "5"), ("Transfer-Encoding", "chunked"))
-    async with serving(OK) as target:
-        assert (await ran(HttpGet(target.port, headers=headers))).outcome is SUCCESS
-        assert not {"content-length", "transfer-encoding"} & target.calls[0].fields.keys()
+        await ran(HttpGet(target.port, headers=(("X-A", "1"), ("X-A", "2"))))
+        assert "X-A: 1\r\nX-A: 2\r\n" in target.calls[0].head
 
 
 @pytest.mark.parametrize(
@@ -317,6 +325,19 @@ async def test_nothing_that_the_target_says_gets_into_the_message():
         assert (await ran(HttpGet(target.port))).message == "HTTP 500"
 
 
+@pytest.mark.parametrize(
+    ("sent", "within", "outcome"), [(0, 10, SUCCESS), (-1, 1, ERROR)], ids=["all", "less"]
+)
+async def test_of_a_body_as_much_is_waited_for_as_the_kubelet_reads(sent, within, outcome):
+    async def answer(call):
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+        await call.say(head + b"x" * (KUBELET_READS + sent))
+        await call.hang()
+
+    async with serving(answer) as target:
+        assert (await ran(HttpGet(target.port), timeout=within)).outcome is outcome
+
+
 # What is no answer
 
 
@@ -450,6 +471,31 @@ async def test_a_target_that_ends_no_tls_connection_keeps_none_open(path, outcom
         found = await made.run(probe(HttpGet(target.port, Scheme.HTTPS, path), 0.5), at())
         assert found.outcome is outcome
         await until(lambda: is_ended(target.calls[0].writer))
+
+
+def speaking(version):
+    """A server of this version of TLS only."""
+    context = server_context()
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    context.minimum_version = context.maximum_version = version
+    return context
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("version", "outcome"),
+    [
+        (ssl.TLSVersion.TLSv1_1, FAILURE),
+        (ssl.TLSVersion.TLSv1_2, SUCCESS),
+        (ssl.TLSVersion.TLSv1_3, SUCCESS),
+    ],
+    ids=lambda each: each.name,
+)
+async def test_tls_is_1_2_or_newer_whatever_openssl_allows(version, outcome):
+    async with serving(OK, tls=speaking(version)) as target, handlers() as made:
+        made._http._context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        found = await made.run(probe(HttpGet(target.port, scheme=Scheme.HTTPS)), at())
+    assert found.outcome is outcome
 
 
 # Addresses

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from app.core import name_lookup
-from app.core.clock import Clock
 from app.core.errors import (
     AddressForbidden,
     CertificateUntrusted,
@@ -20,11 +19,11 @@ from app.core.errors import (
 )
 from app.core.kube import kubeconfig as kubeconfig_module
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
-from app.core.kube.shoot import ShootConnector
-from app.core.metrics import Metrics
 from app.core.model.shoots import Route, SecretView
+from tests.core.kube import test_shoot
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_shoot import NAMESPACE, api, kubeconfig
+from tests.core.kube.test_shoot import secret as internal
 from tests.support.certs import Authority
 
 pytestmark = pytest.mark.looptime(False)
@@ -45,21 +44,9 @@ def external(server, version="1", namespace=NAMESPACE, **more) -> SecretView:
     return SecretView(namespace, version, kubeconfig(server, **more), Route.EXTERNAL)
 
 
-def internal(server, version="1", **more) -> SecretView:
-    return SecretView(NAMESPACE, version, kubeconfig(server, **more))
-
-
-@asynccontextmanager
-async def connecting(policy=LOCAL, **more):
-    metrics = Metrics()
+def connecting(policy=LOCAL, **more):
     inner = ServerPolicy(pattern=r"(127\.0\.0\.1|localhost):[0-9]+")
-    connector = ShootConnector(Clock.system(), metrics, inner, external=policy, **more)
-    connector.metrics = metrics  # type: ignore[attr-defined]  # for the tests to look at
-    try:
-        yield connector
-    finally:
-        await connector.close()
-        await asyncio.sleep(0.01)
+    return test_shoot.connecting(inner, external=policy, **more)
 
 
 @pytest.fixture
@@ -112,15 +99,6 @@ async def test_each_probe_is_made_on_a_new_connection_that_is_closed():
         assert [asked.connection for asked in server.asked] == [1, 2, 3]
         assert {asked.turn for asked in server.asked} == {1}
         await until(lambda: not server.open)
-
-
-async def test_the_internal_route_keeps_its_connection_unless_another_is_asked_for():
-    async with serving(api()) as server, connecting() as connector:
-        shoot = await connector.connect(internal(server))
-        await shoot.version()
-        await shoot.version(new_connection=True)
-        await shoot.version()
-        assert [asked.connection for asked in server.asked] == [1, 2, 1]
 
 
 async def test_the_routes_of_a_shoot_are_two_clusters_with_credentials_of_their_own():

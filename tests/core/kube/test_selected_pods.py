@@ -165,22 +165,6 @@ async def test_each_change_is_told_with_what_is_seen_then(server):
         assert seen.told == [(A, "a0 a1 a2"), (A, "a0 a1 a2"), (A, "a0 a2")]
 
 
-async def test_a_listener_that_fails_keeps_nobody_from_hearing(server):
-    async with probed(server, following=(A,)) as seen:
-
-        def fails(namespace):
-            raise ValueError(namespace)
-
-        heard: list[str] = []
-        seen.pods.subscribe(fails)
-        seen.pods.subscribe(heard.append)
-        with structlog.testing.capture_logs() as logs:
-            server.put(A, "a2")
-            await asyncio.sleep(0.1)
-        assert heard == [A]
-        assert [entry["event"] for entry in logs] == ["a listener failed"]
-
-
 async def test_who_has_left_is_dropped_at_once(server):
     async with probed(server, following=(A, B)) as seen:
         seen.pods.leave(A)

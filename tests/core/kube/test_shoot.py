@@ -50,10 +50,12 @@ def secret(server, version="1", **more) -> SecretView:
     return SecretView(NAMESPACE, version, kubeconfig(server, **more))
 
 
+LOCAL = ServerPolicy(pattern=r"127\.0\.0\.1:[0-9]+")
+
+
 @asynccontextmanager
-async def connecting(**more):
+async def connecting(policy=LOCAL, **more):
     metrics = Metrics()
-    policy = ServerPolicy(pattern=r"127\.0\.0\.1:[0-9]+")
     connector = ShootConnector(Clock.system(), metrics, policy, **more)
     connector.metrics = metrics  # type: ignore[attr-defined]  # for the tests to look at
     try:

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-import structlog
 
 from app.core.errors import (
     BadAnswer,
@@ -223,24 +222,6 @@ async def test_a_slice_of_no_configured_service_is_nobodys(service):
         assert seed.heard.changes == [(ETCD, False)]
         assert list(seed.services()) == [API]
         assert seed.slices(ServiceKey(NS, service or "")) == ()
-
-
-async def test_a_listener_that_fails_stops_neither_the_watch_nor_the_others():
-    class Broken:
-        def service_changed(self, key):
-            raise RuntimeError("no")
-
-        def services_relisted(self, relisted):
-            raise RuntimeError("no")
-
-    with structlog.testing.capture_logs() as logs:
-        async with seed_on(watched([5, *BURST, FOREVER]), started=False) as seed:
-            seed._listeners.insert(0, Broken())
-            await seed.start()
-            await asyncio.sleep(6)
-            assert len(seed.heard.relisted) == 1
-            assert len(seed.heard.changes) == 2
-    assert [entry["event"] for entry in logs] == ["a listener failed"] * 3
 
 
 async def test_nothing_is_asked_before_the_start_or_after_the_end():

@@ -123,26 +123,16 @@ async def test_one_that_was_made_anew_under_the_same_name_stays_and_that_is_said
 
 
 @pytest.mark.parametrize("lost", ["answers", "requests"])
-async def test_a_pause_whose_answer_was_lost_is_read_back_or_written_again(lab, monkeypatch, lost):
+async def test_a_pause_a_change_of_it_and_its_end_are_read_back_or_written_again_where_the_answer_was_lost(
+    lab, monkeypatch, lost
+):
     replica = await lab.started()
     lossy = Lossy(monkeypatch, replica.pauses, "create", **{lost: 1})
     assert (await replica.pause()).reason == "r"
     assert lossy.sent == (1 if lost == "answers" else 2)
-    assert replica.acting() is not None
-
-
-@pytest.mark.parametrize("lost", ["answers", "requests"])
-async def test_so_is_a_change_of_it(lab, monkeypatch, lost):
-    replica = await lab.started()
-    await replica.pause()
     _ = Lossy(monkeypatch, replica.pauses, "change", **{lost: 1})
     assert (await replica.pause(reason="another")).reason == "another"
-
-
-@pytest.mark.parametrize("lost", ["answers", "requests"])
-async def test_so_is_its_end(lab, monkeypatch, lost):
-    replica = await lab.started()
-    await replica.pause()
+    assert replica.acting().reason == "another"
     _ = Lossy(monkeypatch, replica.pauses, "delete", **{lost: 1})
     assert await replica.resume() is not None
     assert not replica.there("Pause", "api")

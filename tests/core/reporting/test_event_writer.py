@@ -450,38 +450,6 @@ async def test_a_deletion_is_a_normal_event_on_the_owner_with_its_own_uid(harnes
     }
 
 
-async def test_a_cap_that_is_reached_is_a_warning_on_the_owner(harness):
-    weeding(harness, "WeedingCapped", "pod x: 5 were deleted", severity=Severity.WARNING)
-    await settle()
-    ((_, body),) = harness.sink.taken
-    assert (body["reason"], body["action"], body["type"]) == ("WeedingCapped", "Delete", "Warning")
-    assert body["regarding"]["uid"] == "uid-of-the-owner"
-
-
-async def test_each_pod_of_an_owner_is_an_event_of_its_own(harness):
-    for pod in "abc":
-        weeding(harness, "PodWeeded", f"deleted pod {pod}")
-    weeding(harness, "WeedingCapped", "the next one", event=None)
-    await settle()
-    assert harness.sink.reasons == ["PodWeeded"] * 3
-
-
-async def test_a_bare_pod_is_told_of_itself(harness):
-    weeding(harness, "PodWeeded", "deleted", resource=ResourceRef("v1", "Pod", "bare"))
-    await settle()
-    ((_, body),) = harness.sink.taken
-    assert (body["regarding"]["kind"], body["regarding"]["apiVersion"]) == ("Pod", "v1")
-
-
-async def test_a_storm_of_weeding_takes_no_place_that_scaling_needs(harness):
-    for number in range(3_000):
-        weeding(harness, "PodWeeded", f"deleted pod {number}")
-    harness.flood(500)
-    await settle(30)
-    assert harness.sink.reasons.count("ScaledDown") == 500
-    assert harness.sink.reasons.count("PodWeeded") == 1_500
-
-
 async def test_a_standby_writes_of_what_a_person_asked_it_for_and_of_nothing_else(harness):
     harness.leads = False
     for kind, reason in ((NoticeKind.SCALE, "ScaledDown"), (NoticeKind.OVERRIDE, "OverrideSet")):

@@ -2,6 +2,8 @@
 
 import tracemalloc
 
+import pytest
+
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import NoticeKind, Verdict
 from app.core.model.workloads import ResourceRef
@@ -14,6 +16,12 @@ KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 
 def notice(kind=NoticeKind.LOOK, message="fine", at=0.0, *, verdict=None, namespace=NS, **numbers):
     return Notice(kind, namespace, at, "Reason", message, verdict=verdict, numbers=numbers)
+
+
+ROUTINE, FAILED = {"kind": NoticeKind.LOOK}, {"kind": NoticeKind.LOOK, "failed": True}
+VERDICT, SCALE = {"kind": NoticeKind.VERDICT}, {"kind": NoticeKind.SCALE}
+LIFECYCLE, WEED = {"kind": NoticeKind.LIFECYCLE}, {"kind": NoticeKind.WEED}
+ENDPOINT = {"kind": NoticeKind.LIFECYCLE, "probe": "canary"}
 
 
 def messages(history, namespace=NS):
@@ -35,55 +43,47 @@ def test_the_newest_comes_first_whatever_it_is():
     assert messages(history) == ["4", "3", "2", "1", "0"]
 
 
-def test_actions_outlive_any_number_of_uneventful_and_failed_probes():
+@pytest.mark.parametrize(
+    ("kept", "others"),
+    [
+        (ROUTINE, [FAILED, VERDICT, SCALE, LIFECYCLE, WEED, ENDPOINT]),
+        (FAILED, [ROUTINE, SCALE, LIFECYCLE, WEED, ENDPOINT]),
+        (VERDICT, [ROUTINE, SCALE, LIFECYCLE, WEED, ENDPOINT]),
+        (SCALE, [ROUTINE, FAILED, VERDICT, WEED, ENDPOINT]),
+        (LIFECYCLE, [ROUTINE, FAILED, VERDICT, WEED, ENDPOINT]),
+        (WEED, [ROUTINE, FAILED, VERDICT, SCALE, LIFECYCLE, ENDPOINT]),
+        (ENDPOINT, [ROUTINE, FAILED, VERDICT, SCALE, LIFECYCLE, WEED]),
+    ],
+    ids=["a probe", "a failure", "a verdict", "an action", "a change", "weeding", "endpoints"],
+)
+def test_what_happened_outlives_any_number_of_what_has_another_importance(kept, others):
     history = History()
-    history.note(notice(NoticeKind.SCALE, "scaled down"))
-    history.note(notice(NoticeKind.LIFECYCLE, "protection began"))
-    for number in range(10_000):
-        history.note(notice(message=f"look {number}"))
-        history.note(notice(message=f"failure {number}", failed=True))
-        history.note(notice(NoticeKind.VERDICT, f"verdict {number}"))
-    assert messages(history)[-2:] == ["protection began", "scaled down"]
+    history.note(notice(message="kept", **kept))
+    for number in range(2_000):
+        for each in others:
+            history.note(notice(message=f"{number}", **each))
+    assert messages(history)[-1] == "kept"
 
 
-def test_actions_and_failures_outlive_endpoint_probes_that_flap():
+@pytest.mark.parametrize(
+    ("kind", "most"),
+    [(ROUTINE, 60), (FAILED, 100), (VERDICT, 100), (SCALE, 200), (WEED, 80), (ENDPOINT, 80)],
+)
+def test_of_what_has_one_importance_the_newest_are_kept(kind, most):
     history = History()
-    history.note(notice(NoticeKind.SCALE, "scaled down"))
-    history.note(notice(NoticeKind.LIFECYCLE, "protection began"))
-    history.note(notice(NoticeKind.VERDICT, "gated"))
-    for number in range(10_000):
-        history.note(notice(NoticeKind.LIFECYCLE, f"result {number}", probe="etcd"))
+    for number in range(most + 1):
+        history.note(notice(message=f"{number}", **kind))
     found = messages(history)
-    assert found[-3:] == ["gated", "protection began", "scaled down"]
-    assert len(found) <= 3 + 80
+    assert found[0] == f"{most}"
+    assert most // 3 <= len(found) <= most
 
 
-def test_what_endpoint_probes_found_out_outlives_probes_and_actions():
+@pytest.mark.parametrize("kind", [VERDICT, SCALE, LIFECYCLE, WEED, ENDPOINT])
+def test_what_is_no_probe_is_an_entry_each_time(kind):
     history = History()
-    history.note(notice(NoticeKind.LIFECYCLE, "the gate is closed", probe="canary"))
-    for number in range(10_000):
-        history.note(notice(message=f"failure {number}", failed=True))
-        history.note(notice(NoticeKind.SCALE, f"step {number}"))
-    assert messages(history)[-1] == "the gate is closed"
-
-
-def test_failures_outlive_uneventful_probes():
-    history = History()
-    history.note(notice(message="no answer", failed=True))
-    for number in range(10_000):
-        history.note(notice(message=f"look {number}"))
-    found = messages(history)
-    assert found[-1] == "no answer"
-    assert len(found) <= 61
-
-
-def test_uneventful_probes_are_kept_up_to_the_newest():
-    history = History()
-    for number in range(200):
-        history.note(notice(message=f"{number}"))
-    found = messages(history)
-    assert found[0] == "199"
-    assert 30 <= len(found) <= 60
+    for _ in range(3):
+        history.note(notice(**kind))
+    assert len(history.of(NS)) == 3
 
 
 def test_probes_that_say_the_same_in_a_row_are_one_entry_with_the_last_time():
@@ -110,13 +110,6 @@ def test_probes_that_differ_in_verdict_or_failure_are_not_one_entry():
     assert [each.times for each in history.of(NS)] == [1, 1, 1]
 
 
-def test_actions_are_never_one_entry():
-    history = History()
-    for _ in range(3):
-        history.note(notice(NoticeKind.SCALE, "scaled"))
-    assert len(history.of(NS)) == 3
-
-
 def test_looks_at_other_shoots_in_between_do_not_matter():
     history = History()
     for _ in range(5):
@@ -137,29 +130,6 @@ def test_what_is_told_of_all_shoots_ends_the_run_of_probes_of_each():
     for namespace in (NS, "another"):
         found = [(each.since, each.at, each.times) for each in history.of(namespace)]
         assert found == [(4.0, 5.0, 2), (1.0, 2.0, 2)]
-
-
-def test_what_the_weeder_did_outlives_probes_and_actions_entry_by_entry():
-    history = History()
-    for _ in range(3):
-        history.note(notice(NoticeKind.WEED, "deleted pod a"))
-    for number in range(10_000):
-        history.note(notice(message=f"look {number}"))
-        history.note(notice(message=f"failure {number}", failed=True))
-        history.note(notice(NoticeKind.SCALE, f"scaled {number}"))
-    assert messages(history)[-3:] == ["deleted pod a"] * 3
-    assert [each.kind for each in history.of(NS)][-3:] == [NoticeKind.WEED] * 3
-
-
-def test_a_scale_down_outlives_any_number_of_weeded_pods():
-    history = History()
-    history.note(notice(NoticeKind.SCALE, "scaled down"))
-    for number in range(10_000):
-        history.note(notice(NoticeKind.WEED, f"deleted pod {number}"))
-    found = messages(history)
-    assert found[0] == "deleted pod 9999"
-    assert found[-1] == "scaled down"
-    assert len(found) <= 81
 
 
 def test_namespaces_that_nobody_tells_of_any_more_go_when_there_are_too_many():
@@ -214,17 +184,10 @@ def grown(notices) -> int:
 
 
 def test_the_worst_shoot_takes_about_86_kb():
-    kinds: list[tuple[NoticeKind, dict[str, object]]] = [
-        (NoticeKind.LOOK, {}),
-        (NoticeKind.LOOK, {"failed": True}),
-        (NoticeKind.SCALE, {}),
-        (NoticeKind.WEED, {}),
-        (NoticeKind.LIFECYCLE, {"probe": "canary"}),
-    ]
     worst = (
-        notice(kind, f"{number}" + "ä€" * 400, float(number), **more)
+        notice(message=f"{number}" + "ä€" * 400, at=float(number), **kind)
         for number in range(800)
-        for kind, more in kinds
+        for kind in (ROUTINE, FAILED, SCALE, WEED, ENDPOINT)
     )
     assert grown(worst) < 94_000
 

@@ -59,11 +59,13 @@ def test_runs_are_counted_for_their_shoot_and_timed(meter):
     assert meter.value("dwd_scale_duration_seconds_sum", direction="up") == 12.5
 
 
-def test_a_protection_that_begins_is_a_meltdown_and_one_that_ends_is_not(meter):
+def test_protections_that_begin_or_are_abandoned_are_counted_and_nothing_of_the_same_name(meter):
     meter.note(NoticeKind.LIFECYCLE, reason="MeltdownProtectionStarted")
     meter.note(NoticeKind.LIFECYCLE, reason="MeltdownProtectionEnded")
-    meter.note(NoticeKind.VERDICT)
+    meter.note(NoticeKind.VERDICT, reason="MeltdownProtectionStarted")
     assert meter.value("dwd_meltdowns_total") == 1
+    meter.note(NoticeKind.LIFECYCLE, reason="ProtectionAbandoned")
+    assert meter.value("dwd_dependents_abandoned_total") == 1
 
 
 # The weeder.
@@ -81,6 +83,7 @@ def test_pods_that_were_to_be_deleted_are_counted_by_service_and_result(meter):
     told("PodNotWeeded", DeletionResult.ERROR)
     told("PodNotWeeded", DeletionResult.DRY_RUN)
     told("WeedingCapped", DeletionResult.CAPPED)
+    told("WeedingEnded", DeletionResult.CAPPED)
     name = "dwd_weeder_pod_deletions_total"
     assert meter.value(name, service="etcd-main-client", result="deleted") == 1
     found = {
@@ -90,31 +93,12 @@ def test_pods_that_were_to_be_deleted_are_counted_by_service_and_result(meter):
     assert set(found.values()) == {1}
 
 
-@pytest.mark.parametrize("reason", ["WeedingStarted", "WeedingDelayed", "WeedingEnded"])
-def test_the_begin_and_end_of_a_recovery_are_no_deletions_and_are_counted_by_nobody_here(
-    meter, reason
-):
-    before = meter.samples()
-    meter.note(NoticeKind.WEED, numbers={"service": "kube-apiserver", "recovery": 1}, reason=reason)
-    assert meter.samples() == before
-
-
 def test_what_failed_unexpectedly_is_counted_for_its_loop(meter):
     meter.note(NoticeKind.LIFECYCLE, reason="RunnerFailed")
     meter.note(NoticeKind.WEED, numbers={"loop": "weeder"}, reason="RunnerFailed")
     meter.note(NoticeKind.WEED, numbers={"loop": "weeder"}, reason="RunnerFailed")
     assert meter.value("dwd_runner_failures_total", loop="prober") == 1
     assert meter.value("dwd_runner_failures_total", loop="weeder") == 2
-
-
-def test_dependents_that_were_left_behind_are_counted(meter):
-    meter.note(NoticeKind.LIFECYCLE, reason="ProtectionAbandoned")
-    assert meter.value("dwd_dependents_abandoned_total") == 1
-
-
-def test_only_what_was_done_counts_whatever_else_has_the_same_name(meter):
-    meter.note(NoticeKind.VERDICT, reason="MeltdownProtectionStarted")
-    assert meter.value("dwd_meltdowns_total") == 0
 
 
 # Detection.
@@ -179,24 +163,7 @@ def test_probes_of_the_mode_begin_at_0_with_every_result(policy, expected):
         if s.name == "dwd_probes_total"
     }
     assert found == {(probe, str(result)) for probe in expected for result in ProbeResult}
-
-
-@pytest.mark.parametrize("result", ["failure", "error", "throttled"])
-def test_a_path_that_did_not_answer_is_a_failure_of_its_shoot(result):
-    meter = Meter(probes=metering.of_shoots(ENDPOINT_MODE))
-    meter.shoots = [Shoot()]
-    numbers = {
-        "probes": {RequestKind.INTERNAL: "success", RequestKind.EXTERNAL: result},
-        "durations": {RequestKind.INTERNAL: 0.01, RequestKind.EXTERNAL: 5.0},
-        "lag": 0.0,
-        "failed": result != "failure",
-        "known_since": None,
-    }
-    meter.note(NoticeKind.LOOK, numbers=numbers)
-    assert meter.value("dwd_probes_total", probe="external", result=result) == 1
-    assert meter.value("dwd_probe_duration_seconds_sum", probe="external") == 5.0
-    assert meter.value(FAILURES, namespace=NS, probe="external") == 1
-    assert meter.value(FAILURES, namespace=NS, probe="internal") == 0
+    assert set(metering.of_shoots(policy)) == expected
 
 
 # Runs of endpoint probes.
@@ -223,18 +190,7 @@ def test_each_run_is_counted_by_its_result_and_timed(outcome, result):
     assert meter.value("dwd_probes_total", probe="endpoint", result=result) == 2
     assert meter.value("dwd_probe_duration_seconds_count", probe="endpoint") == 2
     assert meter.value("dwd_probe_duration_seconds_sum", probe="endpoint") == 0.75
-
-
-def test_every_outcome_has_its_word_and_a_run_is_never_throttled():
-    meter, runs = metered()
-    begun = {
-        result: meter.value("dwd_probes_total", probe="endpoint", result=result)
-        for result in ProbeResult
-    }
-    assert begun == dict.fromkeys(ProbeResult, 0) | {ProbeResult.THROTTLED: None}
-    for outcome in ProbeOutcome:
-        runs.ran(NS, outcome, 0.1)
-    assert meter.value("dwd_probe_duration_seconds_count", probe="endpoint") == len(ProbeOutcome)
+    assert meter.value("dwd_probes_total", probe="endpoint", result="throttled") is None
 
 
 def test_a_run_that_did_not_succeed_is_a_failure_of_its_shoot():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.errors import NotFound
+from app.core.errors import Forbidden, NotFound, Unreachable
 from app.core.model.names import LabelSelector
 from app.core.model.weeding import Delete, WeederPolicy
 from app.weeder import rules
@@ -124,6 +124,40 @@ def test_for_a_pod_whose_deletion_is_sent_again_its_own_does_not_count():
     assert made.deleted_before(pod("new"), NOW) == DeletedBefore(
         already=False, used=2, allowed=LEAST
     )
+
+
+@pytest.mark.parametrize(
+    ("steps", "dealt_with"),
+    [
+        (["sending"], True),
+        (["sending", "done"], True),
+        (["sending", "unanswered"], False),
+        (["sending", "unanswered", "sending"], True),
+        (["sending", "unanswered", "sending", "called off"], False),
+        (["sending", "unanswered", "sending", "refused"], False),
+        (["sending", "called off"], False),
+    ],
+)
+def test_a_deletion_is_sent_again_only_if_it_may_not_have_been_carried_out_and_is_not_in_flight(
+    steps, dealt_with
+):
+    made, one = ledger(), pod("a")
+    for second, step in enumerate(steps):
+        if step == "sending":
+            made.sending(one, NOW + second)
+        elif step == "called off":
+            made.called_off(one)
+        else:
+            error = {"refused": Forbidden("403", status=403), "unanswered": Unreachable("cut")}
+            made.answered(one, rules.answer(error.get(step)))
+    assert already(made, "a", NOW + len(steps)) is dealt_with
+
+
+def test_that_there_was_no_answer_is_remembered_for_as_long_as_the_deletion_itself():
+    made = ledger("a")
+    made.answered(pod("a"), UNKNOWN)
+    made.enter(pod("b"), NOW + 2 * WINDOW - 1)
+    assert not already(made, "a", NOW + 2 * WINDOW - 1)
 
 
 def test_a_404_after_no_answer_counts_as_the_first_request_may_have_deleted_it():

@@ -301,14 +301,6 @@ def test_a_pod_is_deleted_if_and_only_if_the_page_says_so(view, deleted_before, 
     assert isinstance(verdict, Delete) is due
 
 
-@given(PODS, STANDINGS, POLICIES)
-def test_a_pod_whose_containers_run_is_never_deleted(view, deleted_before, policy):
-    up = tuple(each._replace(waiting=None) for each in view.containers)
-    verdict = rules.judge(replace(view, containers=up), (ALL,), policy, deleted_before, NOW)
-    assert isinstance(verdict, Keep)
-    assert verdict.reason in {KeepReason.TERMINATING, KeepReason.NOT_WAITING}
-
-
 @given(PODS, POLICIES)
 def test_what_is_told_of_a_deletion_is_the_longest_wait_of_a_container_that_waits(view, policy):
     verdict = rules.judge(view, (ALL,), policy, FREE, NOW)
@@ -318,9 +310,3 @@ def test_what_is_told_of_a_deletion_is_the_longest_wait_of_a_container_that_wait
         told = math.inf if verdict.remaining is None else verdict.remaining
         known = [rules.remaining_backoff(each, NOW) for each in waits]
         assert told == max(math.inf if each is None else each for each in known)
-
-
-@given(PODS, STANDINGS, POLICIES)
-def test_every_reason_comes_with_a_sentence(view, deleted_before, policy):
-    verdict = rules.judge(view, (ALL,), policy, deleted_before, NOW)
-    assert isinstance(verdict, Delete) or 0 < len(verdict.message) <= 300
