@@ -12,10 +12,10 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn, TextIO
+from typing import Any, Final, NoReturn
 
 from app import commands
 from app.core.config.client_settings import ClientSettings
@@ -64,16 +64,17 @@ def run(argv: list[str], name: str = "dwd") -> int:
     """Run the command in `argv` and return the exit code; `name` is that by which people call the program."""
     try:
         if argv[:1] == [commands.COMPLETE]:
-            return _show(partial(_complete, argv[1:]))
+            from app.cli import completion  # noqa: PLC0415 - what serves needs none
+
+            names = completion.names_of_api
+            return _show(completion.shown(completion.candidates(argv[1:], os.environ, names)))
         command = commands.parse(argv, os.environ, _columns())
         if isinstance(command, commands.Help):
-            return _show(partial(_write, commands.named(command.text, name)))
+            return _show(commands.named(command.text, name))
         return _dispatch(command)
     except ConfigurationError as error:
-        mistakes = io.StringIO()
-        code = commands.show_mistakes(error, mistakes)
-        sys.stderr.write(commands.named(mistakes.getvalue(), name))
-        return code
+        sys.stderr.write(commands.named(f"{error}\n", name))
+        return commands.EXIT_WRONG
     except DemoNotInstalled as error:
         sys.stderr.write(f"dwd: {error}\n")
         return EXIT_DIED
@@ -101,15 +102,17 @@ def _dispatch(command: Read[Any]) -> int:
 
     match settings:
         case kinds.VersionSettings():
-            return _show(commands.show_version)
+            return _show(commands.versions())
         case kinds.DemoSettings(list_scenarios=True):
-            return _show(commands.list_scenarios)
+            return _show(commands.scenarios())
         case kinds.CheckConfigSettings():
-            return _show(lambda out: commands.check_config(command, out, sys.stderr))
+            out = io.StringIO()
+            code = commands.check_config(command, out, sys.stderr)
+            return _show(out.getvalue(), code)
         case kinds.CompletionSettings():
             from app.cli import completion  # noqa: PLC0415 - what serves needs none
 
-            return _show(partial(_write, completion.SCRIPTS[kinds.Shell(command.rest[0])]))
+            return _show(completion.SCRIPTS[kinds.Shell(command.rest[0])])
         case kinds.DemoSettings() if sys.stdout is None:  # one that nobody can watch has no purpose
             sys.stderr.write(f"dwd: {_UNWRITTEN}: {_CLOSED}\n")
             return EXIT_DIED
@@ -127,26 +130,12 @@ def _dispatch(command: Read[Any]) -> int:
             raise AssertionError(settings)  # a command of the table that nobody runs
 
 
-def _complete(words: Sequence[str], out: TextIO) -> int:
-    from app.cli import completion  # noqa: PLC0415 - what serves needs none
-
-    completion.write(completion.candidates(words, os.environ, completion.names_of_api), out)
-    return commands.EXIT_DONE
-
-
-def _write(text: str, out: TextIO) -> int:
-    out.write(text)
-    return commands.EXIT_DONE
-
-
-def _show(command: Callable[[TextIO], int]) -> int:
-    """Run a command that only prints; report on standard error if the output cannot be written."""
-    text = io.StringIO()
-    code = command(text)
+def _show(text: str, code: int = commands.EXIT_DONE) -> int:
+    """Write the text of a command that only prints; report on standard error if the output cannot be written."""
     try:
         if sys.stdout is None:  # the process was started with standard output closed
             raise OSError(errno.EBADF, _CLOSED)  # noqa: TRY301 - as if it had been written to
-        sys.stdout.write(text.getvalue())
+        sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
         # Otherwise the interpreter's flush at exit fails, and complains, a second time.

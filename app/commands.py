@@ -4,7 +4,6 @@
 cluster nor an event loop (`check-config`, `version`, help, the list of scenarios) are implemented here.
 """
 
-import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -147,7 +146,7 @@ def _check_file(path: Path, settings: "CheckConfigSettings", out: TextIO, err: T
         else:
             found = policy_files.parse_weeder(text, str(path), strict=strict).warnings
     except ConfigurationError as error:
-        show_mistakes(error, err)
+        err.write(f"{error}\n")
         return False
     err.writelines(f"{path}: warning: {warning}\n" for warning in found)
     out.write(f"{path}: the {kind} file is valid\n")
@@ -173,8 +172,8 @@ def simulation_needed() -> Iterator[None]:
         ) from error
 
 
-def list_scenarios(out: TextIO) -> int:
-    """Write the built-in scenarios, one per line, and return the exit code.
+def scenarios() -> str:
+    """The built-in scenarios, one per line.
 
     Raises:
         DemoNotInstalled: The simulation is not installed.
@@ -183,21 +182,15 @@ def list_scenarios(out: TextIO) -> int:
     with simulation_needed():
         from app.simulation.scenarios.scenario_file import listed  # noqa: PLC0415 - see above
 
-    out.writelines(f"{each.name:<13} {each.about}\n" for each in listed())
-    return EXIT_DONE
+    return "".join(f"{each.name:<13} {each.about}\n" for each in listed())
 
 
-def show_version(out: TextIO) -> int:
-    """Write the versions of program, Python and platform, and return the exit code."""
+def versions() -> str:
+    """The versions of program, Python and platform."""
+    import platform  # noqa: PLC0415 - for this command alone
+
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    out.write(f"dependency-watchdog {own_version()} ({python}, {platform.platform()})\n")
-    return EXIT_DONE
-
-
-def show_mistakes(error: ConfigurationError, err: TextIO) -> int:
-    """Write all mistakes, one per line, and return the exit code."""
-    err.write(f"{error}\n")
-    return EXIT_WRONG
+    return f"dependency-watchdog {own_version()} ({python}, {platform.platform()})\n"
 
 
 @cache

@@ -10,7 +10,7 @@ flags and values from the settings. Names of shoots and what belongs to them com
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TextIO
+from typing import Final, NamedTuple
 
 from app import commands
 from app.core.config.client_settings import ClientSettings
@@ -142,12 +142,14 @@ def _positional(
     return Candidates(_beginning(typed, (Candidate(each) for each in named(argument))))
 
 
-def write(found: Candidates, out: TextIO) -> None:
-    """Write candidates as the scripts read them."""
-    for word, about in found.found:
-        if word.isprintable() and not re.search(r"\s", word):
-            out.write(f"{word}\t{trimmed(about, _ABOUT)}\n")
-    out.write(":0\n" if found.files else ":4\n")
+def shown(found: Candidates) -> str:
+    """Candidates as the scripts read them."""
+    lines = [
+        f"{word}\t{trimmed(about, _ABOUT)}\n"
+        for word, about in found.found
+        if word.isprintable() and not re.search(r"\s", word)
+    ]
+    return "".join([*lines, ":0\n" if found.files else ":4\n"])
 
 
 def names_of_api(

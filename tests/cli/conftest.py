@@ -33,7 +33,8 @@ def run(*words, environ=None):
         assert not isinstance(command, commands.Help)
         code = program.run_client(command, environ or {}, out, err)
     except ConfigurationError as error:
-        code = commands.show_mistakes(error, err)
+        err.write(f"{error}\n")
+        code = commands.EXIT_WRONG
     return Ran(code, out.getvalue(), err.getvalue())
 
 

@@ -1,6 +1,5 @@
 """Completion: candidates for the last word, from the declarations and from the API; the scripts in real shells."""
 
-import io
 import shutil
 import subprocess
 import sys
@@ -20,9 +19,8 @@ def nothing(*_):
 
 def words(*typed, names=nothing, environ=None):
     """The candidates for the last word; the directive of cobra last."""
-    out = io.StringIO()
-    completion.write(completion.candidates(typed, environ or {}, names), out)
-    return [line.partition("\t")[0] for line in out.getvalue().splitlines()]
+    found = completion.shown(completion.candidates(typed, environ or {}, names))
+    return [line.partition("\t")[0] for line in found.splitlines()]
 
 
 def test_every_command_that_there_is_is_offered_first():

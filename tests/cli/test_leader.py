@@ -64,19 +64,18 @@ def test_the_leader_of_the_other_loop_is_found_by_two_steps(api, dwd, leader):
         assert [each.lines for each in (api, between, leader)] == [[SHOOTS]] * 3
 
 
-def test_what_is_written_is_written_once_and_by_the_leader(api, dwd, leader):
-    line = "POST /shoots/shoot--a--b/probe"
+@pytest.mark.parametrize(
+    ("words", "line", "answer"),
+    [
+        (("probe", "a"), "POST /shoots/a/probe", {"at": "2027-01-15T08:00:00Z"}),
+        (("weed", "a", "etcd"), "POST /weeders/a/etcd", examples.RECOVERY),
+    ],
+    ids=["prober", "weeder"],
+)
+def test_what_is_written_is_written_once_and_by_the_leader(words, line, answer, api, dwd, leader):
     api.on(line, standby(f"127.0.0.1:{leader.port}"))
-    leader.on(line, Reply({"at": "2027-01-15T08:00:00Z"}, 202))
-    assert dwd("probe", "shoot--a--b").code == 0
-    assert [api.lines, leader.lines] == [[line], [line]]
-
-
-def test_the_leader_of_the_weeder_is_asked_as_that_of_the_prober_is(api, dwd, leader):
-    line = "POST /weeders/shoot--a--b/kube-apiserver"
-    api.on(line, standby(f"127.0.0.1:{leader.port}"))
-    leader.on(line, Reply(examples.RECOVERY, 202))
-    ran = dwd("weed", "shoot--a--b", "kube-apiserver")
+    leader.on(line, Reply(answer, 202))
+    ran = dwd(*words)
     assert (ran.code, ran.err) == (0, "")
     assert [api.lines, leader.lines] == [[line], [line]]
 

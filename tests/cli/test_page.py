@@ -115,6 +115,14 @@ async def way(api, tokens=None, **settings):
             await asyncio.wait([task])
 
 
+@asynccontextmanager
+async def inside(api, tokens=None, **settings):
+    """The same, once the browser has opened the address."""
+    async with way(api, tokens, **settings) as here:
+        assert await here.enter() == (303, "/")
+        yield here
+
+
 @pytest.fixture
 def api():
     with FakeApi() as found:
@@ -147,8 +155,7 @@ async def test_the_secret_becomes_a_cookie_that_no_script_and_no_other_site_has(
 
 
 async def test_without_the_cookie_nothing_is_sent_on(api):
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         asked = len(api.asked)
         other = here.cookie.partition("=")[0]
         for cookie in ("", "x", f"{other}=", f"{other}=guess", f"dwd_page={here.cookie[-43:]}"):
@@ -159,16 +166,14 @@ async def test_without_the_cookie_nothing_is_sent_on(api):
 
 
 async def test_the_secret_works_once(api):
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         assert await here.enter() == (403, None)
         assert "Set-Cookie" not in here.answer.headers
         assert "asked for again, by another browser, and that was refused" in here.told
 
 
 async def test_the_browser_may_go_back_to_the_address_that_it_used(api):
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         path = here.url.removeprefix(here.origin)
         status, _, headers = await here.ask(path)
         assert (status, headers["Location"]) == (303, "/")
@@ -187,8 +192,7 @@ async def test_a_secret_that_is_wrong_or_posted_lets_nobody_in(api):
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "Same-Origin", ""])
 async def test_another_site_gets_nothing_even_with_the_cookie(api, site):
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         asked = len(api.asked)
         for method in ("GET", "POST"):
             status, text, _ = await here.ask(method=method, Sec_Fetch_Site=site)
@@ -200,16 +204,14 @@ async def test_another_site_gets_nothing_even_with_the_cookie(api, site):
     "origin_", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost:{}"]
 )
 async def test_a_form_of_another_origin_gets_nothing(api, origin_):
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         said = origin_.format(here.port)
         assert (await here.ask("/api/v1/shoots/a/probe", "POST", Origin=said))[0] == 403
         assert "POST /shoots/a/probe" not in api.lines
 
 
 async def test_its_own_page_may_ask(api):
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         own = {"Origin": here.origin, "Sec_Fetch_Site": "same-origin"}
         assert (await here.ask(**own))[0] == 200
         assert (await here.ask(Sec_Fetch_Site="none"))[0] == 200
@@ -218,8 +220,7 @@ async def test_its_own_page_may_ask(api):
 @pytest.mark.parametrize("host", ["evil.example:{}", "localhost:{}", "127.0.0.1", "[::1]:{}", ""])
 async def test_a_name_that_was_made_to_resolve_to_this_machine_gets_nothing(api, host):
     """DNS rebinding: the browser would send what it has for that name."""
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         asked = len(api.asked)
         status, text, _ = await here.ask(Host=host.format(here.port))
         assert status == 421
@@ -228,8 +229,7 @@ async def test_a_name_that_was_made_to_resolve_to_this_machine_gets_nothing(api,
 
 
 async def test_two_hosts_an_upgrade_a_tunnel_and_other_methods_are_refused(api):
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         host = f"Host: 127.0.0.1:{here.port}\nCookie: {here.cookie}"
         asked = len(api.asked)
         upgrade = "Connection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: eA=="
@@ -247,8 +247,7 @@ async def test_two_hosts_an_upgrade_a_tunnel_and_other_methods_are_refused(api):
 
 @pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="takes another user's place")
 async def test_another_user_of_the_machine_gets_nothing_even_with_the_cookie(api):
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
 
         def ask(user):
             words = [
@@ -303,8 +302,7 @@ def test_two_proxies_do_not_take_each_others_cookies():
 async def test_the_token_is_added_and_what_the_browser_says_of_itself_is_not_sent(api, tmp_path):
     token = tmp_path / "token"
     token.write_text("the-token")
-    async with way(api, TokenFile(token)) as here:
-        await here.enter()
+    async with inside(api, TokenFile(token)) as here:
         await here.ask(
             "/?state=Protected&q=%2e%2e",
             Authorization="Bearer mine",
@@ -325,8 +323,7 @@ async def test_the_token_is_added_and_what_the_browser_says_of_itself_is_not_sen
 
 
 async def test_a_write_goes_to_the_api_with_its_body_and_its_condition(api):
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         api.on(
             "POST /shoots/a/scale",
             Reply({"id": "x"}, 202, {"Location": "http://10.0.0.1:8080/api/v1/operations/x"}),
@@ -357,8 +354,7 @@ async def test_what_an_answer_sets_for_a_whole_host_stays_behind(api):
         "Content-Security-Policy": "default-src 'none'",
         "ETag": '"e"',
     }
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         api.on("GET /x", Reply({}, 200, more))
         _, _, headers = await here.ask("/api/v1/x")
         assert headers["ETag"] == '"e"'
@@ -382,8 +378,7 @@ async def test_events_come_through_one_by_one(api):
         finally:
             loop.call_soon_threadsafe(gone.set)
 
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         api.on("GET /events", stream)
         headers = {"Cookie": here.cookie, "Accept": "text/event-stream", "Last-Event-ID": "7"}
         async with here.browser.get(f"{here.origin}/api/v1/events", headers=headers) as answer:
@@ -400,8 +395,7 @@ async def test_events_come_through_one_by_one(api):
 
 
 async def test_a_body_that_is_too_big_is_refused_and_not_sent(api):
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         asked = len(api.asked)
         host = f"Host: 127.0.0.1:{here.port}\nCookie: {here.cookie}"
         for length in ("Content-Length: 70000", "Transfer-Encoding: chunked"):
@@ -427,8 +421,7 @@ async def test_a_body_that_is_too_big_is_refused_and_not_sent(api):
     ],
 )
 async def test_hostile_heads_are_answered_and_nothing_is_sent_on(api, line):
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         asked = len(api.asked)
         head = (
             f"POST /api/v1/x HTTP/1.1\nHost: 127.0.0.1:{here.port}\nCookie: {here.cookie}\n{line}"
@@ -450,8 +443,7 @@ async def test_it_begins_at_the_leader_and_follows_it(quick):
         )
         second.on("PUT /shoots/a/pause", standby(f"127.0.0.1:{first.port}"))
         first.on("PUT /shoots/a/pause", {"scope": "all"})
-        async with way(first) as here:
-            await here.enter()
+        async with inside(first) as here:
             assert (await here.ask())[1] == "second"
             status, text, _ = await here.ask(
                 "/api/v1/shoots/a/pause",
@@ -465,8 +457,7 @@ async def test_it_begins_at_the_leader_and_follows_it(quick):
 
 
 async def test_a_refusal_that_is_not_about_the_leader_is_passed_on_as_it_is(api):
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         api.on("GET /metrics", problem(503, "feature-off", "It is off", "the words"))
         status, text, headers = await here.ask("/api/v1/metrics")
         assert (status, json.loads(text)["detail"]) == (503, "the words")
@@ -478,8 +469,7 @@ async def test_a_standby_whose_leader_cannot_be_reached_is_shown_and_said_so():
         nowhere = standby(f"127.0.0.1:{gone.port}")
     with FakeApi() as api:
         api.on("GET /", HOME).on("GET /shoots", nowhere)
-        async with way(api) as here:
-            await here.enter()
+        async with inside(api) as here:
             assert (await here.ask())[0] == 200
             assert "connected to a standby, and its leader is unreachable" in here.told
 
@@ -488,8 +478,7 @@ async def test_a_process_that_runs_only_the_weeder_is_shown_itself():
     with FakeApi() as weeder, FakeApi() as prober:
         elsewhere = problem(503, "loop-not-here", "Not here", "it runs there", peer=prober.url)
         weeder.on("GET /", HOME).on("GET /shoots", elsewhere).on("GET /weeders", page())
-        async with way(weeder) as here:
-            await here.enter()
+        async with inside(weeder) as here:
             assert (await here.ask())[0] == 200
             assert prober.asked == []
             assert here.told == ""
@@ -499,8 +488,7 @@ async def test_a_way_that_breaks_is_said_to_and_comes_back(api, quick):
     """The terminal says it once, the browser gets a sentence, and both come back by themselves."""
     wire = Wire(api.port)
     await wire.mend()
-    async with way(wire) as here:
-        await here.enter()
+    async with inside(wire) as here:
         assert (await here.ask())[0] == 200
         await wire.cut()
         status, text, headers = await here.ask()
@@ -529,8 +517,7 @@ async def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(api, quick
         request.transport.close()
         return answer
 
-    async with way(api) as here:
-        await here.enter()
+    async with inside(api) as here:
         api.on("GET /half", half)
         with pytest.raises(aiohttp.ClientError):
             await here.ask("/api/v1/half")

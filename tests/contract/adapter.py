@@ -19,6 +19,7 @@ from app.core.limits import Backoff
 from app.core.metrics import Metrics
 from app.core.model.policy import ProberPolicy
 from app.core.tasks import Tasks
+from app.simulation.server.servers import MemoryCredentials
 from tests.contract.arena import ELECTION, TIMES, synced, until
 from tests.contract.proxy import Proxy
 
@@ -26,19 +27,6 @@ PROBE_TIMEOUT = 1.0
 """Seconds; what waits for a storage that is away waits no longer."""
 
 _LOCAL = r"(127\.0\.0\.1|[a-z.]+\.invalid):[0-9]+"
-
-
-class Fixed:
-    """Credentials that never change."""
-
-    def __init__(self, identity: SeedIdentity) -> None:
-        self._identity = identity
-
-    async def current(self) -> SeedIdentity:
-        return self._identity
-
-    async def refresh(self) -> None:
-        """There is nothing newer."""
 
 
 class Adapter:
@@ -56,7 +44,7 @@ class Adapter:
         identity = SeedIdentity(proxy.url, kubeconfig.client_context(ca), token)
         self._clock, self._proxy = clock, proxy
         self.metrics = Metrics()
-        self.api = SeedApi(Fixed(identity), clock, self.metrics, qps=1000.0, burst=1000)
+        self.api = SeedApi(MemoryCredentials(identity), clock, self.metrics, qps=1000.0, burst=1000)
         self.seed = SeedCluster(self.api, policy, tasks, Random(1))
         self.connector = ShootConnector(
             clock,

@@ -37,7 +37,6 @@ from tests.e2e.landscape import (
     grant,
 )
 from tests.e2e.processes import eventually
-from tests.e2e.proxies import TcpProxy
 from tests.support.certs import Authority
 
 _numbers = count(1)
@@ -123,30 +122,26 @@ class RealShoot:
 
     async def begin(self) -> None:
         self._token = await self._plane.api.token_of("kube-system", PROBE)
-        self._proxy = Proxy(self._plane.port)
-        await self._proxy.start()
-        self._ways = {route: TcpProxy(self._plane.port) for route in Route}
+        self._ways = {route: Proxy(self._plane.port) for route in Route}
         await all_of(way.start() for way in self._ways.values())
         self.user = self._plane.api.as_user(self._token)
 
     async def end(self) -> None:
         await self.user.close()
-        await self._proxy.close()
         await all_of(way.stop() for way in self._ways.values())
         await self._plane.api.delete(NODES)
         await self._plane.api.delete(KINDS["Lease"].path(NODE_LEASES))
 
     def secret(self, **changes: Any) -> SecretView:
         ca = changes.get("ca", self._plane.authority.pem)
-        route = changes.get("route")
-        right = self._proxy.url if route is None else self._ways[route].url
-        server = changes.get("server", right)
+        route = changes.get("route", Route.INTERNAL)
+        server = changes.get("server", self._ways[route].url)
         config = json.loads(objects.kubeconfig(self._namespace, server, ca, self._token))
         config["users"][0]["user"] = changes.get(
             "user", {"token": changes.get("token", self._token)}
         )
         content = changes.get("content", json.dumps(config).encode())
-        return SecretView(self._namespace, f"a{next(_numbers)}", content, route or Route.INTERNAL)
+        return SecretView(self._namespace, f"a{next(_numbers)}", content, route)
 
     @asynccontextmanager
     async def cut(self, route: Route, how: ConnectionLoss) -> AsyncIterator[None]:
@@ -171,7 +166,7 @@ class RealShoot:
             await self._plane.recover()
 
     def down(self):
-        return self._proxy.down()
+        return self._ways[Route.INTERNAL].down()
 
     @asynccontextmanager
     async def impostor(self) -> AsyncIterator[SecretView]:
@@ -237,7 +232,7 @@ class RealArena:
 
     async def _close(self) -> None:
         await self.user.close()
-        await self.proxy.close()
+        await self.proxy.stop()
         if self._shoot is not None:
             await self._shoot.end()
         kinds = ("Machine", "Deployment", "Scaler", "Secret", "EndpointSlice", "Pod")

@@ -158,7 +158,7 @@ class ServedArena:
             self.access = self.adapter.access
             async with self.adapter.open():
                 yield
-            await self.proxy.close()
+            await self.proxy.stop()
         finally:
             await self.servers.stop()
 

@@ -15,54 +15,31 @@ from tests.contract import pods
 from tests.contract.arena import KINDS, REAL_TIME
 from tests.contract.test_wire_writes import event
 from tests.e2e import objects
+from tests.e2e.kubectl import Kubectl as ScenarioKubectl
 
 pytestmark = [*REAL_TIME, pytest.mark.real]
 
 
-class Kubectl:
+class Kubectl(ScenarioKubectl):
     """The program, with a configuration and a cache of its own."""
 
     def __init__(self, binary: Path, folder: Path, config: str) -> None:
-        self._binary = str(binary)
-        file = folder / "config"
+        self._home, file = folder, folder / "config"
         file.write_text(config)
-        self._environment = {"KUBECONFIG": str(file), "HOME": str(folder), "PATH": ""}
-
-    async def start(self, *words: str) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            self._binary,
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=self._environment,
-        )
-
-    async def __call__(self, *words: str) -> str:
-        """Runs it; gives what it printed."""
-        process = await self.start(*words)
-        async with asyncio.timeout(15):
-            out, problems = await process.communicate()
-        assert process.returncode == 0, problems.decode()
-        return out.decode()
-
-    async def refused(self, *words: str) -> str:
-        """Runs it; gives how it was refused."""
-        process = await self.start(*words)
-        async with asyncio.timeout(15):
-            _, problems = await process.communicate()
-        assert process.returncode == 1
-        return problems.decode()
+        self._command = (str(binary), f"--kubeconfig={file}", "--namespace=default")
+        self._environment = {"HOME": str(folder), "PATH": ""}
 
     @asynccontextmanager
     async def following(self, *words: str):
         """Runs it within; gives a way to its next line."""
-        process = await self.start(*words)
+        process = await asyncio.create_subprocess_exec(
+            *(*self._command, *words), stdout=asyncio.subprocess.PIPE, env=self._environment
+        )
 
         async def line() -> str:
             assert process.stdout is not None
             async with asyncio.timeout(10):
-                return (await process.stdout.readline()).decode()
+                return (await process.stdout.readline()).decode().strip()
 
         try:
             yield line
@@ -118,22 +95,22 @@ async def test_objects_are_printed_as_json_and_yaml(arena, kubectl, namespaced):
     assert [each["metadata"]["name"] for each in several["items"]] == ["a"]
     assert several["items"][0]["kind"] == "Deployment"
     name = await kubectl("get", "deploy", *namespaced, "-o", "name")
-    assert name == "deployment.apps/a\n"
+    assert name == "deployment.apps/a"
 
 
 async def test_what_happens_is_followed(arena, kubectl, namespaced):
     await deployed(arena)
     async with kubectl.following("get", "deploy", *namespaced, "-w", "-o", "name") as line:
-        assert await line() == "deployment.apps/a\n"
+        assert await line() == "deployment.apps/a"
         await deployed(arena, "b")
-        assert await line() == "deployment.apps/b\n"
+        assert await line() == "deployment.apps/b"
 
 
 async def test_a_deployment_is_scaled(arena, kubectl, namespaced):
     await deployed(arena)
     for count in ("0", "3"):
         printed = await kubectl("scale", "deploy/a", "--replicas", count, *namespaced)
-        assert printed == "deployment.apps/a scaled\n"
+        assert printed == "deployment.apps/a scaled"
         found = await arena.admin.find("Deployment", "a")
         assert found["spec"]["replicas"] == int(count)
 
@@ -174,7 +151,7 @@ async def test_pods_are_a_table_and_what_they_wait_for_is_seen(arena, kubectl, n
             ["c", "1/1", "Running", "0"],
         ]
     chosen = await kubectl("get", "po", *namespaced, "-l", "role in (main,x),!y", "-o", "name")
-    assert chosen == "pod/a\n"
+    assert chosen == "pod/a"
     assert f"{arena.namespace} b " in " ".join((await kubectl("get", "po", "-A")).split())
 
 
@@ -214,7 +191,7 @@ async def test_a_pod_on_a_node_is_terminating_until_its_deletion_is_forced(
 async def test_rights_are_asked_for(where, kubectl, namespaced):
     if where == "http":
         pytest.skip("kubectl asks in protobuf, which the simulation does not take")
-    assert await kubectl("auth", "can-i", "patch", "deployments.apps", *namespaced) == "yes\n"
+    assert await kubectl("auth", "can-i", "patch", "deployments.apps", *namespaced) == "yes"
 
 
 def file_of(tmp_path, kind, spec, name="a"):
@@ -266,7 +243,7 @@ async def test_a_scale_request_is_followed_until_it_has_succeeded(
     waiting = asyncio.ensure_future(kubectl(*waits, *namespaced))
     status = {"phase": "Succeeded", "holdUntil": "2030-01-01T00:00:00.000000Z"}
     await arena.admin.patch("ScaleRequest", "a", {"status": status}, status=True)
-    assert await waiting == f"scalerequest.{GROUP}/a condition met\n"
+    assert await waiting == f"scalerequest.{GROUP}/a condition met"
     _, row = table(await kubectl("get", "dwdsr", *namespaced))
     assert row[:5] == ["a", "Down", "Succeeded", "jane", status["holdUntil"]]
 
