@@ -15,7 +15,7 @@ from app.core.model.workloads import ResourceRef, WorkloadView
 from app.prober.rules import candidates, leases, scaling, schedule, verdict
 from app.prober.rules.candidates import Candidacy, ExclusionMemory
 from app.prober.rules.leases import NEVER, READING, Contacts, LeaseHistory, Timings
-from app.prober.rules.schedule import ProbeIntervals, ScheduleInputs
+from app.prober.rules.schedule import ScheduleInputs
 from app.prober.rules.verdict import NO_RESULTS, ConsecutiveResults
 from bench.network import LATENCY, Network, NoAnswer
 from bench.world import World
@@ -90,7 +90,12 @@ class Looker:
         self._settings = settings
         self._rng = rng
         self._timings = Timings(settings.grace)
-        self._pace = ProbeIntervals(settings.interval, 0.2, min(5.0, settings.interval))
+        self._policy = ProberPolicy(
+            probe_interval=settings.interval,
+            limit=settings.limit,
+            success_threshold=1 if Without.COUNTS in settings.without else 3,
+            suspect_interval=min(5.0, settings.interval),
+        )
         self._memory = Memory()
         self._protected = False
         self._events: list[Event] = []
@@ -150,9 +155,7 @@ class Looker:
             protected=self._protected,
             gap_at=memory.contacts.gap_at(self._timings),
         )
-        return schedule.next_probe(
-            situation, self._pace, self._settings.limit, self._rng.random()
-        ).at
+        return schedule.next_probe(situation, self._policy, self._rng.random()).at
 
     def _with_contacts(self, now: float, due: float) -> float:
         """Makes the contacts before the probe that is due; one that fails is a failed probe."""
@@ -190,14 +193,9 @@ class Looker:
         return verdict.assess(found, self._settings.limit, protected=self._protected)
 
     def _decide(self, assessed: verdict.Assessment, now: float) -> verdict.VerdictOutcome:
-        policy = ProberPolicy(
-            failure_threshold=1,
-            success_threshold=1 if Without.COUNTS in self._settings.without else 3,
-            suspect_interval=self._pace.suspect_interval,
-        )
         return verdict.decide_assessment(
             assessed,
-            policy,
+            self._policy,
             verdict.Preconditions(),
             self._memory.consecutive,
             now,

@@ -6,7 +6,7 @@ it is now with what runs. `Prober` puts all parts of the prober together.
 
 import asyncio
 
-from app.core.model.shoots import ClusterView, ShootView
+from app.core.model.shoots import ShootView
 from app.core.ports import Preparation, SeedChange, Watched
 from app.prober import messages
 from app.prober.environment import ProberEnvironment
@@ -128,42 +128,33 @@ class ProberController:
         cluster = self._env.seed.clusters().get(namespace)
         found = lifecycle.decide(cluster)
         runner = self._registry.runner(namespace)
+        undecodable = found.action is lifecycle.LifecycleAction.UNKNOWN
         if cluster is None:
             self._reported.pop(namespace, None)
-        elif found.action is lifecycle.LifecycleAction.UNKNOWN:
-            self._report_undecodable(cluster, found)
-        if not found.runs(running=runner is not None, protected=self._protected(namespace)):
+        elif undecodable and self._reported.get(namespace) != cluster.resource_version:
+            # Reported once for each resourceVersion of the Cluster.
+            self._reported[namespace] = cluster.resource_version
+            messages.lifecycle_changed(self._env, namespace, found.reason, found.message)
+        refs = (each.ref for each in self._env.policy.dependents)
+        protected = scaling.protection_active(
+            self._env.seed.dependent(namespace, ref) for ref in refs
+        )
+        if not found.runs(running=runner is not None, protected=protected):
             await self._registry.stop(namespace, found)
         elif cluster is not None and isinstance(cluster.shoot, ShootView):
-            subject = self._subject(namespace, cluster.shoot)
-            if runner is None:
-                self._registry.start(subject, found, self._scaling_from(namespace, cluster.shoot))
-            else:
+            subject = ProbedShoot.of(namespace, cluster.shoot, self._env.policy)
+            if runner is not None:
                 runner.cluster_changed(subject)
+            else:
+                scaling_from = lifecycle.scaling_from(
+                    cluster.shoot,
+                    initial_delay=self._env.policy.initial_delay,
+                    now=self._env.clock.now(),
+                    in_first_list=namespace in self._first_list,
+                )
+                self._registry.start(subject, found, scaling_from)
         self._first_list.discard(namespace)
         self._registry.listed = self._registry.listed or not self._first_list
-
-    def _protected(self, namespace: str) -> bool:
-        refs = (each.ref for each in self._env.policy.dependents)
-        return scaling.protection_active(self._env.seed.dependent(namespace, ref) for ref in refs)
-
-    def _subject(self, namespace: str, shoot: ShootView) -> ProbedShoot:
-        return ProbedShoot.of(namespace, shoot, self._env.policy)
-
-    def _scaling_from(self, namespace: str, shoot: ShootView) -> float:
-        return lifecycle.scaling_from(
-            shoot,
-            initial_delay=self._env.policy.initial_delay,
-            now=self._env.clock.now(),
-            in_first_list=namespace in self._first_list,
-        )
-
-    def _report_undecodable(self, cluster: ClusterView, found: lifecycle.Lifecycle) -> None:
-        """Reports a Shoot that cannot be decoded, once for each resourceVersion of the Cluster."""
-        if self._reported.get(cluster.name) == cluster.resource_version:
-            return
-        self._reported[cluster.name] = cluster.resource_version
-        messages.lifecycle_changed(self._env, cluster.name, found.reason, found.message)
 
 
 class Prober:

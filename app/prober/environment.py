@@ -80,16 +80,12 @@ class OperationLog:
         if (snapshot := self._running.get(name)) is not None:
             return snapshot()
         found = self._manual.get(name) or self._past.get(name)
-        if found is None and self._may_have_been(name):
-            raise OperationGone(f"operation {name} is one of an earlier leader, or long over")
+        if found is None and _ID.fullmatch(name):
+            # Of our own ids we know the last one; any other may have been given out by an earlier process.
+            process, _, number = name.partition("-")
+            if process != self._process or 0 < int(number) <= self._last:
+                raise OperationGone(f"operation {name} is one of an earlier leader, or long over")
         return found
-
-    def _may_have_been(self, name: str) -> bool:
-        """Whether some process may have given out this id; of our own we know the last one."""
-        if not _ID.fullmatch(name):
-            return False
-        process, _, number = name.partition("-")
-        return process != self._process or 0 < int(number) <= self._last
 
 
 # Bounds on what all shoots do at once (threats T11; rules 4.3, budgets).
@@ -209,6 +205,6 @@ class ProberEnvironment:
     endpoints: EndpointAdapters | None = None
     """None if no endpoint probe is configured."""
     together: float = 0.0
-    """Seconds of a time slot whose regular probes begin together (`rules.schedule.ProbeIntervals`); 0 for none."""
+    """Seconds of a time slot whose regular probes begin together (`rules.schedule.regular`); 0 for none."""
     runs_together: float = 0.0
     """The same for the runs of endpoint probes (`rules.probe_worker.first_tick`)."""

@@ -14,7 +14,7 @@ from app.prober.environment import ProberEnvironment
 from app.prober.rules import scaling
 from app.prober.rules.lifecycle import Lifecycle, ProbedShoot
 from app.prober.runner import ShootRunner
-from app.prober.scaling.run import Scalers
+from app.prober.scaling.run import Scaler
 from app.prober.status import ShootStatus, ShootSummary
 
 
@@ -39,7 +39,8 @@ class ShootRegistry:
 
     def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
-        self.scalers = Scalers(environment)
+        self._scalers: dict[str, Scaler] = {}
+        """Of shoots that are probed or scaled by hand: one outlives the runner while a forced manual run goes on."""
         self.endpoints = None if environment.endpoints is None else EndpointProbes(environment)
         """The endpoint probes of the shoots that are probed; None if none are configured."""
         self._running: dict[str, Running] = {}
@@ -56,17 +57,35 @@ class ShootRegistry:
     def runners(self) -> tuple[ShootRunner, ...]:
         return tuple(each.runner for each in self._running.values())
 
+    def scaler(self, namespace: str) -> Scaler | None:
+        """The scaler of this shoot; None if it is neither probed nor scaled by hand."""
+        return self._scalers.get(namespace)
+
+    def scaler_of(self, namespace: str) -> Scaler:
+        """The scaler of this shoot, made if there is none yet."""
+        if namespace not in self._scalers:
+            self._scalers[namespace] = Scaler(self._env, namespace)
+        return self._scalers[namespace]
+
+    def release_scaler(self, namespace: str) -> None:
+        """Forgets the scaler of a shoot that is no longer probed, unless a run is under way."""
+        if (found := self._scalers.get(namespace)) is not None and found.idle:
+            del self._scalers[namespace]
+
     def start(self, subject: ProbedShoot, lifecycle: Lifecycle, scaling_from: float) -> None:
         """Starts to probe a shoot; does nothing if it is probed already, or everything was stopped."""
         if self._stopped or subject.namespace in self._running:
             return
-        scaler = self.scalers.of(subject.namespace)
         probes, namespace = self.endpoints, subject.namespace
         closed_by = None if probes is None else partial(probes.closed, namespace)
+        scaler = self.scaler_of(namespace)
         runner = ShootRunner(self._env, subject, scaler, scaling_from, closed_by)
-        task = self._env.tasks.kept(
-            runner.run, f"probe {namespace}", lambda error: self._failed(runner, error)
-        )
+
+        def failed(error: Exception) -> None:
+            runner.crashed(error)
+            messages.runner_failed(self._env, namespace, error)
+
+        task = self._env.tasks.kept(runner.run, f"probe {namespace}", failed)
         self._running[namespace] = Running(runner, task)
         self._not_probed.pop(namespace, None)
         if probes is not None:
@@ -74,10 +93,6 @@ class ShootRegistry:
         messages.lifecycle_changed(
             self._env, namespace, "ProbingStarted", f"probing starts: {lifecycle.message}"
         )
-
-    def _failed(self, runner: ShootRunner, error: Exception) -> None:
-        runner.crashed(error)
-        messages.runner_failed(self._env, runner.namespace, error)
 
     async def stop(self, namespace: str, lifecycle: Lifecycle) -> None:
         """Ends the probing of a shoot; nothing is scaled, as hibernation and deletion belong to gardenlet (rules 2)."""
@@ -93,8 +108,8 @@ class ShootRegistry:
         self._note_not_probed(namespace, lifecycle)
         if found is not None:
             # A manual run may have started while the runner was being stopped.
-            await self.scalers.of(namespace).stop(lifecycle.message, forced_too=False)
-            self.scalers.release(namespace)
+            await self.scaler_of(namespace).stop(lifecycle.message, forced_too=False)
+            self.release_scaler(namespace)
 
     def _note_not_probed(self, namespace: str, lifecycle: Lifecycle) -> None:
         if namespace not in self._env.seed.clusters():
@@ -114,7 +129,7 @@ class ShootRegistry:
         if self.endpoints is not None:
             await asyncio.gather(*(self.endpoints.stop(namespace) for namespace in self._running))
         self._running.clear()
-        await asyncio.gather(*(each.stop(why) for each in self.scalers.all()))
+        await asyncio.gather(*(each.stop(why) for each in tuple(self._scalers.values())))
 
     def endpoint_views(self, namespace: str) -> tuple[EndpointResultView, ...]:
         """The results of a shoot's endpoint probes, one for each probe and target."""
@@ -167,7 +182,7 @@ class ShootRegistry:
         # The original writes no time beside the meltdown key. Protection then counts from the end of probing, at which
         # it was there.
         began = scaling.protected_since(views.values()) or known.since
-        scaler = self.scalers.known(namespace)
+        scaler = self._scalers.get(namespace)
         scaling_run = None if scaler is None else scaler.scaling_run
         message = known.lifecycle.message
         if active:

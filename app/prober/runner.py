@@ -29,7 +29,7 @@ from app.prober import messages
 from app.prober.environment import SLOW, ProberEnvironment
 from app.prober.rules import paths, schedule, state, verdict
 from app.prober.rules.lifecycle import ProbedShoot
-from app.prober.rules.schedule import NextProbe, ProbeIntervals, ScheduleInputs, TimeBalance
+from app.prober.rules.schedule import NextProbe, ScheduleInputs, TimeBalance
 from app.prober.rules.verdict import (
     NO_RESULTS,
     ConsecutiveResults,
@@ -472,10 +472,6 @@ class ProbeSchedule:
 
     def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
-        policy = environment.policy
-        self._pace = ProbeIntervals(
-            policy.probe_interval, policy.jitter, policy.suspect_interval, environment.together
-        )
         self.next = NextProbe(environment.clock.now(), "start")
         self.failures = 0
         """Failed probes and contacts in a row."""
@@ -544,18 +540,13 @@ class ProbeSchedule:
     def begin(self) -> tuple[bool, bool]:
         """Called when a probe begins; returns whether a person asked for it, and whether it may count."""
         asked, self._asked = self._asked, False
-        counts = not asked or self._apart()
+        # One that a person asked for counts if it comes late enough after the last one that counted. That is not the
+        # distance from the last probe: a caller that asks all the time would then keep every probe from counting.
+        now = self._env.clock.now()
+        counts = not asked or now - self._counted_at >= self._env.policy.suspect_interval
         if counts:
-            self._counted_at = self._env.clock.now()
+            self._counted_at = now
         return asked, counts
-
-    def _apart(self) -> bool:
-        """Whether a probe that a person asked for comes late enough after the last one that counted to count, too.
-
-        The distance is not that from the last probe: then a caller that asks all the time would keep every probe from
-        counting.
-        """
-        return self._env.clock.now() - self._counted_at >= self._env.policy.suspect_interval
 
     def succeeded(self) -> None:
         """Called when a probe ended in a reading."""
@@ -571,8 +562,8 @@ class ProbeSchedule:
 
     def plan(self, inputs: ScheduleInputs, last: Reading | None) -> None:
         """Schedules the next probe by what the `last` one left behind."""
-        chance = self._env.chance.random()
-        self.next = schedule.next_probe(inputs, self._pace, self._env.policy.limit, chance)
+        env = self._env
+        self.next = schedule.next_probe(inputs, env.policy, env.chance.random(), env.together)
         self._not_before = max(self._not_before, inputs.rests_until)
         if self._woken:  # while the probe was under way, so that it may have missed what changed
             self.next = self._at_once("woken")

@@ -135,18 +135,7 @@ def conditions(
     facts: ShootStatus, before: tuple[ShootCondition, ...], now: float
 ) -> tuple[ShootCondition, ...]:
     """The conditions as of `now`; one whose status has not changed keeps its `since`."""
-    known = {each.type: each for each in before}
-    return tuple(_timed(found, known.get(found[0]), now) for found in _found(facts))
-
-
-def _timed(found: Found, before: ShootCondition | None, now: float) -> ShootCondition:
-    kind, status, reason, message = found
-    since = now if before is None or before.status is not status else before.since
-    return ShootCondition(kind, status, reason, message, since)
-
-
-def _found(facts: ShootStatus) -> tuple[Found, ...]:
-    return (
+    found = (
         _reachable(facts.result),
         _renewed(facts) if facts.paths is None else _external(facts),
         _credentials(facts.result),
@@ -154,6 +143,8 @@ def _found(facts: ShootStatus) -> tuple[Found, ...]:
         _scaling(facts),
         _paused(facts.effective),
     )
+    since = {(each.type, each.status): each.since for each in before}
+    return tuple(ShootCondition(*each, since.get(each[:2], now)) for each in found)
 
 
 def _reachable(result: Tally | PathReading | Failure | None) -> Found:
@@ -332,8 +323,11 @@ class ProtectionWatch:
             return  # a standby keeps `since` up to date, and leaves the report to the leader
         if active and self._we_scaled_down():
             self.begins = verdict.began(self.begins, self._env.clock.now())
-        why = self._manual() or ("found in the seed" if decision is None else decision.message)
-        messages.protection_changed(self._env, self._namespace, self._refs()[:1], why, began=active)
+        why = "found in the seed" if decision is None else decision.message
+        if (run := self._scaler.scaling_run) is not None and run.order.manual:
+            why = f"scaled {run.direction} by hand ({run.order.author}: {run.order.reason})"
+        refs = [ref for ref, view in self._scaler.views().items() if view is not None]
+        messages.protection_changed(self._env, self._namespace, refs[:1], why, began=active)
 
     def abandoned(self, why: str) -> None:
         """Reports that probing ends while protection is active; a standby leaves the report to the leader."""
@@ -350,16 +344,6 @@ class ProtectionWatch:
             self.since = None
             return
         self.since = scaling.protected_since(views) or self.since or self._env.clock.now()
-
-    def _refs(self) -> list[ResourceRef]:
-        return [ref for ref, view in self._scaler.views().items() if view is not None]
-
-    def _manual(self) -> str | None:
-        """The author and reason of the manual scaling run that is under way; None if there is none."""
-        scaling_run = self._scaler.scaling_run
-        if scaling_run is None or not scaling_run.order.manual:
-            return None
-        return f"scaled {scaling_run.direction} by hand ({scaling_run.order.author}: {scaling_run.order.reason})"
 
     def _we_scaled_down(self) -> bool:
         """Whether an automatic run scaled down: only those count as flapping, as a person's say nothing of the path."""

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.tasks import Tasks
-from tests.support.harness import SHOOT, Harness, Lab
+from tests.support.harness import Harness, Lab
 
 
 @pytest.fixture
@@ -21,7 +21,5 @@ async def lab() -> AsyncIterator[Lab]:
 
 @pytest.fixture
 async def harness(lab: Lab) -> Harness:
-    """One healthy shoot of ten nodes, and a prober with Gardener's dependents."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    return lab.prober(world)
+    """A prober with Gardener's dependents that has probed one healthy shoot of ten nodes for a minute."""
+    return await lab.healthy()

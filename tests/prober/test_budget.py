@@ -58,7 +58,6 @@ async def test_no_absence_of_storage_goes_unnoticed_between_probes(lab):
 
 
 async def test_a_single_late_lease_that_is_no_candidate_costs_nodes_once_in_five_minutes(harness):
-    await harness.run(60)
     harness.faults.kubelet_dead(SHOOT, "node-3")
     harness.world.delete_machine(SHOOT, "machine-3")
     harness.world.patch(SHOOT, "cluster-autoscaler", {"metadata": {"labels": {"x": "y"}}})
@@ -75,7 +74,6 @@ async def test_nodes_are_not_read_while_every_lease_is_renewed(harness):
 
 
 async def test_machines_come_from_the_watch(harness):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(60)
@@ -83,7 +81,6 @@ async def test_machines_come_from_the_watch(harness):
 
 
 async def test_under_protection_nodes_are_read_every_30_s(harness):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         harness.world.requests.reset()
@@ -92,7 +89,6 @@ async def test_under_protection_nodes_are_read_every_30_s(harness):
 
 
 async def test_the_confirming_reading_comes_by_a_connection_of_its_own(harness):
-    await harness.run(60)
     harness.world.requests.reset()
     with harness.faults.path_cut(SHOOT):
         await harness.until(harness.writes)

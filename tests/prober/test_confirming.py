@@ -14,7 +14,6 @@ LEASES = frozenset({"leases"})
 async def before_the_confirming_reading(harness, happens):
     """Lets something happen between the first reading of an outage and the confirming one; waits for the probe's
     end."""
-    await harness.run(60)
     cut = harness.faults.path_cut(SHOOT)
     probe = harness.prober.registry.runner(SHOOT)._probe
     confirm = probe.confirm
@@ -81,7 +80,6 @@ async def test_nodes_that_stop_being_candidates_before_the_confirming_reading_ma
 
 async def test_what_comes_to_be_written_while_a_probe_is_under_way_is_confirmed_too(harness):
     """Everything was at 0 when it began: it read no Nodes, and must not act on leases alone."""
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(12)
@@ -99,8 +97,7 @@ async def test_what_comes_to_be_written_while_a_probe_is_under_way_is_confirmed_
 async def recurring(lab, turn):
     """An outage recurs while a scale-up waits for its turn, so long after the first good probe; when is it known?"""
     harness = await lab.healthy(suspect_interval=2.0, success_threshold=13)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
     await harness.until(lambda: "1 of 13" in harness.decision().message)
     good = harness.probes()[-1]
     harness.faults.path_cut(SHOOT)

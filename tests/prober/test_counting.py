@@ -20,7 +20,6 @@ async def test_probes_that_count_are_suspect_interval_apart_and_none_is_lost(lab
 
 
 async def test_a_slow_first_good_probe_does_not_make_a_fourth_one_necessary(harness):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(7)
@@ -32,7 +31,6 @@ async def test_a_slow_first_good_probe_does_not_make_a_fourth_one_necessary(harn
 
 
 async def test_lost_leadership_leaves_the_count(harness):
-    await harness.run(60)
     cut = harness.faults.path_cut(SHOOT)
     await harness.protect()
     cut.lift()

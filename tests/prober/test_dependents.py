@@ -34,6 +34,11 @@ def annotation(harness, ref=KCM):
 
 
 @pytest.fixture
+async def harness(lab):
+    return await lab.healthy(settle=0)
+
+
+@pytest.fixture
 def dependents(harness):
     return Dependents(harness.environment)
 

@@ -88,7 +88,6 @@ async def test_a_shoot_that_was_hibernated_when_clusters_were_first_listed_is_he
 
 async def test_a_restart_in_an_outage_that_ends_scales_nothing(harness):
     """Leases that moved while nobody looked are no outage."""
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.run(22)
         await harness.kill()
@@ -100,7 +99,6 @@ async def test_a_restart_in_an_outage_that_ends_scales_nothing(harness):
 
 @pytest.mark.parametrize("after", [5, 15, 24])
 async def test_a_restart_in_mid_outage_costs_no_more_than_leases_take_to_be_known(harness, after):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         begun = harness.now
         await harness.run(after)
@@ -139,7 +137,5 @@ async def test_a_start_in_mid_protection_keeps_it_until_the_nodes_are_back(lab):
 
 
 async def test_a_running_prober_is_not_held_back_by_a_new_operation(harness):
-    await harness.run(60)
     harness.world.patch_cluster(SHOOT, operation("Reconcile", harness.now))
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()

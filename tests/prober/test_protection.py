@@ -15,7 +15,6 @@ async def test_a_healthy_shoot_is_healthy_and_nothing_is_written(harness):
 async def test_when_the_nodes_lose_their_path_the_controllers_go_to_zero_before_a_node_is_marked(
     harness,
 ):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.replicas() == (0, 0, 0)

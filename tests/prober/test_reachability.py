@@ -7,13 +7,13 @@ from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.simulation.traffic import Host, Trouble
 from tests.support.harness import GARDENER, SHOOT
 
+NO_VERSION = Trouble(error_rate=1.0, what=frozenset({"version"}))
+
 
 @pytest.fixture(params=[10.0, 30.0])
 async def anywhere(lab, request):
     """A healthy shoot, with our interval and with Gardener's."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    return lab.prober(world, probe_interval=request.param)
+    return await lab.healthy(settle=0, probe_interval=request.param)
 
 
 @pytest.mark.parametrize("seconds", [12.0, 20.0, 33.0, 60.0, 120.0])
@@ -29,50 +29,39 @@ async def test_a_server_or_storage_that_is_away_never_scales_anything(anywhere, 
     assert harness.state() is ShootState.HEALTHY
 
 
-@pytest.mark.parametrize("fault", ["api_down", "api_hanging"])
-async def test_no_answer_is_unreachable(harness, fault):
-    await harness.run(60)
-    with getattr(harness.faults, fault)(SHOOT):
+@pytest.mark.parametrize(
+    ("begin", "probe_timeout", "reason"),
+    [
+        (lambda faults: faults.api_down(SHOOT), 30.0, VerdictReason.UNREACHABLE),
+        (lambda faults: faults.api_hanging(SHOOT), 30.0, VerdictReason.UNREACHABLE),
+        (lambda faults: faults.api_hanging(SHOOT), 3.0, VerdictReason.UNREACHABLE),
+        (lambda faults: faults.storage_away(SHOOT), 30.0, VerdictReason.LEASES_UNREADABLE),
+        (lambda faults: faults.storage_away(SHOOT), 3.0, VerdictReason.TOO_SLOW),
+        (lambda faults: faults.trouble(SHOOT, NO_VERSION), 30.0, VerdictReason.BAD_ANSWER),
+    ],
+    ids=[
+        "down",
+        "hanging",
+        "hanging, and a short probeTimeout",
+        "storage away",
+        "storage away, and a short probeTimeout",
+        "no version",
+    ],
+)
+async def test_what_does_not_answer_holds_an_outage_for_its_reason(
+    lab, begin, probe_timeout, reason
+):
+    harness = await lab.healthy(probe_timeout=probe_timeout)
+    with harness.faults.path_cut(SHOOT), begin(harness.faults):
         await harness.run(60)
-        assert harness.state() is ShootState.UNREACHABLE
         assert harness.decision().verdict is Verdict.HOLD
-
-
-async def test_no_answer_within_a_short_probe_timeout_is_unreachable_too(lab):
-    harness = await lab.healthy(probe_timeout=3.0)
-    with harness.faults.api_hanging(SHOOT):
-        await harness.run(30)
-        assert harness.reason() is VerdictReason.UNREACHABLE
-
-
-async def test_leases_that_do_not_come_within_probe_timeout_are_too_slow(lab):
-    harness = await lab.healthy(probe_timeout=3.0)
-    with harness.faults.storage_away(SHOOT):
-        await harness.run(30)
-        assert harness.reason() is VerdictReason.TOO_SLOW
-        assert harness.state() is ShootState.FAILING
-
-
-async def test_storage_that_is_away_is_failing_although_version_answers(harness):
-    await harness.run(60)
-    with harness.faults.storage_away(SHOOT):
-        await harness.run(60)
-        assert harness.state() is ShootState.FAILING
-        assert harness.reason() is VerdictReason.LEASES_UNREADABLE
-
-
-async def test_an_answer_that_is_not_a_version_is_failing(harness):
-    await harness.run(60)
-    broken = Trouble(error_rate=1.0, what=frozenset({"version"}))
-    with harness.faults.path_cut(SHOOT), harness.faults.trouble(SHOOT, broken):
-        await harness.run(120)
-        assert harness.state() is ShootState.FAILING
-        assert harness.reason() is VerdictReason.BAD_ANSWER
+        assert harness.reason() is reason
+        unreachable = reason is VerdictReason.UNREACHABLE
+        assert harness.state() is (ShootState.UNREACHABLE if unreachable else ShootState.FAILING)
         assert not harness.writes()
 
 
 async def test_nodes_that_cannot_be_read_hold_a_scale_down(harness):
-    await harness.run(60)
     with (
         harness.faults.path_cut(SHOOT),
         harness.faults.forbidden(SHOOT, "list", "nodes"),
@@ -83,13 +72,11 @@ async def test_nodes_that_cannot_be_read_hold_a_scale_down(harness):
 
 
 async def test_a_failed_contact_is_a_failed_probe(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, probe_interval=30.0)
+    harness = await lab.healthy(settle=0, probe_interval=30.0)
     await harness.until(lambda: len(harness.probes()) == 3, within=90)
     before = harness.probes()[-1]
     contact = frozenset({"contact"})
-    with world.faults.trouble(SHOOT, Trouble(error_rate=1.0, what=contact)):
+    with harness.faults.trouble(SHOOT, Trouble(error_rate=1.0, what=contact)):
         await harness.until(lambda: len(harness.probes()) == 4)
     assert 10 < harness.probes()[-1] - before <= 12.2, "10 s to the contact, at most 2 s on"
 
@@ -98,7 +85,6 @@ async def test_a_failed_contact_is_a_failed_probe(lab):
 async def test_a_429_holds_and_is_heeded_for_its_retry_after_up_to_60_seconds(
     harness, asked, waits
 ):
-    await harness.run(60)
     throttled = harness.faults.throttled(SHOOT, asked)
     before = len(harness.probes())
     await harness.until(lambda: len(harness.probes()) > before)
@@ -112,7 +98,6 @@ async def test_a_429_holds_and_is_heeded_for_its_retry_after_up_to_60_seconds(
 
 
 async def test_no_wake_breaks_the_wait_of_a_429(harness):
-    await harness.run(60)
     throttled = harness.faults.throttled(SHOOT, 30.0)
     await harness.until(lambda: harness.reason() is VerdictReason.THROTTLED)
     throttled.lift()
@@ -126,7 +111,6 @@ async def test_no_wake_breaks_the_wait_of_a_429(harness):
 
 async def test_a_single_429_makes_no_gap(harness):
     """Its wait is short, so the outage it falls into is found in time."""
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.run(12)
         with harness.faults.throttled(SHOOT):
@@ -143,14 +127,11 @@ async def patient(lab, monkeypatch):
     """A healthy shoot, whose pages of Leases are waited for longer than all of them are believed."""
     monkeypatch.setattr(shoot, "LEASES_WITHIN", 20.0)
     monkeypatch.setattr(shoot, "PAGE", 3)
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    return lab.prober(world)
+    return await lab.healthy()
 
 
 async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_scale(patient):
     harness = patient
-    await harness.run(60)
     slow = Trouble(latency=2.0, what=frozenset({"leases"}))
     with harness.faults.path_cut(SHOOT), harness.faults.trouble(SHOOT, slow):
         begun = len(harness.probes())
@@ -177,7 +158,6 @@ async def test_a_prober_whose_first_probes_failed_does_not_scale_on_what_it_find
 
 @pytest.mark.parametrize("fault", ["api_down", "api_hanging", "storage_away"])
 async def test_nothing_that_is_away_in_an_outage_ends_its_protection(harness, fault):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         with getattr(harness.faults, fault)(SHOOT):
@@ -190,9 +170,7 @@ async def test_nothing_that_is_away_in_an_outage_ends_its_protection(harness, fa
 
 
 async def test_storage_that_was_away_before_an_outage_only_delays_its_protection(harness):
-    await harness.run(60)
     with harness.faults.storage_away(SHOOT):
         await harness.run(40)
     await harness.run(20)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()

@@ -350,7 +350,7 @@ async def test_of_a_shoot_whose_namespace_is_deleted_nothing_is_left(lab):
     await operator.run(90)
     assert not operator.writes(KCM)
     assert not operator.requests()
-    assert operator.prober.registry.scalers.known(SHOOT) is None
+    assert operator.prober.registry.scaler(SHOOT) is None
     assert operator.prober.scale_requests._shoots == {}
     operator.kubectl.create("ScaleRequest", OTHER, "mine", direction="Down", reason="r")
     await operator.until(lambda: operator.writes(KCM, OTHER), within=70)

@@ -20,8 +20,7 @@ WITH_ETCD_ONLY = (DependentPolicy(ETCD, ScalePolicy(0), ScalePolicy(0)),)
 
 async def waiting_up(harness):
     """A scaling run upwards that waits for MCM's delay."""
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
     await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
     await harness.run(6)
     assert harness.state() is ShootState.RECOVERING
@@ -132,8 +131,7 @@ async def test_a_hold_that_lasts_three_suspect_intervals_ends_the_run(lab):
 async def test_a_hold_of_a_write_that_waits_for_readiness_ends_nothing(lab):
     """Only writes wait for a verdict."""
     harness = await lab.healthy()
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
     with harness.faults.pods_stuck(SHOOT, KCM):
         await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
         with harness.faults.api_down(SHOOT):
@@ -179,13 +177,9 @@ async def test_a_shoot_has_one_run_at_a_time(lab):
 
 async def test_a_failed_runner_makes_the_writes_of_its_run_wait(lab):
     """An unexpected failure is a HOLD, too."""
-    with capture_logs():  # a rendered traceback would cost a second of real time each
-        await fail(lab)
-
-
-async def fail(lab):
     harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
-    with harness.faults.path_cut(SHOOT):
+    # A rendered traceback would cost a second of real time each.
+    with harness.faults.path_cut(SHOOT), capture_logs():
         await harness.until(lambda: harness.writes(MCM))
         runner = harness.prober.registry.runner(SHOOT)
         runner._probe.probe = None
@@ -195,8 +189,7 @@ async def fail(lab):
 
 async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothing(lab):
     harness = await lab.healthy()
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
     for _ in range(200):  # many other shoots come back
         harness.environment.scale_ups.turn(harness.now + 10)
     await harness.until(lambda: harness.state() is ShootState.RECOVERING)
@@ -272,7 +265,7 @@ async def test_a_write_that_waited_for_the_budget_does_not_start_under_a_hold(la
         def begins():
             tries.append(harness.now)
             if len(tries) == 1:
-                harness.prober.registry.scalers.of(SHOOT).scaling_run.guard.tell(Verdict.HOLD)
+                harness.prober.registry.scaler(SHOOT).scaling_run.guard.tell(Verdict.HOLD)
             starting()
 
         return call(api, request, *more, starting=starting and begins, **options)

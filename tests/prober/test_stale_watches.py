@@ -152,8 +152,7 @@ async def test_from_stale_machines_no_node_is_taken_to_have_none(lab):
     world.faults.watch_not_opened(Watched.MACHINES)
     harness = lab.prober(world)
     await harness.run(60)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
 
 
 async def test_a_scale_up_needs_the_cluster_and_not_the_secret(lab):

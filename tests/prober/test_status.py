@@ -80,7 +80,6 @@ async def test_an_outline_says_the_same_as_the_whole_through_an_outage(harness):
 
 
 async def test_a_failed_run_is_in_the_outline(harness):
-    await harness.run(60)
     with harness.faults.patch_forbidden(), harness.faults.path_cut(SHOOT):
         await harness.until(lambda: only(harness).state is ShootState.FAILING)
         assert outlines_agree(harness)

@@ -76,7 +76,6 @@ class Records:
 async def test_the_way_of_a_probe_is_the_documented_one(lab, harness):
     records = Records(harness)
     writing = lab.tasks.shared(records.writer.run, "events")
-    await harness.run(60)
     runner = harness.prober.registry.runner(SHOOT)
     probe = runner._probe_once
     ways: list[set[str]] = []

@@ -185,19 +185,12 @@ def _moved(
     if low > high:  # the node's clock was set in between, so what was learnt before is void
         lows, highs = lows[-1:], highs[-1:]
         low, high = lows[0], highs[0]
-    elif _old_at_once(renewed + high, duration, reading.sent):
+    elif reading.sent - (renewed + high) >= _OLD * duration:
+        # Seen only now, it would be old enough to be expired: the readings are too far apart to tell a clock that was
+        # set back from a kubelet that fell silent. So it starts anew, like one seen for the first time (rules 3.1).
         return LeaseTrack(renewed, duration, reading.received)
     offset = 0.0 if low <= 0.0 <= high <= offset_tolerance(duration) else high
     return LeaseTrack(renewed, duration, track.first_seen, sent, lows, highs, offset)
-
-
-def _old_at_once(renewed: float, duration: float, sent: float) -> bool:
-    """Whether a renewal that was seen only now would already be old enough to be expired.
-
-    The readings are too far apart then to tell a clock that was set back from a kubelet that fell silent. So the lease
-    starts anew, like one that is seen for the first time (rules 3.1).
-    """
-    return sent - renewed >= _OLD * duration
 
 
 def judge_all(
@@ -214,21 +207,14 @@ def judge_all(
     may come from a clock that is ahead, or from before the outage, and protection would end in mid-outage
     (rules 3.1).
     """
-    judged = (
-        judge(name, track, reading, contacts.back_since, timings)
-        for name, track in history.tracks.items()
-    )
-    if not protected:
-        return tuple(judged)
-    return tuple(
-        _unproven(each, history.tracks[each.name], reading.sent, timings.expiry) for each in judged
-    )
-
-
-def _unproven(judgement: Judgement, track: LeaseTrack, sent: float, expiry: float) -> Judgement:
-    if judgement.state is not LeaseState.FRESH or _surely_fresh(track, sent, expiry):
-        return judgement
-    return judgement._replace(state=LeaseState.UNKNOWN)
+    judged = []
+    for name, track in history.tracks.items():
+        found = judge(name, track, reading, contacts.back_since, timings)
+        if protected and found.state is LeaseState.FRESH:
+            proven = _surely_fresh(track, reading.sent, timings.expiry)
+            found = found if proven else found._replace(state=LeaseState.UNKNOWN)
+        judged.append(found)
+    return tuple(judged)
 
 
 def _surely_fresh(track: LeaseTrack, sent: float, expiry: float) -> bool:
@@ -267,20 +253,17 @@ def judge(
         state, expires_at = LeaseState.FRESH, max(corrected, back_since) + expiry
     else:
         state, expires_at = _count(track, corrected, reading, back_since, timings)
-        if track.moved_from is None:
-            known_at = _known_at(track, sent, back_since, timings)
+        if track.moved_from is None and sent < (
+            watched := _watched_until(track, back_since, timings)
+        ):
+            known_at = watched
     # The reading that ends a gap was sent before its answer: ages are 0 then, not negative.
     age, late = sent - max(corrected, min(back_since, sent)), sent - renewed >= expiry
     return Judgement(name, state, renewed, track.offset, age, late, expires_at, known_at)
 
 
-def _known_at(track: LeaseTrack, sent: float, back_since: float, timings: Timings) -> float | None:
-    """When a lease that was not seen to move will have been watched long enough; None if it has been already."""
-    known_at = _watched_until(track, back_since, timings)
-    return known_at if sent < known_at else None
-
-
 def _watched_until(track: LeaseTrack, back_since: float, timings: Timings) -> float:
+    """When a lease that was not seen to move will have been watched long enough."""
     return max(track.first_seen, back_since) + timings.watched_long_enough(track.duration)
 
 
@@ -291,7 +274,8 @@ def _count(
     sent, expiry = reading.sent, timings.expiry
     own_expiry = corrected + expiry
     expires_at = max(own_expiry, back_since + expiry)
-    undecided = _hidden_by_gap(track, own_expiry, sent, back_since)
+    # If only the gap keeps it from being expired, it proves nothing: it has not moved since.
+    undecided = sent >= own_expiry and (track.moved_from is None or track.moved_from < back_since)
     if track.moved_from is None:
         undecided = undecided or sent >= expires_at or corrected > reading.received
         known_at = _watched_until(track, back_since, timings)
@@ -301,10 +285,3 @@ def _count(
     if sent >= expires_at:
         return LeaseState.EXPIRED, expires_at
     return (LeaseState.UNKNOWN if undecided else LeaseState.FRESH), expires_at
-
-
-def _hidden_by_gap(track: LeaseTrack, own_expiry: float, sent: float, back_since: float) -> bool:
-    """Whether only the gap keeps the lease from being expired: it has not moved since, so it proves nothing."""
-    if sent < own_expiry:
-        return False
-    return track.moved_from is None or track.moved_from < back_since

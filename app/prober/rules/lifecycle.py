@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Self, assert_never
 
 from app.core.model.policy import ProberPolicy
-from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable
+from app.core.model.shoots import ClusterView, ShootView, Undecodable
 from app.prober.rules import candidates
 from app.prober.rules.candidates import PoolConditions
 from app.prober.rules.leases import Timings
@@ -83,7 +83,8 @@ def _by_operation(shoot: ShootView) -> Lifecycle:
         return Lifecycle(LifecycleAction.KEEP, "WakingUp", "the Shoot is waking up")
     if operation is None:
         return Lifecycle(LifecycleAction.KEEP, "NoOperation", "the Shoot has no last operation yet")
-    if operation.type == "Reconcile" or _ready(operation):
+    ready = operation.type in {"Create", "Restore"} and operation.state == "Succeeded"
+    if operation.type == "Reconcile" or ready:
         return Lifecycle(
             LifecycleAction.PROBE, "Eligible", f"last operation {operation.type} {operation.state}"
         )
@@ -92,10 +93,6 @@ def _by_operation(shoot: ShootView) -> Lifecycle:
         f"{operation.type}NotSucceeded",
         f"{operation.type} is {operation.state}",
     )
-
-
-def _ready(operation: LastOperation) -> bool:
-    return operation.type in {"Create", "Restore"} and operation.state == "Succeeded"
 
 
 def scaling_from(

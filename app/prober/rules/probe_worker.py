@@ -118,17 +118,9 @@ def before(probe: EndpointProbeSpec, state: WorkerState, facts: WorkerInputs) ->
     if not facts.container:
         return WorkerStep(state, PeriodAction.WAIT, Waiting.NOT_CREATED)
     if facts.container != state.container:
-        state = _renewed(probe, state, facts)
-    return _of_container(probe, state, facts)
-
-
-def _renewed(probe: EndpointProbeSpec, state: WorkerState, facts: WorkerInputs) -> WorkerState:
-    """Resets the state for a new container, but keeps the count of results in a row, as the kubelet does."""
-    said = WorkerState(facts.container, INITIAL[probe.type], counted=False, since=facts.now)
-    return replace(said, last=state.last, run=state.run)
-
-
-def _of_container(probe: EndpointProbeSpec, state: WorkerState, facts: WorkerInputs) -> WorkerStep:
+        # A new container has nothing but the count of results in a row of the one before, as with the kubelet.
+        said = WorkerState(facts.container, INITIAL[probe.type], counted=False, since=facts.now)
+        state = replace(said, last=state.last, run=state.run)
     waiting = _waiting(probe, state, facts)
     if waiting is None:
         return WorkerStep(state, PeriodAction.RUN)
@@ -140,22 +132,21 @@ def _of_container(probe: EndpointProbeSpec, state: WorkerState, facts: WorkerInp
 def _waiting(probe: EndpointProbeSpec, state: WorkerState, facts: WorkerInputs) -> Waiting | None:
     """The first reason not to run, in the kubelet's order."""
     startup = probe.type is ProbeType.STARTUP
+    # Without a delay, a node whose clock is ahead must not delay anything.
+    delayed = (
+        probe.initial_delay > 0
+        and facts.started_at is not None
+        and facts.now - facts.started_at < probe.initial_delay
+    )
     reasons = (
         (state.held, Waiting.HELD),
         (not facts.running, Waiting.NOT_RUNNING),
-        (_delayed(probe, facts), Waiting.INITIAL_DELAY),
+        (delayed, Waiting.INITIAL_DELAY),
         (startup and state.passed(facts.container), Waiting.STARTED),
         (not startup and not facts.started, Waiting.STARTUP),
         (not facts.addressed, Waiting.NO_ADDRESS),
     )
     return next((reason for so, reason in reasons if so), None)
-
-
-def _delayed(probe: EndpointProbeSpec, facts: WorkerInputs) -> bool:
-    """Whether `initialDelaySeconds` is not over; if it is 0, a node whose clock is ahead must not delay anything."""
-    if not probe.initial_delay or facts.started_at is None:
-        return False
-    return facts.now - facts.started_at < probe.initial_delay
 
 
 def _said(state: WorkerState, result: CachedResult, now: float) -> WorkerState:
@@ -174,19 +165,12 @@ def after(
         return state
     run = state.run + 1 if state.last is result else 1
     state = replace(state, last=result, run=run, result_at=now)
-    return state if run < _threshold(probe, state, result) else _counted(probe, state, result, now)
-
-
-def _threshold(probe: EndpointProbeSpec, state: WorkerState, result: CachedResult) -> int:
-    """How many equal results in a row count; for a gate the first Failure counts while no result has counted yet."""
-    if result is CachedResult.SUCCESS:
-        return probe.success_threshold
-    return 1 if probe.gates and not state.counted else probe.failure_threshold
-
-
-def _counted(
-    probe: EndpointProbeSpec, state: WorkerState, result: CachedResult, now: float
-) -> WorkerState:
+    threshold = probe.success_threshold
+    if result is CachedResult.FAILURE:
+        # For a gate the first Failure counts while no result has counted yet.
+        threshold = 1 if probe.gates and not state.counted else probe.failure_threshold
+    if run < threshold:
+        return state
     same = state.counted and state.result is result
     held = result is CachedResult.FAILURE and probe.type is not ProbeType.READINESS
     return replace(

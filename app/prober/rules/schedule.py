@@ -30,29 +30,16 @@ MAX_RETRY_AFTER: Final = 60.0
 _MARGIN: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeIntervals:
-    """How often a shoot is probed, in seconds."""
+def regular(policy: ProberPolicy, probed_at: float, randomness: float, together: float) -> float:
+    """When to probe next after a probe that began at `probed_at`, for `randomness` in 0…1.
 
-    interval: float
-    """`probeInterval`: while nothing asks for an earlier probe."""
-    jitter: float
-    """Share of the interval by which a regular probe may come later."""
-    suspect_interval: float
-    """`suspectProbeInterval`: while an outage or its end is being watched."""
-    together: float = 0.0
-    """Length of the time slots whose regular probes all begin at the start of the slot; 0 for none."""
-
-    def regular(self, probed_at: float, randomness: float) -> float:
-        """When to probe next after a probe that began at `probed_at`, for `randomness` in 0…1.
-
-        Where the jitter leaves room, that is at the start of a time slot: probes of the same slot begin together, and
-        find the code that they need in the CPU's caches (docs/performance.md).
-        """
-        earliest = probed_at + self.interval
-        at = earliest + self.interval * self.jitter * randomness
-        begin = begin_of(at, self.together)
-        return begin if begin >= earliest else at
+    Where the jitter leaves room, that is at the start of a time slot of `together` seconds: probes of the same slot
+    begin together, and find the code that they need in the CPU's caches (docs/performance.md).
+    """
+    earliest = probed_at + policy.probe_interval
+    at = earliest + policy.probe_interval * policy.jitter * randomness
+    begin = begin_of(at, together)
+    return begin if begin >= earliest else at
 
 
 def begin_of(at: float, stretch: float) -> float:
@@ -98,22 +85,29 @@ class NextProbe:
 
 
 def next_probe(
-    inputs: ScheduleInputs, pace: ProbeIntervals, limit: float, randomness: float
+    inputs: ScheduleInputs, policy: ProberPolicy, randomness: float, together: float = 0.0
 ) -> NextProbe:
-    """The earliest instant that anything asks for, but not within the wait that a 429 demands, nor within a rest."""
-    due = _wanted(inputs, pace, limit, randomness)
+    """The earliest instant that anything asks for, but not within the wait that a 429 demands, nor within a rest.
+
+    Args:
+        inputs: what the last probe or contact left behind.
+        policy: its intervals and limit.
+        randomness: for the jitter, in 0…1.
+        together: length in seconds of the time slots whose regular probes begin together; 0 for none.
+    """
+    due = _wanted(inputs, policy, randomness, together)
     if due.at >= inputs.rests_until:
         return due
     return NextProbe(inputs.rests_until, "its answers took more than its share of time")
 
 
 def _wanted(
-    inputs: ScheduleInputs, pace: ProbeIntervals, limit: float, randomness: float
+    inputs: ScheduleInputs, policy: ProberPolicy, randomness: float, together: float
 ) -> NextProbe:
     if inputs.backoff is not None:  # nothing is known about the external path meanwhile
         wait = max(inputs.backoff, AT_LEAST)
         return NextProbe(inputs.now + wait, "the internal path failed")
-    due = min(_reasons(inputs, pace, limit, randomness), key=lambda reading: reading.at)
+    due = min(_reasons(inputs, policy, randomness, together), key=lambda reading: reading.at)
     if inputs.retry_after is None:
         return due
     wait = max(after_failure(inputs.failures), min(inputs.retry_after, MAX_RETRY_AFTER))
@@ -126,26 +120,27 @@ def after_failure(failures: int) -> float:
 
 
 def _reasons(
-    inputs: ScheduleInputs, pace: ProbeIntervals, limit: float, randomness: float
+    inputs: ScheduleInputs, policy: ProberPolicy, randomness: float, together: float
 ) -> Iterable[NextProbe]:
-    yield NextProbe(pace.regular(inputs.probed_at, randomness), "interval")
+    yield NextProbe(regular(policy, inputs.probed_at, randomness, together), "interval")
     if inputs.failures:
         yield NextProbe(inputs.now + after_failure(inputs.failures), "after a failure")
-        yield from _before_a_gap(inputs)
-    reached = limit_reached_at(inputs.tally, inputs.candidacy, limit)
+        # Every second for as long as a contact can still avoid a gap (rules 4.1).
+        at = max(inputs.probed_at, inputs.now) + AT_LEAST
+        if inputs.gap_at is not None and at < inputs.gap_at - _MARGIN:
+            yield NextProbe(at, "before a gap")
+    reached = limit_reached_at(inputs.tally, inputs.candidacy, policy.limit)
     yield from _expected(inputs, reached, "the limit could be reached")
-    yield from _expected(inputs, _leases_known_at(inputs.tally), "leases are being learnt")
-    if (why := _suspect(inputs, limit)) is not None:
-        yield NextProbe(inputs.probed_at + pace.suspect_interval, why)
+    if inputs.tally is not None:
+        # When the first of the leases that have not moved yet will have been watched long enough. Without a probe then,
+        # an outage that begins before the second probe would be taken for clocks that are off: with probes 30 s apart
+        # it would be seen up to 26 s late (rules 4.1).
+        known = (each.known_at for each in inputs.tally.judgements if each.known_at is not None)
+        yield from _expected(inputs, min(known, default=None), "leases are being learnt")
+    if (why := _suspect(inputs, policy.limit)) is not None:
+        yield NextProbe(inputs.probed_at + policy.suspect_interval, why)
     if inputs.wake_at is not None:
         yield NextProbe(max(inputs.wake_at, inputs.now), "a wait is over")
-
-
-def _before_a_gap(inputs: ScheduleInputs) -> Iterable[NextProbe]:
-    """After failures, probes every second for as long as a contact can still avoid a gap (rules 4.1)."""
-    at = max(inputs.probed_at, inputs.now) + AT_LEAST
-    if inputs.gap_at is not None and at < inputs.gap_at - _MARGIN:
-        yield NextProbe(at, "before a gap")
 
 
 def _expected(inputs: ScheduleInputs, at: float | None, why: str) -> Iterable[NextProbe]:
@@ -153,18 +148,6 @@ def _expected(inputs: ScheduleInputs, at: float | None, why: str) -> Iterable[Ne
     missed = inputs.failures > 0 and at is not None and at <= inputs.probed_at
     if at is not None and not missed:
         yield NextProbe(max(at, inputs.probed_at + AT_LEAST), why)
-
-
-def _leases_known_at(tally: Tally | None) -> float | None:
-    """When the first of the leases that have not moved yet will have been watched long enough.
-
-    Without a probe then, an outage that begins before the second probe would be taken for clocks that are off: with
-    probes 30 s apart it would be seen up to 26 s late (rules 4.1).
-    """
-    if tally is None:
-        return None
-    instants = (each.known_at for each in tally.judgements if each.known_at is not None)
-    return min(instants, default=None)
 
 
 def _suspect(inputs: ScheduleInputs, limit: float) -> str | None:

@@ -250,7 +250,7 @@ class ScaleRequests:
         finally:
             del self._shoots[namespace]
             if self._registry.runner(namespace) is None:
-                self._registry.scalers.release(namespace)
+                self._registry.release_scaler(namespace)
 
     async def _turn(self, namespace: str, shoot: _Shoot) -> float | None:
         """Takes one step; returns the seconds until the next one if nothing wakes it, or None if nothing is left."""
@@ -278,7 +278,7 @@ class ScaleRequests:
 
     async def _step(self, namespace: str, shoot: _Shoot, request: ScaleRequest) -> float | None:
         """Begins the next request of the shoot, or says why not."""
-        scaler = self._registry.scalers.known(namespace)
+        scaler = self._registry.scaler(namespace)
         if scaler is not None and scaler.manual is not None:
             return _RETRY  # a run that this task no longer follows has not ended yet
         step, why = self._next_step(_judged(shoot, request))
@@ -370,7 +370,7 @@ class ScaleRequests:
         return _SHOWN_EVERY
 
     def _order(self, namespace: str, shoot: _Shoot, order: ScalingRunStatus) -> None:
-        scaler = self._registry.scalers.of(namespace)
+        scaler = self._registry.scaler_of(namespace)
         run = shoot.run = _Run(order.id)
 
         def ended(result: ScalingResult) -> None:
@@ -400,7 +400,7 @@ class ScaleRequests:
         if request is not None and not request.deleting:
             whose = f"its status says {phase_word(request.phase)}"
         reason = whose if by is None else f"it was cancelled by {by}"
-        if self._registry.scalers.of(namespace).cancel(run.uid, reason) and shown is not None:
+        if self._registry.scaler_of(namespace).cancel(run.uid, reason) and shown is not None:
             scaling_messages.cancelled(self._env, shown, by)
 
     async def _follow(self, namespace: str, shoot: _Shoot, run: _Run) -> float | None:
@@ -560,16 +560,9 @@ class Releases:
             if self._env.leadership.leading and not self._env.dry_run:
                 for each in self._registry.runners():
                     # Checked for each shoot in its turn, as the releases before it may have taken long.
-                    if self._due(each.namespace, most):
-                        await self._release(each.namespace, most)
+                    await self._release_if_due(each.namespace, most)
             now = self._env.clock.now()
             self._not_before = {name: at for name, at in self._not_before.items() if at > now}
-
-    def _due(self, namespace: str, most: float) -> bool:
-        if self._env.clock.now() < self._not_before.get(namespace, 0.0):
-            return False
-        free = self._env.overrides.synced and self._requests.open(namespace) is None
-        return free and self._why_not(namespace, most) is None
 
     def _why_not(self, namespace: str, most: float) -> str | None:
         """Why the protection of a shoot is not to be released; None if it is."""
@@ -582,8 +575,12 @@ class Releases:
             return "somebody has paused or held the shoot meanwhile"
         return None
 
-    async def _release(self, namespace: str, most: float) -> None:
+    async def _release_if_due(self, namespace: str, most: float) -> None:
         now = self._env.clock.now()
+        free = self._env.overrides.synced and self._requests.open(namespace) is None
+        waits = now < self._not_before.get(namespace, 0.0)
+        if waits or not free or self._why_not(namespace, most) is not None:
+            return
         reason = f"maxProtectionDuration ({most:g} s) is over"
         spec = ScaleSpec(Direction.UP, reason, OURSELVES, most, force=True)
 

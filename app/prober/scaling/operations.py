@@ -116,12 +116,10 @@ class ManualScaling:
         """
         runner = self._registry.runner(namespace)
         if runner is None:
-            raise errors.Refused(f"{namespace} is not probed: {self._why_not(namespace)}")
+            status = self._registry.status(namespace)
+            why = "there is no such shoot" if status is None else status.message
+            raise errors.Refused(f"{namespace} is not probed: {why}")
         return runner.probe_now()
-
-    def _why_not(self, namespace: str) -> str:
-        status = self._registry.status(namespace)
-        return "there is no such shoot" if status is None else status.message
 
     async def plan(
         self, namespace: str, spec: ScaleSpec, *, if_match: str | None = None
@@ -160,7 +158,7 @@ class ManualScaling:
             for level in plan
             for each, view, task in level
         ]
-        scaler = self._registry.scalers.known(namespace)
+        scaler = self._registry.scaler(namespace)
         running = None if scaler is None or scaler.scaling_run is None else scaler.scaling_run.order
         replaces = running.id if running is not None and not running.manual else None
         return ScalingPlan(namespace, direction, tuple(steps), tag, replaces)

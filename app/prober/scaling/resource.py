@@ -202,9 +202,7 @@ class ResourceRun:
         self._guard.check()  # a run that has ended must not leave the begin of a delay behind
         now, key = self._env.clock.now(), (self._context.direction, self.ref)
         could_start = now
-        if (
-            self._down
-        ):  # the seed tells when its level could first start; on the way up nothing does
+        if self._down:  # the seed tells when its level could first start; upwards nothing does
             dependents, newest = self._env.policy.dependents, self._memory.newest
             seed, namespace = self._env.seed, self._context.namespace
             views = {each.ref: newest(seed.dependent(namespace, each.ref)) for each in dependents}
@@ -217,9 +215,8 @@ class ResourceRun:
     async def _write(self) -> tuple[Task, WorkloadView | None]:
         """Writes once it may, what is decided then; returns that, and the resource as it has left it."""
         view = await self._sized(self._watched()) or await self._live()
-        unanswered: Task | None = (
-            None  # the last write whose answer was lost: it may have been carried out
-        )
+        # The last write whose answer was lost: it may have been carried out.
+        unanswered: Task | None = None
         conflicts = retries = 0
         while True:
             await self._guard.wait_until_allowed()
@@ -368,20 +365,15 @@ class ResourceRun:
             self._guard.check()
             await self._guard.change(min(left, _POLL))
             self._guard.check()
-            if self._watch_is_silent():
+            watch = self._env.seed.watch_state(Watched.DEPENDENTS)
+            if watch.stale(self._env.clock.now(), after=self._policy.timeout / 2):
                 with suppress(errors.ClusterError):
                     await self._live()
-                    view = (
-                        self._watched()
-                    )  # the watch may have shown a newer version during the read
+                    view = self._watched()  # the watch may have shown a newer one during the read
             else:
                 view = self._watched()
         self._memory.waiting_since.pop(self.ref, None)
         return self._end(StepResult.DONE)
-
-    def _watch_is_silent(self) -> bool:
-        state, now = self._env.seed.watch_state(Watched.DEPENDENTS), self._env.clock.now()
-        return state.stale(now, after=self._policy.timeout / 2)
 
     async def _settled(self, view: WorkloadView, written: WorkloadView | None) -> bool:
         """Whether the pods have followed the write that left the resource as `written`."""

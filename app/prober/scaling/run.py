@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from app.core.model.policy import DependentPolicy, OnFailure
-from app.core.model.probing import Decision, Verdict, VerdictReason
+from app.core.model.probing import Decision, VerdictReason
 from app.core.model.scaling_runs import (
     OperationPhase,
     RunStep,
@@ -74,13 +75,21 @@ class ScalingRun:
 
     async def run(self) -> ScalingResult:
         """Scales all levels and waits for their ends; never raises, whatever the seed answers."""
+        report = partial(
+            scaling_messages.resource_ended, self._env, self.order.namespace, self._context
+        )
         tasks: list[asyncio.Task[None]] = []
-        to_come = self._env.policy.dependents if await self._may_begin() else ()
+        to_come = self._env.policy.dependents
+        if self.direction is Direction.UP and not self.order.manual:
+            # After a mass outage, automatic scale-ups start for a few shoots a second (rules 4.3).
+            with suppress(RunAborted):
+                await self.guard.pause(self._env.scale_ups.turn(self._env.clock.now()))
+            to_come = to_come if self.guard.ended is None else ()
         while to_come:
             # Each level is planned when it starts, as what is before it may have taken long.
             level, *later = self._plan(to_come)
             runs = [
-                ResourceRun(self._context, each, self._report, later_writes=scaling.writes(later))
+                ResourceRun(self._context, each, report, later_writes=scaling.writes(later))
                 for each in level
             ]
             self._runs |= {run.ref: run for run in runs}
@@ -106,14 +115,6 @@ class ScalingRun:
         )
         return self.result
 
-    async def _may_begin(self) -> bool:
-        """Waits for its turn: after a mass outage, automatic scale-ups start for a few shoots a second (rules 4.3)."""
-        if self.direction is Direction.UP and not self.order.manual:
-            with suppress(RunAborted):
-                await self.guard.pause(self._env.scale_ups.turn(self._env.clock.now()))
-            return self.guard.ended is None
-        return True
-
     def _plan(self, dependents: Iterable[DependentPolicy]) -> scaling.Plan:
         seed, namespace, memory = self._env.seed, self.order.namespace, self._context.memory
         return scaling.plan(
@@ -123,9 +124,6 @@ class ScalingRun:
             self._env.clock.now(),
             found_at_zero=self._context.found_at_zero,
         )
-
-    def _report(self, run: ResourceRun) -> None:
-        scaling_messages.resource_ended(self._env, self.order.namespace, self._context, run)
 
     def supersede(self) -> None:
         """Ends a scale-down that only waits for pods, if a dependent that it has dealt with is up again.
@@ -311,8 +309,12 @@ class Scaler:
         if self.manual is not None:
             self._wanted = None
         elif self.scaling_run is not None:
-            self.scaling_run.guard.tell(_said_to(self.scaling_run.direction, decision))
-            if direction is self.scaling_run.direction:
+            under_way, told = self.scaling_run.direction, decision.verdict
+            # A gate keeps a scale-down from starting, but neither ends nor delays one.
+            if decision.reason is VerdictReason.GATED and decision.would_be.direction is under_way:
+                told = decision.would_be
+            self.scaling_run.guard.tell(told)
+            if direction is under_way:
                 self.scaling_run.supersede()
         elif self._wanted is not None:
             self._begin_automatic(self._wanted)
@@ -449,40 +451,3 @@ class Scaler:
             return  # whatever this run could not do waits for the next verdict
         elif wanted is not None and self._writes(self.pending().plans[wanted]):
             self._begin_automatic(wanted)
-
-
-def _said_to(scaling_run: Direction, decision: Decision) -> Verdict:
-    """The verdict for a run under way: a gate keeps a scale-down from starting, but neither ends nor delays one."""
-    if decision.reason is VerdictReason.GATED and decision.would_be.direction is scaling_run:
-        return decision.would_be
-    return decision.verdict
-
-
-class Scalers:
-    """The scalers of all shoots that are probed or scaled by hand.
-
-    A scaler outlives its shoot's runner while a forced manual run is under way.
-    """
-
-    def __init__(self, environment: ProberEnvironment) -> None:
-        self._env = environment
-        self._of: dict[str, Scaler] = {}
-
-    def of(self, namespace: str) -> Scaler:
-        """The scaler of this shoot, made if there is none yet."""
-        if namespace not in self._of:
-            self._of[namespace] = Scaler(self._env, namespace)
-        return self._of[namespace]
-
-    def known(self, namespace: str) -> Scaler | None:
-        """The scaler of this shoot; None if there is none."""
-        return self._of.get(namespace)
-
-    def release(self, namespace: str) -> None:
-        """Forgets the scaler of a shoot that is no longer probed, unless a run is under way."""
-        found = self._of.get(namespace)
-        if found is not None and found.idle:
-            del self._of[namespace]
-
-    def all(self) -> tuple[Scaler, ...]:
-        return tuple(self._of.values())

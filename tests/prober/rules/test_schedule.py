@@ -16,21 +16,21 @@ from app.prober.rules.schedule import (
     LONGEST_REST,
     SAVED,
     SHARE,
-    ProbeIntervals,
     ScheduleInputs,
     TimeBalance,
 )
 from app.prober.rules.verdict import NO_RESULTS
 from tests.prober.rules.facts import GRACE, NOW, counted, judgement, judgements, machine, node
 
-PACE = ProbeIntervals(10.0, 0.2, 5.0)
+POLICY = ProberPolicy()
+EVERY_60_S = ProberPolicy(probe_interval=60.0, jitter=0.0)
 T = Timings(GRACE)
 
 
-def due(pace=PACE, limit=0.6, randomness=0.0, **facts):
+def due(policy=POLICY, randomness=0.0, **facts):
     """Seconds from NOW to the next probe, and why."""
     facts = {"now": NOW, "probed_at": NOW, **facts}
-    found = schedule.next_probe(ScheduleInputs(**facts), pace, limit, randomness)
+    found = schedule.next_probe(ScheduleInputs(**facts), policy, randomness)
     return round(found.at - NOW, 6), found.why
 
 
@@ -40,7 +40,7 @@ def test_after_the_interval_with_jitter():
 
 
 def together(at, randomness):
-    return ProbeIntervals(10, 0.2, 5, together=0.25).regular(at, randomness)
+    return schedule.regular(POLICY, at, randomness, 0.25)
 
 
 def test_within_the_jitter_probes_that_are_due_in_the_same_quarter_of_a_second_begin_together():
@@ -65,7 +65,7 @@ def limit_at(tally, limit=0.6, known=None):
 
 def test_at_the_instant_at_which_f_would_first_reach_the_limit():
     assert limit_at(counted(10)) == 35  # the sixth of those that expire at 30, 31, …
-    assert due(ProbeIntervals(60, 0, 5), tally=counted(10)) == (35, "the limit could be reached")
+    assert due(EVERY_60_S, tally=counted(10)) == (35, "the limit could be reached")
 
 
 def test_expired_leases_count_as_expired():
@@ -74,7 +74,7 @@ def test_expired_leases_count_as_expired():
 
 def test_at_least_1_second_after_the_last_probe():
     tally = replace(counted(2), judgements=judgements(2, expires_at=NOW + 0.2 - 1))
-    assert due(limit=0.5, tally=tally)[0] == 1
+    assert due(ProberPolicy(limit=0.5), tally=tally)[0] == 1
 
 
 def test_it_does_not_apply_where_the_limit_is_reached_already():
@@ -131,8 +131,8 @@ def learning(*known):
 
 def test_when_the_first_lease_that_has_not_moved_yet_will_have_been_watched_long_enough():
     tally = learning(None, NOW + 15, NOW + 12)
-    assert due(ProbeIntervals(60, 0, 5), tally=tally) == (12, "leases are being learnt")
-    assert due(ProbeIntervals(60, 0, 5), tally=learning(None, None)) == (60, "interval")
+    assert due(EVERY_60_S, tally=tally) == (12, "leases are being learnt")
+    assert due(EVERY_60_S, tally=learning(None, None)) == (60, "interval")
 
 
 # By rule (b).
@@ -160,7 +160,7 @@ def test_one_expired_candidate_is_not_suspect():
 
 @pytest.mark.parametrize(("failures", "wait"), [(1, 2), (2, 5), (3, 10), (50, 10)])
 def test_after_a_failed_probe_2_then_5_then_10_seconds(failures, wait):
-    assert due(ProbeIntervals(60, 0, 5), failures=failures)[0] == wait
+    assert due(EVERY_60_S, failures=failures)[0] == wait
 
 
 def test_the_wait_counts_from_the_end_of_the_failed_probe_and_never_exceeds_the_interval():
@@ -214,8 +214,10 @@ SITUATIONS = st.builds(
 def test_never_later_than_the_interval_with_jitter_and_never_earlier_than_a_429_allows(
     inputs, interval, jitter, randomness, limit
 ):
-    pace = ProbeIntervals(interval, jitter, min(5.0, interval))
-    found = schedule.next_probe(inputs, pace, limit, randomness)
+    policy = ProberPolicy(
+        probe_interval=interval, jitter=jitter, suspect_interval=min(5.0, interval), limit=limit
+    )
+    found = schedule.next_probe(inputs, policy, randomness)
     if inputs.retry_after is None:
         assert found.at <= NOW + interval * (1 + jitter)
     else:
